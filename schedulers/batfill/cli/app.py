@@ -1,0 +1,34 @@
+"""The tree of commands. Command files import only typer at their top: `batfill --help` must answer at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="batfill",
+    help="EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def say_version(asked: bool) -> None:
+    """Print the version and stop, when asked to."""
+    if asked:
+        from batfill import __version__
+
+        print(f"batfill {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=say_version)
+    ] = False,
+) -> None:
+    """EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions."""

@@ -1,0 +1,21 @@
+"""What batfill raises for a user's mistake; the command line prints it as one line and exits with status 2."""
+
+
+class BatfillError(Exception):
+    """Something the user gave cannot be used; the message is one line: where, what, and how to mend it."""
+
+
+class WorkloadError(BatfillError):
+    """A workload file cannot be read as what it claims to be."""
+
+
+class PolicyError(BatfillError):
+    """A policy, or one of its weights, is unknown or unusable."""
+
+
+class PlatformError(BatfillError):
+    """A platform description cannot be used."""
+
+
+class RunFailed(Exception):  # noqa: N818 - it is a result, not a mistake in the program
+    """A run that was started correctly did not succeed; the command line prints the message and exits with status 1."""

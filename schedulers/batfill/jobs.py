@@ -1,0 +1,117 @@
+"""The job table: one workload as a struct of arrays, checked once where it enters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# A job's class as the workload says it, before anything is learned.
+UNKNOWN, LARGE, SMALL = -1, 0, 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobTable:
+    """One workload, one row per job, ordered by (submit_s, ids as strings). Every column has shape (n_jobs,).
+
+    A row's index is the job's `seq`: the last tie-break of every order. Times are float64 that hold whole seconds for
+    archive logs (exact up to 2^53) and may be fractional for Batsim workloads.
+    """
+
+    ids: NDArray[np.object_]  # str, unique
+    submit_s: NDArray[np.float64]  # r    seconds since the workload's origin, >= 0
+    runtime_s: NDArray[np.float64]  # p    true duration: the engine and the metrics read it, a policy never does
+    walltime_s: NDArray[np.float64]  # p~   requested limit, > 0; inf where the job has none; the job is ended there
+    procs: NDArray[np.int64]  # q    processors, >= 1; may exceed the machine (such a job is rejected at submission)
+    user: NDArray[np.int64]  # the submitting user's number, -1 where unknown
+    job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload says
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> JobTable:
+        """The table of these rows only; `rows` must keep the order."""
+        return JobTable(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """A job table together with where it came from."""
+
+    name: str  # the file's name, or what made it
+    jobs: JobTable
+    procs: int | None  # m    the machine's size, where the source says it
+    digest: str  # sha256 of the source's bytes as stored, hexadecimal; "" where there is no file
+    notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
+
+
+def job_table(
+    source: str,
+    *,
+    ids: NDArray[np.object_],
+    submit_s: NDArray[np.float64],
+    runtime_s: NDArray[np.float64],
+    walltime_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    user: NDArray[np.int64] | None = None,
+    job_class: NDArray[np.int8] | None = None,
+) -> JobTable:
+    """The checked and ordered table of these columns, each of shape (n_jobs,), in any order.
+
+    Args:
+        source: what error messages call the workload, usually its path.
+        ids: str, unique; ties in submission time are broken by them as strings, as Batsim does.
+        submit_s: seconds, finite, >= 0.
+        runtime_s: seconds, finite, >= 0.
+        walltime_s: seconds, > 0; inf for a job without a limit.
+        procs: >= 1.
+        user: the user's number; -1 (the default) where unknown.
+        job_class: SMALL, LARGE or UNKNOWN (the default).
+
+    Raises:
+        WorkloadError: a value is out of range (the first such job is named), or an id occurs twice.
+    """
+    n = len(submit_s)
+
+    def require(good: NDArray[np.bool_], what: str, values: NDArray[np.generic], rule: str) -> None:
+        if not good.all():
+            row = int(np.argmin(good))
+            raise WorkloadError(
+                f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
+                f"(first: job {ids[row]}, {what} {values[row]}); mend or drop them"
+            )
+
+    require(np.isfinite(submit_s) & (submit_s >= 0), "a submission time", submit_s, "a number >= 0")
+    require(np.isfinite(runtime_s) & (runtime_s >= 0), "a run time", runtime_s, "a number >= 0")
+    require(walltime_s > 0, "a requested time", walltime_s, "a number > 0")
+    require(procs >= 1, "a number of processors", procs, ">= 1")
+
+    rising = submit_s[1:] >= submit_s[:-1]
+    tied = submit_s[1:] == submit_s[:-1]
+    if not (rising & ~tied | (tied & (ids[1:] > ids[:-1]))).all():
+        by_id = np.argsort(ids, kind="stable")
+        order = by_id[np.argsort(submit_s[by_id], kind="stable")]
+        ids, submit_s, runtime_s, walltime_s, procs = (
+            column[order] for column in (ids, submit_s, runtime_s, walltime_s, procs)
+        )
+        user = None if user is None else user[order]
+        job_class = None if job_class is None else job_class[order]
+    if len(set(ids)) != n:
+        seen: set[str] = set()
+        twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
+        raise WorkloadError(f"{source}: job id {twice} occurs more than once; ids must be unique")
+    return JobTable(
+        ids=ids,
+        submit_s=submit_s,
+        runtime_s=runtime_s,
+        walltime_s=walltime_s,
+        procs=procs,
+        user=np.full(n, -1, np.int64) if user is None else user,
+        job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else job_class,
+    )
