@@ -9,22 +9,24 @@ __all__ = ["main"]
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 2 a user's mistake (one line on stderr), 1 the run failed."""
-    import click
+    import typer
 
     from batfill.cli.app import app
     from batfill.errors import BatfillError, RunFailed
 
+    # typer raises its own copy of click's exceptions or click's, depending on its version; this is their base.
+    usage_mistake = typer.BadParameter.__mro__[2]
     try:
         status = app(args=arguments, prog_name="batfill", standalone_mode=False)
-    except click.ClickException as error:  # typer prints a usage mistake as a box of several lines
+    except usage_mistake as error:  # typer prints a usage mistake as a box of several lines
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context else ""
-        fail(f"{' '.join(error.format_message().split())}{hint}", 2)
+        fail(f"{' '.join(str(error.format_message()).split())}{hint}", 2)
     except BatfillError as error:
         fail(str(error), 2)
     except RunFailed as error:
         fail(str(error), 1)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         fail("interrupted", 3)
     except BrokenPipeError:  # the reader of our output went away, as `batfill policies | head -1` does
         sys.stderr.close()

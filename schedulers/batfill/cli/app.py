@@ -9,7 +9,7 @@ import typer
 app = typer.Typer(
     name="batfill",
     help="EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -27,8 +27,11 @@ def say_version(asked: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=say_version)
     ] = False,
 ) -> None:
     """EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
