@@ -1,0 +1,36 @@
+"""Workloads: reading and writing logs, and everything researchers do to them before a simulation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from batfill.jobs import Workload
+    from batfill.workloads.swf import Overrun
+
+
+def read_workload(path: Path, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
+    """The workload in a file: Batsim JSON or SWF, plain or compressed, told apart by the content's first character.
+
+    Args:
+        path: the file.
+        procs: the machine's size in processors; by default what the file says.
+        overrun: what an SWF job does that ran longer than it asked for (see `read_swf`); Batsim JSON says it itself.
+
+    Raises:
+        WorkloadError: the file is neither, or is damaged.
+    """
+    from batfill.workloads.files import first_byte
+
+    if first_byte(path) == b"{":
+        from dataclasses import replace
+
+        from batfill.workloads.batsim_json import read_batsim_json
+
+        workload = read_batsim_json(path)
+        return workload if procs is None else replace(workload, procs=procs)
+    from batfill.workloads.swf import read_swf
+
+    return read_swf(path, procs=procs, overrun=overrun)

@@ -1,0 +1,202 @@
+"""The Standard Workload Format without loss: every comment line, all 18 fields of every row, in the file's order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill.errors import WorkloadError
+from batfill.workloads.files import CHUNK_BYTES, decompressed, whole_file
+from batfill.workloads.swf_parse import N_FIELDS, TENS, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+FIELDS = (
+    "job",
+    "submit_s",
+    "wait_s",
+    "runtime_s",
+    "procs",
+    "cpu_s",
+    "memory_kb",
+    "requested_procs",
+    "requested_s",
+    "requested_memory_kb",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding_job",
+    "think_s",
+)
+FIELD = {name: place for place, name in enumerate(FIELDS)}
+LARGEST = 2.0**53  # whole numbers are exact in a float64 up to here
+NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+# The values of the field `status`.
+FAILED, COMPLETED, PARTIAL, LAST_PARTIAL_COMPLETED, LAST_PARTIAL_FAILED, CANCELLED = range(6)
+
+
+class Comment(NamedTuple):
+    """A comment line: how many rows stand before it (0 in a header), and its text from the semicolon on."""
+
+    rows_before: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SwfLog:
+    """An SWF file: its comments, its numbers (-1 where the log does not know), and each row's line, counted from 1."""
+
+    comments: tuple[Comment, ...]
+    rows: NDArray[np.float64]  # (n_rows, 18), columns as FIELDS
+    lines: NDArray[np.int64]  # (n_rows,)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, field: str) -> NDArray[np.float64]:
+        """The column of this name, shape (n_rows,)."""
+        return self.rows[:, FIELD[field]]
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The comment lines before the first row."""
+        return tuple(comment.text for comment in self.comments if comment.rows_before == 0)
+
+    def header_value(self, name: str) -> str | None:
+        """What the header says after `; name:`, or None; names are compared without case."""
+        return header_value(self.header, name)
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> SwfLog:
+        """The log of these rows only, with its header; later comments go, since their places do."""
+        header = tuple(comment for comment in self.comments if comment.rows_before == 0)
+        return SwfLog(header, self.rows[rows], self.lines[rows])
+
+
+def header_value(header: tuple[str, ...], name: str) -> str | None:
+    """What the header says after `; name:`, or None; names are compared without case."""
+    for text in header:
+        key, colon, value = text.lstrip("; \t").partition(":")
+        if colon and key.strip().lower() == name.lower():
+            return value.strip()
+    return None
+
+
+def read_log(path: Path) -> SwfLog:
+    """The whole of an SWF file, plain or compressed.
+
+    Raises:
+        WorkloadError: the file cannot be read or unpacked, a line does not hold 18 fields, or a field is not a number
+            (the line is named).
+    """
+    batches = list(batches_of(path))
+    if not batches:
+        return SwfLog((), np.empty((0, N_FIELDS)), np.empty(0, np.int64))
+    comments: list[Comment] = []
+    rows_before = 0
+    for batch in batches:
+        comments += [Comment(rows_before + before, text) for before, text in batch.comments]
+        rows_before += len(batch)
+    return SwfLog(
+        tuple(comments), np.concatenate([b.rows for b in batches]), np.concatenate([b.lines for b in batches])
+    )
+
+
+def batches_of(path: Path) -> Iterator[SwfLog]:
+    """The file piece by piece, so that any length is read in little memory; a comment's place is within its piece."""
+    lines_read = 0
+    rest = b""
+    with decompressed(path) as content:
+        while True:
+            piece = content.read(CHUNK_BYTES)
+            text = rest + piece
+            if lines_read == 0 and text.startswith(b"\xef\xbb\xbf"):  # a byte order mark
+                text = text[3:]
+            if piece:
+                end = text.rfind(b"\n") + 1
+                text, rest = text[:end], text[end:]
+            elif text and not text.endswith(b"\n"):
+                text += b"\n"
+            if text:
+                yield _batch(path, text, lines_read)
+                lines_read += text.count(b"\n")
+            if not piece:
+                return
+
+
+def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
+    most = text.count(b"\n")
+    rows = np.empty((most, N_FIELDS), np.float64)
+    lines = np.empty(most, np.int64)
+    hard = np.empty((min(most * N_FIELDS, len(text) // 2 + 1), 4), np.int64)
+    spans = np.empty((most, 3), np.int64)
+    n_rows, n_hard, n_comments, line, wrong = parse(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, spans)
+    lines += lines_before + 1
+    wrong_line = lines_before + line + 1
+    for row, field, start, end in hard[:n_hard]:
+        at_line = wrong_line if row == n_rows else lines[row]
+        rows[row, field] = _number(path, at_line, field, text[start:end])
+    if wrong >= 0:
+        raise WorkloadError(
+            f"{path}:{wrong_line}: {wrong} fields where SWF has {N_FIELDS}; "
+            "mend or remove the line (is the file cut off?)"
+        )
+    return SwfLog(
+        tuple(
+            Comment(int(before), text[start:end].rstrip(b"\r").decode("utf-8", "surrogateescape"))
+            for before, start, end in spans[:n_comments]
+        ),
+        rows[:n_rows],
+        lines[:n_rows],
+    )
+
+
+def _number(path: Path, line: int, field: int, token: bytes) -> float:
+    """The value of a token that is not a plain short decimal: a long one, one with an exponent, or a mistake."""
+    shown = ascii(token[:20].decode("latin-1")) + ("..." if len(token) > 20 else "")
+    where = f"{path}:{line}: field {field + 1} ({FIELDS[field]})"
+    if not NUMBER.fullmatch(token):
+        raise WorkloadError(f"{where} is {shown}, not a number; write -1 for what is unknown")
+    value = float(token)
+    if not abs(value) <= LARGEST:
+        raise WorkloadError(f"{where} is {shown}, larger than 2^53; write -1 for what is unknown")
+    return value
+
+
+def write_log(log: SwfLog, path: Path) -> None:
+    """Write the log as SWF text (compressed when the name ends in .gz, .xz or .bz2); reading it gives the same log."""
+    with whole_file(path) as out:
+        at = 0
+        for comment in log.comments:
+            for piece in _text(log.rows[at : comment.rows_before]):
+                out.write(piece)
+            at = comment.rows_before
+            out.write(comment.text.encode("utf-8", "surrogateescape") + b"\n")
+        for piece in _text(log.rows[at:]):
+            out.write(piece)
+
+
+def _text(rows: NDArray[np.float64], at_once: int = 50_000) -> Iterator[bytes]:
+    for start in range(0, len(rows), at_once):
+        part = rows[start : start + at_once]
+        whole = (part == np.floor(part)).all(axis=0)
+        columns = [
+            part[:, f].astype(np.int64).tolist() if whole[f] else [number_text(x) for x in part[:, f].tolist()]
+            for f in range(N_FIELDS)
+        ]
+        yield b"".join(b"%b\n" % " ".join(map(str, row)).encode() for row in zip(*columns, strict=True))
+
+
+def number_text(value: float) -> str:
+    """The shortest decimal that reads back as this number; whole numbers without a point."""
+    return str(int(value)) if value == int(value) else repr(value)

@@ -1,0 +1,99 @@
+"""Bytes of SWF text to numbers, compiled: the only place that reads an SWF line.
+
+Source of the format: the Standard Workload Format, version 2.2, of the Parallel Workloads Archive: one job per line,
+18 numbers separated by blanks; a line that starts with a semicolon is a comment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+N_FIELDS = 18
+EXACT_DIGITS = 15  # so many digits and a power of ten up to 10^15 are exact in a float64, and so is their quotient
+TENS: NDArray[np.float64] = 10.0 ** np.arange(EXACT_DIGITS + 1)
+
+
+@njit(cache=True)
+def parse(
+    text: NDArray[np.uint8],
+    tens: NDArray[np.float64],
+    rows: NDArray[np.float64],
+    lines: NDArray[np.int64],
+    hard: NDArray[np.int64],
+    comments: NDArray[np.int64],
+) -> Any:
+    """Fill `rows` with the numbers of `text`: (rows, hard tokens, comments, lines read, the wrong fields or -1).
+
+    Args:
+        text: whole lines, each ended by a newline.
+        tens: TENS.
+        rows: out, (>= lines, 18), one job each.
+        lines: out, (>= lines,), each job's line, counted from 0.
+        hard: out, (>= tokens, 4): row, field, first and one-past-last byte of what is not a plain short decimal.
+        comments: out, (>= lines, 3): the number of jobs before it, first and one-past-last byte of each comment.
+
+    Reading stops at a line that holds another number of fields than 18; `lines read` is then that line, counted from 0, and
+    `the wrong fields` their number.
+    """
+    n_rows = n_hard = n_comments = line = at = 0
+    size = text.size
+    while at < size:
+        field = 0
+        while text[at] != 10:
+            c = text[at]
+            if c == 32 or c == 9 or c == 13:  # blank, tab, carriage return
+                at += 1
+                continue
+            start = at
+            if c == 59 and field == 0:  # semicolon
+                while text[at] != 10:
+                    at += 1
+                comments[n_comments, 0] = n_rows
+                comments[n_comments, 1] = start
+                comments[n_comments, 2] = at
+                n_comments += 1
+                break
+            negative = c == 45
+            if negative:
+                at += 1
+            number = 0
+            digits = 0
+            point = -1
+            while 48 <= text[at] <= 57 or (text[at] == 46 and point < 0):
+                if text[at] == 46:
+                    point = digits
+                else:
+                    if digits < EXACT_DIGITS:
+                        number = number * 10 + (text[at] - 48)
+                    digits += 1
+                at += 1
+            c = text[at]
+            plain = (c == 32 or c == 9 or c == 13 or c == 10) and 0 < digits <= EXACT_DIGITS
+            while not (c == 32 or c == 9 or c == 13 or c == 10):
+                at += 1
+                c = text[at]
+            if field < N_FIELDS:
+                if plain:
+                    value = float(number) if point < 0 else number / tens[digits - point]
+                    rows[n_rows, field] = -value if negative else value
+                else:
+                    hard[n_hard, 0] = n_rows
+                    hard[n_hard, 1] = field
+                    hard[n_hard, 2] = start
+                    hard[n_hard, 3] = at
+                    n_hard += 1
+            field += 1
+        if field == N_FIELDS:
+            lines[n_rows] = line
+            n_rows += 1
+        elif field > 0:
+            return n_rows, n_hard, n_comments, line, field
+        line += 1
+        at += 1
+    return n_rows, n_hard, n_comments, line, -1

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import gzip
+import lzma
+import re
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batfill.errors import WorkloadError
+from batfill.workloads import read_workload
+from batfill.workloads.swf import read_swf
+from batfill.workloads.swf_log import FIELDS, LARGEST, Comment, SwfLog, read_log, write_log
+from swf_text import row
+
+
+@pytest.fixture
+def log_file(tmp_path):
+    def write(text, name="log.swf"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def refusal(path):
+    """The one line that reading this file is answered with."""
+    with pytest.raises(WorkloadError) as error:
+        read_swf(path)
+    message = str(error.value)
+    assert "\n" not in message
+    assert str(path) in message
+    return message
+
+
+def outcome(read, path):
+    """What reading gives: its result, or the message it is refused with."""
+    try:
+        return read(path)
+    except WorkloadError as error:
+        return str(error)
+
+
+# The engine's rules
+
+
+def test_requested_processors_come_before_allocated_ones(log_file):
+    jobs = read_swf(log_file(row(1, 0, 5, procs=4, req_procs=2) + row(2, 0, 5, procs=4, req_procs=-1))).jobs
+    assert jobs.procs.tolist() == [2, 4]
+
+
+def test_a_row_without_processors_is_dropped_and_counted(log_file):
+    workload = read_swf(log_file(row(1, 0, 5) + row(2, 0, 5, procs=0, req_procs=-1)))
+    assert len(workload.jobs) == 1
+    assert workload.notes[0] == "1 of 2 rows dropped: neither requested nor allocated processors"
+
+
+def test_rows_that_never_ran_are_dropped_and_counted(log_file):
+    workload = read_swf(log_file(row(1, 0, 5, req_time=9) + row(2, 1, 0) + row(3, 1, -1)))
+    assert workload.jobs.ids.tolist() == ["1"]
+    assert workload.notes == ("2 of 3 rows dropped: run time <= 0 or unknown",)
+
+
+def test_an_unknown_requested_time_is_the_run_time(log_file):
+    assert read_swf(log_file(row(1, 0, 50, req_time=-1))).jobs.walltime_s.tolist() == [50]
+
+
+def test_an_overrun_is_kept_by_raising_the_request_and_killed_by_leaving_it(log_file):
+    path = log_file(row(1, 0, 50, req_time=40))
+    assert read_swf(path, overrun="keep").jobs.walltime_s.tolist() == [50]
+    killed = read_swf(path, overrun="kill").jobs
+    assert killed.walltime_s.tolist() == [40]
+    assert killed.runtime_s.tolist() == [50]
+
+
+def test_the_first_kept_submission_is_time_zero(log_file):
+    jobs = read_swf(log_file(row(1, 5, 0) + row(2, 90, 5) + row(3, 70, 5))).jobs
+    assert jobs.ids.tolist() == ["3", "2"]
+    assert jobs.submit_s.tolist() == [0, 20]
+
+
+def test_a_job_wider_than_the_machine_stays(log_file):
+    workload = read_swf(log_file("; MaxProcs: 4\n" + row(1, 0, 5, req_procs=99)))
+    assert workload.jobs.procs.tolist() == [99]
+    assert workload.procs == 4
+
+
+def test_ids_are_padded_to_one_width(log_file):
+    assert read_swf(log_file(row(7, 0, 1) + row(1000, 0, 1))).jobs.ids.tolist() == ["0007", "1000"]
+
+
+def test_equal_submissions_keep_the_order_of_their_job_numbers(log_file):
+    assert read_swf(log_file(row(10, 0, 1) + row(9, 0, 1))).jobs.ids.tolist() == ["09", "10"]
+
+
+@pytest.mark.parametrize(
+    ("header", "size"),
+    [
+        ("; MaxProcs: 128\n; MaxNodes: 4\n", 128),
+        ("; MaxNodes: 4\n", 4),
+        (";MaxProcs: -1\n; maxnodes: 16 (of which 2 are down)\n", 16),
+        ("; MaxProcs: 93,312\n", 93312),
+        ("", None),
+    ],
+)
+def test_the_machine_is_max_procs_else_max_nodes(log_file, header, size):
+    assert read_swf(log_file(header + row(1, 0, 1))).procs == size
+
+
+def test_a_given_machine_size_wins(log_file):
+    assert read_swf(log_file("; MaxProcs: 128\n" + row(1, 0, 1)), procs=7).procs == 7
+
+
+def test_partial_executions_give_way_to_their_summary(log_file):
+    text = row(1, 0, 30, status=1) + row(1, 0, 10, status=2) + row(1, -1, 20, status=3) + row(2, 5, 7)
+    workload = read_swf(log_file(text))
+    assert workload.jobs.runtime_s.tolist() == [30, 7]
+    assert workload.notes[0].startswith("2 of 4 rows dropped: partial execution")
+
+
+def test_partial_executions_without_a_summary_are_added_up(log_file):
+    workload = read_swf(log_file(row(1, 8, 10, status=2) + row(1, -1, 20, status=4) + row(2, 9, 7)))
+    assert workload.jobs.runtime_s.tolist() == [30, 7]
+    assert workload.notes[0].startswith("1 of 3 rows dropped: further partial")
+
+
+def test_a_job_number_used_twice_is_replaced_and_counted(log_file):
+    workload = read_swf(log_file(row(1, 0, 1, req_time=5) + row(1, 1, 2, req_time=5) + row(-1, 2, 3, req_time=5)))
+    assert workload.jobs.ids.tolist() == ["1", "2", "3"]
+    assert workload.notes == ("2 of 3 jobs changed: job number unknown or used before, a new one given",)
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: b"\xef\xbb\xbf" + text,
+        lambda text: text.replace(b" ", b"\t  "),
+        lambda text: text.rstrip(b"\n"),
+        lambda text: text.replace(b"; Comp", b"; K\xf6ln\n; Comp"),
+        lambda text: b"\n\n" + text.replace(b"\n", b"\n \n"),
+        lambda text: text + b"; the end\n",
+    ],
+    ids=["CRLF", "BOM", "tabs", "no last newline", "latin-1", "empty lines", "late comment"],
+)
+def test_harmless_variations_read_alike(log_file, edit):
+    text = b"; Computer: X\n; MaxProcs: 8\n" + "".join(row(i, 10 * i, 5) for i in range(1, 6)).encode()
+    workload = read_swf(log_file(edit(text)))
+    assert workload.jobs.submit_s.tolist() == [0, 10, 20, 30, 40]
+    assert workload.procs == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "none of 0 rows"),
+        (b"; a header only\n", "none of 0 rows"),
+        (row(1, 0, 5).encode() + b"2 3 4\n", ":2: 3 fields where SWF has 18"),
+        (row(1, 0, 5).rstrip().encode() + b" 9\n", ":1: 19 fields"),
+        (row(1, "nan", 5).encode(), ":1: field 2 (submit_s) is 'nan', not a number"),
+        (b"; x\n\n" + row(1, 0, "1e999").encode(), ":3: field 4 (runtime_s) is '1e999', larger"),
+        (row("99999999999999999999", 0, 5).encode(), ":1: field 1 (job) is '99999999999999999999', larger"),
+        (row(1.5, 0, 5).encode(), ":1: job number 1.5"),
+        (row(1, 0, "--5").encode(), "'--5', not a number"),
+        (row(1, 0, "1_0").encode(), "'1_0', not a number"),
+        (row(1, -1, 5).encode(), "1: submission time unknown"),
+        (gzip.compress(row(1, 0, 5).encode())[:-9], "cannot be unpacked"),
+        (b"\x1f\x8b\x08\x00rubbish that is no deflate stream", "cannot be unpacked"),
+        (lzma.compress(row(1, 0, 5).encode())[:-9], "cannot be unpacked"),
+    ],
+)
+def test_a_bad_file_is_answered_in_one_line(log_file, text, said):
+    assert said in refusal(log_file(text))
+
+
+def test_a_missing_file_is_answered_in_one_line(tmp_path):
+    assert "no such file" in refusal(tmp_path / "absent.swf")
+    assert "is a directory" in refusal(tmp_path)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=400))
+def test_random_bytes_never_trace_back(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("fuzz") / "x"
+    path.write_bytes(text)
+    result = outcome(read_workload, path)
+    assert not isinstance(result, str) or "\n" not in result
+
+
+TOKEN = st.one_of(
+    st.integers(-2, 10**17).map(str),
+    st.floats(-2, 1e6).map(repr),
+    st.sampled_from(["-1", "0", "1", "nan", "inf", "-", ".", "1e3", "+5", "0x1", "1..2", ";", "1-2"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.lists(TOKEN, min_size=16, max_size=19) | st.lists(st.just("3"), min_size=18, max_size=18), max_size=8)
+)
+def test_no_row_is_lost_in_silence(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("fuzz") / "x.swf"
+    path.write_text("".join(" ".join(fields) + "\n" for fields in rows))
+    log = outcome(read_log, path)
+    if isinstance(log, str):
+        assert re.match(rf"{path}:\d+: ", log)
+        return
+    data = [fields for fields in rows if not fields[0].startswith(";")]
+    assert log.rows.tolist() == [[float(token) for token in fields] for fields in data]
+    workload = outcome(read_swf, path)
+    if isinstance(workload, str):
+        assert "\n" not in workload
+        return
+    dropped = sum(int(note.split()[0]) for note in workload.notes if " dropped: " in note)
+    assert len(workload.jobs) + dropped == len(data)
+
+
+def test_long_logs_are_read_in_pieces_alike(log_file, monkeypatch):
+    text = "; head\n" + "".join(row(i, i, 5 + i / 4) + f"; after {i}\n" for i in range(1, 200))
+    path = log_file(text)
+    whole = read_log(path)
+    monkeypatch.setattr("batfill.workloads.swf_log.CHUNK_BYTES", 97)
+    pieces = read_log(path)
+    assert pieces.rows.tolist() == whole.rows.tolist()
+    assert pieces.comments == whole.comments
+    assert pieces.lines.tolist() == whole.lines.tolist() == list(range(2, 400, 2))
+
+
+# Writing
+
+NUMBERS = st.integers(-(2**53), 2**53).map(float) | st.floats(-1e15, 1e15).filter(lambda x: abs(x) <= LARGEST)
+COMMENTS = st.binary(max_size=20).map(
+    lambda b: ";" + b.replace(b"\n", b"").rstrip(b"\r").decode("utf-8", "surrogateescape")
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(NUMBERS, min_size=18, max_size=18), max_size=6),
+    st.lists(st.tuples(st.integers(0, 6), COMMENTS), max_size=4),
+    st.sampled_from(["", ".gz", ".xz", ".bz2"]),
+)
+def test_a_log_survives_writing_and_reading(tmp_path_factory, rows, comments, suffix):
+    comments = tuple(Comment(min(at, len(rows)), text) for at, text in sorted(comments, key=lambda c: c[0]))
+    log = SwfLog(comments, np.array(rows, float).reshape(-1, 18), np.arange(len(rows)))
+    path = tmp_path_factory.mktemp("trip") / f"log.swf{suffix}"
+    write_log(log, path)
+    again = read_log(path)
+    assert again.rows.tolist() == log.rows.tolist()
+    assert again.comments == log.comments
+
+
+def test_the_same_log_is_the_same_bytes_compressed_too(tmp_path):
+    log = SwfLog((), np.ones((3, 18)), np.arange(3))
+    for name in ("a.swf.gz", "b.swf.gz"):
+        write_log(log, tmp_path / name)
+    assert (tmp_path / "a.swf.gz").read_bytes() == (tmp_path / "b.swf.gz").read_bytes()
+
+
+def test_a_log_that_cannot_be_written_leaves_nothing(tmp_path):
+    with pytest.raises(WorkloadError, match="cannot be written"):
+        write_log(SwfLog((), np.ones((1, 18)), np.arange(1)), tmp_path / "absent" / "x.swf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_field_names_are_eighteen():
+    assert len(set(FIELDS)) == 18
+
+
+# The archive's logs
+
+
+def test_kth_sp2_is_read_as_the_reference_says(archive_log):
+    workload = read_swf(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
+    assert len(workload.jobs) == 28_467
+    assert workload.procs == 100
+    assert sum(int(note.split()[0]) for note in workload.notes if "dropped" in note) == 9
+
+
+def test_archive_logs_survive_writing_and_reading(archive_log, tmp_path):
+    log = read_log(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"))
+    write_log(log, tmp_path / "again.swf")
+    again = read_log(tmp_path / "again.swf")
+    assert (again.rows == log.rows).all()
+    assert again.comments == log.comments
+
+
+def test_a_large_log_is_read_in_about_a_second(archive_log):
+    path = archive_log("SDSC-BLUE-2000-4.2-cln.swf.gz")
+    read_swf(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))  # compiles
+    start = time.perf_counter()
+    assert len(read_swf(path).jobs) == 232_536
+    assert time.perf_counter() - start < 3  # 0.4 s alone on a quiet machine
