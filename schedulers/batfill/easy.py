@@ -1,0 +1,457 @@
+"""The decision: which waiting jobs start now. EASY backfilling, once, for every host.
+
+Pure and compiled: arrays in, starts out; no files, no messages. The rules are those of docs/semantics.md. Nothing is
+kept from one pass to the next except the order of the waiting jobs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from batfill.compiled import kernel
+
+from batfill.policies import EXPANSION, FIXED, UNICEF, UNLIMITED_S, WFP3
+from batfill.waiting import (
+    EXACT,
+    LEAF,
+    NONE,
+    OVERDUE,
+    SECTIONS,
+    insert,
+    remove,
+    settle_group,
+    settle_leaf,
+    summarize_group,
+    summarize_leaf,
+    width_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# A shadow time is never infinite: a job without walltime must not count as ending before a head that waits for one.
+NEVER_S = np.finfo(np.float64).max
+
+
+# What a scheduler knows of a job. Packed, as a pass reads a job's fields together.
+JOB = np.dtype(
+    [
+        ("submit_s", "f8"),  # r
+        ("estimate_s", "f8"),  # p~, or the expected run time in force; inf where there is none
+        ("procs", "i8"),  # q
+        ("key", "f8"),  # the policy's fixed key
+        ("backfill_key", "f8"),  # the backfill policy's fixed key
+        ("seq", "i8"),  # place by (submission time, id)
+        ("small", "i8"),  # 1 where it is classified small and has not been killed yet
+        ("section", "i8"),  # where it waits: OVERDUE, SMALL or LARGE; AWAY where it does not wait
+    ]
+)
+AWAY = -1
+
+
+class Rules(NamedTuple):
+    """How the queue is ordered and backfilled."""
+
+    kind: int  # the policy's: how its key moves with time
+    weight: float
+    backfill_same: bool  # backfill in the queue's order, overdue and small first
+    backfill_kind: int  # otherwise by this policy's pure key
+    backfill_weight: float
+    threshold_s: float  # Theta; inf for none
+
+
+RUN = np.dtype([("end_s", "f8"), ("procs", "i8"), ("row", "i8")])
+
+
+class Running(NamedTuple):
+    """The running jobs by expected end, ascending; only the first state[0].jobs places count."""
+
+    jobs: NDArray[np.void]  # RUN (room,)  end_s is start + estimate; procs what the job will give back
+    state: NDArray[np.void]  # (1,)  jobs: how many run; free: idle processors
+
+
+class Scratch(NamedTuple):
+    """Room for the candidates of one pass; at least as many as jobs wait."""
+
+    row: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    key: NDArray[np.float64]
+
+
+def scratch_room(jobs: int) -> Scratch:
+    """Room for `jobs` candidates."""
+    return Scratch(np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs))
+
+
+def running_room(jobs: int, free: int) -> Running:
+    """Nothing running, `free` processors idle, places for `jobs` running jobs."""
+    return Running(np.zeros(jobs, RUN), np.array([(0, free)], [("jobs", "i8"), ("free", "i8")]))
+
+
+@kernel
+def key_at(now_s, kind, weight, fixed, submit_s, walltime_s, procs):
+    """The key at `now_s` of a job whose key moves with time; `fixed` is the part that does not."""
+    wait_s = now_s - submit_s
+    walltime_s = min(walltime_s, UNLIMITED_S)
+    if kind == EXPANSION:
+        return fixed + weight * ((wait_s + walltime_s) / walltime_s)
+    if kind == WFP3:
+        expansion = wait_s / walltime_s
+        return -(expansion * expansion * expansion) * procs
+    return -wait_s / (fixed * walltime_s)  # UNICEF
+
+
+@kernel
+def start(now_s, running, row, estimate_s, procs):
+    """Put a job among the running ones and take its processors."""
+    end_s = now_s + estimate_s
+    i = running.state[0].jobs
+    while i > 0 and running.jobs[i - 1].end_s > end_s:
+        running.jobs[i] = running.jobs[i - 1]
+        i -= 1
+    running.jobs[i].end_s = end_s
+    running.jobs[i].procs = procs
+    running.jobs[i].row = row
+    running.state[0].jobs += 1
+    running.state[0].free -= procs
+
+
+@kernel
+def finish(running, row, end_s):
+    """Take a job with this expected end off the running ones and give its processors back: its place."""
+    low, high = 0, running.state[0].jobs
+    while low < high:
+        middle = (low + high) // 2
+        if running.jobs[middle].end_s < end_s:
+            low = middle + 1
+        else:
+            high = middle
+    while running.jobs[low].row != row:
+        low += 1
+    running.state[0].free += running.jobs[low].procs
+    running.state[0].jobs -= 1
+    for i in range(low, running.state[0].jobs):
+        running.jobs[i] = running.jobs[i + 1]
+
+
+@kernel
+def reservation(need, running):
+    """When `need` processors are expected free, and how many are spare then: (shadow_s, extra).
+
+    All releases at exactly the shadow time count. Where `need` is never met (machines are away), the head holds back
+    no job with a walltime: (NEVER_S, 0).
+    """
+    free = running.state[0].free
+    k = 0
+    while free < need:
+        if k == running.state[0].jobs:
+            return NEVER_S, np.int64(0)
+        free += running.jobs[k].procs
+        k += 1
+    shadow_s = running.jobs[k - 1].end_s
+    while k < running.state[0].jobs and running.jobs[k].end_s == shadow_s:
+        free += running.jobs[k].procs
+        k += 1
+    return min(shadow_s, NEVER_S), free - need
+
+
+@kernel
+def place_key(jobs, rules, section, row):
+    """What a job is ordered by inside its section of `Waiting`: its key, or its place where that order moves or is FCFS."""
+    if section == OVERDUE or rules.kind != FIXED:
+        return float(jobs[row].seq)
+    return jobs[row].key
+
+
+@kernel
+def enqueue(waiting, jobs, rules, section, row):
+    """Let a job wait in the section. The caller has made sure of `waiting.has_room`."""
+    jobs[row].section = section
+    insert(
+        waiting, section, place_key(jobs, rules, section, row), row, jobs[row].estimate_s, jobs[row].procs, jobs
+    )
+
+
+@kernel
+def dequeue(waiting, jobs, rules, row):
+    """Take a waiting job out of the queue."""
+    section = jobs[row].section
+    remove(waiting, section, place_key(jobs, rules, section, row), jobs[row].seq, jobs)
+    jobs[row].section = AWAY
+
+
+@kernel
+def overdue(now_s, submit_s, threshold_s):
+    """Whether a job has waited longer than the threshold, strictly."""
+    return now_s - submit_s > threshold_s
+
+
+@kernel
+def easy_pass(now_s, waiting, running, jobs, rules, scratch, started):
+    """Start what EASY starts at `now_s`: how many jobs, and how many of them ahead of the reservation.
+
+    `started` receives the rows in the order in which they start; those after the second number were backfilled. Jobs
+    that have become overdue must have been moved to OVERDUE before.
+    """
+    if running.state[0].free == 0 or waiting.sections[0].jobs + waiting.sections[1].jobs + waiting.sections[2].jobs == 0:
+        return 0, 0
+    if rules.kind == FIXED and rules.backfill_same:
+        return pass_in_order(now_s, waiting, running, jobs, started)
+    return pass_by_key(now_s, waiting, running, jobs, rules, scratch, started)
+
+
+@kernel
+def nothing_fits(now_s, free, width, shadow_s, extra, fewest, shortest_s):
+    """Whether none of a group of jobs can be backfilled, by its smallest q and its smallest p~ per width."""
+    return fewest > free or not (fewest <= extra or now_s + shortest_s[width] <= shadow_s)
+
+
+@kernel
+def pass_in_order(now_s, waiting, running, jobs, started):
+    """The pass where the queue and the backfill have one fixed order: one walk through it, from its head."""
+    n = 0
+    ahead = -1  # jobs started before the head was met
+    need = np.int64(0)
+    reserved = False
+    shadow_s, extra = NEVER_S, running.state[0].free  # until there is a reservation nothing but q <= free can be ruled out
+    for section in range(SECTIONS):
+        group_place = 0
+        while group_place < waiting.sections[section].size:
+            group = waiting.section_group[section, group_place]
+            if ahead >= 0 and waiting.sections[section].size > 1:
+                if waiting.groups[group].state == NONE:
+                    summarize_group(waiting, group)
+                free = running.state[0].free
+                if nothing_fits(
+                    now_s, free, width_of(free), shadow_s, extra, waiting.groups[group].procs, waiting.group_shortest_s[group]
+                ):
+                    group_place += 1
+                    continue
+            before = n
+            leaf_place = 0
+            while leaf_place < waiting.groups[group].size:
+                leaf = waiting.group_leaf[group, leaf_place]
+                if ahead >= 0 and waiting.groups[group].size > 1:
+                    if waiting.leaves[leaf].state != EXACT:
+                        summarize_leaf(waiting, leaf)
+                    free = running.state[0].free
+                    if nothing_fits(
+                        now_s, free, width_of(free), shadow_s, extra, waiting.leaves[leaf].procs, waiting.leaf_shortest_s[leaf]
+                    ):
+                        leaf_place += 1
+                        continue
+                base = leaf * LEAF
+                kept = base
+                slot = base
+                end = base + waiting.leaves[leaf].size
+                while slot < end:
+                    procs = waiting.slots[slot].procs
+                    fits = procs <= running.state[0].free
+                    if fits and ahead >= 0:
+                        if not reserved:
+                            shadow_s, extra = reservation(need, running)
+                            reserved = True
+                        if now_s + waiting.slots[slot].walltime_s > shadow_s:
+                            if procs <= extra:
+                                extra -= procs
+                            else:
+                                fits = False
+                    elif not fits and ahead < 0:
+                        ahead = n
+                        need = procs
+                    if fits:
+                        row = waiting.slots[slot].row
+                        start(now_s, running, row, waiting.slots[slot].walltime_s, procs)
+                        jobs[row].section = AWAY
+                        started[n] = row
+                        n += 1
+                        slot += 1
+                        if running.state[0].free == 0:
+                            break
+                    else:
+                        if kept != slot:
+                            waiting.slots[kept] = waiting.slots[slot]
+                        kept += 1
+                        slot += 1
+                taken = slot - kept
+                gone = False
+                if taken > 0:
+                    while slot < end:
+                        waiting.slots[kept] = waiting.slots[slot]
+                        kept += 1
+                        slot += 1
+                    waiting.leaves[leaf].size = kept - base
+                    gone = settle_leaf(waiting, section, group_place, leaf_place, taken)
+                if running.state[0].free == 0:
+                    settle_group(waiting, section, group_place)
+                    return n, n if ahead < 0 else ahead
+                if not gone:
+                    leaf_place += 1
+            if n == before or not settle_group(waiting, section, group_place):
+                group_place += 1
+    return n, n if ahead < 0 else ahead
+
+
+@kernel
+def first_slot(waiting, section):
+    """The slot of the section's first job in its place order."""
+    return waiting.group_leaf[waiting.section_group[section, 0], 0] * LEAF
+
+
+@kernel
+def smallest(now_s, waiting, section, jobs, rules):
+    """The slot of the section's job with the lowest key at `now_s`, ties by seq."""
+    best = np.int64(-1)
+    lowest = np.inf
+    for group_place in range(waiting.sections[section].size):
+        group = waiting.section_group[section, group_place]
+        for leaf_place in range(waiting.groups[group].size):
+            leaf = waiting.group_leaf[group, leaf_place]
+            for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
+                row = waiting.slots[slot].row
+                key = key_at(
+                    now_s,
+                    rules.kind,
+                    rules.weight,
+                    jobs[row].key,
+                    jobs[row].submit_s,
+                    waiting.slots[slot].walltime_s,
+                    waiting.slots[slot].procs,
+                )
+                # Jobs are stored by seq here, so the first of equals is the one that goes first.
+                if best < 0 or key < lowest:
+                    best, lowest = slot, key
+    return best
+
+
+@kernel
+def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
+    """The pass where keys move with time, or where backfilling has an order of its own."""
+    n = 0
+    head = np.int64(-1)
+    while True:  # the jobs ahead of the reservation
+        section = 0
+        while section < SECTIONS and waiting.sections[section].jobs == 0:
+            section += 1
+        if section == SECTIONS:
+            return n, n
+        if section == OVERDUE or rules.kind == FIXED:
+            slot = first_slot(waiting, section)
+        else:
+            slot = smallest(now_s, waiting, section, jobs, rules)
+        head = waiting.slots[slot].row
+        if jobs[head].procs > running.state[0].free:
+            break
+        dequeue(waiting, jobs, rules, head)
+        start(now_s, running, head, jobs[head].estimate_s, jobs[head].procs)
+        started[n] = head
+        n += 1
+        if running.state[0].free == 0:
+            return n, n
+    ahead = n
+
+    shadow_s, extra = reservation(jobs[head].procs, running)
+    size = gather_backfillable(now_s, waiting, running.state[0].free, shadow_s, extra, head, jobs, rules, scratch)
+    for i in range(size // 2 - 1, -1, -1):
+        sift(scratch, jobs, i, size)
+    while size > 0 and running.state[0].free > 0:
+        row = scratch.row[0]
+        size -= 1
+        swap(scratch, 0, size)
+        sift(scratch, jobs, 0, size)
+        procs = jobs[row].procs
+        if procs > running.state[0].free:
+            continue
+        if now_s + jobs[row].estimate_s > shadow_s:
+            if procs > extra:
+                continue
+            extra -= procs
+        dequeue(waiting, jobs, rules, row)
+        start(now_s, running, row, jobs[row].estimate_s, procs)
+        started[n] = row
+        n += 1
+    return n, ahead
+
+
+@kernel
+def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules, scratch):
+    """Put the jobs that could be backfilled if they were tried first into `scratch`: how many they are.
+
+    They are tried in the order (rank, key, seq): the rank is the section where the backfill follows the queue's order.
+    """
+    width = width_of(free)
+    n = 0
+    for section in range(SECTIONS):
+        for group_place in range(waiting.sections[section].size):
+            group = waiting.section_group[section, group_place]
+            if waiting.sections[section].size > 1:
+                if waiting.groups[group].state == NONE:
+                    summarize_group(waiting, group)
+                if nothing_fits(
+                    now_s, free, width, shadow_s, extra, waiting.groups[group].procs, waiting.group_shortest_s[group]
+                ):
+                    continue
+            for leaf_place in range(waiting.groups[group].size):
+                leaf = waiting.group_leaf[group, leaf_place]
+                if waiting.groups[group].size > 1:
+                    if waiting.leaves[leaf].state != EXACT:
+                        summarize_leaf(waiting, leaf)
+                    if nothing_fits(
+                        now_s, free, width, shadow_s, extra, waiting.leaves[leaf].procs, waiting.leaf_shortest_s[leaf]
+                    ):
+                        continue
+                for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
+                    procs = waiting.slots[slot].procs
+                    if procs > free or (procs > extra and now_s + waiting.slots[slot].walltime_s > shadow_s):
+                        continue
+                    row = waiting.slots[slot].row
+                    if row == head:
+                        continue
+                    scratch.row[n] = row
+                    if rules.backfill_same:
+                        scratch.rank[n] = section
+                        kind, weight, key = rules.kind, rules.weight, jobs[row].key
+                        if section == OVERDUE:
+                            kind, key = FIXED, float(jobs[row].seq)
+                    else:
+                        scratch.rank[n] = 0
+                        kind, weight, key = rules.backfill_kind, rules.backfill_weight, jobs[row].backfill_key
+                    if kind != FIXED:
+                        key = key_at(now_s, kind, weight, key, jobs[row].submit_s, waiting.slots[slot].walltime_s, procs)
+                    scratch.key[n] = key
+                    n += 1
+    return n
+
+
+@kernel
+def goes_first(scratch, jobs, i, j):
+    """The sort rule: lowest rank, then lowest key, then lowest seq."""
+    if scratch.rank[i] != scratch.rank[j]:
+        return scratch.rank[i] < scratch.rank[j]
+    if scratch.key[i] != scratch.key[j]:
+        return scratch.key[i] < scratch.key[j]
+    return jobs[scratch.row[i]].seq < jobs[scratch.row[j]].seq
+
+
+@kernel
+def swap(scratch, i, j):
+    """Exchange two candidates."""
+    scratch.row[i], scratch.row[j] = scratch.row[j], scratch.row[i]
+    scratch.rank[i], scratch.rank[j] = scratch.rank[j], scratch.rank[i]
+    scratch.key[i], scratch.key[j] = scratch.key[j], scratch.key[i]
+
+
+@kernel
+def sift(scratch, jobs, i, size):
+    """Restore the heap of the first `size` candidates below place i."""
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            return
+        if child + 1 < size and goes_first(scratch, jobs, child + 1, child):
+            child += 1
+        if not goes_first(scratch, jobs, child, i):
+            return
+        swap(scratch, i, child)
+        i = child

@@ -1,0 +1,159 @@
+"""The compiled event loop of the replay: submissions and ends of jobs, and one pass after all events of an instant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from batfill.compiled import kernel
+
+from batfill.easy import AWAY, dequeue, easy_pass, enqueue, finish, overdue
+from batfill.waiting import LARGE, OVERDUE, SMALL, has_room
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Why `advance` came back.
+DONE, REACHED, NEEDS_ROOM = range(3)
+
+
+# What becomes of a job, and what no scheduler may read of it.
+FATE = np.dtype(
+    [
+        ("duration_s", "f8"),  # min(p, p~): how long it runs if it is not killed at the divider
+        ("start_s", "f8"),  # of the last try; nan before the first
+        ("first_try_s", "f8"),  # start of a try that was killed at the divider; nan where there is none
+        ("divider_s", "f8"),  # the divider in force when that try started; inf where there was none
+        ("backfilled", "i8"),  # 1 where the last try was started by backfilling
+    ]
+)
+END = np.dtype([("end_s", "f8"), ("row", "i8")])
+STATE = np.dtype(
+    [
+        ("now_s", "f8"),  # the last instant handled
+        ("submitted", "i8"),  # how many jobs have been, in row order
+        ("looked_at", "i8"),  # how many of them have been looked at for being overdue
+        ("ends", "i8"),  # jobs running, or places of the heap that count
+        ("starts", "i8"),  # tries, or places of the log that count
+        ("rejected", "i8"),  # jobs wider than the machine
+        ("killed", "i8"),  # tries killed at the divider
+        ("passes", "i8"),
+    ]
+)
+
+
+class Machine(NamedTuple):
+    """The true state of the machine and of every job."""
+
+    fates: NDArray[np.void]  # FATE (n_jobs,)
+    ends: NDArray[np.void]  # END (room,)  heap by end_s
+    log: NDArray[np.int64]  # (room,)  rows in the order of their starts
+    state: NDArray[np.void]  # STATE (1,)
+
+
+@kernel
+def push(ends, n, end_s, row):
+    """Add an end to the heap of n ends."""
+    i = n
+    while i > 0:
+        parent = (i - 1) >> 1
+        if ends[parent].end_s <= end_s:
+            break
+        ends[i] = ends[parent]
+        i = parent
+    ends[i].end_s = end_s
+    ends[i].row = row
+
+
+@kernel
+def pop(ends, n):
+    """Take the earliest end off the heap of n ends."""
+    n -= 1
+    end_s = ends[n].end_s
+    row = ends[n].row
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and ends[child + 1].end_s < ends[child].end_s:
+            child += 1
+        if ends[child].end_s >= end_s:
+            break
+        ends[i] = ends[child]
+        i = child
+    ends[i].end_s = end_s
+    ends[i].row = row
+
+
+@kernel
+def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, machine):
+    """Handle every instant up to `until_s`, itself included; `divider_s` is inf where small jobs are not killed.
+
+    Returns DONE, REACHED (the next instant is later than until_s) or NEEDS_ROOM (enlarge `waiting` and call again: the
+    instant is taken up where it was left).
+    """
+    fates, ends, state = machine.fates, machine.ends, machine.state[0]
+    n_jobs = len(jobs)
+    while True:
+        now_s = np.inf
+        if state.ends > 0:
+            now_s = ends[0].end_s
+        if state.submitted < n_jobs:
+            now_s = min(now_s, jobs[state.submitted].submit_s)
+        if now_s == np.inf:
+            return DONE
+        if now_s > until_s:
+            return REACHED
+        state.now_s = now_s
+
+        while state.looked_at < state.submitted:
+            row = state.looked_at
+            if not overdue(now_s, jobs[row].submit_s, rules.threshold_s):
+                break
+            if jobs[row].section != AWAY:
+                if not has_room(waiting):
+                    return NEEDS_ROOM
+                dequeue(waiting, jobs, rules, row)
+                enqueue(waiting, jobs, rules, OVERDUE, row)
+            state.looked_at += 1
+
+        while state.ends > 0 and ends[0].end_s == now_s:
+            row = ends[0].row
+            killed = jobs[row].small and fates[row].divider_s < fates[row].duration_s
+            if killed and not has_room(waiting):
+                return NEEDS_ROOM
+            pop(ends, state.ends)
+            state.ends -= 1
+            finish(running, row, fates[row].start_s + jobs[row].estimate_s)
+            if killed:
+                state.killed += 1
+                fates[row].first_try_s = fates[row].start_s
+                jobs[row].small = 0
+                late = overdue(now_s, jobs[row].submit_s, rules.threshold_s)
+                enqueue(waiting, jobs, rules, OVERDUE if late else LARGE, row)
+
+        while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:
+            row = state.submitted
+            if jobs[row].procs > size:
+                state.rejected += 1
+            else:
+                if not has_room(waiting):
+                    return NEEDS_ROOM
+                enqueue(waiting, jobs, rules, SMALL if jobs[row].small else LARGE, row)
+            state.submitted += 1
+
+        state.passes += 1
+        started = machine.log[state.starts :]
+        n, ahead = easy_pass(now_s, waiting, running, jobs, rules, scratch, started)
+        for i in range(n):
+            row = started[i]
+            fates[row].start_s = now_s
+            fates[row].backfilled = i >= ahead
+            end_s = now_s + fates[row].duration_s
+            if jobs[row].small:
+                fates[row].divider_s = divider_s
+                end_s = min(end_s, now_s + divider_s)
+            push(ends, state.ends, end_s, row)
+            state.ends += 1
+        state.starts += n

@@ -1,0 +1,150 @@
+"""Every queue order batfill knows: name, formula, source, and the key that sorts by it.
+
+The sort rule is one everywhere: lowest key first, ties by submission time, then by `seq`. Policies that say "largest
+first" have the negated key. In the formulas r is the submission time, p~ the requested time (walltime), q the
+processors, t now and w = t - r the waiting time. No policy reads the actual run time p.
+
+Most keys never change the order of two waiting jobs, because nothing in them moves with t, or only w, which grows
+alike for every job (there -r stands for w). They are computed once, at submission. The others are computed at each
+pass by `easy.key_at` from the fixed part and the code given here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Key = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
+
+# How a key moves with time; `easy.key_at` has the formulas.
+FIXED, EXPANSION, WFP3, UNICEF = range(4)
+
+# What a job without walltime counts as in a key, so that no formula meets infinity: 30,000 years sort after any request.
+UNLIMITED_S = 1e12
+
+PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Table 1"
+SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
+FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One queue order.
+
+    `fixed` maps (submit_s, walltime_s, procs), each of shape (n_jobs,), to the key, shape (n_jobs,), or to the part of
+    it that does not move with time. `kind` says how `easy.key_at` completes it; `weight` is EXPANSION's weight on the
+    expansion factor.
+    """
+
+    name: str
+    formula: str
+    source: str
+    fixed: Key
+    kind: int = FIXED
+    weight: float = 0.0
+
+    @property
+    def order_changes(self) -> bool:
+        """Whether two jobs may change places while both wait."""
+        return self.kind != FIXED
+
+    def fixed_key(
+        self, submit_s: NDArray[np.float64], walltime_s: NDArray[np.float64], procs: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The part of each job's key that does not move with time: float64, shape (n_jobs,)."""
+        return np.asarray(self.fixed(submit_s, np.minimum(walltime_s, UNLIMITED_S), procs), np.float64)
+
+
+def nothing(r: NDArray[np.float64], _p: NDArray[np.float64], _q: NDArray[np.int64]) -> NDArray[np.float64]:
+    """No fixed part: the whole key moves with time."""
+    return np.zeros(len(r))
+
+
+def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log10(r), with the first second counted as 1: the papers' logs never have r = 0, ours do."""
+    return np.log10(np.maximum(r, 1.0))
+
+
+POLICIES = {
+    policy.name: policy
+    for policy in (
+        Policy("fcfs", "r", PURE_SOURCE, lambda r, p, q: r),
+        Policy("lcfs", "-r", PURE_SOURCE, lambda r, p, q: -r),
+        Policy("spf", "p~", PURE_SOURCE, lambda r, p, q: p),
+        Policy("lpf", "-p~", PURE_SOURCE, lambda r, p, q: -p),
+        Policy("sqf", "q", PURE_SOURCE, lambda r, p, q: q),
+        Policy("lqf", "-q", PURE_SOURCE, lambda r, p, q: -q),
+        Policy("saf", "p~ q", PURE_SOURCE, lambda r, p, q: p * q),
+        Policy("laf", "-p~ q", PURE_SOURCE, lambda r, p, q: -(p * q)),
+        Policy("srf", "p~ / q", PURE_SOURCE, lambda r, p, q: p / q),
+        Policy("lrf", "-p~ / q", PURE_SOURCE, lambda r, p, q: -(p / q)),
+        Policy("sexp", "(w + p~) / p~", PURE_SOURCE, nothing, EXPANSION, 1.0),
+        Policy("lexp", "-(w + p~) / p~", PURE_SOURCE, nothing, EXPANSION, -1.0),
+        Policy("wfp3", "-(w / p~)^3 q", "Tang et al., CLUSTER 2009", nothing, WFP3),
+        Policy(
+            "unicef",
+            "-w / (log2(max(q, 2)) p~)",
+            "Tang et al., CLUSTER 2009; log2(1) = 0 would put every one-processor job first, so q = 1 counts as 2",
+            lambda r, p, q: np.log2(np.maximum(q, 2)),
+            UNICEF,
+        ),
+        Policy("f1", "log10(p~) q + 870 log10(r)", SC17, lambda r, p, q: np.log10(p) * q + 8.70e2 * log10_submission(r)),
+        Policy(
+            "f2", "sqrt(p~) q + 25,600 log10(r)", SC17, lambda r, p, q: np.sqrt(p) * q + 2.56e4 * log10_submission(r)
+        ),
+        Policy("f3", "p~ q + 6,860,000 log10(r)", SC17, lambda r, p, q: p * q + 6.86e6 * log10_submission(r)),
+        Policy(
+            "f4", "p~ sqrt(q) + 530,000 log10(r)", SC17, lambda r, p, q: p * np.sqrt(q) + 5.30e5 * log10_submission(r)
+        ),
+    )
+}
+MIXED = "mixed:a,b,c,d,e,f"
+MIXED_FORMULA = "a q + b p~ + c w + d p~/q + e (w+p~)/p~ + f p~ q, the weights scaled to L1 norm 1"
+MIXED_SOURCE = "linear mixed policy; the 2019 study of mixed policies, Section 3; FCFS is mixed:0,0,-1,0,0,0"
+
+
+def mixed(weights: tuple[float, ...]) -> Policy:
+    """The linear mixed policy of six weights on FEATURES, scaled to L1 norm 1, lowest first.
+
+    Raises:
+        PolicyError: not six finite numbers, or all of them zero.
+    """
+    given = np.asarray(weights, np.float64)
+    norm = float(np.abs(given).sum())
+    if given.shape != (6,) or not np.isfinite(norm) or norm == 0:
+        raise PolicyError(
+            f"policy mixed: {list(weights)} are not six finite weights, one of them not zero, on {', '.join(FEATURES)}"
+        )
+    a, b, c, d, e, f = (given / norm).tolist()
+
+    def fixed(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
+        return a * q + b * p - c * r + d * (p / q) + f * (p * q)
+
+    name = "mixed:" + ",".join(f"{weight:.17g}" for weight in weights)
+    return Policy(name, MIXED_FORMULA, MIXED_SOURCE, fixed, FIXED if e == 0 else EXPANSION, e)
+
+
+def policy_named(text: str) -> Policy:
+    """The policy a user means: a name of POLICIES, or `mixed:` and six weights separated by commas.
+
+    Raises:
+        PolicyError: there is none of that name; the message lists the known ones.
+    """
+    name, colon, rest = text.strip().lower().partition(":")
+    if name == "mixed" and colon:
+        try:
+            return mixed(tuple(float(word) for word in rest.split(",")))
+        except ValueError:
+            raise PolicyError(f"policy {text}: weights are six numbers separated by commas, as in {MIXED}") from None
+    if name in POLICIES and not colon:
+        return POLICIES[name]
+    raise PolicyError(f"policy {text!r} is unknown; known are {', '.join(POLICIES)}, and {MIXED}")
