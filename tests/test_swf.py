@@ -160,8 +160,8 @@ def test_harmless_variations_read_alike(log_file, edit):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"", "none of 0 rows"),
-        (b"; a header only\n", "none of 0 rows"),
+        (b"", "only 0 rows"),
+        (b"; a header only\n", "only 0 rows"),
         (row(1, 0, 5).encode() + b"2 3 4\n", ":2: 3 fields where SWF has 18"),
         (row(1, 0, 5).rstrip().encode() + b" 9\n", ":1: 19 fields"),
         (row(1, "nan", 5).encode(), ":1: field 2 (submit_s) is 'nan', not a number"),

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from batfill.cli.workload import app as workload
+
 app = typer.Typer(
     name="batfill",
     help="EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions.",
@@ -35,3 +37,6 @@ def options(
     """EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions."""
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+app.add_typer(workload, name="workload")

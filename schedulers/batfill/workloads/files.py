@@ -93,3 +93,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise WorkloadError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file, or leave no trace."""
+    with whole_file(path) as file:
+        file.write(text.encode())

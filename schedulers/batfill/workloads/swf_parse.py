@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 N_FIELDS = 18
 EXACT_DIGITS = 15  # so many digits and a power of ten up to 10^15 are exact in a float64, and so is their quotient
-TENS: NDArray[np.float64] = 10.0 ** np.arange(EXACT_DIGITS + 1)
+TENS: NDArray[np.float64] = np.power(10.0, np.arange(EXACT_DIGITS + 1), dtype=np.float64)
 
 
 @njit(cache=True)
@@ -38,8 +38,8 @@ def parse(
         hard: out, (>= tokens, 4): row, field, first and one-past-last byte of what is not a plain short decimal.
         comments: out, (>= lines, 3): the number of jobs before it, first and one-past-last byte of each comment.
 
-    Reading stops at a line that holds another number of fields than 18; `lines read` is then that line, counted from 0, and
-    `the wrong fields` their number.
+    Reading stops at a line that holds another number of fields than 18; `lines read` is then that line, counted from 0,
+    and `the wrong fields` how many it holds.
     """
     n_rows = n_hard = n_comments = line = at = 0
     size = text.size

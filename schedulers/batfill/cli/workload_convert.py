@@ -1,0 +1,65 @@
+"""`batfill workload convert`: a log as a Batsim workload, and the platform for it."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Overrun(StrEnum):
+    """What a job does that ran longer than it asked for."""
+
+    keep = "keep"
+    kill = "kill"
+
+
+def job_slice(text: str) -> slice:
+    """START:STOP as a slice; either may be left out."""
+    start, colon, stop = text.partition(":")
+    if not colon or not all(part == "" or (part.isascii() and part.isdigit()) for part in (start, stop)):
+        raise typer.BadParameter(f"{text!r} is not START:STOP, as in 1000:2000")
+    return slice(int(start or 0), int(stop) if stop else None)
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF log (plain, .gz, .xz, .bz2) or Batsim JSON.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.json", help="The workload to write; .gz compresses it.")],
+    platform: Annotated[Path | None, typer.Option(help="Write the matching platform XML here.")] = None,
+    procs: Annotated[
+        int | None, typer.Option(help="Machine size [default: the log's MaxProcs, else MaxNodes].")
+    ] = None,
+    overrun: Annotated[
+        Overrun, typer.Option(help="keep: requests below the run time are raised above it; kill: the job ends there.")
+    ] = Overrun.keep,
+    first: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
+    jobs: Annotated[
+        str | None, typer.Option(metavar="START:STOP", help="Only these jobs, counted by submission.")
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(help="Keep this field beside user_id: group_id, executable, queue, partition. Repeatable."),
+    ] = None,
+) -> None:
+    """Write a log as a Batsim workload: zero-padded ids, delay profiles shared by duration."""
+    from batfill.cli.progress import progress
+    from batfill.workloads.convert import convert as library_convert
+    from batfill.workloads.files import write_text
+
+    if first is not None and jobs is not None:
+        raise typer.BadParameter("--first and --jobs exclude each other")
+    part = slice(first) if first else job_slice(jobs) if jobs is not None else slice(None)
+    with progress("rows") as advance:
+        made = library_convert(
+            source, out, procs=procs, overrun=overrun.value, jobs=part, fields=tuple(field or ()), advance=advance
+        )
+    if platform is not None:
+        from batfill.batsim.platform import homogeneous_platform
+
+        write_text(platform, homogeneous_platform(made.procs))
+    for note in made.notes:
+        print(note, file=sys.stderr)
+    print(f"{out}: {made.jobs} jobs, {made.procs} processors", file=sys.stderr)

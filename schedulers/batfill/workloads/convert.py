@@ -1,0 +1,132 @@
+"""A log as a Batsim workload, in two passes over the file, so that any length fits in little memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill import __version__
+from batfill.errors import WorkloadError
+from batfill.workloads.batsim_write import write_batsim_json
+from batfill.workloads.files import digest, first_byte
+from batfill.workloads.swf import Overrun, jobs_in, keep_overruns, machine_size
+from batfill.workloads.swf_log import SwfLog, batches_of
+from batfill.workloads.swf_rules import job_rows, notes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from batfill.workloads.batsim_write import Jobs
+
+# Batsim ends a job with p = p~ as one that overran; a second more lets it complete.
+BATSIM_MARGIN_S = 1
+
+# Fields of a job object beside user_id, and the SWF columns they come from.
+JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue", "partition": "partition"}
+
+ALL_JOBS = slice(None)
+
+
+class Converted(NamedTuple):
+    """What a conversion wrote: how many jobs, for a machine of how many processors, and what it dropped or changed."""
+
+    jobs: int
+    procs: int
+    notes: tuple[str, ...]
+
+
+def convert(
+    source: Path,
+    out: Path,
+    *,
+    procs: int | None = None,
+    overrun: Overrun = "keep",
+    jobs: slice = ALL_JOBS,
+    fields: tuple[str, ...] = (),
+    advance: Callable[[int], None] = lambda _: None,
+) -> Converted:
+    """Write the workload in `source`, an SWF log or Batsim JSON, as Batsim JSON.
+
+    Args:
+        source: the log.
+        out: the JSON file.
+        procs: the machine's size; by default what the log says.
+        overrun: "keep" lets every job run as long as it ran, "kill" leaves requests below the run time.
+        jobs: which jobs, in the order of their submissions; times then count from the first of them.
+        fields: which of JOB_FIELDS the jobs keep beside user_id.
+        advance: called with the number of rows done since it was last called, twice for each row.
+
+    Raises:
+        WorkloadError: the log cannot be read, holds no job, or does not say the machine's size.
+    """
+    for field in fields:
+        if field not in JOB_FIELDS:
+            raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")
+    if first_byte(source) == b"{":
+        return _convert_json(source, out, procs=procs, overrun=overrun, jobs=jobs)
+    header: tuple[str, ...] = ()
+
+    def first_pass() -> Iterator[SwfLog]:
+        nonlocal header
+        for batch in batches_of(source):
+            header = header or batch.header
+            yield batch
+            advance(len(batch))
+
+    rows = job_rows(source, first_pass()).jobs_only(jobs)
+    size = known_size(source, machine_size(source, header, procs))
+    changed: Counter[str] = Counter()
+
+    def second_pass() -> Iterator[Jobs]:
+        first_row = 0
+        for batch in batches_of(source):
+            table = jobs_in(
+                batch, rows, first_row=first_row, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=changed
+            )
+            keep = rows.keep[first_row : first_row + len(batch)]
+            yield table, {field: batch[JOB_FIELDS[field]][keep].astype(np.int64) for field in fields}
+            first_row += len(batch)
+            advance(len(batch))
+
+    n_jobs = write_batsim_json(out, second_pass(), procs=size, description=description(source, overrun, jobs))
+    return Converted(n_jobs, size, notes_of(rows, changed))
+
+
+def _convert_json(source: Path, out: Path, *, procs: int | None, overrun: Overrun, jobs: slice) -> Converted:
+    from batfill.workloads.batsim_json import read_batsim_json
+
+    workload = read_batsim_json(source)
+    size = known_size(source, workload.procs if procs is None else procs)
+    table = workload.jobs.select(jobs)
+    if not len(table):
+        raise WorkloadError(f"{source}: jobs {jobs.start}:{jobs.stop} of {len(workload.jobs)} are none; choose others")
+    table.submit_s[:] -= table.submit_s[0]
+    if overrun == "keep":
+        table.walltime_s[:] = keep_overruns(table.walltime_s, table.runtime_s, margin_s=BATSIM_MARGIN_S)
+    n_jobs = write_batsim_json(out, [(table, {})], procs=size, description=description(source, overrun, jobs))
+    return Converted(n_jobs, size, workload.notes)
+
+
+def known_size(source: Path, procs: int | None) -> int:
+    """The machine's size, which a Batsim workload must say.
+
+    Raises:
+        WorkloadError: it is unknown.
+    """
+    if procs is None:
+        raise WorkloadError(f"{source}: its header says neither MaxProcs nor MaxNodes; pass --procs")
+    return procs
+
+
+def description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:
+    """What made a converted file."""
+    part = "" if jobs == ALL_JOBS else f", jobs {'' if jobs.start is None else jobs.start}:{jobs.stop or ''}"
+    return {
+        "made_by": f"batfill {__version__} workload convert",
+        "source": source.name,
+        "source_sha256": digest(source),
+        "choices": f"overrun={overrun}{part}",
+    }

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from batfill.errors import WorkloadError
+from batfill.workloads.convert import convert
+from swf_text import row
+
+
+@pytest.fixture
+def converted(tmp_path):
+    def run(text, **options):
+        source, out = tmp_path / "log.swf", tmp_path / "out.json"
+        source.write_text(text)
+        result = convert(source, out, **{"procs": 8, **options})
+        return result, json.loads(out.read_text())
+
+    return run
+
+
+def test_a_job_has_the_fields_batsim_reads(converted):
+    _, workload = converted(row(7, 100, 5, req_procs=2, req_time=60, user=3) + row(10, 130, 6, req_time=60, user=-1))
+    assert workload["nb_res"] == 8
+    assert workload["jobs"] == [
+        {"id": "07", "subtime": 0, "walltime": 60, "res": 2, "profile": "delay5", "user_id": 3},
+        {"id": "10", "subtime": 30, "walltime": 60, "res": 1, "profile": "delay6"},
+    ]
+    assert workload["profiles"]["delay5"] == {"type": "delay", "delay": 5}
+
+
+def test_profiles_are_shared_by_duration(converted):
+    _, workload = converted("".join(row(i, i, 5 + i % 2) for i in range(1, 9)))
+    assert list(workload["profiles"]) == ["delay5", "delay6"]
+
+
+def test_a_kept_overrun_gets_a_second_more_than_it_runs(converted):
+    text = row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 50, req_time=51) + row(4, 0, 50)
+    _, workload = converted(text)
+    assert [job["walltime"] for job in workload["jobs"]] == [51, 51, 51, 51]
+
+
+def test_a_killed_overrun_keeps_its_request(converted):
+    _, workload = converted(row(1, 0, 50, req_time=40), overrun="kill")
+    assert workload["jobs"][0]["walltime"] == 40
+
+
+def test_a_slice_counts_by_submission_and_starts_at_zero(converted):
+    text = row(1, 50, 5) + row(2, 40, 5) + row(3, 30, -1) + row(4, 20, 5) + row(5, 60, 5)
+    result, workload = converted(text, jobs=slice(1, 3))
+    assert [(job["id"], job["subtime"]) for job in workload["jobs"]] == [("1", 10), ("2", 0)]
+    assert result.jobs == 2
+
+
+def test_further_fields_are_kept_on_demand(converted):
+    _, workload = converted(row(1, 0, 5, group=4, queue=2), fields=("group_id", "queue", "executable"))
+    assert {k: v for k, v in workload["jobs"][0].items() if k in ("group_id", "queue", "executable")} == {
+        "group_id": 4,
+        "queue": 2,
+    }
+
+
+def test_the_source_and_its_digest_are_said(converted):
+    _, workload = converted(row(1, 0, 5))
+    assert workload["description"]["source"] == "log.swf"
+    assert len(workload["description"]["source_sha256"]) == 64
+
+
+def test_pieces_make_the_same_file_as_the_whole(converted, monkeypatch):
+    text = "; x\n" + "".join(row(i % 90, 500 - i, 5 + i % 7, status=1 + i % 4) for i in range(1, 100))
+    whole = converted(text)
+    monkeypatch.setattr("batfill.workloads.swf_log.CHUNK_BYTES", 333)
+    assert converted(text) == whole
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"procs": None}, "pass --procs"),
+        ({"jobs": slice(5, 9)}, "are none"),
+        ({"fields": ("colour",)}, "there are group_id"),
+    ],
+)
+def test_a_mistake_is_said_in_one_line_and_nothing_is_written(tmp_path, converted, options, said):
+    with pytest.raises(WorkloadError, match=said):
+        converted(row(1, 0, 5), **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
+
+
+def test_a_source_cut_off_leaves_no_file(tmp_path, converted):
+    with pytest.raises(WorkloadError, match=":3: 2 fields"):
+        converted(row(1, 0, 5) * 2 + "1 2\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path):
+    # each row costs the first pass a number, a submission and a few flags; the rest is one piece at a time
+    rows = "".join(row(i, i, 100 + i % 50, req_time=300) for i in range(1, 200_001))
+    program = (
+        "import resource, sys; from pathlib import Path; from batfill.workloads.convert import convert\n"
+        "convert(Path(sys.argv[1]), Path(sys.argv[2]), procs=8)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+
+    def peak(times):
+        source = tmp_path / f"{times}.swf"
+        source.write_text(rows * times)
+        command = [sys.executable, "-c", program, str(source), str(tmp_path / "out.json")]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout) * 1024
+
+    per_row = (peak(6) - peak(2)) / 800_000
+    assert per_row < 100, f"{per_row:.0f} bytes per row: 10 million rows would not fit in 1 GB"
+
+
+def test_a_real_log_becomes_the_reference_jobs(archive_log, tmp_path):
+    result = convert(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json")
+    workload = json.loads((tmp_path / "kth.json").read_text())
+    assert result.jobs == len(workload["jobs"]) == 28_467
+    assert workload["nb_res"] == 100
+    run = {name: profile["delay"] for name, profile in workload["profiles"].items()}
+    assert all(job["walltime"] > run[job["profile"]] for job in workload["jobs"])
