@@ -1,0 +1,116 @@
+"""What a schedule was worth, computed once for every host. All times in seconds; every array has shape (n_jobs,)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# The bound of the bounded slowdown: shorter jobs count as this long. 10 s in the papers on reordering and learning,
+# 60 s in the one on classification.
+TAU_S = 10.0
+SLOWDOWN_CLASSES = (1.0, 10.0, 100.0)
+
+
+def bounded_slowdown(
+    wait_s: NDArray[np.float64], runtime_s: NDArray[np.float64], tau_s: float = TAU_S
+) -> NDArray[np.float64]:
+    """max((w + p) / max(p, tau), 1), p being the time the job ran. Source: Feitelson and Rudolph, JSSPP 1998."""
+    return np.maximum((wait_s + runtime_s) / np.maximum(runtime_s, tau_s), 1.0)
+
+
+def per_processor_slowdown(
+    wait_s: NDArray[np.float64], runtime_s: NDArray[np.float64], procs: NDArray[np.int64], tau_s: float = TAU_S
+) -> NDArray[np.float64]:
+    """max((w + p) / (q max(p, tau)), 1). Source: Zotkin and Keleher, HPDC 1999."""
+    return np.maximum((wait_s + runtime_s) / (procs * np.maximum(runtime_s, tau_s)), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The figures of one run. Means and maxima are over the jobs that ran; rejected ones are only counted."""
+
+    jobs: int  # submitted, rejected ones included
+    rejected: int  # wider than the machine
+    killed: int  # ended at their walltime
+    requeued: int  # killed at the divider and started again
+    backfilled: int  # started by backfilling
+    makespan_s: float  # from the first submission to the last end
+    utilisation: float  # processor-seconds used, killed tries included, over size x makespan
+    wasted: float  # share of the processor-seconds used that went to tries killed at the divider
+    mean_wait_s: float
+    max_wait_s: float
+    mean_turnaround_s: float
+    mean_bsld: float
+    max_bsld: float
+    mean_pp_bsld: float
+    share_bsld_1: float  # share of the jobs with bounded slowdown 1, in (1, 10], in (10, 100], and above
+    share_bsld_10: float
+    share_bsld_100: float
+    share_bsld_above: float
+
+    def as_dict(self) -> dict[str, float]:
+        """Field by field, for JSON."""
+        return asdict(self)
+
+
+def summarize(
+    *,
+    size: int,
+    submit_s: NDArray[np.float64],
+    start_s: NDArray[np.float64],
+    runtime_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    tau_s: float = TAU_S,
+    rejected: int = 0,
+    killed: int = 0,
+    backfilled: int = 0,
+    requeued: int = 0,
+    wasted_proc_s: float = 0.0,
+) -> Summary:
+    """The figures of a run from the jobs that ran.
+
+    Args:
+        size: the machine's processors.
+        submit_s: r, the original one of a requeued job.
+        start_s: start of the final try.
+        runtime_s: the time the final try ran.
+        procs: q.
+        tau_s: the bound of the bounded slowdown.
+        rejected: jobs that never ran.
+        killed: jobs ended at their walltime.
+        backfilled: jobs started by backfilling.
+        requeued: tries killed at the divider.
+        wasted_proc_s: what those tries used, in processor-seconds.
+    """
+    if len(submit_s) == 0:
+        return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
+    wait_s = start_s - submit_s
+    bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
+    makespan_s = float((start_s + runtime_s).max() - submit_s.min())
+    used_proc_s = float((procs * runtime_s).sum()) + wasted_proc_s
+    classes = np.bincount(np.searchsorted(SLOWDOWN_CLASSES, bsld), minlength=4) / len(bsld)
+    return Summary(
+        jobs=len(submit_s) + rejected,
+        rejected=rejected,
+        killed=killed,
+        requeued=requeued,
+        backfilled=backfilled,
+        makespan_s=makespan_s,
+        utilisation=used_proc_s / (size * makespan_s) if makespan_s > 0 else 0.0,
+        wasted=wasted_proc_s / used_proc_s if used_proc_s > 0 else 0.0,
+        mean_wait_s=float(wait_s.mean()),
+        max_wait_s=float(wait_s.max()),
+        mean_turnaround_s=float((wait_s + runtime_s).mean()),
+        mean_bsld=float(bsld.mean()),
+        max_bsld=float(bsld.max()),
+        mean_pp_bsld=float(per_processor_slowdown(wait_s, runtime_s, procs, tau_s).mean()),
+        share_bsld_1=float(classes[0]),
+        share_bsld_10=float(classes[1]),
+        share_bsld_100=float(classes[2]),
+        share_bsld_above=float(classes[3]),
+    )
