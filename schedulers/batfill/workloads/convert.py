@@ -11,7 +11,7 @@ from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
 from batfill.workloads.files import digest, first_byte
-from batfill.workloads.swf import Overrun, jobs_in, keep_overruns, machine_size
+from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, keep_overruns, known_size, machine_size
 from batfill.workloads.swf_log import SwfLog, batches_of
 from batfill.workloads.swf_rules import job_rows, notes_of
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.workloads.batsim_write import Jobs
-
-# Batsim ends a job with p = p~ as one that overran; a second more lets it complete.
-BATSIM_MARGIN_S = 1
 
 # Fields of a job object beside user_id, and the SWF columns they come from.
 JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue", "partition": "partition"}
@@ -108,17 +105,6 @@ def _convert_json(source: Path, out: Path, *, procs: int | None, overrun: Overru
         table.walltime_s[:] = keep_overruns(table.walltime_s, table.runtime_s, margin_s=BATSIM_MARGIN_S)
     n_jobs = write_batsim_json(out, [(table, {})], procs=size, description=description(source, overrun, jobs))
     return Converted(n_jobs, size, workload.notes)
-
-
-def known_size(source: Path, procs: int | None) -> int:
-    """The machine's size, which a Batsim workload must say.
-
-    Raises:
-        WorkloadError: it is unknown.
-    """
-    if procs is None:
-        raise WorkloadError(f"{source}: its header says neither MaxProcs nor MaxNodes; pass --procs")
-    return procs
 
 
 def description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Overrun = Literal["keep", "kill"]
 
+# Batsim ends a job with p = p~ as one that overran; a second more lets it complete.
+BATSIM_MARGIN_S = 1
+
 
 def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
     """The jobs of an SWF file (plain or compressed) as the engine takes them; notes say what was dropped or changed.
@@ -50,6 +53,7 @@ def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: O
             walltime_s=jobs.walltime_s,
             procs=jobs.procs,
             user=jobs.user,
+            own_end=overrun == "keep",
         ),
         procs=machine_size(path, log.header, procs),
         digest=digest(path),
@@ -128,3 +132,14 @@ def machine_size(path: Path, header: tuple[str, ...], procs: int | None = None) 
         if words and words[0].isascii() and words[0].isdigit() and int(words[0]) > 0:
             return int(words[0])
     return None
+
+
+def known_size(source: Path, procs: int | None) -> int:
+    """The machine's size, which a Batsim workload must say.
+
+    Raises:
+        WorkloadError: it is unknown.
+    """
+    if procs is None:
+        raise WorkloadError(f"{source}: its header says neither MaxProcs nor MaxNodes; pass --procs")
+    return procs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from batfill.workloads.files import CHUNK_BYTES, decompressed, whole_file
 from batfill.workloads.swf_parse import N_FIELDS, TENS, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -81,6 +81,15 @@ class SwfLog:
         """The log of these rows only, with its header; later comments go, since their places do."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
         return SwfLog(header, self.rows[rows], self.lines[rows])
+
+
+def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLog:
+    """A log of these columns, -1 in all others; each line of `header` is written after a semicolon."""
+    n_rows = len(next(iter(columns.values())))
+    rows = np.full((n_rows, N_FIELDS), -1.0)
+    for name, column in columns.items():
+        rows[:, FIELD[name]] = column
+    return SwfLog(tuple(Comment(0, f"; {text}") for text in header), rows, np.arange(n_rows) + 1 + len(header))
 
 
 def header_value(header: tuple[str, ...], name: str) -> str | None:

@@ -1,0 +1,65 @@
+"""Writing a log in the format its name asks for: SWF, Batsim JSON or Parquet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from batfill.errors import WorkloadError
+from batfill.workloads.batsim_write import write_batsim_json
+from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size
+from batfill.workloads.swf_log import SwfLog, write_log
+from batfill.workloads.swf_rules import job_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+PACKED = (".gz", ".xz", ".bz2")
+
+
+def format_of(path: Path) -> str:
+    """The format a file's name asks for: ".swf", ".json" or ".parquet".
+
+    Raises:
+        WorkloadError: it asks for none of them.
+    """
+    suffix = path.with_suffix("").suffix if path.suffix in PACKED else path.suffix
+    if suffix not in (".swf", ".json", ".parquet"):
+        raise WorkloadError(f"{path}: name it .swf, .json or .parquet (.swf and .json also .gz, .xz or .bz2)")
+    return suffix
+
+
+def save_log(
+    log: SwfLog,
+    out: Path,
+    *,
+    procs: int | None = None,
+    overrun: Overrun = "keep",
+    description: Mapping[str, object] | None = None,
+) -> int:
+    """Write the log; return how many jobs (of a Batsim workload) or rows (otherwise) the file holds.
+
+    Args:
+        log: what to write. SWF and Parquet keep all of it, Batsim JSON its jobs.
+        out: the file; its name says the format.
+        procs: the machine's size for Batsim JSON; by default what the log's header says.
+        overrun: what becomes of requests below the run time in Batsim JSON.
+        description: what made the file, for Batsim JSON.
+
+    Raises:
+        WorkloadError: the name asks for no known format, the file cannot be written, or the log holds no job.
+    """
+    wanted = format_of(out)
+    if wanted == ".swf":
+        write_log(log, out)
+        return len(log)
+    if wanted == ".parquet":
+        from batfill.workloads.parquet import write_parquet
+
+        write_parquet(log, out)
+        return len(log)
+    rows = job_rows(out, [log])
+    size = known_size(out, machine_size(out, log.header, procs))
+    jobs = jobs_in(log, rows, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
+    return write_batsim_json(out, [(jobs, {})], procs=size, description=description)

@@ -1,0 +1,58 @@
+"""Load: what a log asks of its machine, and how to raise or lower it by stretching the time between submissions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.errors import WorkloadError
+from batfill.workloads.swf_log import FIELD, SwfLog
+from batfill.workloads.swf_rules import requested
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def offered_load(log: SwfLog, procs: int) -> float:
+    """Sum of p q over m times the time between the first and the last submission; rows that never ran count nothing.
+
+    Raises:
+        WorkloadError: all jobs were submitted at once, so that no load can be said.
+    """
+    ran = runs(log)
+    submit_s = log["submit_s"][ran]
+    span_s = float(np.ptp(submit_s)) if len(submit_s) else 0.0
+    if span_s == 0:
+        raise WorkloadError("a load needs jobs submitted at two times at least")
+    area = np.maximum(log["runtime_s"], 0)[ran] * requested(log)[ran]
+    return float(area.sum()) / (procs * span_s)
+
+
+def runs(log: SwfLog) -> NDArray[np.bool_]:
+    """Which rows ran at all: run time > 0, a submission time, processors."""
+    return (log["runtime_s"] > 0) & (log["submit_s"] >= 0) & (requested(log) > 0)
+
+
+def stretch(log: SwfLog, factor: float) -> SwfLog:
+    """The log with every time between submissions multiplied by `factor` (below 1 raises the load), to whole seconds.
+
+    Raises:
+        WorkloadError: the factor is not above 0.
+    """
+    if not 0 < factor < np.inf:
+        raise WorkloadError(f"an inter-arrival factor of {factor:g}; it must be above 0")
+    rows = log.rows.copy()
+    submit_s = rows[:, FIELD["submit_s"]]
+    known = submit_s >= 0
+    first = submit_s[known].min(initial=np.inf)
+    submit_s[known] = np.floor(first + (submit_s[known] - first) * factor + 0.5)
+    return SwfLog(log.comments, rows, log.lines)
+
+
+def at_load(log: SwfLog, procs: int, load: float) -> tuple[SwfLog, float]:
+    """The log stretched to this offered load, and the factor that did it."""
+    if not 0 < load < np.inf:
+        raise WorkloadError(f"a load of {load:g}; it must be above 0")
+    factor = offered_load(log, procs) / load
+    return stretch(log, factor), factor

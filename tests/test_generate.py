@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from batfill import __version__
+from batfill.cli import main
+from batfill.errors import WorkloadError
+from batfill.workloads import estimates, lublin
+from batfill.workloads.generate import generate_log, synthetic_users
+from batfill.workloads.scaling import at_load, offered_load, stretch
+from batfill.workloads.swf_log import new_log, read_log
+
+SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+# The model against what its authors publish
+
+
+@pytest.mark.parametrize("kind", [lublin.ALL, lublin.BATCH, lublin.INTERACTIVE])
+def test_sizes_have_the_published_shares(kind):
+    size = lublin.sizes(kind, 200_000, 128, rng())
+    assert np.mean(size == 1) == pytest.approx(kind.serial, abs=0.005 + (kind.low < 0.5))
+    parallel = size[size > 1]
+    power = (parallel & (parallel - 1)) == 0
+    assert np.mean(power) > kind.pow2 / (1 - kind.serial) - 0.005  # others round to powers of two by chance
+    mean_log2 = kind.first_stage * (kind.low + kind.med) / 2 + (1 - kind.first_stage) * (kind.med + kind.high) / 2
+    assert np.log2(parallel).mean() == pytest.approx(mean_log2, abs=0.03)
+    assert size.max() <= 128
+
+
+@pytest.mark.parametrize("kind", [lublin.ALL, lublin.BATCH, lublin.INTERACTIVE])
+def test_log_run_times_have_the_moments_of_the_hyper_gamma(kind):
+    q = np.full(400_000, 8)
+    share = np.clip(kind.pa * 8 + kind.pb, 0, 1)
+    # the two gammas, each cut at exp(12) s as the model draws again beyond it
+    parts = [stats.gamma(kind.a1, scale=kind.b1), stats.gamma(kind.a2, scale=kind.b2)]
+    grid = np.linspace(1e-9, lublin.LONGEST_LOG_RUNTIME, 20_001)
+    density = share * parts[0].pdf(grid) + (1 - share) * parts[1].pdf(grid)
+    mean = np.trapezoid(grid * density, grid) / np.trapezoid(density, grid)
+    log = np.log(lublin.runtimes(kind, q, rng()) + 0.5)  # whole seconds: half a second is lost on average
+    assert log.mean() == pytest.approx(mean, abs=0.06)
+    assert log.max() <= lublin.LONGEST_LOG_RUNTIME + 1e-4
+
+
+def test_wide_jobs_run_longer():
+    narrow, wide = (np.median(lublin.runtimes(lublin.ALL, np.full(20_000, q), rng())) for q in (1, 100))
+    assert wide > 10 * narrow
+
+
+def test_the_day_has_its_rush_in_the_early_afternoon_and_its_low_before_dawn():
+    cycle = lublin.daily_cycle(lublin.ALL)
+    assert cycle.mean() == pytest.approx(1)
+    assert 24 <= cycle.argmax() <= 30  # half hours
+    assert 8 <= cycle.argmin() <= 12
+
+
+def test_arrivals_follow_the_daily_cycle():
+    submit_s = lublin.arrivals(lublin.ALL, 300_000, rng())
+    half_hour = (submit_s % 86_400 // 1800).astype(int)
+    share = np.bincount(half_hour, minlength=48) / len(submit_s) * 48
+    assert np.corrcoef(share, lublin.daily_cycle(lublin.ALL))[0, 1] > 0.99
+
+
+def test_arrivals_agree_with_a_walk_through_the_half_hours():
+    kind, n = lublin.ALL, 500
+    log = np.full(n, np.inf)
+    draws = rng(5)
+    while len(again := np.flatnonzero(log > lublin.LONGEST_LOG_GAP)):
+        log[again] = draws.gamma(kind.a_gap * kind.rush_to_all, kind.b_gap, len(again))
+    cycle, at, points, expected = lublin.daily_cycle(kind), 0, 0.0, []
+    for gap in np.exp(log) / 1800:
+        points += gap
+        while points > cycle[at % 48]:
+            points -= cycle[at % 48]
+            at += 1
+        expected.append(np.floor((at + points / cycle[at % 48]) * 1800))
+    assert np.abs(lublin.arrivals(kind, n, rng(5)) - expected).max() <= 1
+
+
+def test_the_model_agrees_with_its_authors_sample(archive_log):
+    log = read_log(archive_log("lublin_256.swf.gz"))
+    ours = [lublin.generate(len(log), 256, rng(seed)) for seed in range(3)]
+    # that program drops the fraction of a second at each arrival; put half of one back per job
+    theirs = log["submit_s"] + 0.5 * np.arange(len(log))
+    for jobs in ours:
+        # jobs are independent of each other in size and run time: 1.63 sqrt(2 / n) is the 1 % bound
+        assert stats.ks_2samp(log["runtime_s"], jobs.runtime_s).statistic < 0.023
+        assert stats.ks_2samp(log["procs"], jobs.procs).statistic < 0.023
+        assert stats.ks_2samp(np.diff(log["submit_s"]), np.diff(jobs.submit_s)).statistic < 0.023
+        # arrivals come in bursts, so that an hour's count scatters more than independent ones would
+        assert stats.ks_2samp(theirs % 86_400, jobs.submit_s % 86_400).statistic < 0.04
+
+
+def test_both_kinds_are_merged_by_arrival():
+    jobs = lublin.generate(5_000, 128, rng(), kind="both")
+    assert (np.diff(jobs.submit_s) >= 0).all()
+    assert 0.1 < jobs.kind.mean() < 0.9
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 100_000), st.integers(1, 300), st.sampled_from(list(lublin.KINDS)), st.integers(0, 2**32))
+def test_jobs_fit_any_machine(procs, n, kind, seed):
+    jobs = lublin.generate(n, procs, rng(seed), kind=kind)
+    assert len(jobs.procs) == n
+    assert (jobs.procs >= 1).all()
+    assert (jobs.procs <= procs).all()
+    assert (jobs.runtime_s >= 1).all()
+    assert (np.diff(jobs.submit_s) >= 0).all()
+
+
+# Requests
+
+
+def test_popular_values_are_the_longest_and_nineteen_round_ones():
+    head = estimates.popular_values(36 * 3600)
+    assert head[0] == 36 * 3600
+    assert len(head) == len(set(head.tolist())) == 20
+    assert set(estimates.COMMON_S) <= set(head.tolist())
+    assert (np.diff(head[1:]) > 0).all()
+    assert {30 * 3600, 20 * 3600} <= set(head.tolist())
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_every_popular_value_gets_a_rank_of_its_own_and_the_longest_the_first(seed):
+    ranks = estimates._popularity(20, rng(seed))
+    assert sorted(ranks.tolist()) == list(range(1, 21))
+    assert ranks[0] == 1
+
+
+def test_twenty_values_cover_89_percent_of_the_jobs():
+    values, shares = estimates.distribution(10_000, 36 * 3600, rng())
+    assert len(values) == len(set(values.tolist())) == 90
+    assert shares.sum() == pytest.approx(1)
+    assert shares[:20].sum() == pytest.approx(0.89)
+    # the published curve: rank 1 takes what ranks 2 to 20 leave of 89 %
+    assert shares.max() == pytest.approx(0.2171, abs=0.001)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(1, 200_000), min_size=1, max_size=400), st.integers(0, 2**32))
+def test_no_request_is_below_its_run_time(runtimes, seed):
+    runtime_s = np.array(runtimes, float)
+    made = estimates.estimates(runtime_s, rng(seed))
+    assert (made.requested_s >= runtime_s).all()
+    assert 0 <= made.raised < len(runtimes) + 1
+
+
+def test_requests_are_dealt_evenly_among_the_jobs_they_cover():
+    # of four requests the longest run needs the longest one; the three others are anybody's
+    counts = np.zeros((4, 4))
+    for seed in range(2_000):
+        dealt = estimates._deal(np.array([90.0, 80, 70, 60]), np.array([85.0, 5, 4, 3]), rng(seed))
+        counts[range(4), [int(9 - x // 10) for x in dealt]] += 1
+    assert counts[0, 0] == 2_000
+    assert np.abs(counts[1:, 1:] / 2_000 - 1 / 3).max() < 0.05
+
+
+def test_a_longest_request_below_the_longest_run_is_refused():
+    with pytest.raises(WorkloadError, match="must reach"):
+        estimates.estimates(np.array([7200.0]), rng(), longest_s=3600)
+
+
+# Load
+
+
+def test_load_is_the_area_asked_over_the_area_there_is():
+    log = new_log(
+        [], {"submit_s": np.array([0, 100.0]), "runtime_s": np.array([50, 30.0]), "procs": np.array([4, 2.0])}
+    )
+    assert offered_load(log, 8) == (50 * 4 + 30 * 2) / (8 * 100)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**32), st.floats(0.3, 2))
+def test_a_log_is_stretched_to_the_load_asked_for(seed, load):
+    log, _ = at_load(generate_log(300, 64, seed), 64, load)
+    assert offered_load(log, 64) == pytest.approx(load, rel=1e-3)
+
+
+def test_stretching_keeps_the_first_submission_and_unknown_ones():
+    log = stretch(new_log([], {"submit_s": np.array([100, 110, -1.0, 200])}), 2.5)
+    assert log["submit_s"].tolist() == [100, 125, -1, 350]
+
+
+@pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf")])
+def test_an_impossible_factor_is_refused(factor):
+    with pytest.raises(WorkloadError, match="above 0"):
+        stretch(new_log([], {"submit_s": np.zeros(1)}), factor)
+
+
+# The whole
+
+
+def test_users_are_unequal_and_come_in_bursts():
+    users = synthetic_users(50_000, 20, rng())
+    counts = np.bincount(users.astype(int))[1:]
+    assert counts[0] > 4 * counts[9]
+    assert (users[1:] == users[:-1]).mean() > 0.5
+
+
+def test_the_kind_of_requests_does_not_change_the_jobs():
+    logs = [generate_log(200, 64, 3, requests=requests) for requests in ("tsafrir", "exact", "none")]
+    for name in ("submit_s", "runtime_s", "procs", "user"):
+        assert all((log[name] == logs[0][name]).all() for log in logs)
+    assert (logs[1]["requested_s"] == logs[1]["runtime_s"]).all()
+    assert (logs[2]["requested_s"] == -1).all()
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return ended.value.code
+
+
+@pytest.mark.parametrize("name", ["x.swf", "x.swf.gz", "x.json", "x.parquet"])
+def test_one_seed_gives_identical_bytes(tmp_path, capsys, name):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for folder in ("a", "b"):
+        assert run("workload", "generate", tmp_path / folder / name, "--jobs", 50, "--seed", 7) == 0
+    assert "seed 7" in capsys.readouterr().err
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    run("workload", "generate", tmp_path / "a" / name, "--jobs", 50, "--seed", 8)
+    assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "b" / name).read_bytes()
+
+
+def test_an_unknown_format_is_refused_before_any_work(tmp_path, capsys):
+    assert run("workload", "generate", tmp_path / "x.csv") == 2
+    assert "name it .swf, .json or .parquet" in capsys.readouterr().err
+
+
+def test_the_sample_is_what_its_command_generates(tmp_path):
+    arguments = ("--jobs", 800, "--procs", 64, "--users", 12, "--seed", 1, "--load", 1.0)
+    assert run("workload", "generate", tmp_path / "sample.json", *arguments) == 0
+    made_by = json.loads(SAMPLE.read_text())["description"]["made_by"].split()[1]
+    sample = SAMPLE.read_text().replace(f"batfill {made_by} ", f"batfill {__version__} ")
+    assert (tmp_path / "sample.json").read_text() == sample
