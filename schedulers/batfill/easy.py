@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from batfill.compiled import kernel
 
-from batfill.policies import EXPANSION, FIXED, UNICEF, UNLIMITED_S, WFP3
+from batfill.compiled import kernel
+from batfill.policies import EXPANSION, FIXED, UNLIMITED_S, WFP3
 from batfill.waiting import (
     EXACT,
     LEAF,
@@ -158,7 +158,7 @@ def reservation(need, running):
 
 @kernel
 def place_key(jobs, rules, section, row):
-    """What a job is ordered by inside its section of `Waiting`: its key, or its place where that order moves or is FCFS."""
+    """What orders a job inside its section of `Waiting`: its key; its seq where the order is FCFS or moves."""
     if section == OVERDUE or rules.kind != FIXED:
         return float(jobs[row].seq)
     return jobs[row].key
@@ -168,9 +168,7 @@ def place_key(jobs, rules, section, row):
 def enqueue(waiting, jobs, rules, section, row):
     """Let a job wait in the section. The caller has made sure of `waiting.has_room`."""
     jobs[row].section = section
-    insert(
-        waiting, section, place_key(jobs, rules, section, row), row, jobs[row].estimate_s, jobs[row].procs, jobs
-    )
+    insert(waiting, section, place_key(jobs, rules, section, row), row, jobs[row].estimate_s, jobs[row].procs, jobs)
 
 
 @kernel
@@ -194,7 +192,10 @@ def easy_pass(now_s, waiting, running, jobs, rules, scratch, started):
     `started` receives the rows in the order in which they start; those after the second number were backfilled. Jobs
     that have become overdue must have been moved to OVERDUE before.
     """
-    if running.state[0].free == 0 or waiting.sections[0].jobs + waiting.sections[1].jobs + waiting.sections[2].jobs == 0:
+    if (
+        running.state[0].free == 0
+        or waiting.sections[0].jobs + waiting.sections[1].jobs + waiting.sections[2].jobs == 0
+    ):
         return 0, 0
     if rules.kind == FIXED and rules.backfill_same:
         return pass_in_order(now_s, waiting, running, jobs, started)
@@ -214,7 +215,10 @@ def pass_in_order(now_s, waiting, running, jobs, started):
     ahead = -1  # jobs started before the head was met
     need = np.int64(0)
     reserved = False
-    shadow_s, extra = NEVER_S, running.state[0].free  # until there is a reservation nothing but q <= free can be ruled out
+    shadow_s, extra = (
+        NEVER_S,
+        running.state[0].free,
+    )  # until there is a reservation nothing but q <= free can be ruled out
     for section in range(SECTIONS):
         group_place = 0
         while group_place < waiting.sections[section].size:
@@ -224,7 +228,13 @@ def pass_in_order(now_s, waiting, running, jobs, started):
                     summarize_group(waiting, group)
                 free = running.state[0].free
                 if nothing_fits(
-                    now_s, free, width_of(free), shadow_s, extra, waiting.groups[group].procs, waiting.group_shortest_s[group]
+                    now_s,
+                    free,
+                    width_of(free),
+                    shadow_s,
+                    extra,
+                    waiting.groups[group].procs,
+                    waiting.group_shortest_s[group],
                 ):
                     group_place += 1
                     continue
@@ -237,7 +247,13 @@ def pass_in_order(now_s, waiting, running, jobs, started):
                         summarize_leaf(waiting, leaf)
                     free = running.state[0].free
                     if nothing_fits(
-                        now_s, free, width_of(free), shadow_s, extra, waiting.leaves[leaf].procs, waiting.leaf_shortest_s[leaf]
+                        now_s,
+                        free,
+                        width_of(free),
+                        shadow_s,
+                        extra,
+                        waiting.leaves[leaf].procs,
+                        waiting.leaf_shortest_s[leaf],
                     ):
                         leaf_place += 1
                         continue
@@ -302,7 +318,7 @@ def first_slot(waiting, section):
 @kernel
 def smallest(now_s, waiting, section, jobs, rules):
     """The slot of the section's job with the lowest key at `now_s`, ties by seq."""
-    best = np.int64(-1)
+    best = -1
     lowest = np.inf
     for group_place in range(waiting.sections[section].size):
         group = waiting.section_group[section, group_place]
@@ -418,7 +434,9 @@ def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules
                         scratch.rank[n] = 0
                         kind, weight, key = rules.backfill_kind, rules.backfill_weight, jobs[row].backfill_key
                     if kind != FIXED:
-                        key = key_at(now_s, kind, weight, key, jobs[row].submit_s, waiting.slots[slot].walltime_s, procs)
+                        key = key_at(
+                            now_s, kind, weight, key, jobs[row].submit_s, waiting.slots[slot].walltime_s, procs
+                        )
                     scratch.key[n] = key
                     n += 1
     return n

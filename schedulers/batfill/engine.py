@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from batfill.compiled import kernel
 
+from batfill.compiled import kernel
 from batfill.easy import AWAY, dequeue, easy_pass, enqueue, finish, overdue
 from batfill.waiting import LARGE, OVERDUE, SMALL, has_room
 

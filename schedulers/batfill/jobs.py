@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,13 +31,15 @@ class JobTable:
     procs: NDArray[np.int64]  # q    processors, >= 1; may exceed the machine (such a job is rejected at submission)
     user: NDArray[np.int64]  # the submitting user's number, -1 where unknown
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload says
+    own_end: bool = False  # whether a job with p = p~ ended by itself, as logs have it; to Batsim its walltime ended it
 
     def __len__(self) -> int:
         return len(self.submit_s)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> JobTable:
         """The table of these rows only; `rows` must keep the order."""
-        return JobTable(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: c[rows] for name, c in columns.items() if isinstance(c, np.ndarray)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +63,7 @@ def job_table(
     procs: NDArray[np.int64],
     user: NDArray[np.int64] | None = None,
     job_class: NDArray[np.int8] | None = None,
+    own_end: bool = False,
 ) -> JobTable:
     """The checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -73,6 +76,7 @@ def job_table(
         procs: >= 1.
         user: the user's number; -1 (the default) where unknown.
         job_class: SMALL, LARGE or UNKNOWN (the default).
+        own_end: whether a job with p = p~ ended by itself.
 
     Raises:
         WorkloadError: a value is out of range (the first such job is named), or an id occurs twice.
@@ -92,21 +96,7 @@ def job_table(
     require(walltime_s > 0, "a requested time", walltime_s, "a number > 0")
     require(procs >= 1, "a number of processors", procs, ">= 1")
 
-    rising = submit_s[1:] >= submit_s[:-1]
-    tied = submit_s[1:] == submit_s[:-1]
-    if not (rising & ~tied | (tied & (ids[1:] > ids[:-1]))).all():
-        by_id = np.argsort(ids, kind="stable")
-        order = by_id[np.argsort(submit_s[by_id], kind="stable")]
-        ids, submit_s, runtime_s, walltime_s, procs = (
-            column[order] for column in (ids, submit_s, runtime_s, walltime_s, procs)
-        )
-        user = None if user is None else user[order]
-        job_class = None if job_class is None else job_class[order]
-    if len(set(ids)) != n:
-        seen: set[str] = set()
-        twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
-        raise WorkloadError(f"{source}: job id {twice} occurs more than once; ids must be unique")
-    return JobTable(
+    table = JobTable(
         ids=ids,
         submit_s=submit_s,
         runtime_s=runtime_s,
@@ -114,4 +104,15 @@ def job_table(
         procs=procs,
         user=np.full(n, -1, np.int64) if user is None else user,
         job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else job_class,
+        own_end=own_end,
     )
+    later = submit_s[1:] > submit_s[:-1]
+    tied = submit_s[1:] == submit_s[:-1]
+    if not (later | (tied & (ids[1:] > ids[:-1]))).all():
+        by_id = np.argsort(ids, kind="stable")
+        table = table.select(by_id[np.argsort(submit_s[by_id], kind="stable")])
+    if len(set(ids)) != n:
+        seen: set[str] = set()
+        twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
+        raise WorkloadError(f"{source}: job id {twice} occurs more than once; ids must be unique")
+    return table

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # How a key moves with time; `easy.key_at` has the formulas.
 FIXED, EXPANSION, WFP3, UNICEF = range(4)
 
-# What a job without walltime counts as in a key, so that no formula meets infinity: 30,000 years sort after any request.
+# What a job without walltime counts as in a key, so that no formula meets infinity: 30,000 years, after any request.
 UNLIMITED_S = 1e12
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Table 1"
@@ -81,8 +81,8 @@ POLICIES = {
         Policy("lcfs", "-r", PURE_SOURCE, lambda r, p, q: -r),
         Policy("spf", "p~", PURE_SOURCE, lambda r, p, q: p),
         Policy("lpf", "-p~", PURE_SOURCE, lambda r, p, q: -p),
-        Policy("sqf", "q", PURE_SOURCE, lambda r, p, q: q),
-        Policy("lqf", "-q", PURE_SOURCE, lambda r, p, q: -q),
+        Policy("sqf", "q", PURE_SOURCE, lambda r, p, q: q.astype(np.float64)),
+        Policy("lqf", "-q", PURE_SOURCE, lambda r, p, q: -q.astype(np.float64)),
         Policy("saf", "p~ q", PURE_SOURCE, lambda r, p, q: p * q),
         Policy("laf", "-p~ q", PURE_SOURCE, lambda r, p, q: -(p * q)),
         Policy("srf", "p~ / q", PURE_SOURCE, lambda r, p, q: p / q),
@@ -97,7 +97,9 @@ POLICIES = {
             lambda r, p, q: np.log2(np.maximum(q, 2)),
             UNICEF,
         ),
-        Policy("f1", "log10(p~) q + 870 log10(r)", SC17, lambda r, p, q: np.log10(p) * q + 8.70e2 * log10_submission(r)),
+        Policy(
+            "f1", "log10(p~) q + 870 log10(r)", SC17, lambda r, p, q: np.log10(p) * q + 8.70e2 * log10_submission(r)
+        ),
         Policy(
             "f2", "sqrt(p~) q + 25,600 log10(r)", SC17, lambda r, p, q: np.sqrt(p) * q + 2.56e4 * log10_submission(r)
         ),
@@ -127,7 +129,8 @@ def mixed(weights: tuple[float, ...]) -> Policy:
     a, b, c, d, e, f = (given / norm).tolist()
 
     def fixed(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
-        return a * q + b * p - c * r + d * (p / q) + f * (p * q)
+        key: NDArray[np.float64] = a * q + b * p - c * r + d * (p / q) + f * (p * q)
+        return key
 
     name = "mixed:" + ",".join(f"{weight:.17g}" for weight in weights)
     return Policy(name, MIXED_FORMULA, MIXED_SOURCE, fixed, FIXED if e == 0 else EXPANSION, e)
@@ -148,3 +151,18 @@ def policy_named(text: str) -> Policy:
     if name in POLICIES and not colon:
         return POLICIES[name]
     raise PolicyError(f"policy {text!r} is unknown; known are {', '.join(POLICIES)}, and {MIXED}")
+
+
+def listing() -> list[dict[str, str]]:
+    """Every policy as a user sees it: name, formula, order ("fixed" or "changes"), source."""
+    rows = [
+        {
+            "name": policy.name,
+            "formula": policy.formula,
+            "order": "changes" if policy.order_changes else "fixed",
+            "source": policy.source,
+        }
+        for policy in POLICIES.values()
+    ]
+    order = "fixed unless e is given"
+    return [*rows, {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE}]

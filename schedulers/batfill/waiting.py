@@ -2,8 +2,8 @@
 
 Three sections follow each other: OVERDUE, SMALL, LARGE. Each is a sorted list of groups, a group is a sorted list of at
 most FAN leaves, and a leaf holds at most LEAF jobs side by side. A leaf and a group know the smallest q in them and,
-for every power of two, the smallest p~ among their jobs with q up to it; from these `easy` sees that no job in there can
-start. With at most LEAF jobs waiting all of it is one sorted array, and nothing is kept beside it.
+for every power of two, the smallest p~ among their jobs with q up to it; from these `easy` sees that no job in there
+can start. With at most LEAF jobs waiting all of it is one sorted array, and nothing is kept beside it.
 
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
 from batfill.compiled import kernel
 
 if TYPE_CHECKING:

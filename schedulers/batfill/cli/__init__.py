@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 __all__ = ["main"]
 
@@ -15,7 +16,7 @@ def main(arguments: list[str] | None = None) -> None:
     from batfill.errors import BatfillError, RunFailed
 
     # typer raises its own copy of click's exceptions or click's, depending on its version; this is their base.
-    usage_mistake = typer.BadParameter.__mro__[2]
+    usage_mistake: Any = typer.BadParameter.__mro__[2]
     try:
         status = app(args=arguments, prog_name="batfill", standalone_mode=False)
     except usage_mistake as error:  # typer prints a usage mistake as a box of several lines

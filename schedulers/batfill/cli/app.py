@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from batfill.cli.policies import policies
+from batfill.cli.replay import replay
+from batfill.cli.schedule import schedule
 from batfill.cli.workload import app as workload
 
 app = typer.Typer(
@@ -39,4 +42,7 @@ def options(
         print(context.get_help())
 
 
+app.command()(policies)
+app.command()(replay)
+app.command()(schedule)
 app.add_typer(workload, name="workload")

@@ -1,0 +1,45 @@
+"""`batfill replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def replay(
+    workload: Annotated[Path, typer.Argument(help="An SWF log (plain, .gz, .xz, .bz2) or a Batsim JSON workload.")],
+    procs: Annotated[
+        int | None, typer.Option(help="The machine's processors; by default what the workload says.", min=1)
+    ] = None,
+    policy: Annotated[str, typer.Option(help="The queue's order; see `batfill policies`.")] = "fcfs",
+    backfill: Annotated[str, typer.Option(help="The order of backfilling: `same`, or a policy's.")] = "same",
+    threshold: Annotated[
+        float | None, typer.Option(help="Jobs that have waited longer than this many seconds come first.")
+    ] = None,
+    divider: Annotated[
+        float | None,
+        typer.Option(
+            help='Jobs whose field `class` is "small" come first, are killed after this many seconds, and go back to '
+            "the queue as large ones."
+        ),
+    ] = None,
+    tau: Annotated[float, typer.Option(help="The bound of the bounded slowdown, in seconds.")] = 10.0,
+    overrun: Annotated[
+        Literal["keep", "kill"],
+        typer.Option(
+            help="A log's job that ran longer than it asked for: `keep` its run time, or `kill` it at its limit."
+        ),
+    ] = "keep",
+    out: Annotated[Path | None, typer.Option(help="Write PREFIX_jobs.csv and its kin, as Batsim does.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run one policy over a whole workload in the compiled engine, and print its figures."""
+    from batfill.compiled import announce_compilation
+    from batfill.experiment import replay_file
+
+    announce_compilation()
+    options = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
+    report = replay_file(workload, options, procs=procs, tau_s=tau, overrun=overrun, out=out)
+    print(report.as_json() if as_json else report.as_text())

@@ -1,0 +1,45 @@
+"""`batfill schedule`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def schedule(
+    policy: Annotated[str, typer.Option(help="The queue's order; see `batfill policies`.")] = "fcfs",
+    backfill: Annotated[str, typer.Option(help="The order of backfilling: `same`, or a policy's.")] = "same",
+    threshold: Annotated[
+        float | None, typer.Option(help="Jobs that have waited longer than this many seconds come first.")
+    ] = None,
+    divider: Annotated[
+        float | None,
+        typer.Option(
+            help='Jobs whose field `class` is "small" come first, are killed after this many seconds, and go back to '
+            "the queue as large ones."
+        ),
+    ] = None,
+    socket: Annotated[str, typer.Option("--socket", "-s", help="Where Batsim connects to.")] = "tcp://*:28000",
+    timeout: Annotated[
+        int, typer.Option("--timeout", "-t", help="Give up when Batsim is silent for this many ms; 0 for never.")
+    ] = 0,
+    verbosity: Annotated[
+        str, typer.Option("--verbosity", "-v", help="debug, info, warning or error; info logs every message.")
+    ] = "warning",
+) -> None:
+    """Run the scheduler for the Batsim that connects: the plug-in under pybatsim, with sane defaults."""
+    import logging
+
+    from batfill.compiled import announce_compilation
+    from batfill.errors import BatfillError
+    from batfill.scheduler import serve
+
+    level = logging.getLevelName(verbosity.upper())
+    if not isinstance(level, int):
+        raise BatfillError(f"--verbosity: {verbosity!r} is none of debug, info, warning, error")
+    logging.basicConfig(format="batfill: %(levelname)s: %(message)s", level=level)
+    # pybatsim warns once per acknowledged registration, and that dynamic jobs are enabled: both are as they should be.
+    logging.getLogger("batsim").setLevel(max(level, logging.ERROR) if level >= logging.WARNING else level)
+    announce_compilation()
+    serve({"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}, socket, timeout)

@@ -1,0 +1,217 @@
+"""A cluster scheduled live: jobs come and go one at a time, and `decide` says who starts where.
+
+What the compiled replay knows in advance comes piecemeal here, but the queue and the pass are the same. It speaks no
+protocol; `scheduler` adapts it to pybatsim.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill.allocation import IdleMachines, Intervals
+from batfill.easy import (
+    AWAY,
+    JOB,
+    Rules,
+    dequeue,
+    easy_pass,
+    enqueue,
+    finish,
+    overdue,
+    running_room,
+    scratch_room,
+)
+from batfill.waiting import LARGE, OVERDUE, SMALL, enlarged, has_room, waiting_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from batfill.options import Options
+
+# Neighbours in `seq`, so that a job which arrives late for its place can be put between two others.
+GAP = 1 << 20
+FIRST_ROOM = 1024
+
+
+class Start(NamedTuple):
+    """A job to start now."""
+
+    job: str
+    machines: Intervals
+    kill_at_s: float  # when it is to be killed and requeued, if it still runs; inf for never
+
+
+class Cluster:
+    """The waiting and the running jobs of one cluster, under one set of options."""
+
+    def __init__(self, machines: Iterable[int], options: Options) -> None:
+        """An empty cluster of these machine ids."""
+        ids = sorted(machines)
+        policy, backfill = options.policy, options.backfill or options.policy
+        self.size = len(ids)
+        self.policy, self.backfill = policy, backfill
+        self.divider_s = options.divider_s
+        self.rules = Rules(
+            policy.kind,
+            policy.weight,
+            options.backfill is None,
+            backfill.kind,
+            backfill.weight,
+            options.threshold_s,
+        )
+        self.idle = IdleMachines(intervals_of(ids))
+        self.away: set[int] = set()  # machines that may not be used now
+
+        self.jobs = np.zeros(FIRST_ROOM, JOB)
+        self.scratch = scratch_room(FIRST_ROOM)
+        self.waiting = waiting_room(self.size)
+        self.running = running_room(self.size, self.size)
+        self.started = np.zeros(self.size, np.int64)
+        self.names: list[str] = []  # by row
+        self.rows: dict[str, int] = {}  # of the jobs that wait or run
+        self.machines: dict[int, Intervals] = {}  # by row, of the running jobs
+        self.expected_end_s: dict[int, float] = {}
+        self.by_age: list[tuple[float, str, int]] = []  # (submission, id, row), ascending
+        self.looked_at = 0  # how many of these have been looked at for being overdue
+        self.small_left = 0  # jobs that may still be killed and requeued
+
+    def submit(self, job: str, submit_s: float, walltime_s: float, procs: int, *, small: bool = False) -> bool:
+        """Let a job wait; `walltime_s` is inf where it has none. False: it can never run and is not taken."""
+        if not 1 <= procs <= self.size:
+            return False
+        row = len(self.names)
+        if row == len(self.jobs):
+            self.jobs = np.concatenate([self.jobs, np.zeros_like(self.jobs)])
+            self.scratch = scratch_room(len(self.jobs))
+        self.names.append(job)
+        self.rows[job] = row
+        age = (submit_s, job, row)
+        entry = self.jobs[row]
+        entry["submit_s"], entry["estimate_s"], entry["procs"] = submit_s, walltime_s, procs
+        columns = np.array([submit_s]), np.array([walltime_s]), np.array([procs])
+        entry["key"] = self.policy.fixed_key(*columns)[0]
+        entry["backfill_key"] = entry["key"] if self.rules.backfill_same else self.backfill.fixed_key(*columns)[0]
+        entry["small"] = small
+        if not self.by_age or age > self.by_age[-1]:
+            entry["seq"] = GAP + (self.jobs[self.by_age[-1][2]]["seq"] if self.by_age else 0)
+            self.by_age.append(age)
+        else:
+            self.put_between(age)
+        self.small_left += small
+        self.wait(row, SMALL if small else LARGE)
+        return True
+
+    def put_between(self, age: tuple[float, str, int]) -> None:
+        """Give a job that arrives after younger ones its `seq` between its neighbours."""
+        place = bisect(self.by_age, age)
+        self.by_age.insert(place, age)
+        above = int(self.jobs[self.by_age[place + 1][2]]["seq"])
+        below = int(self.jobs[self.by_age[place - 1][2]]["seq"]) if place else 0
+        self.jobs[age[2]]["seq"] = (above + below) // 2
+        if place < self.looked_at:  # its older neighbours were looked at already: look at it, too
+            self.looked_at = place
+        if above - below < 2:
+            self.renumber()
+
+    def renumber(self) -> None:
+        """Space every job's `seq` anew, and order the waiting ones by it."""
+        for place, (_, _, row) in enumerate(self.by_age):
+            self.jobs[row]["seq"] = (place + 1) * GAP
+        self.waiting = waiting_room(self.size)
+        for _, _, row in self.by_age:
+            if (section := int(self.jobs[row]["section"])) != AWAY:
+                self.wait(row, section)
+
+    def wait(self, row: int, section: int) -> None:
+        """Put the job into a section of the queue."""
+        if not has_room(self.waiting):
+            self.waiting = enlarged(self.waiting)
+        enqueue(self.waiting, self.jobs, self.rules, section, row)
+
+    def requeue(self, job: str, now_s: float, name: str) -> None:
+        """Let a job that was killed wait again, as a large one with its first submission time, under a new name."""
+        row = self.rows.pop(job)
+        self.rows[name] = row
+        self.names[row] = name
+        late = overdue(now_s, self.jobs[row]["submit_s"], self.rules.threshold_s)
+        self.wait(row, OVERDUE if late else LARGE)
+
+    def end(self, job: str, *, again: bool = False) -> None:
+        """Give back the machines of a job that has ended; `again` if it was killed and will be requeued."""
+        row = self.rows[job]
+        finish(self.running, row, self.expected_end_s.pop(row))
+        self.idle.give(without(self.machines.pop(row), self.away))
+        self.small_left -= int(self.jobs[row]["small"])
+        self.jobs[row]["small"] = 0
+        if not again:
+            del self.rows[job]
+
+    def decide(self, now_s: float) -> list[Start]:
+        """Start what EASY starts now, each on the idle machines with the lowest ids."""
+        while self.looked_at < len(self.by_age):
+            submit_s, _, row = self.by_age[self.looked_at]
+            if not overdue(now_s, submit_s, self.rules.threshold_s):
+                break
+            if self.jobs[row]["section"] not in (AWAY, OVERDUE):
+                dequeue(self.waiting, self.jobs, self.rules, row)
+                self.wait(row, OVERDUE)
+            self.looked_at += 1
+        n, _ = easy_pass(now_s, self.waiting, self.running, self.jobs, self.rules, self.scratch, self.started)
+        return [self.place(row, now_s) for row in self.started[:n].tolist()]
+
+    def place(self, row: int, now_s: float) -> Start:
+        """Give a starting job its machines."""
+        entry = self.jobs[row]
+        self.machines[row] = self.idle.take(int(entry["procs"]))
+        self.expected_end_s[row] = now_s + float(entry["estimate_s"])
+        # A job whose walltime ends it by then needs no kill.
+        kill = entry["small"] and self.divider_s < entry["estimate_s"]
+        return Start(self.names[row], self.machines[row], now_s + self.divider_s if kill else math.inf)
+
+    def withdraw(self, machines: Iterable[int]) -> None:
+        """Use these machines no more; a job that runs on one of them runs on, and does not give it back."""
+        for machine in set(machines) - self.away:
+            self.away.add(machine)
+            if self.idle.withdraw(machine):
+                self.running.state["free"] -= 1
+            else:
+                self.change_release(machine, -1)
+
+    def restore(self, machines: Iterable[int]) -> None:
+        """These machines may be used again."""
+        for machine in set(machines) & self.away:
+            self.away.remove(machine)
+            if not self.change_release(machine, 1):
+                self.idle.give([(machine, machine)])
+                self.running.state["free"] += 1
+
+    def change_release(self, machine: int, by: int) -> bool:
+        """Change by one what the job on this machine will give back; returns whether a job runs there."""
+        for row, machines in self.machines.items():
+            if any(first <= machine <= last for first, last in machines):
+                running = self.running.jobs[: self.running.state["jobs"][0]]
+                running["procs"][running["row"] == row] += by
+                return True
+        return False
+
+
+def intervals_of(ids: list[int]) -> Intervals:
+    """Ascending ids as intervals."""
+    intervals: Intervals = []
+    for machine in ids:
+        if intervals and intervals[-1][1] == machine - 1:
+            intervals[-1] = (intervals[-1][0], machine)
+        else:
+            intervals.append((machine, machine))
+    return intervals
+
+
+def without(intervals: Intervals, away: set[int]) -> Intervals:
+    """The intervals without the machines that are away."""
+    if not away:
+        return intervals
+    return intervals_of([m for first, last in intervals for m in range(first, last + 1) if m not in away])

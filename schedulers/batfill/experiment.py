@@ -1,0 +1,132 @@
+"""One replay from file to figures: read a workload, run it, write what was asked for, say how it came about."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from batfill import __version__
+from batfill.batsim_files import write_batsim_files
+from batfill.errors import BatfillError, WorkloadError
+from batfill.metrics import TAU_S, Summary
+from batfill.options import Options
+from batfill.replay import replay
+from batfill.workloads import read_workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from batfill.jobs import Workload
+    from batfill.workloads.swf import Overrun
+
+ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures of a replay, and all that is needed to repeat it."""
+
+    workload: Workload
+    options: dict[str, Any]
+    size: int
+    tau_s: float
+    figures: Summary
+    read_s: float
+    simulate_s: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Figures first, provenance last."""
+        return {
+            **self.figures.as_dict(),
+            "read_s": self.read_s,
+            "simulate_s": self.simulate_s,
+            "workload": self.workload.name,
+            "workload_sha256": self.workload.digest,
+            "workload_notes": list(self.workload.notes),
+            "procs": self.size,
+            **self.options,
+            "tau_s": self.tau_s,
+            "engine": ENGINE,
+            "version": __version__,
+        }
+
+    def as_json(self) -> str:
+        """One object."""
+        return json.dumps(self.as_dict(), indent=1)
+
+    def as_text(self) -> str:
+        """A table to read."""
+        f = self.figures
+        options = ", ".join(f"{name} {value}" for name, value in self.options.items() if value is not None)
+        rows = [
+            ("workload", f"{self.workload.name} on {self.size:,} processors"),
+            ("options", options),
+            ("jobs", f"{f.jobs:,} ({f.rejected:,} rejected, {f.killed:,} killed at their walltime)"),
+            ("backfilled", f"{f.backfilled:,}"),
+            ("makespan", f"{f.makespan_s:,.0f} s"),
+            ("utilisation", f"{f.utilisation:.2%}"),
+            ("mean wait", f"{f.mean_wait_s:,.3f} s (longest {f.max_wait_s:,.0f} s)"),
+            ("mean bsld", f"{f.mean_bsld:,.4f} (tau {self.tau_s:g} s; per processor {f.mean_pp_bsld:,.4f})"),
+            (
+                "jobs by bsld",
+                f"{f.share_bsld_1:.1%} at 1, {f.share_bsld_10:.1%} up to 10, "
+                f"{f.share_bsld_100:.1%} up to 100, {f.share_bsld_above:.1%} above",
+            ),
+            ("time", f"{self.read_s:.3f} s reading, {self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
+        ]
+        if f.requeued:
+            rows.insert(4, ("requeued", f"{f.requeued:,} tries killed ({f.wasted:.2%} of the work)"))
+        return "\n".join(
+            [f"{name:13}{value}" for name, value in rows] + [f"{'note':13}{note}" for note in self.workload.notes]
+        )
+
+
+def replay_file(
+    path: Path,
+    given: dict[str, Any],
+    *,
+    procs: int | None = None,
+    tau_s: float = TAU_S,
+    overrun: Overrun = "keep",
+    out: Path | None = None,
+) -> Report:
+    """Replay a workload file.
+
+    Args:
+        path: SWF or Batsim JSON.
+        given: the scheduler's options, as `Options.of` takes them.
+        procs: the machine's size; None for what the file says.
+        tau_s: the bound of the bounded slowdown, in seconds.
+        overrun: see `read_workload`.
+        out: write Batsim's result files with this prefix.
+
+    Raises:
+        BatfillError: the file or an option cannot be used, or the machine's size is not known.
+    """
+    options = Options.of(given)
+    if not tau_s > 0:
+        raise BatfillError(f"option tau: {tau_s!r} is not a number of seconds > 0")
+    if out is not None and not out.parent.is_dir():
+        raise BatfillError(f"--out {out}: the folder {out.parent} does not exist; make it first")
+    began = time.perf_counter()
+    workload = read_workload(path, procs=procs, overrun=overrun)
+    read_s = time.perf_counter() - began
+    if workload.procs is None:
+        raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
+
+    replay(workload.jobs.select(slice(0)), workload.procs, options.policy)  # load or compile the engine
+    began = time.perf_counter()
+    schedule = replay(
+        workload.jobs,
+        workload.procs,
+        options.policy,
+        backfill=options.backfill,
+        threshold_s=options.threshold_s,
+        divider_s=options.divider_s,
+    )
+    simulate_s = time.perf_counter() - began
+    if out is not None:
+        write_batsim_files(schedule, out, simulate_s=simulate_s)
+    return Report(workload, given, workload.procs, tau_s, schedule.summary(tau_s), read_s, simulate_s)

@@ -1,0 +1,201 @@
+"""The pybatsim plug-in: Batsim's messages to a `Cluster`, its decisions back to Batsim.
+
+`pybatsim batfill/scheduler -t 0 -v warning -o '{"policy": "saf", "threshold": 200000}'`, or `batfill schedule`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+import zmq
+from batsim.batsim import Batsim, BatsimScheduler, Job
+from procset import ProcSet
+
+from batfill.cluster import Cluster
+from batfill.errors import BatfillError, RunFailed
+from batfill.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+log = logging.getLogger("batfill")
+
+
+class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
+    """EASY backfilling with a reordered queue; options as `batfill.options.Options`.
+
+    One pass per message, after all of its events. Machines are taken lowest id first.
+    """
+
+    def __init__(self, options: dict[str, Any] | None = None) -> None:
+        super().__init__(options or {})
+        try:
+            self.chosen = Options.of(self.options)
+        except BatfillError as error:
+            sys.exit(f"batfill: {error}")
+        self.cluster: Cluster
+        self.rejected = 0
+        self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to be killed if they still run then
+        self.to_kill: list[Job] = []
+        self.killed: set[str] = set()  # jobs whose kill was asked for and not answered yet
+        self.requeues: dict[str, str] = {}  # new name: old name, of registrations that are not acknowledged yet
+        self.all_submitted = False
+        self.registration_open = False
+        self.done = False
+
+    # What happens when
+
+    def onSimulationBegins(self) -> None:
+        """Take stock of the machines; storage resources are none."""
+        self.cluster = Cluster(self.bs.compute_resources, self.chosen)
+        self.registration_open = bool(self.bs.dynamic_job_registration_enabled)
+        if self.chosen.divider_s < math.inf and not (
+            self.registration_open and self.bs.batconf["profile-reuse-enabled"]
+        ):
+            sys.exit(
+                "batfill: option divider kills jobs and submits them again; "
+                "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the divider out"
+            )
+
+    def onJobSubmission(self, job: Job) -> None:
+        """Let a job wait, or reject it if it can never run."""
+        if job.id in self.requeues:
+            self.cluster.requeue(self.requeues.pop(job.id), self.bs.time(), job.id)
+            return
+        walltime_s = job.requested_time if job.requested_time > 0 else math.inf
+        small = self.chosen.divider_s < math.inf and job.json_dict.get("class") == "small"
+        if not self.cluster.submit(job.id, job.submit_time, walltime_s, job.requested_resources, small=small):
+            if self.rejected == 0:
+                log.warning(
+                    "%s asks for %d of %d machines: rejected; others like it are only counted",
+                    job.id,
+                    job.requested_resources,
+                    self.cluster.size,
+                )
+            self.rejected += 1
+            self.bs.reject_jobs([job])
+
+    def onJobCompletion(self, job: Job) -> None:
+        """Take back the machines; submit a job again that was killed at the divider."""
+        again = job.job_state == Job.State.COMPLETED_KILLED and job.id in self.killed
+        self.killed.discard(job.id)
+        self.cluster.end(job.id, again=again)
+        if not again:
+            return
+        name = f"{job.id}#1"
+        self.bs.register_job(name, job.requested_resources, job.requested_time, job.profile, job.submit_time)
+        if self.bs.ack_of_dynamic_jobs:
+            self.requeues[name] = job.id
+        else:
+            self.cluster.requeue(job.id, self.bs.time(), name)
+
+    def onRequestedCall(self) -> None:
+        """Kill the small jobs that have run for one divider, unless this very message ends them."""
+        while self.calls and self.calls[0][0] <= self.bs.time():
+            _, name = heapq.heappop(self.calls)
+            self.to_kill.append(self.bs.jobs[name])
+
+    def onJobsKilled(self, jobs: Iterable[Job]) -> None:
+        """Nothing: a killed job is also reported as completed, and its machines are free there and only there."""
+
+    def onNoMoreJobsInWorkloads(self) -> None:
+        """Remember that only jobs of our own can come now."""
+        self.all_submitted = True
+
+    def onNotifyEventMachineUnavailable(self, machines: ProcSet) -> None:
+        """Use these machines no more."""
+        self.cluster.withdraw(machines)
+
+    def onNotifyEventMachineAvailable(self, machines: ProcSet) -> None:
+        """These machines may be used again."""
+        self.cluster.restore(machines)
+
+    def onSimulationEnds(self) -> None:
+        """Say how many jobs were rejected; nothing can be sent any more."""
+        self.done = True
+        if self.rejected:
+            log.warning("%d jobs were rejected: they ask for more machines than there are", self.rejected)
+
+    def onNoMoreEvents(self) -> None:
+        """Decide once, for the whole message."""
+        if self.done:
+            return
+        for job in self.to_kill:
+            if job.id in self.cluster.rows and job.id not in self.killed:
+                self.killed.add(job.id)
+                self.bs.kill_jobs([job])  # one event each: pybatsim fails on an answer where only some of several ran
+        self.to_kill.clear()
+
+        starts = self.cluster.decide(self.bs.time())
+        for start in starts:
+            job = self.bs.jobs[start.job]
+            job.allocation = ProcSet(*start.machines)
+            self.bs.execute_job(job)
+            if start.kill_at_s < math.inf:
+                heapq.heappush(self.calls, (start.kill_at_s, start.job))
+                self.bs.wake_me_up_at(start.kill_at_s)
+
+        if self.registration_open and self.all_submitted and not self.cluster.small_left and not self.requeues:
+            self.registration_open = False
+            self.bs.notify_registration_finished()
+
+    # What batfill does not use; pybatsim raises NotImplementedError on each by default
+
+    def onJobMessage(self, timestamp: float, job: Job, message: Any) -> None:
+        """Nothing: a job's messages change no decision."""
+
+    def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:
+        """Nothing: machines are never switched off."""
+
+    def onReportEnergyConsumed(self, consumed_energy: float) -> None:
+        """Nothing: energy is not asked for."""
+
+    def onAddResources(self, to_add: ProcSet) -> None:
+        """These machines may be used again."""
+        self.cluster.restore(to_add)
+
+    def onRemoveResources(self, to_remove: ProcSet) -> None:
+        """Use these machines no more."""
+        self.cluster.withdraw(to_remove)
+
+    def onNotifyGenericEvent(self, event_data: dict[str, Any]) -> None:
+        """Nothing: an event of another program."""
+
+    def onDatasetArrivedOnStorage(self, dataset_id: Any, source_id: Any, dest_id: Any) -> None:
+        """Nothing: no data is staged."""
+
+    def onDataTransferNotTerminated(self, dataset_id: Any, source_id: Any, dest_id: Any) -> None:
+        """Nothing: no data is staged."""
+
+
+def serve(options: dict[str, Any], endpoint: str, timeout_ms: int = 0) -> Batsim:
+    """Schedule for the one Batsim that connects to `endpoint`, to its end.
+
+    Args:
+        options: as `Scheduler`'s.
+        endpoint: a ZeroMQ address to bind, as tcp://*:28000.
+        timeout_ms: how long to wait for Batsim's next message; 0 for ever.
+
+    Raises:
+        BatfillError: an option or the endpoint cannot be used.
+        RunFailed: Batsim did not answer in time, or jobs were neither started nor rejected.
+    """
+    scheduler = Scheduler(options)
+    Cluster(range(2), scheduler.chosen).decide(0.0)  # load the compiled pass before Batsim waits for it
+    try:
+        batsim = Batsim(scheduler, endpoint, timeout_ms)
+        batsim.start()
+    except zmq.ZMQError as error:
+        raise BatfillError(
+            f"socket {endpoint}: {error}; give another with --socket, as tcp://*:28001, or end what uses it"
+        ) from None
+    except ValueError as error:  # pybatsim's word for a Batsim that has not answered within the timeout
+        raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms: {error}") from None
+    left = batsim.nb_jobs_submitted - batsim.nb_jobs_scheduled - batsim.nb_jobs_rejected
+    if left:
+        raise RunFailed(f"{left} of {batsim.nb_jobs_submitted} jobs were neither started nor rejected")
+    return batsim
