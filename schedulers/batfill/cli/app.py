@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from batfill.cli.batsim import SETTINGS as BATSIM_SETTINGS
+from batfill.cli.batsim import batsim
 from batfill.cli.policies import policies
 from batfill.cli.replay import replay
 from batfill.cli.schedule import schedule
@@ -42,6 +44,7 @@ def options(
         print(context.get_help())
 
 
+app.command(context_settings=BATSIM_SETTINGS, add_help_option=False)(batsim)
 app.command()(policies)
 app.command()(replay)
 app.command()(schedule)

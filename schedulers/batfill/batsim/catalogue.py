@@ -1,0 +1,181 @@
+"""The jobs and profiles of a simulation: those of the workloads, and those the scheduler registers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from batfill.errors import WorkloadError
+from batfill.outputs import JobRecord
+from batfill.workloads.batsim_json import NO_WALLTIME, check_job, check_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from batfill.batsim.machines import MachineSet
+    from batfill.workloads.batsim_json import BatsimDocument
+
+NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"
+KILLED, WALLTIME_REACHED, FAILED = "COMPLETED_KILLED", "COMPLETED_WALLTIME_REACHED", "COMPLETED_FAILED"
+
+
+class Job:
+    """A job, from its description to its end. Times are seconds."""
+
+    __slots__ = (
+        "delay", "id", "id_json", "kill_requested", "machines", "metadata", "name", "profile", "raw", "res",
+        "ret", "start_date", "state", "subtime", "walltime", "workload",
+    )  # fmt: skip
+
+    def __init__(self, workload: str, raw: dict[str, Any], profile: dict[str, Any]) -> None:
+        self.workload = workload
+        self.id = full_id(workload, raw["id"])  # "w0!12"
+        self.name = self.id.removeprefix(f"{workload}!")
+        self.id_json = orjson.dumps(self.id)
+        self.raw = raw
+        self.subtime = float(raw["subtime"])
+        self.walltime = float(raw.get("walltime", NO_WALLTIME))
+        self.res: int = raw["res"]
+        self.profile: str = raw["profile"]
+        # A job keeps its profile, even when the name is given up before it starts.
+        self.delay = float(profile["delay"])
+        self.ret: int = profile.get("ret", 0)
+        self.state = NOT_SUBMITTED
+        self.kill_requested = False
+        self.metadata = ""
+        self.machines: MachineSet | None = None
+        self.start_date = 0.0
+
+    def description(self) -> bytes:
+        """The job object that the scheduler is told: the user's fields too, the id with the workload's name."""
+        return orjson.dumps({**self.raw, "id": self.id})
+
+    def outcome(self) -> tuple[float, str, int]:
+        """How it ends when nobody kills it: (execution time, final state, return code)."""
+        if 0 <= self.walltime <= self.delay:
+            return self.walltime, WALLTIME_REACHED, -1
+        return self.delay, FAILED if self.ret else "COMPLETED_SUCCESSFULLY", self.ret
+
+    def progress(self, date: float) -> float:
+        """The share of its work done at this date, from 0 to 1."""
+        return (date - self.start_date) / self.delay if self.delay else 1.0
+
+    def record(self, execution_s: float = 0.0) -> JobRecord:
+        """What the result files say of it."""
+        return JobRecord(
+            job_id=self.name,
+            workload_name=self.workload,
+            profile=self.profile,
+            submission_time=self.subtime,
+            requested_resources=self.res,
+            requested_time=self.walltime,
+            final_state=self.state,
+            starting_time=self.start_date,
+            execution_time=execution_s,
+            allocated=self.machines.text if self.machines else "",
+            metadata=self.metadata,
+        )
+
+
+class Catalogue:
+    """Every job and profile known, by workload.
+
+    Like Batsim it forgets: a profile that no job of its file uses at once, and, unless profiles may be reused, any
+    other when the first job that used it has ended. A name once known is never free again.
+    """
+
+    def __init__(self, documents: dict[str, BatsimDocument], *, reuse_profiles: bool) -> None:
+        self._reuse_profiles = reuse_profiles
+        self._profiles: dict[str, dict[str, dict[str, Any] | None]] = {}
+        self._jobs: dict[str, Job | None] = {}
+        self._static: list[Job] = []
+        self.registered = 0  # jobs that the scheduler made
+        for workload, document in documents.items():
+            used = {job["profile"] for job in document.jobs}
+            profiles = document.profiles
+            self._profiles[workload] = {name: p if name in used else None for name, p in profiles.items()}
+            jobs = [Job(workload, raw, profiles[raw["profile"]]) for raw in document.jobs]
+            jobs.sort(key=lambda job: (job.subtime, job.id))
+            self._static += jobs
+            self._jobs.update((job.id, job) for job in jobs)
+
+    @property
+    def static_jobs(self) -> list[Job]:
+        """The workloads' jobs, workload by workload, each in the order of submission: (date, id as a string)."""
+        return self._static
+
+    @property
+    def profiles(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """The profiles in use, by workload and name."""
+        return {w: {name: p for name, p in known.items() if p is not None} for w, known in self._profiles.items()}
+
+    def profile_of(self, job: Job) -> bytes:
+        """The job's profile as a JSON object."""
+        profile = self._profiles[job.workload].get(job.profile)
+        return orjson.dumps(profile or {"type": "delay", "delay": job.delay, "ret": job.ret})
+
+    def __getitem__(self, job_id: str) -> Job:
+        """The job of this id.
+
+        Raises:
+            WorkloadError: there never was such a job, or it has ended and the scheduler knows.
+        """
+        if job_id not in self._jobs:
+            raise WorkloadError(f"job {job_id!r} does not exist")
+        if (job := self._jobs[job_id]) is None:
+            raise WorkloadError(f"job {job_id!r} has ended")
+        return job
+
+    def unfinished(self) -> Iterable[Job]:
+        """The jobs that have not ended, or whose end the scheduler does not know yet."""
+        return filter(None, self._jobs.values())
+
+    def register_profile(self, workload: str, name: str, profile: Any) -> None:
+        """Add a profile, and its workload where that is new.
+
+        Raises:
+            WorkloadError: the name was in use before, or the profile is unusable.
+        """
+        profiles = self._profiles.setdefault(workload, {})
+        if name in profiles:
+            raise WorkloadError(f"profile {name!r} of workload {workload!r} exists or existed before; use a new name")
+        check_profile(f"profile {name!r}", profile)
+        profiles[name] = profile
+
+    def register_job(self, job_id: str, raw: Any) -> Job:
+        """Add a job of the scheduler's.
+
+        Raises:
+            WorkloadError: its workload or profile is unknown or gone, its id was in use before, or a field is unusable.
+        """
+        workload, separator, _ = job_id.partition("!")
+        if not separator or workload not in self._profiles:
+            raise WorkloadError(f"job {job_id!r} is of no known workload; known: {', '.join(self._profiles)}")
+        if job_id in self._jobs:
+            raise WorkloadError(f"job {job_id!r} exists or existed before; use a new id")
+        known = self._profiles[workload]
+        check_job(f"job {job_id!r}", raw, known)
+        if full_id(workload, raw["id"]) != job_id:
+            raise WorkloadError(f"job {job_id!r} is called {raw['id']!r} in its description; use one name")
+        profile = known[raw["profile"]]
+        if profile is None:
+            raise WorkloadError(
+                f"job {job_id!r}: profile {raw['profile']!r} is gone since a job that used it ended, or was never used;"
+                " register another profile, or run with --enable-profile-reuse"
+            )
+        job = self._jobs[job_id] = Job(workload, raw, profile)
+        self.registered += 1
+        return job
+
+    def forget(self, job: Job) -> None:
+        """The job has ended, and the scheduler knows or decided it."""
+        self._jobs[job.id] = None
+        if not self._reuse_profiles:
+            self._profiles[job.workload][job.profile] = None
+
+
+def full_id(workload: str, identifier: str | int) -> str:
+    """The id with its workload's name in front, where it is not there yet."""
+    text = str(identifier)
+    return text if text.startswith(f"{workload}!") else f"{workload}!{text}"

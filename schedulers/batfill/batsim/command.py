@@ -1,0 +1,188 @@
+"""`batfill batsim`: from a command line to result files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batfill.batsim.external_events import read_external_events
+from batfill.batsim.options import ArgumentsError, Options, parse
+from batfill.batsim.platform import Platform, read_platform
+from batfill.batsim.progress import Progress
+from batfill.batsim.protocol import SimulationStopped
+from batfill.batsim.simulation import Settings, Simulation
+from batfill.errors import BatfillError, PlatformError, RunFailed
+from batfill.outputs import BATSIM_VERSION, JobRecord, ScheduleTotals, jobs_csv, machine_states_csv, write_schedule_csv
+from batfill.workloads.batsim_json import BatsimDocument, load_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit status; a failure is one line on stderr."""
+    try:
+        options = parse(arguments)
+        if options.dump_execution_context:
+            print(json.dumps(options.execution_context(), separators=(",", ":")))
+        else:
+            simulate(options)
+    except (BatfillError, RunFailed) as error:
+        print(f"batfill batsim: {error}", file=sys.stderr)
+        if isinstance(error, ArgumentsError):
+            return BAD_ARGUMENTS
+        if isinstance(error, PlatformError):
+            return BAD_PLATFORM
+        return STOPPED if isinstance(error, RunFailed) else BAD_WORKLOAD
+    return 0
+
+
+def simulate(options: Options) -> None:
+    """Simulate what the options say and write `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`.
+
+    Raises:
+        PlatformError, WorkloadError: an input cannot be used; nothing is written.
+        SimulationStopped: the simulation could not go on; the files hold what there is until then.
+    """
+    started = time.perf_counter()
+    say = _speaker(options.verbosity)
+    documents = {f"w{i}": load_document(path) for i, path in enumerate(options.workloads)}
+    platform = _platform(options, documents)
+    events = (
+        read_external_events(options.events, len(platform.machines), forward_unknown=options.forward_unknown_events)
+        if options.events
+        else None
+    )
+    say(f"{BATSIM_VERSION}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
+    for name, document in documents.items():
+        say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")
+
+    progress = Progress(terminal=options.verbosity == "information")
+    totals = ScheduleTotals()
+    stopped: SimulationStopped | None = None
+    with ExitStack() as stack:
+        exchange = _exchange(options, stack)
+
+        def told(message: bytes) -> bytes:
+            progress.tick(simulation)
+            return exchange(message)
+
+        write_job = stack.enter_context(jobs_csv(_result(options, "jobs")))
+
+        def ended(record: JobRecord) -> None:
+            write_job(record)
+            totals.add(record)
+
+        simulation = Simulation(
+            platform,
+            documents,
+            told,
+            settings=Settings(
+                forward_profiles=options.forward_profiles,
+                dynamic_jobs=options.dynamic_jobs,
+                acknowledge=options.acknowledge,
+                reuse_profiles=options.reuse_profiles,
+                share_compute=options.share_compute,
+                share_storage=options.share_storage,
+                forward_unknown_events=options.forward_unknown_events,
+                sched_config=options.sched_config,
+            ),
+            on_job_end=ended,
+            on_machine_states=(
+                stack.enter_context(machine_states_csv(_result(options, "machine_states")))
+                if options.machine_states
+                else lambda row: None
+            ),
+            events=events,
+        )
+        try:
+            with _terminable():
+                simulation.run()
+        except SimulationStopped as error:
+            stopped = error
+        finally:
+            progress.finish(simulation)
+        simulation_s = time.perf_counter() - started
+        write_schedule_csv(
+            _result(options, "schedule"),
+            totals,
+            machines=len(platform.machines),
+            times=simulation.machines.times,
+            scheduling_s=simulation.scheduling_s,
+            simulation_s=simulation_s,
+        )
+    if stopped:
+        raise stopped
+    say(
+        f"{totals.jobs} jobs, {totals.succeeded} successful, {totals.rejected} rejected, makespan "
+        f"{totals.makespan_s:.6f} s; took {simulation_s:.2f} s, {simulation.scheduling_s:.2f} s of it in the scheduler"
+    )
+
+
+def _platform(options: Options, documents: dict[str, BatsimDocument]) -> Platform:
+    """The machines, as many as the options allow."""
+    limits = [options.mmax] if options.mmax else []
+    if options.mmax_workload and documents:
+        limits.append(max(document.nb_res for document in documents.values()))
+    return read_platform(options.platform, options.master_host, roles=options.roles, limit=min(limits, default=None))
+
+
+def _exchange(options: Options, stack: ExitStack) -> Callable[[bytes], bytes]:
+    """What turns a message into the scheduler's reply."""
+    if options.scheduler:
+        from batfill.batsim.scheduler_link import scheduler_link
+
+        exchange: Callable[[bytes], bytes] = stack.enter_context(
+            scheduler_link(options.socket_endpoint, options.sched_timeout_s)
+        )
+    else:
+        from batfill.batsim.no_scheduler import NoScheduler
+
+        exchange = NoScheduler()
+    if options.verbosity not in ("network-only", "debug"):
+        return exchange
+
+    def logged(message: bytes) -> bytes:
+        print(f"sent {message.decode()}", file=sys.stderr)
+        reply = exchange(message)
+        print(f"received {reply.decode(errors='replace')}", file=sys.stderr)
+        return reply
+
+    return logged
+
+
+def _speaker(verbosity: str) -> Callable[[str], None]:
+    """What says a line on stderr, or keeps silent."""
+    if verbosity in ("quiet", "network-only"):
+        return lambda line: None
+    return lambda line: print(f"batfill batsim: {line}", file=sys.stderr)
+
+
+def _result(options: Options, what: str) -> Path:
+    return Path(f"{options.export}_{what}.csv")
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """A block that a signal to end stops like any other cause, so that results so far are kept."""
+
+    def stop(number: int, frame: object) -> None:
+        raise SimulationStopped(f"stopped by {signal.Signals(number).name}")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,84 @@
+"""Files of external events: machines that become unavailable and available again, and events Batsim does not know.
+
+One JSON object per line, in any order: `{"type": "machine_unavailable", "resources": "0-3 7", "timestamp": 20}`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from batfill.batsim.machines import MachineSet, machine_set
+from batfill.errors import WorkloadError
+from batfill.workloads.batsim_json import is_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+# At one date machines come back before others go, as in Batsim.
+KNOWN = ("machine_available", "machine_unavailable")
+
+
+class ExternalEvent(NamedTuple):
+    """Something that happens at a date whatever the scheduler does."""
+
+    date: float
+    type: str
+    machines: MachineSet | None  # None: an event of another type, whose meaning the scheduler knows
+    raw: bytes  # the event as it stands in its file
+
+
+def read_external_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool) -> list[ExternalEvent]:
+    """The events in these files, in the order they happen.
+
+    Args:
+        paths: the files.
+        n_machines: how many machines there are.
+        forward_unknown: whether events of other types are let through, for the scheduler to understand.
+
+    Raises:
+        WorkloadError: a file cannot be read, or a line is no such event.
+    """
+    events = [event for path in paths for event in _events(path, n_machines, forward_unknown)]
+    rank = {kind: place for place, kind in enumerate(KNOWN)}
+    return sorted(events, key=lambda event: (event.date, rank.get(event.type, len(KNOWN))))
+
+
+def _events(path: Path, n_machines: int, forward_unknown: bool) -> Iterator[ExternalEvent]:
+    """The events of one file, in its order."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise WorkloadError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{path}: line {number}"
+        try:
+            event = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise WorkloadError(f"{where}: not JSON ({error}); give one event per line") from None
+        kind, date = (event.get("type"), event.get("timestamp")) if isinstance(event, dict) else (None, None)
+        if not isinstance(kind, str):
+            raise WorkloadError(f"{where}: no event with a type; known types: {', '.join(KNOWN)}")
+        if not is_time(date):
+            raise WorkloadError(f"{where}: timestamp: {date!r} is not a number >= 0; give the date in seconds")
+        machines = None
+        if kind in KNOWN:
+            machines = _machines(where, event.get("resources"), n_machines)
+        elif not forward_unknown:
+            raise WorkloadError(
+                f"{where}: type {kind!r} is not known (known: {', '.join(KNOWN)}); "
+                "pass it on with --forward-unknown-events"
+            )
+        yield ExternalEvent(float(date), kind, machines, line)
+
+
+def _machines(where: str, resources: object, n_machines: int) -> MachineSet:
+    """The machines that an event is about."""
+    try:
+        return machine_set(resources if isinstance(resources, str) else "", n_machines)
+    except ValueError as error:
+        raise WorkloadError(f"{where}: resources: {error}") from None

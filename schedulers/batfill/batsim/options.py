@@ -1,0 +1,243 @@
+"""Batsim 4.2's command line: every option is honoured, or refused by name."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from batfill.errors import BatfillError
+from batfill.outputs import BATSIM_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERBOSITIES = ("quiet", "network-only", "information", "debug")
+TIMEOUT_VARIABLE = "BATFILL_SCHED_TIMEOUT"
+DEFAULT_TIMEOUT_S = 300.0
+
+REFUSED = {
+    ("-W", "--workflow"): (1, "workflows are not supported; describe the jobs in a workload"),
+    ("--WS", "--workflow-start"): (2, "workflows are not supported; describe the jobs in a workload"),
+    ("--workflow-jobs-limit",): (1, "workflows are not supported"),
+    ("--ignore-beyond-last-workflow",): (0, "workflows are not supported"),
+    ("-E", "--energy"): (0, "energy is not simulated; use Batsim itself"),
+    ("--sg-cfg",): (1, "there is no SimGrid inside; leave it out, or use Batsim itself"),
+    ("--sg-log",): (1, "there is no SimGrid inside; leave it out, or use Batsim itself"),
+    ("--simgrid-version",): (0, "there is no SimGrid inside"),
+    ("--enable-redis",): (0, "Redis is not supported; jobs travel in the messages"),
+    ("--redis-hostname",): (1, "Redis is not supported"),
+    ("--redis-port",): (1, "Redis is not supported"),
+    ("--redis-prefix",): (1, "Redis is not supported"),
+}
+
+DESCRIPTION = """\
+Batsim 4.2's command line and protocol for delay workloads, without SimGrid: an embedded stand-in for Batsim itself.
+It connects to the scheduler as Batsim does. All events of one date are told in one message; no Paje trace is written.
+"""
+EPILOGUE = """\
+Exit status, as Batsim has it: 0 done, 1 a bad platform, 2 a bad workload, 255 bad arguments. Where Batsim aborts, hangs
+or leaves jobs behind without a word, the run stops with one line that says why, writes what there is, and exits with 1.
+"""
+
+
+class ArgumentsError(BatfillError):
+    """The command line cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A parsed command line; fields are Batsim's options."""
+
+    platform: Path
+    workloads: tuple[Path, ...]
+    events: tuple[Path, ...]
+    master_host: str
+    roles: dict[str, str]
+    socket_endpoint: str
+    export: str
+    machine_states: bool
+    mmax: int
+    mmax_workload: bool
+    forward_profiles: bool
+    dynamic_jobs: bool
+    acknowledge: bool
+    reuse_profiles: bool
+    verbosity: str
+    dump_execution_context: bool
+    share_compute: bool
+    share_storage: bool
+    scheduler: bool
+    sched_config: str
+    forward_unknown_events: bool
+    sched_timeout_s: float
+
+    def execution_context(self) -> dict[str, str | int | bool]:
+        """What --dump-execution-context prints, for programs that start Batsim."""
+        return {
+            "socket_endpoint": self.socket_endpoint,
+            "redis_enabled": False,
+            "redis_hostname": "127.0.0.1",
+            "redis_port": 6379,
+            "redis_prefix": "default",
+            "export_prefix": self.export,
+            "external_scheduler": self.scheduler,
+        }
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """The options on this command line; --help and --version print and exit.
+
+    Raises:
+        ArgumentsError: an option is unknown, refused, or cannot be used.
+    """
+    given = _parser().parse_args(arguments)
+    if given.enable_profile_reuse and not given.enable_dynamic_jobs:
+        raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
+    if given.mmax < 0:
+        raise ArgumentsError(f"--mmax: {given.mmax} is below 0; 0 means no limit")
+    config = given.sched_cfg or ""
+    if given.sched_cfg_file:
+        try:
+            config = given.sched_cfg_file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArgumentsError(f"--sched-cfg-file: {given.sched_cfg_file} cannot be read ({error})") from None
+    folder = Path(given.export + "_jobs.csv").parent
+    if not folder.is_dir():
+        raise ArgumentsError(f"--export: there is no folder {folder}; make it first")
+    return Options(
+        platform=given.platform,
+        workloads=tuple(given.workload),
+        events=tuple(given.events),
+        master_host=given.master_host,
+        roles=_roles(given.add_role_to_hosts),
+        socket_endpoint=given.socket_endpoint,
+        export=given.export,
+        machine_states=not given.disable_machine_state_tracing,
+        mmax=given.mmax,
+        mmax_workload=given.mmax_workload,
+        forward_profiles=given.forward_profiles_on_submission,
+        dynamic_jobs=given.enable_dynamic_jobs,
+        acknowledge=given.acknowledge_dynamic_jobs,
+        reuse_profiles=given.enable_profile_reuse,
+        verbosity="quiet" if given.quiet else given.verbosity,
+        dump_execution_context=given.dump_execution_context,
+        share_compute=given.enable_compute_sharing,
+        share_storage=not given.disable_storage_sharing,
+        scheduler=not given.no_sched,
+        sched_config=config,
+        forward_unknown_events=bool(given.events) and given.forward_unknown_events,
+        sched_timeout_s=_timeout(given.sched_timeout),
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line that the caller prints."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ArgumentsError(f"{message} (see {self.prog} --help)")
+
+
+class _Refused(argparse.Action):
+    """An option of Batsim's that has no meaning here."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> NoReturn:
+        raise ArgumentsError(f"{option_string}: {REFUSED[tuple(self.option_strings)][1]}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="batfill batsim",
+        description=DESCRIPTION,
+        epilog=EPILOGUE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=BATSIM_VERSION)
+
+    group = parser.add_argument_group("input")
+    add = group.add_argument
+    add("-p", "--platform", type=Path, required=True, metavar="FILE", help="SimGrid platform: which hosts there are")
+    add("-w", "--workload", type=Path, action="append", default=[], metavar="FILE", help="JSON workload; repeatable")
+    add("--events", type=Path, action="append", default=[], metavar="FILE", help="external events, one JSON per line")
+    add(
+        "-m",
+        "--master-host",
+        default="master_host",
+        metavar="NAME",
+        help="the host that computes nothing [%(default)s]",
+    )
+    add(
+        "-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE",
+        help="give hosts (h1,h2) a role: master, storage or compute_node; repeatable",
+    )  # fmt: skip
+
+    group = parser.add_argument_group("the scheduler")
+    add = group.add_argument
+    add(
+        "-s", "--socket-endpoint", default="tcp://localhost:28000", metavar="ENDPOINT",
+        help="where the scheduler listens [%(default)s]",
+    )  # fmt: skip
+    add(
+        "--sched-timeout", type=float, metavar="SECONDS",
+        help="stop when the scheduler neither appears nor answers for so long, 0: never "
+        f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim",
+    )  # fmt: skip
+    config = group.add_mutually_exclusive_group()
+    config.add_argument("--sched-cfg", metavar="TEXT", help="handed to the scheduler in the first message")
+    config.add_argument("--sched-cfg-file", type=Path, metavar="FILE", help="the same, from a file")
+    add("--no-sched", action="store_true", help="no scheduler: jobs run one by one, each on the first machines")
+    add("--forward-profiles-on-submission", action="store_true", help="tell each job's profile with the job")
+    add("--enable-dynamic-jobs", action="store_true", help="let the scheduler register jobs and profiles")
+    add("--acknowledge-dynamic-jobs", action="store_true", help="answer each registered job with JOB_SUBMITTED")
+    add("--enable-profile-reuse", action="store_true", help="keep profiles after the first job that used them")
+    add("--forward-unknown-events", action="store_true", help="pass on external events of unknown types")
+
+    group = parser.add_argument_group("machines")
+    add = group.add_argument
+    add("--mmax", type=int, default=0, metavar="N", help="use the first N compute hosts only, 0: all [%(default)s]")
+    add("--mmax-workload", action="store_true", help="use as many as the workloads' largest nb_res")
+    add("--enable-compute-sharing", action="store_true", help="let several jobs run on one compute host")
+    add("--disable-storage-sharing", action="store_true", help="let only one job use a storage host")
+
+    group = parser.add_argument_group("output")
+    add = group.add_argument
+    add("-e", "--export", default="out", metavar="PREFIX", help="how result files begin [%(default)s]")
+    add("--disable-schedule-tracing", action="store_true", help="accepted: there is no Paje trace to disable")
+    add("--disable-machine-state-tracing", action="store_true", help="do not write PREFIX_machine_states.csv")
+    add("-v", "--verbosity", choices=VERBOSITIES, default="information", help="what goes to stderr [%(default)s]")
+    add("-q", "--quiet", action="store_true", help="the same as --verbosity quiet")
+    add(
+        "--dump-execution-context", action="store_true", help="print where the scheduler is expected, as JSON, and stop"
+    )
+
+    group = parser.add_argument_group("refused", "options of Batsim that have no meaning here")
+    for names, (n_values, why) in REFUSED.items():
+        group.add_argument(*names, action=_Refused, nargs=n_values, metavar=("X",) * n_values or None, help=why)
+    return parser
+
+
+def _roles(given: Sequence[str]) -> dict[str, str]:
+    """The role of each host named in h1,h2:role texts."""
+    roles = {}
+    for text in given:
+        hosts, colon, role = text.partition(":")
+        if not hosts or not colon or not role or ":" in role:
+            raise ArgumentsError(f"--add-role-to-hosts: {text!r} is not of the form host1,host2:role")
+        roles.update(dict.fromkeys(hosts.split(","), role))
+    return roles
+
+
+def _timeout(given: float | None) -> float:
+    """How long to wait for the scheduler."""
+    said, where = (
+        (given, "--sched-timeout") if given is not None else (os.environ.get(TIMEOUT_VARIABLE), f"${TIMEOUT_VARIABLE}")
+    )
+    try:
+        seconds = DEFAULT_TIMEOUT_S if said is None else float(said)
+    except ValueError:
+        raise ArgumentsError(f"{where}: {said!r} is not a number of seconds") from None
+    if not 0 <= seconds < 1e6:
+        raise ArgumentsError(f"{where}: {said} is not a number of seconds from 0 (wait for ever) to a million")
+    return seconds

@@ -1,0 +1,191 @@
+"""SimGrid platforms: which hosts a file describes, in Batsim's order, and files of homogeneous clusters."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree.ElementTree import ParseError
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from batfill.errors import PlatformError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from xml.etree.ElementTree import Element
+
+COMPUTE, STORAGE, MASTER = "compute_node", "storage", "master"
+UNITS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21}
+SPEED = re.compile(r"([0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?)([kKMGTPEZ]?)(?:f|flops|Flops)?")
+MAX_HOSTS = 10_000_000
+
+
+class Host(NamedTuple):
+    """One host: its name, its speed in flop/s, and the properties that Batsim tells the scheduler."""
+
+    name: str
+    speed: float
+    properties: Mapping[str, str]
+    zone_properties: Mapping[str, str]
+
+
+class Platform(NamedTuple):
+    """The machines of a simulation. A machine's resource id is its place in `compute + storage`."""
+
+    compute: tuple[Host, ...]
+    storage: tuple[Host, ...]
+    master_host: str
+
+    @property
+    def machines(self) -> tuple[Host, ...]:
+        """Every machine, by resource id."""
+        return self.compute + self.storage
+
+
+def read_platform(
+    path: Path, master_host: str = "master_host", *, roles: Mapping[str, str] | None = None, limit: int | None = None
+) -> Platform:
+    """The platform in this SimGrid XML file, with Batsim's resource ids: host names in the order of strings.
+
+    Args:
+        path: the file; zones, plain hosts and clusters (radical "0-9,15") are read, links and routes are not.
+        master_host: the host that computes nothing; a host of role "master" is one too.
+        roles: a role for each of some hosts, in addition to what the file says.
+        limit: keep the first so many compute hosts.
+
+    Raises:
+        PlatformError: the file cannot be read or describes no such machine.
+    """
+    roles = roles or {}
+    found = sorted(_hosts(path, _root(path), {}), key=lambda host: host.name)
+    names = Counter(host.name for host in found)
+    if twice := next((name for name, count in names.items() if count > 1), None):
+        raise PlatformError(f"{path}: host {twice!r} is described {names[twice]} times; names must be unique")
+    if unknown := next((name for name in roles if name not in names), None):
+        raise PlatformError(f"{path}: there is no host {unknown!r} to give the role {roles[unknown]!r} to")
+    kinds: dict[str, list[Host]] = {COMPUTE: [], STORAGE: [], MASTER: []}
+    for host in found:
+        said = [host.properties.get("role", ""), roles.get(host.name, ""), MASTER if host.name == master_host else ""]
+        role = ",".join(dict.fromkeys(filter(None, said)))
+        if (role or COMPUTE) not in kinds:
+            raise PlatformError(f"{path}: host {host.name!r} has the role {role!r}; known: {', '.join(kinds)}")
+        kinds[role or COMPUTE].append(host._replace(properties={**host.properties, "role": role}))
+    compute, masters = kinds[COMPUTE], kinds[MASTER]
+    if not found:
+        raise PlatformError(f"{path}: no host in it; describe at least the master host and one to compute on")
+    if not masters:
+        raise PlatformError(f"{path}: no host is called {master_host!r}; name the master host with --master-host")
+    if len(masters) > 1:
+        raise PlatformError(f"{path}: {masters[0].name!r} and {masters[1].name!r} are both master hosts; keep one")
+    if not compute:
+        raise PlatformError(f"{path}: no host to compute on besides {masters[0].name!r}; add a cluster or hosts")
+    if slow := next((host for host in compute if host.speed <= 0), None):
+        raise PlatformError(f"{path}: host {slow.name!r} has no computing speed; give a speed above 0, such as 1Gf")
+    if limit is not None and limit > len(compute):
+        raise PlatformError(f"{path}: {limit} machines are asked for and it describes {len(compute)}; lower the limit")
+    return Platform(tuple(compute[:limit]), tuple(kinds[STORAGE]), masters[0].name)
+
+
+def homogeneous_platform(
+    n_hosts: int, *, prefix: str = "node", speed: str = "1Gf", master_host: str = "master_host"
+) -> str:
+    """The XML of a cluster of equal hosts and a master host, without latency anywhere.
+
+    With latency every step inside Batsim takes simulated time, and jobs start a little after the dates decided; the
+    loopback is there because SimGrid otherwise gives the master's messages to itself the default latency.
+
+    Raises:
+        PlatformError: there is no host, or the speed is none.
+    """
+    if n_hosts < 1:
+        raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")
+    if _speed(speed) <= 0:
+        raise PlatformError(f"a platform of hosts of speed {speed!r}: give a speed above 0, such as 1Gf")
+    return f"""<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+<zone id="main" routing="Full">
+ <cluster id="compute" prefix="{prefix}" suffix="" radical="0-{n_hosts - 1}" speed="{speed}" bw="1.25GBps" lat="0us"/>
+ <zone id="master" routing="Full">
+  <host id="{master_host}" speed="{speed}"/>
+  <link id="loopback" bandwidth="1TBps" latency="0us"/>
+  <route src="{master_host}" dst="{master_host}"><link_ctn id="loopback"/></route>
+ </zone>
+ <link id="uplink" bandwidth="12.5GBps" latency="0us"/>
+ <zoneRoute src="compute" dst="master" gw_src="{prefix}compute_router" gw_dst="{master_host}"><link_ctn id="uplink"/></zoneRoute>
+</zone>
+</platform>
+"""  # noqa: E501
+
+
+def _root(path: Path) -> Element:
+    """The platform element of this file."""
+    try:
+        root: Element = fromstring(path.read_bytes())
+    except OSError as error:
+        raise PlatformError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
+    except DefusedXmlException as error:
+        raise PlatformError(f"{path}: refused, it defines or fetches entities ({error}); remove them") from None
+    except (ParseError, ValueError) as error:
+        raise PlatformError(f"{path}: not XML ({error}); give a SimGrid platform file") from None
+    if root.tag != "platform":
+        raise PlatformError(f"{path}: its root is <{root.tag}>, not <platform>; give a SimGrid platform file")
+    return root
+
+
+def _hosts(path: Path, zone: Element, zone_properties: Mapping[str, str]) -> Iterator[Host]:
+    """The hosts of this zone and of the zones inside it."""
+    for element in zone:
+        if element.tag in ("zone", "AS"):
+            yield from _hosts(path, element, _properties(element))
+        elif element.tag in ("host", "peer"):
+            name = _attribute(path, element, "id")
+            yield Host(name, _speed_of(path, element), _properties(element), zone_properties)
+        elif element.tag in ("cluster", "cabinet"):
+            prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
+            speed, properties = _speed_of(path, element), _properties(element)
+            for number in _radical(path, _attribute(path, element, "radical")):
+                yield Host(f"{prefix}{number}{suffix}", speed, properties, zone_properties)
+
+
+def _radical(path: Path, text: str) -> Iterator[int]:
+    """The numbers of a cluster's hosts: "0-9,15" is 0 to 9, and 15."""
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last or last - first >= MAX_HOSTS:
+            raise PlatformError(f'{path}: radical {text!r} is not a list of numbers and ranges such as "0-9,15"')
+        yield from range(first, last + 1)
+
+
+def _attribute(path: Path, element: Element, name: str) -> str:
+    """An attribute that the element must have."""
+    value = element.get(name)
+    if not value:
+        raise PlatformError(f"{path}: a <{element.tag}> ({element.get('id', 'no id')}) has no {name}; add it")
+    return value
+
+
+def _properties(element: Element) -> dict[str, str]:
+    """The properties stated inside this element."""
+    return {prop.get("id", ""): prop.get("value", "") for prop in element.findall("prop")}
+
+
+def _speed_of(path: Path, element: Element) -> float:
+    """The element's speed in flop/s: that of its first power state."""
+    text = _attribute(path, element, "speed")
+    try:
+        return _speed(text.split(",")[0])
+    except PlatformError as error:
+        raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: {error}") from None
+
+
+def _speed(text: str) -> float:
+    """A speed such as 1Gf or 1e9 in flop/s."""
+    match = SPEED.fullmatch(text.strip())
+    if not match:
+        raise PlatformError(f"speed {text!r} is not a number with a unit; write it like 1Gf")
+    return float(match[1]) * UNITS[match[2]]

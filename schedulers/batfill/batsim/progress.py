@@ -1,0 +1,78 @@
+"""How far a simulation is: on the terminal, in a file for the program that started it, or nowhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from batfill.batsim.simulation import Simulation
+
+FILE_VARIABLE = "BATFILL_PROGRESS"
+PERIOD_S = 0.5
+
+
+class Progress:
+    """Shows a simulation's state about twice a second, whenever `tick` finds that it is time to."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        """`terminal`: whether a bar may be drawn, should stderr be a terminal and no file be asked for."""
+        self._show: Callable[[Simulation], None] | None = None
+        self._close: Callable[[], None] = lambda: None
+        self._next = time.monotonic() + PERIOD_S
+        if name := os.environ.get(FILE_VARIABLE):
+            path = Path(name)
+            self._show = lambda simulation: write_state(path, simulation)
+        elif terminal and sys.stderr.isatty():
+            self._show, self._close = _bar()
+
+    def tick(self, simulation: Simulation) -> None:
+        """Show the state, if the last time is long enough ago."""
+        if self._show and time.monotonic() >= self._next:
+            self._show(simulation)
+            self._next = time.monotonic() + PERIOD_S
+
+    def finish(self, simulation: Simulation) -> None:
+        """Show the last state."""
+        if self._show:
+            self._show(simulation)
+        self._close()
+
+
+def write_state(path: Path, simulation: Simulation) -> None:
+    """Put the state into this file as one line of JSON, at once for whoever reads it."""
+    state = {
+        "date": simulation.now,
+        "jobs_done": simulation.jobs_done,
+        "jobs_total": simulation.jobs_total,
+        "waiting": simulation.jobs_waiting,
+    }
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(state) + "\n")
+        part.replace(path)
+    except OSError:  # whoever asked for the file took its folder away: no reason to lose the run
+        part.unlink(missing_ok=True)
+
+
+def _bar() -> tuple[Callable[[Simulation], None], Callable[[], None]]:
+    """A bar on the terminal: what draws it, and what takes it away."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Bar(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("jobs")
+    bar.start()
+
+    def show(simulation: Simulation) -> None:
+        bar.update(task, completed=simulation.jobs_done, total=simulation.jobs_total)
+
+    return show, bar.stop

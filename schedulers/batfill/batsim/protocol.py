@@ -1,0 +1,126 @@
+"""Batsim's JSON messages: what is written to the scheduler, and what its replies must look like.
+
+Every function that ends in an event returns its bytes; a message is a list of them. Dates have six decimals, as in
+Batsim, so that they survive the way there and back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+import orjson
+
+from batfill.errors import RunFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class SimulationStopped(RunFailed):
+    """The simulation cannot go on: the message says when, what, and why."""
+
+
+class Decision(NamedTuple):
+    """One event of a reply."""
+
+    date: float
+    type: str
+    data: dict[str, Any]
+
+
+class Reply(NamedTuple):
+    """What the scheduler answers: its decisions, and the date at which it can be told more."""
+
+    now: float
+    decisions: list[Decision]
+
+
+def message(now: float, events: Iterable[bytes]) -> bytes:
+    """The message that tells these events."""
+    return b'{"now":%.6f,"events":[%b]}' % (now, b",".join(events))
+
+
+def event(date: float, kind: bytes, data: bytes = b"{}") -> bytes:
+    """An event of this type; `data` is a JSON object."""
+    return b'{"timestamp":%.6f,"type":"%b","data":%b}' % (date, kind, data)
+
+
+def job_submitted(date: float, job_id: bytes, description: bytes, profile: bytes | None) -> bytes:
+    """A job arrived; all arguments but the date are JSON values, `profile` only where profiles are forwarded."""
+    forwarded = b"" if profile is None else b',"profile":%b' % profile
+    return event(date, b"JOB_SUBMITTED", b'{"job_id":%b,"job":%b%b}' % (job_id, description, forwarded))
+
+
+def job_completed(date: float, job_id: bytes, state: str, return_code: int, machines: str) -> bytes:
+    """A job ended."""
+    return event(
+        date,
+        b"JOB_COMPLETED",
+        b'{"job_id":%b,"job_state":"%b","return_code":%d,"alloc":"%b"}'
+        % (job_id, state.encode(), return_code, machines.encode()),
+    )
+
+
+def job_killed(date: float, job_ids: Sequence[bytes], progress: Iterable[tuple[bytes, str, float]]) -> bytes:
+    """Kills asked for are done: every job asked for, and (id, profile, share of its work done) of those that ran."""
+    done = b",".join(
+        b'%b:{"profile_name":%b,"progress":%.6f}' % (job_id, orjson.dumps(profile), share)
+        for job_id, profile, share in progress
+    )
+    return event(date, b"JOB_KILLED", b'{"job_ids":[%b],"job_progress":{%b}}' % (b",".join(job_ids), done))
+
+
+def notify(date: float, kind: str, machines: str | None = None) -> bytes:
+    """A notification, about these machines if any."""
+    about = {} if machines is None else {"resources": machines}
+    return event(date, b"NOTIFY", orjson.dumps({"type": kind, **about}))
+
+
+def read_reply(text: bytes) -> Reply:
+    """The scheduler's reply, checked for its form.
+
+    Raises:
+        SimulationStopped: it is not a message.
+    """
+
+    def wrong(what: str) -> SimulationStopped:
+        return SimulationStopped(f"the scheduler's reply {what}: {_start(text)}")
+
+    try:
+        reply = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise wrong(f"is not JSON ({error})") from None
+    if not isinstance(reply, dict):
+        raise wrong("is not an object")
+    now, events = reply.get("now"), reply.get("events")
+    if not _is_number(now):
+        raise wrong("has no number 'now'")
+    if not isinstance(events, list):
+        raise wrong("has no array 'events'")
+    decisions = []
+    for place, said in enumerate(events):
+        where = f"has in events[{place}]"
+        if not isinstance(said, dict):
+            raise wrong(f"{where} no object")
+        date, kind, data = said.get("timestamp"), said.get("type"), said.get("data")
+        if not _is_number(date):
+            raise wrong(f"{where} no number 'timestamp'")
+        if date > now:
+            raise wrong(f"{where} the timestamp {date}, later than its 'now' {now}")
+        if not isinstance(kind, str):
+            raise wrong(f"{where} no string 'type'")
+        if not isinstance(data, dict):
+            raise wrong(f"{where} ({kind}) no object 'data'")
+        decisions.append(Decision(float(date), kind, data))
+    return Reply(float(now), decisions)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    """Whether this JSON value is a number."""
+    return type(value) is float or type(value) is int
+
+
+def _start(text: bytes) -> str:
+    """The beginning of a message, on one line."""
+    shown = " ".join(text[:200].decode(errors="replace").split())
+    return shown if len(text) <= 200 else f"{shown}..."

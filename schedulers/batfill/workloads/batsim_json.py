@@ -1,0 +1,172 @@
+"""Batsim's JSON workloads: read, checked once, and turned into the engine's jobs.
+
+The format is that of Batsim 3 and 4, restricted to delay profiles: `nb_res`, `jobs` (id, subtime, res, profile,
+walltime, any field of the user's) and `profiles` (type "delay", delay, ret).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+import orjson
+
+from batfill.errors import WorkloadError
+from batfill.jobs import LARGE, SMALL, UNKNOWN, Workload, job_table
+from batfill.workloads.files import decompressed, digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUPPORTED_PROFILES = ("delay",)
+NO_WALLTIME = -1
+CLASSES = {"small": SMALL, "large": LARGE}
+
+
+@dataclass(frozen=True, slots=True)
+class BatsimDocument:
+    """A checked workload as it stands in its file."""
+
+    path: Path
+    nb_res: int
+    jobs: list[dict[str, Any]]  # in the file's order, with the user's fields
+    profiles: dict[str, dict[str, Any]]  # every job's profile is among them
+    digest: str  # sha256 of the file as stored, hexadecimal
+
+
+def load_document(path: Path) -> BatsimDocument:
+    """The checked workload in this file, plain or compressed.
+
+    Raises:
+        WorkloadError: the file cannot be read, is not JSON, or holds something that is no delay workload; the message
+            names the place inside the document.
+    """
+    with decompressed(path) as content:
+        text = content.read()
+    if not text.strip():
+        raise WorkloadError(f"{path}: the file is empty; a Batsim workload is a JSON object")
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise WorkloadError(f"{path}: not JSON ({error}); mend the file or write it again") from None
+    if not isinstance(document, dict):
+        raise WorkloadError(f"{path}: not a JSON object; a Batsim workload has nb_res, jobs and profiles")
+    nb_res, jobs, profiles = (
+        _member(path, document, key, kind) for key, kind in (("nb_res", int), ("jobs", list), ("profiles", dict))
+    )
+    if nb_res < 1:
+        raise WorkloadError(f"{path}: nb_res: {nb_res} is not an integer >= 1; give the machine's size")
+    for name, profile in profiles.items():
+        check_profile(f"{path}: profiles[{name!r}]", profile)
+    seen: set[str] = set()
+    for place, job in enumerate(jobs):
+        check_job(f"{path}: jobs[{place}]", job, profiles)
+        seen.add(str(job["id"]))
+        if len(seen) == place:  # this id added nothing
+            raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
+    return BatsimDocument(path, nb_res, jobs, profiles, digest(path))
+
+
+def read_batsim_json(path: Path) -> Workload:
+    """The workload in this file as the engine's jobs: run time = the profile's delay, no walltime = infinity.
+
+    A field `class` of "small" or "large" becomes the job's class; an integer `user_id` or `user` its user.
+
+    Raises:
+        WorkloadError: as `load_document`.
+    """
+    document = load_document(path)
+    jobs, profiles = document.jobs, document.profiles
+    walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
+    table = job_table(
+        str(path),
+        ids=np.array([str(job["id"]) for job in jobs], dtype=np.object_),
+        submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),
+        runtime_s=np.array([profiles[job["profile"]]["delay"] for job in jobs], dtype=np.float64),
+        walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
+        procs=np.array([job["res"] for job in jobs], dtype=np.int64),
+        user=np.array([_user(job) for job in jobs], dtype=np.int64),
+        job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
+    )
+    return Workload(name=path.name, jobs=table, procs=document.nb_res, digest=document.digest)
+
+
+def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
+    """Refuse a job that Batsim could not run; `where` begins the message.
+
+    Raises:
+        WorkloadError: a field is missing or unusable, or the profile is not among `profiles`.
+    """
+    if not isinstance(job, dict):
+        raise WorkloadError(f"{where}: {_shown(job)} is not an object; a job has id, subtime, res and profile")
+    identifier, res, profile = job.get("id"), job.get("res"), job.get("profile")
+    if not (isinstance(identifier, str) and identifier) and type(identifier) is not int:
+        raise WorkloadError(f"{where}.id: {_shown(identifier)} is not a string or an integer; give the job a name")
+    if type(res) is not int or res < 1:
+        raise WorkloadError(f"{where}.res: {_shown(res)} is not an integer >= 1; give the processors it asks for")
+    if not is_time(job.get("subtime")):
+        raise WorkloadError(
+            f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
+        )
+    walltime = job.get("walltime", NO_WALLTIME)
+    if walltime != NO_WALLTIME and not (is_time(walltime) and walltime > 0):
+        raise WorkloadError(
+            f"{where}.walltime: {_shown(walltime)} is not a number > 0; leave it out (or give -1) for a job without one"
+        )
+    if not isinstance(profile, str) or profile not in profiles:
+        raise WorkloadError(f"{where}.profile: {_shown(profile)} is not the name of a profile; add it to profiles")
+
+
+def check_profile(where: str, profile: Any) -> None:
+    """Refuse a profile that is not a delay; `where` begins the message.
+
+    Raises:
+        WorkloadError: it is of another type, or a field is unusable.
+    """
+    if not isinstance(profile, dict):
+        raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay")
+    if profile.get("type") not in SUPPORTED_PROFILES:
+        raise WorkloadError(
+            f"{where}.type: {_shown(profile.get('type'))} is not supported; supported: {', '.join(SUPPORTED_PROFILES)}"
+        )
+    if not is_time(profile.get("delay")):
+        raise WorkloadError(
+            f"{where}.delay: {_shown(profile.get('delay'))} is not a number >= 0; give the run time in seconds"
+        )
+    ret = profile.get("ret", 0)
+    if type(ret) is not int or ret < 0:
+        raise WorkloadError(f"{where}.ret: {_shown(ret)} is not an integer >= 0; give the job's exit code")
+
+
+def is_time(value: Any) -> TypeGuard[float]:
+    """Whether this JSON value is a date or a duration: a finite number >= 0."""
+    return (type(value) is int or type(value) is float) and value >= 0 and isfinite(value)
+
+
+def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
+    """The document's member of this name and kind."""
+    value = document.get(key)
+    if type(value) is not kind:
+        kinds = {int: "an integer", list: "an array", dict: "an object"}
+        found = f"{_shown(value)} is not {kinds[kind]}" if key in document else f"missing; it is {kinds[kind]}"
+        raise WorkloadError(f"{path}: {key}: {found}; a Batsim workload has nb_res, jobs and profiles")
+    return value
+
+
+def _user(job: dict[str, Any]) -> int:
+    """The job's user, -1 where it has none that is a number."""
+    return next((user for key in ("user_id", "user") if type(user := job.get(key)) is int), -1)
+
+
+def _class(job: dict[str, Any]) -> int:
+    """The job's class as the workload says it."""
+    said = job.get("class")
+    return CLASSES.get(said, UNKNOWN) if isinstance(said, str) else UNKNOWN
+
+
+def _shown(value: Any) -> str:
+    """A JSON value as an error message shows it: short, and on one line."""
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
