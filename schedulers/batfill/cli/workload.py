@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import typer
 
+from batfill.cli.workload_clean import clean
 from batfill.cli.workload_convert import convert
+from batfill.cli.workload_describe import describe
 from batfill.cli.workload_generate import generate
+from batfill.cli.workload_resample import resample
+from batfill.cli.workload_scale import scale
+from batfill.cli.workload_split import split
 
 app = typer.Typer(
     help="Read, describe, clean, split, resample, generate, fetch and convert workloads.", no_args_is_help=True
 )
 
-app.command()(convert)
+app.command()(describe)
+app.command()(clean)
+app.command()(split)
+app.command()(resample)
+app.command()(scale)
 app.command()(generate)
+app.command()(convert)

@@ -99,3 +99,11 @@ def write_text(path: Path, text: str) -> None:
     """Write a whole text file, or leave no trace."""
     with whole_file(path) as file:
         file.write(text.encode())
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder and those above it, where they are not there yet."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WorkloadError(f"{path}: no folder can be made ({error.strerror or error}); choose another") from None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKED = (".gz", ".xz", ".bz2")
+FORMATS = (".swf", ".json", ".parquet")
 
 
 def format_of(path: Path) -> str:
@@ -24,10 +25,21 @@ def format_of(path: Path) -> str:
     Raises:
         WorkloadError: it asks for none of them.
     """
-    suffix = path.with_suffix("").suffix if path.suffix in PACKED else path.suffix
-    if suffix not in (".swf", ".json", ".parquet"):
+    suffix = unpacked(path).suffix
+    if suffix not in FORMATS or (suffix == ".parquet" and path.suffix != suffix):
         raise WorkloadError(f"{path}: name it .swf, .json or .parquet (.swf and .json also .gz, .xz or .bz2)")
     return suffix
+
+
+def unpacked(path: Path) -> Path:
+    """The path without the suffix of a compression."""
+    return path.with_suffix("") if path.suffix in PACKED else path
+
+
+def stem_of(path: Path) -> str:
+    """The file's name without its format and compression: KTH-SP2-1996-2.1-cln of KTH-SP2-1996-2.1-cln.swf.gz."""
+    plain = unpacked(path)
+    return plain.stem if plain.suffix in FORMATS else plain.name
 
 
 def save_log(

@@ -42,6 +42,9 @@ FIELD = {name: place for place, name in enumerate(FIELDS)}
 LARGEST = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
+# What a header says of the very rows below it.
+OF_THE_ROWS = ("maxjobs", "maxrecords", "starttime", "endtime")
+
 # The values of the field `status`.
 FAILED, COMPLETED, PARTIAL, LAST_PARTIAL_COMPLETED, LAST_PARTIAL_FAILED, CANCELLED = range(6)
 
@@ -77,6 +80,12 @@ class SwfLog:
         """What the header says after `; name:`, or None; names are compared without case."""
         return header_value(self.header, name)
 
+    def renewed(self, rows: NDArray[np.float64], *notes: str) -> SwfLog:
+        """Other rows under this log's header: notes are added, the old rows' number and dates taken out."""
+        kept = [text for text in self.header if header_name(text) not in OF_THE_ROWS]
+        texts = [*kept, f"; MaxRecords: {len(rows)}", *(f"; Note: {note}" for note in notes)]
+        return SwfLog(tuple(Comment(0, text) for text in texts), rows, np.arange(len(rows)) + 1 + len(texts))
+
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> SwfLog:
         """The log of these rows only, with its header; later comments go, since their places do."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
@@ -92,13 +101,18 @@ def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLo
     return SwfLog(tuple(Comment(0, f"; {text}") for text in header), rows, np.arange(n_rows) + 1 + len(header))
 
 
-def header_value(header: tuple[str, ...], name: str) -> str | None:
+def header_value(header: Sequence[str], name: str) -> str | None:
     """What the header says after `; name:`, or None; names are compared without case."""
     for text in header:
-        key, colon, value = text.lstrip("; \t").partition(":")
-        if colon and key.strip().lower() == name.lower():
-            return value.strip()
+        if header_name(text) == name.lower():
+            return text.partition(":")[2].strip()
     return None
+
+
+def header_name(text: str) -> str:
+    """The name in a header line `; name: value`, in lower case; "" where it has no colon."""
+    name, colon, _ = text.lstrip("; \t").partition(":")
+    return name.strip().lower() if colon else ""
 
 
 def read_log(path: Path) -> SwfLog:

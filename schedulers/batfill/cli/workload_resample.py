@@ -1,0 +1,69 @@
+"""`batfill workload resample`: new logs made of an old one's weeks."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Method(StrEnum):
+    """What is drawn."""
+
+    users = "users"
+    weeks = "weeks"
+
+
+class ProfileWeeks(StrEnum):
+    """Which of a user's weeks are drawn from."""
+
+    all = "all"
+    span = "span"
+    active = "active"
+
+
+def resample(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF, Parquet or Batsim JSON.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="x.swf.gz; several samples are x-000.swf.gz, ...")],
+    method: Annotated[
+        Method,
+        typer.Option(help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper)."),
+    ] = Method.users,
+    weeks: Annotated[int | None, typer.Option(min=1, help="Length [default: the log's].")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="How many logs.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Sample k of a seed is the same however many are made.")] = 0,
+    profile_weeks: Annotated[
+        ProfileWeeks,
+        typer.Option(
+            help="A user's weeks: all of the log (keeps the load), from first to last job, or with a job only."
+        ),
+    ] = ProfileWeeks.all,
+) -> None:
+    """Make new logs from a log's weeks, whole or user by user."""
+    from batfill import __version__
+    from batfill.cli.progress import progress
+    from batfill.workloads.load import load_log
+    from batfill.workloads.resampling import resample as library_resample
+    from batfill.workloads.save import format_of, save_log, stem_of
+
+    format_of(out)
+    log = load_log(source)
+    stem = stem_of(out)
+    with progress("samples", samples) as advance:
+        for sample in range(samples):
+            path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
+            made = library_resample(
+                log, seed, sample=sample, method=method.value, weeks=weeks, profile_weeks=profile_weeks.value
+            )
+            description = {
+                "made_by": f"batfill {__version__} workload resample",
+                "source": source.name,
+                "seed": seed,
+                "sample": sample,
+            }
+            rows = save_log(made, path, description=description)
+            advance(1)
+            print(f"{path}: {rows} rows, seed {seed}, sample {sample}", file=sys.stderr)

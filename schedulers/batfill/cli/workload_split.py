@@ -1,0 +1,88 @@
+"""`batfill workload split`: a log cut into weeks, months or windows of days."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Align(StrEnum):
+    """Where the first window starts."""
+
+    log = "log"
+    first = "first"
+    calendar = "calendar"
+
+
+class Boundary(StrEnum):
+    """Which jobs a window keeps."""
+
+    submitted = "submitted"
+    submit_finish = "submit-finish"
+    start_finish = "start-finish"
+
+
+def split(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF, Parquet or Batsim JSON.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the windows go, one file each.")],
+    days: Annotated[float, typer.Option(help="Days per window; 7 are weeks.")] = 7,
+    months: Annotated[bool, typer.Option("--months", help="Calendar months instead.")] = False,
+    align: Annotated[
+        Align, typer.Option(help="First window: at the log's second 0, the first submission, or midnight (Monday's).")
+    ] = Align.log,
+    boundary: Annotated[
+        Boundary,
+        typer.Option(
+            help="Keep all jobs submitted in a window; only those that by the log also finished in it (nearest to the "
+            "mixed-policies paper); or those that started and finished in one window."
+        ),
+    ] = Boundary.submitted,
+    skip: Annotated[int, typer.Option(min=0, help="Leave out the first so many windows.")] = 0,
+    count: Annotated[int | None, typer.Option(min=1, help="Only the first so many consecutive windows.")] = None,
+    min_jobs: Annotated[int, typer.Option(min=0, help="Only windows with so many jobs.")] = 1,
+    suffix: Annotated[str, typer.Option(help="Format of the files: .swf, .swf.gz, .json, .parquet ...")] = ".swf.gz",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+) -> None:
+    """Cut a log into windows of time; each file's second 0 is its window's start."""
+    from batfill import __version__
+    from batfill.cli.progress import progress
+    from batfill.workloads import splitting
+    from batfill.workloads.files import make_folder
+    from batfill.workloads.load import load_log
+    from batfill.workloads.save import format_of, save_log, stem_of
+
+    format_of(Path(f"x{suffix}"))
+    log = load_log(source)
+    found = splitting.windows(log, "month" if months else days * 86_400, align=align.value, boundary=boundary.value)
+    chosen = splitting.select(found, skip=skip, count=count, min_jobs=min_jobs)
+    make_folder(folder)
+    stem = stem_of(source)
+    made = {"made_by": f"batfill {__version__} workload split", "source": source.name, "boundary": boundary.value}
+    rows = []
+    with progress("windows", len(chosen)) as advance:
+        for window in chosen:
+            out = folder / f"{stem}-{window.index:04}{suffix}"
+            if len(window.rows):
+                save_log(splitting.cut(log, window), out, description={**made, "window": window.index})
+            rows.append(
+                {
+                    "file": str(out) if len(window.rows) else None,
+                    "index": window.index,
+                    "start_s": window.start_s,
+                    "end_s": window.end_s,
+                    "jobs": len(window.rows),
+                    "left_out": window.left_out,
+                }
+            )
+            advance(1)
+    if json:
+        import orjson
+
+        print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+    else:
+        print("\n".join(f"{row['file'] or '(no job)'}\t{row['jobs']} jobs\t{row['left_out']} left out" for row in rows))
+    print(f"{len(chosen)} of {len(found)} windows", file=sys.stderr)

@@ -1,0 +1,184 @@
+"""Cleaning a log: which rows go, by which rule, and what is mended; every row is counted.
+
+The rules `wide`, `processors` and `times` are the three of the bandit paper of 2017 (section 6.1.1); the flurries are
+those that the archive's own headers name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill import __version__
+from batfill.errors import WorkloadError
+from batfill.workloads.swf_log import FIELD, Comment, SwfLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.bool_]
+
+# What a header's filter may compare, and the column it means.
+FILTER_FIELDS = {
+    "job": "job", "user": "user", "group": "group", "queue": "queue", "partition": "partition", "status": "status",
+    "executable": "executable", "application": "executable", "app": "executable",
+    "procs": "procs", "runtime": "runtime_s",
+}  # fmt: skip
+COMPARISONS: dict[str, Callable[[NDArray[np.float64], float], Rows]] = {
+    "=": np.equal, "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal,
+    ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
+FILTER = re.compile(r"^\s*(.*?)\s*\((\d+) jobs? removed\)\s*$")
+COMPARISON = re.compile(r"^\s*([a-z]+)\s*(<=|>=|!=|==|=|<|>)\s*(-?\d+)\s*$")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cleaned:
+    """A cleaned log, and how many rows each rule dropped or changed; a row counts for the first rule that drops it."""
+
+    log: SwfLog
+    dropped: dict[str, int]
+    changed: dict[str, int]
+
+
+def wide(log: SwfLog, procs: int | None) -> Rows:
+    """Rows whose allocated or requested processors exceed the machine."""
+    if procs is None:
+        raise WorkloadError("the rule `wide` needs the machine's size and the header does not say it; pass --procs")
+    return (log["procs"] > procs) | (log["requested_procs"] > procs)
+
+
+def processors(log: SwfLog, procs: int | None) -> Rows:
+    """Rows that know neither allocated nor requested processors."""
+    return ~((log["procs"] > 0) | (log["requested_procs"] > 0))
+
+
+def times(log: SwfLog, procs: int | None) -> Rows:
+    """Rows whose run time or submission time is negative."""
+    return (log["runtime_s"] < 0) | (log["submit_s"] < 0)
+
+
+def ran(log: SwfLog, procs: int | None) -> Rows:
+    """Rows that did not run: run time 0 or negative."""
+    return ~(log["runtime_s"] > 0)
+
+
+def duplicates(log: SwfLog, procs: int | None) -> Rows:
+    """Rows equal to an earlier one in all 18 fields."""
+    again = np.ones(len(log), bool)
+    again[np.unique(log.rows, axis=0, return_index=True)[1]] = False
+    return again
+
+
+RULES: dict[str, Callable[[SwfLog, int | None], Rows]] = {
+    "wide": wide,
+    "processors": processors,
+    "times": times,
+    "ran": ran,
+    "duplicates": duplicates,
+}
+BANDIT = ("wide", "processors", "times")
+
+
+def clean(
+    log: SwfLog,
+    *,
+    rules: Sequence[str] = (*BANDIT, "ran"),
+    procs: int | None = None,
+    statuses: Sequence[int] = (),
+    flurries: Sequence[str] = (),
+    overrun: str = "leave",
+) -> Cleaned:
+    """The log without the rows that the rules drop, in their order, then the statuses and the flurries.
+
+    Args:
+        log: any log.
+        rules: names of RULES. `processors` also fills in the one of allocated and requested that is unknown.
+        procs: the machine's size, for `wide`.
+        statuses: if given, the only statuses to keep.
+        flurries: filters as the archive's headers write them, such as "user=68 and (job>=58 and job<=564)".
+        overrun: of jobs that ran longer than they asked for: "leave" them, "keep" raises the request to the run time,
+            "kill" cuts the run time to the request.
+
+    Raises:
+        WorkloadError: a rule, a filter or an overrun is unknown, or no row is left.
+    """
+    dropped: dict[str, int] = {}
+    keep = np.ones(len(log), bool)
+
+    def drop(name: str, rows: Rows) -> None:
+        dropped[name] = int((rows & keep).sum())
+        keep[rows] = False
+
+    for name in rules:
+        if name not in RULES:
+            raise WorkloadError(f"no cleaning rule {name!r}; there are {', '.join(RULES)}")
+        drop(name, RULES[name](log, procs))
+    if statuses:
+        drop(f"status not {' or '.join(map(str, statuses))}", ~np.isin(log["status"], list(statuses)))
+    for text in flurries:
+        drop(f"flurry {text}", matching(log, text))
+    if not keep.any():
+        why = ", ".join(f"{name} {count}" for name, count in dropped.items() if count)
+        raise WorkloadError(f"cleaning drops all {len(log)} rows ({why}); use fewer rules")
+    changed: dict[str, int] = {}
+    rows = log.rows[keep]
+    if "processors" in rules:
+        changed["processors filled in"] = _fill_processors(rows)
+    if overrun != "leave":
+        changed[f"overrun {overrun}"] = _overrun(rows, overrun)
+    said = "; ".join(
+        [f"{name}: {count} rows dropped" for name, count in dropped.items()]
+        + [f"{name}: {count} rows changed" for name, count in changed.items()]
+    )
+    comments = [comment for comment in log.comments if comment.rows_before == 0]
+    comments.append(Comment(0, f"; Note: cleaned by batfill {__version__}: {said}"))
+    return Cleaned(SwfLog(tuple(comments), rows, log.lines[keep]), dropped, changed)
+
+
+def header_flurries(header: Sequence[str]) -> list[str]:
+    """The filters that a cleaned log's header names, as the archive writes them: `<filter> (<n> jobs removed)`."""
+    found = (FILTER.match(text.lstrip("; \t")) for text in header)
+    return [match[1] for match in found if match]
+
+
+def matching(log: SwfLog, text: str) -> Rows:
+    """The rows a filter means: comparisons of fields with numbers, joined by `and`.
+
+    Raises:
+        WorkloadError: the filter holds anything else.
+    """
+    rows = np.ones(len(log), bool)
+    for part in re.split(r"\band\b", text.replace("(", " ").replace(")", " ").lower()):
+        match = COMPARISON.match(part)
+        if not match or match[1] not in FILTER_FIELDS:
+            raise WorkloadError(
+                f"filter {text!r}: {part.strip()!r} is not FIELD OPERATOR NUMBER; fields are {', '.join(FILTER_FIELDS)}"
+            )
+        rows &= COMPARISONS[match[2]](log[FILTER_FIELDS[match[1]]], float(match[3]))
+    return rows
+
+
+def _fill_processors(rows: NDArray[np.float64]) -> int:
+    allocated, requested = rows[:, FIELD["procs"]], rows[:, FIELD["requested_procs"]]
+    unknown_allocated, unknown_requested = ~(allocated > 0), ~(requested > 0)
+    allocated[unknown_allocated] = requested[unknown_allocated]
+    requested[unknown_requested] = allocated[unknown_requested]
+    return int((unknown_allocated | unknown_requested).sum())
+
+
+def _overrun(rows: NDArray[np.float64], overrun: str) -> int:
+    runtime_s, requested_s = rows[:, FIELD["runtime_s"]], rows[:, FIELD["requested_s"]]
+    over = (requested_s > 0) & (runtime_s > requested_s)
+    if overrun == "keep":
+        requested_s[over] = runtime_s[over]
+    elif overrun == "kill":
+        runtime_s[over] = requested_s[over]
+    else:
+        raise WorkloadError(f"overrun {overrun!r}; it is leave, keep or kill")
+    return int(over.sum())

@@ -1,0 +1,51 @@
+"""A log's clock: what date its second 0 was, and in which time zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from batfill.workloads.swf_log import header_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """When second 0 of a log was (Unix time), and the zone its users live in."""
+
+    unix_start_s: int
+    zone: tzinfo
+
+    def date(self, at_s: float) -> datetime:
+        """The date of a second of the log, in the users' zone."""
+        return datetime.fromtimestamp(self.unix_start_s + at_s, self.zone)
+
+    def second(self, date: datetime) -> float:
+        """The second of the log at which this date was."""
+        return date.timestamp() - self.unix_start_s
+
+
+def clock_of(header: Sequence[str]) -> Clock | None:
+    """The clock a header gives: UnixStartTime, and TimeZoneString, else TimeZone (seconds from UTC), else UTC."""
+    words = (header_value(header, "UnixStartTime") or "").split()
+    if not words or not (words[0].isascii() and words[0].isdigit()) or int(words[0]) > 2**33:
+        return None
+    return Clock(int(words[0]), _zone(header))
+
+
+def _zone(header: Sequence[str]) -> tzinfo:
+    try:
+        return ZoneInfo(header_value(header, "TimeZoneString") or "")
+    except (KeyError, ValueError, OSError):  # no name, or one that this machine does not know
+        pass
+    try:
+        return timezone(timedelta(seconds=int((header_value(header, "TimeZone") or "").split()[0])))
+    except (IndexError, ValueError):
+        return UTC

@@ -1,0 +1,193 @@
+"""What a log holds and what is wrong with it: the report that tells whether, and how, to clean it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.errors import WorkloadError
+from batfill.workloads.cleaning import RULES, header_flurries, matching
+from batfill.workloads.clock import WEEK_S, clock_of
+from batfill.workloads.files import digest
+from batfill.workloads.load import load_log
+from batfill.workloads.scaling import runs
+from batfill.workloads.swf import machine_size
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, SwfLog
+from batfill.workloads.swf_rules import requested
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+LONGEST_SPAN_S = 5_000 * WEEK_S  # a century: longer than any log, and short enough to list
+PREMATURE = 100  # a job is premature when it asked for so many times what it ran (CCGrid 2019, section V.C)
+SAID = ("Version", "Computer", "Installation", "Acknowledge", "TimeZoneString", "MaxProcs", "MaxNodes", "UnixStartTime")
+
+
+def describe(path: Path, *, procs: int | None = None) -> dict[str, Any]:
+    """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
+
+    Args:
+        path: SWF, Parquet or Batsim JSON.
+        procs: the machine's size; by default what the log says. Without it no load is reported.
+
+    Raises:
+        WorkloadError: the file cannot be read, or no row ran.
+    """
+    log = load_log(path)
+    size = machine_size(path, log.header, procs)
+    ran = runs(log)
+    if not ran.any():
+        raise WorkloadError(f"{path}: none of {len(log)} rows is a job that ran; is it an SWF log?")
+    return {
+        "source": path.name,
+        "sha256": digest(path),
+        "header": {name: value for name in SAID if (value := log.header_value(name))},
+        "procs": size,
+        "rows": len(log),
+        "jobs": int(ran.sum()),
+        "users": _different(log["user"]),
+        "groups": _different(log["group"]),
+        "time": time_report(log, ran),
+        "load": load_report(log, ran, size) if size else None,
+        "quality": quality_report(log, ran, size),
+        "premature": premature_report(log),
+        "cleaning": cleaning_report(log, size),
+    }
+
+
+def time_report(log: SwfLog, ran: NDArray[np.bool_]) -> dict[str, Any]:
+    """When the jobs were submitted: seconds on the log's clock, and dates where the header tells them."""
+    submit_s = log["submit_s"][ran]
+    first, last = float(submit_s.min()), float(submit_s.max())
+    report: dict[str, Any] = {"first_submit_s": first, "last_submit_s": last, "weeks": (last - first) / WEEK_S}
+    clock = clock_of(log.header)
+    if clock and last < LONGEST_SPAN_S:
+        report |= {"first_submit": clock.date(first).isoformat(), "last_submit": clock.date(last).isoformat()}
+        offset = clock.date(first).utcoffset()
+        report["utc_offset_s"] = offset.total_seconds() if offset is not None else None
+    return report
+
+
+def load_report(log: SwfLog, ran: NDArray[np.bool_], procs: int) -> dict[str, Any]:
+    """Area submitted per week over the area there is, for the whole span and each week; the last week may be short."""
+    submit_s = log["submit_s"][ran]
+    area = log["runtime_s"][ran] * requested(log)[ran]
+    since = submit_s - submit_s.min()
+    span_s = float(since.max())
+    if span_s > LONGEST_SPAN_S:
+        raise WorkloadError(f"submissions span {span_s / WEEK_S:.0f} weeks; mend the submission times")
+    per_week = np.bincount((since // WEEK_S).astype(np.int64), weights=area) / (procs * WEEK_S)
+    return {
+        "overall": float(area.sum()) / (procs * span_s) if span_s else None,
+        "per_week": [round(float(load), 4) for load in per_week],
+    }
+
+
+def quality_report(log: SwfLog, ran: NDArray[np.bool_], procs: int | None) -> dict[str, Any]:
+    """What a reader must decide about; counts are of all rows, shares of the jobs that ran."""
+    asked = log["requested_s"] > 0
+    over = ran & asked & (log["runtime_s"] > log["requested_s"])
+    by_reaching = ran & asked & (log["runtime_s"] == log["requested_s"])
+    status = log["status"]
+    numbers, times_used = np.unique(log["job"], return_counts=True)
+    return {
+        "without_estimate": _share(ran & ~asked, ran),
+        "overruns": int(over.sum()),
+        "overrun_share": _share(over, ran & asked),
+        "ran_exactly_the_request": int(by_reaching.sum()),
+        "completed": int((status == COMPLETED).sum()),
+        "failed": int((status == FAILED).sum()),
+        "cancelled": int((status == CANCELLED).sum()),
+        "partial_executions": int(((status > COMPLETED) & (status < CANCELLED)).sum()),
+        "unknown_status": int((status < 0).sum()),
+        "run_time_not_positive": int((~(log["runtime_s"] > 0)).sum()),
+        "without_requested_procs": _share(ran & ~(log["requested_procs"] > 0), ran),
+        "wider_than_machine": int((ran & (requested(log) > procs)).sum()) if procs else None,
+        "without_user": int((log["user"] < 0).sum()),
+        "job_numbers_used_again": int((times_used - 1)[numbers >= 0].sum()),
+        "equal_rows": int(RULES["duplicates"](log, procs).sum()),
+        "sorted_by_submission": bool((np.diff(log["submit_s"]) >= 0).all()),
+    }
+
+
+def premature_report(log: SwfLog) -> dict[str, Any]:
+    """Premature jobs as both papers define them; rows without an estimate never count as premature.
+
+    `ccgrid` is the share of jobs with p~ >= 100 p among those that ran. `jpdc` gives, for three choices of the rows
+    that count (the paper does not say which), the divider (their median run time) and the shares of small jobs (p below
+    the divider) that asked for less than it and for at least as much.
+    """
+    p, asked = log["runtime_s"], log["requested_s"]
+    ran = p > 0
+    populations = {"all_rows": np.ones(len(log), bool), "ran": ran, "completed": log["status"] == COMPLETED}
+    jpdc = {}
+    for name, rows in populations.items():
+        if rows.any():
+            divider = float(np.median(p[rows]))
+            small = rows & (p < divider)
+            jpdc[name] = {
+                "divider_s": divider,
+                "small_non_premature": _share(small & (asked < divider), rows),
+                "small_premature": _share(small & (asked >= divider), rows),
+            }
+    return {"ccgrid": _share(ran & (asked >= PREMATURE * p), ran), "jpdc": jpdc}
+
+
+def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
+    """How many rows each cleaning rule would drop alone; None where the machine's size would be needed."""
+    report: dict[str, int | None] = {
+        name: None if name == "wide" and procs is None else int(rule(log, procs).sum()) for name, rule in RULES.items()
+    }
+    for text in header_flurries(log.header):
+        try:
+            report[f"flurry {text}"] = int(matching(log, text).sum())
+        except WorkloadError:  # a filter in words
+            report[f"flurry {text}"] = None
+    return report
+
+
+def as_text(report: dict[str, Any]) -> str:
+    """The report for people."""
+    time, load, quality = report["time"], report["load"], report["quality"]
+    lines = [f"{report['source']}  sha256 {report['sha256'][:16]}..."]
+    lines += [f"{name}: {value}" for name, value in report["header"].items() if name in ("Computer", "Installation")]
+    when = f", {time['first_submit']} to {time['last_submit']}" if "first_submit" in time else ""
+    lines.append(f"{report['rows']} rows, {report['jobs']} jobs that ran, {time['weeks']:.1f} weeks{when}")
+    lines.append(f"{report['procs'] or 'unknown number of'} processors, {report['users']} users")
+    if load and load["overall"] is not None:
+        weeks = load["per_week"]
+        lines.append(
+            f"load {load['overall']:.3f}; per week {min(weeks):.2f} to {max(weeks):.2f}, median {np.median(weeks):.2f}"
+        )
+    lines.append("quality:")
+    lines += [f"  {name.replace('_', ' ')}: {_shown(name, value)}" for name, value in quality.items()]
+    lines.append(
+        f"premature jobs: {report['premature']['ccgrid']:.2%} asked for {PREMATURE} times their run time or more"
+    )
+    for name, part in report["premature"]["jpdc"].items():
+        lines.append(
+            f"  {name.replace('_', ' ')}: divider {part['divider_s']:g} s, small non-premature "
+            f"{part['small_non_premature']:.2%}, small premature {part['small_premature']:.2%}"
+        )
+    lines.append("rows each cleaning rule alone would drop:")
+    lines += [f"  {name}: {'unknown' if count is None else count}" for name, count in report["cleaning"].items()]
+    return "\n".join(lines)
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.2%}" if isinstance(value, float) else str(value)
+
+
+def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
+    return float(part.sum()) / max(int(whole.sum()), 1)
+
+
+def _different(column: NDArray[np.float64]) -> int:
+    return len(np.unique(column[column >= 0]))

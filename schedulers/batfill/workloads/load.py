@@ -1,0 +1,62 @@
+"""Any workload file as an SWF log, which is what cleaning, splitting and resampling work on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.errors import WorkloadError
+from batfill.workloads.files import first_byte, readable
+from batfill.workloads.swf_log import COMPLETED, SwfLog, new_log, read_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from batfill.jobs import Workload
+
+
+def load_log(path: Path) -> SwfLog:
+    """The log in an SWF, Parquet or Batsim JSON file, told apart by the content.
+
+    Raises:
+        WorkloadError: the file cannot be read as any of them, or holds no row.
+    """
+    with readable(path) as stored:
+        parquet = stored.read(4) == b"PAR1"
+    if parquet:
+        from batfill.workloads.parquet import read_parquet
+
+        log = read_parquet(path)
+    elif first_byte(path) == b"{":
+        from batfill.workloads.batsim_json import read_batsim_json
+
+        log = log_of(read_batsim_json(path))
+    else:
+        log = read_log(path)
+    if not len(log):
+        raise WorkloadError(f"{path}: no row in it; is it an SWF log, and whole?")
+    return log
+
+
+def log_of(workload: Workload) -> SwfLog:
+    """The workload as a log: ids that are whole numbers become job numbers, otherwise the jobs are numbered from 1."""
+    jobs = workload.jobs
+    numbered = all(name.isascii() and name.isdigit() and len(name) < 16 for name in jobs.ids)
+    number = np.array([int(name) for name in jobs.ids]) if numbered else np.arange(len(jobs)) + 1
+    header = [f"Note: from {workload.name}", f"MaxJobs: {len(jobs)}", f"MaxRecords: {len(jobs)}"]
+    if workload.procs is not None:
+        header.append(f"MaxProcs: {workload.procs}")
+    return new_log(
+        header,
+        {
+            "job": number,
+            "submit_s": jobs.submit_s,
+            "runtime_s": jobs.runtime_s,
+            "procs": jobs.procs,
+            "requested_procs": jobs.procs,
+            "requested_s": np.where(np.isinf(jobs.walltime_s), -1, jobs.walltime_s),
+            "status": np.full(len(jobs), COMPLETED),
+            "user": jobs.user,
+        },
+    )
