@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.errors import WorkloadError
-from batfill.outputs import JobRecord
+from batfill.outputs import SUCCESS, JobRecord
 from batfill.workloads.batsim_json import NO_WALLTIME, check_job, check_profile
 
 if TYPE_CHECKING:
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"
 KILLED, WALLTIME_REACHED, FAILED = "COMPLETED_KILLED", "COMPLETED_WALLTIME_REACHED", "COMPLETED_FAILED"
+# The ends that a scheduler may declare for a job it started itself, by hand.
+COMPLETED_BY_HAND = (SUCCESS, FAILED, WALLTIME_REACHED, KILLED)
 
 
 class Job:
     """A job, from its description to its end. Times are seconds."""
 
     __slots__ = (
-        "delay", "id", "id_json", "kill_requested", "machines", "metadata", "name", "profile", "raw", "res",
-        "ret", "start_date", "state", "subtime", "walltime", "workload",
+        "delay", "id", "id_json", "kill_requested", "machines", "metadata", "name", "profile", "profile_raw", "raw",
+        "res", "ret", "start_date", "state", "subtime", "walltime", "workload",
     )  # fmt: skip
 
     def __init__(self, workload: str, raw: dict[str, Any], profile: dict[str, Any]) -> None:
@@ -39,6 +41,7 @@ class Job:
         self.res: int = raw["res"]
         self.profile: str = raw["profile"]
         # A job keeps its profile, even when the name is given up before it starts.
+        self.profile_raw = profile
         self.delay = float(profile["delay"])
         self.ret: int = profile.get("ret", 0)
         self.state = NOT_SUBMITTED
@@ -55,7 +58,7 @@ class Job:
         """How it ends when nobody kills it: (execution time, final state, return code)."""
         if 0 <= self.walltime <= self.delay:
             return self.walltime, WALLTIME_REACHED, -1
-        return self.delay, FAILED if self.ret else "COMPLETED_SUCCESSFULLY", self.ret
+        return self.delay, FAILED if self.ret else SUCCESS, self.ret
 
     def progress(self, date: float) -> float:
         """The share of its work done at this date, from 0 to 1."""
@@ -109,11 +112,6 @@ class Catalogue:
     def profiles(self) -> dict[str, dict[str, dict[str, Any]]]:
         """The profiles in use, by workload and name."""
         return {w: {name: p for name, p in known.items() if p is not None} for w, known in self._profiles.items()}
-
-    def profile_of(self, job: Job) -> bytes:
-        """The job's profile as a JSON object."""
-        profile = self._profiles[job.workload].get(job.profile)
-        return orjson.dumps(profile or {"type": "delay", "delay": job.delay, "ret": job.ret})
 
     def __getitem__(self, job_id: str) -> Job:
         """The job of this id.

@@ -16,7 +16,7 @@ from batfill.batsim.options import ArgumentsError, Options, parse
 from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import Progress
 from batfill.batsim.protocol import SimulationStopped
-from batfill.batsim.simulation import Settings, Simulation
+from batfill.batsim.simulation import Simulation
 from batfill.errors import BatfillError, PlatformError, RunFailed
 from batfill.outputs import BATSIM_VERSION, JobRecord, ScheduleTotals, jobs_csv, machine_states_csv, write_schedule_csv
 from batfill.workloads.batsim_json import BatsimDocument, load_document
@@ -57,7 +57,9 @@ def simulate(options: Options) -> None:
     documents = {f"w{i}": load_document(path) for i, path in enumerate(options.workloads)}
     platform = _platform(options, documents)
     events = (
-        read_external_events(options.events, len(platform.machines), forward_unknown=options.forward_unknown_events)
+        read_external_events(
+            options.events, len(platform.machines), forward_unknown=options.settings.forward_unknown_events
+        )
         if options.events
         else None
     )
@@ -85,16 +87,7 @@ def simulate(options: Options) -> None:
             platform,
             documents,
             told,
-            settings=Settings(
-                forward_profiles=options.forward_profiles,
-                dynamic_jobs=options.dynamic_jobs,
-                acknowledge=options.acknowledge,
-                reuse_profiles=options.reuse_profiles,
-                share_compute=options.share_compute,
-                share_storage=options.share_storage,
-                forward_unknown_events=options.forward_unknown_events,
-                sched_config=options.sched_config,
-            ),
+            settings=options.settings,
             on_job_end=ended,
             on_machine_states=(
                 stack.enter_context(machine_states_csv(_result(options, "machine_states")))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from batfill.batsim.settings import REDIS, Settings
 from batfill.errors import BatfillError
 from batfill.outputs import BATSIM_VERSION
 
@@ -61,27 +62,18 @@ class Options:
     machine_states: bool
     mmax: int
     mmax_workload: bool
-    forward_profiles: bool
-    dynamic_jobs: bool
-    acknowledge: bool
-    reuse_profiles: bool
+    settings: Settings
     verbosity: str
     dump_execution_context: bool
-    share_compute: bool
-    share_storage: bool
     scheduler: bool
-    sched_config: str
-    forward_unknown_events: bool
     sched_timeout_s: float
 
-    def execution_context(self) -> dict[str, str | int | bool]:
+    def execution_context(self) -> dict[str, Any]:
         """What --dump-execution-context prints, for programs that start Batsim."""
         return {
             "socket_endpoint": self.socket_endpoint,
             "redis_enabled": False,
-            "redis_hostname": "127.0.0.1",
-            "redis_port": 6379,
-            "redis_prefix": "default",
+            **{f"redis_{key}": value for key, value in REDIS.items()},
             "export_prefix": self.export,
             "external_scheduler": self.scheduler,
         }
@@ -118,17 +110,19 @@ def parse(arguments: Sequence[str]) -> Options:
         machine_states=not given.disable_machine_state_tracing,
         mmax=given.mmax,
         mmax_workload=given.mmax_workload,
-        forward_profiles=given.forward_profiles_on_submission,
-        dynamic_jobs=given.enable_dynamic_jobs,
-        acknowledge=given.acknowledge_dynamic_jobs,
-        reuse_profiles=given.enable_profile_reuse,
+        settings=Settings(
+            forward_profiles=given.forward_profiles_on_submission,
+            dynamic_jobs=given.enable_dynamic_jobs,
+            acknowledge=given.acknowledge_dynamic_jobs,
+            reuse_profiles=given.enable_profile_reuse,
+            share_compute=given.enable_compute_sharing,
+            share_storage=not given.disable_storage_sharing,
+            forward_unknown_events=bool(given.events) and given.forward_unknown_events,
+            sched_config=config,
+        ),
         verbosity="quiet" if given.quiet else given.verbosity,
         dump_execution_context=given.dump_execution_context,
-        share_compute=given.enable_compute_sharing,
-        share_storage=not given.disable_storage_sharing,
         scheduler=not given.no_sched,
-        sched_config=config,
-        forward_unknown_events=bool(given.events) and given.forward_unknown_events,
         sched_timeout_s=_timeout(given.sched_timeout),
     )
 

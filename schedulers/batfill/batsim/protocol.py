@@ -15,6 +15,9 @@ from batfill.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from batfill.batsim.platform import Platform
+    from batfill.batsim.settings import Settings
+
 
 class SimulationStopped(RunFailed):
     """The simulation cannot go on: the message says when, what, and why."""
@@ -43,6 +46,37 @@ def message(now: float, events: Iterable[bytes]) -> bytes:
 def event(date: float, kind: bytes, data: bytes = b"{}") -> bytes:
     """An event of this type; `data` is a JSON object."""
     return b'{"timestamp":%.6f,"type":"%b","data":%b}' % (date, kind, data)
+
+
+def introduction(
+    platform: Platform, settings: Settings, paths: dict[str, str], profiles: dict[str, dict[str, dict[str, Any]]]
+) -> bytes:
+    """What SIMULATION_BEGINS says: machines, rules, and each workload's path and profiles."""
+    n_compute = len(platform.compute)
+    resources = [
+        {
+            "id": number,
+            "name": host.name,
+            "state": "idle",
+            "properties": host.properties,
+            "zone_properties": host.zone_properties,
+        }
+        for number, host in enumerate(platform.machines)
+    ]
+    return orjson.dumps(
+        {
+            "nb_resources": len(resources),
+            "nb_compute_resources": n_compute,
+            "nb_storage_resources": len(platform.storage),
+            "allow_compute_sharing": settings.share_compute,
+            "allow_storage_sharing": settings.share_storage,
+            "config": settings.config(),
+            "compute_resources": resources[:n_compute],
+            "storage_resources": resources[n_compute:],
+            "workloads": paths,
+            "profiles": profiles,
+        }
+    )
 
 
 def job_submitted(date: float, job_id: bytes, description: bytes, profile: bytes | None) -> bytes:

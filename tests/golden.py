@@ -1,0 +1,98 @@
+"""Recorded runs of Batsim 4.2.0, and the scheduler of such a run played back to a simulator."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "data" / "golden"
+RUNS = sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run: the files by name, and each message of Batsim's with the scheduler's reply, as they were on the wire."""
+
+    name: str
+    exchanges: list[tuple[bytes, bytes]]
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.name
+
+    @property
+    def batsim_options(self) -> list[str]:
+        return json.loads((self.folder / "run.json").read_text())["batsim_options"].split()
+
+    @property
+    def arguments(self) -> list[str]:
+        """Batsim's command line for this run, without where the scheduler is and how results are called."""
+        inputs = ["-p", str(self.folder / "platform.xml"), "-w", str(self.folder / "workload.json.gz")]
+        return [*inputs, *self.batsim_options]
+
+    def lines(self, result: str) -> list[str]:
+        """The lines of one of Batsim's result files, such as jobs."""
+        plain = self.folder / f"out_{result}.csv"
+        text = plain.read_text() if plain.exists() else gzip.open(f"{plain}.gz", "rt").read()
+        return text.splitlines()
+
+
+def recording(name: str) -> Recording:
+    with gzip.open(FOLDER / name / "messages.jsonl.gz", "rb") as lines:
+        messages = [line.partition(b'"msg":')[2].rstrip()[:-1] for line in lines]
+    return Recording(name, list(zip(messages[::2], messages[1::2], strict=True)))
+
+
+def key(event: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells an event of Batsim's from others: date, type, and what it is about (a job with its state)."""
+    data = event["data"]
+    about = (data.get("job_id"), data.get("job_state"), tuple(data.get("job_ids", ())), data.get("type"))
+    return event["timestamp"], event["type"], *about
+
+
+class RecordedScheduler:
+    """Decides what was decided, each time as soon as all is told that had been told then.
+
+    So it does not matter whether events of one date arrive together or apart. `forgive` names jobs whose ends may differ
+    from the recorded ones, because they would end by themselves at the very date they were killed: their kills are
+    left out, and whatever end they come to stands for the recorded one.
+    """
+
+    def __init__(self, recorded: Recording, forgive: frozenset[str] = frozenset()) -> None:
+        self.told: Counter[tuple[Any, ...]] = Counter()
+        self.forgive = forgive
+        self.left = [(self._needs(asked), json.loads(reply)["events"]) for asked, reply in recorded.exchanges]
+        self.left.reverse()
+
+    def _needs(self, message: bytes) -> Counter[tuple[Any, ...]]:
+        return Counter(filter(None, map(self._key, json.loads(message)["events"])))
+
+    def _key(self, event: dict[str, Any]) -> tuple[Any, ...] | None:
+        data = event["data"]
+        if data.get("job_id") in self.forgive and event["type"] == "JOB_COMPLETED":
+            data = {**data, "job_state": "any"}
+        if event["type"] == "JOB_KILLED":
+            data = {"job_ids": [job for job in data["job_ids"] if job not in self.forgive]}
+            if not data["job_ids"]:
+                return None
+        return key({**event, "data": data})
+
+    def __call__(self, message: bytes) -> bytes:
+        told = json.loads(message)
+        self.told.update(filter(None, map(self._key, told["events"])))
+        events: list[dict[str, Any]] = []
+        while self.left and self.left[-1][0] <= self.told:
+            needs, decisions = self.left.pop()
+            self.told -= needs
+            events += filter(None, map(self._forgiven, decisions))
+        return json.dumps({"now": told["now"], "events": events}).encode()
+
+    def _forgiven(self, decision: dict[str, Any]) -> dict[str, Any] | None:
+        if decision["type"] != "KILL_JOB":
+            return decision
+        jobs = [job for job in decision["data"]["job_ids"] if job not in self.forgive]
+        return {**decision, "data": {"job_ids": jobs}} if jobs else None
