@@ -16,6 +16,7 @@ from batfill.allocation import IdleMachines, Intervals
 from batfill.easy import (
     AWAY,
     JOB,
+    STARTED,
     Rules,
     dequeue,
     easy_pass,
@@ -70,7 +71,7 @@ class Cluster:
         self.scratch = scratch_room(FIRST_ROOM)
         self.waiting = waiting_room(self.size)
         self.running = running_room(self.size, self.size)
-        self.started = np.zeros(self.size, np.int64)
+        self.started = np.zeros(self.size, STARTED)
         self.names: list[str] = []  # by row
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
         self.machines: dict[int, Intervals] = {}  # by row, of the running jobs
@@ -161,7 +162,7 @@ class Cluster:
                 self.wait(row, OVERDUE)
             self.looked_at += 1
         n, _ = easy_pass(now_s, self.waiting, self.running, self.jobs, self.rules, self.scratch, self.started)
-        return [self.place(row, now_s) for row in self.started[:n].tolist()]
+        return [self.place(row, now_s) for row in self.started["row"][:n].tolist()]
 
     def place(self, row: int, now_s: float) -> Start:
         """Give a starting job its machines."""

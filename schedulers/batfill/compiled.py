@@ -1,20 +1,43 @@
-"""How every kernel is compiled."""
+"""How every kernel is compiled, and when what was compiled before may be used again."""
 
 from __future__ import annotations
 
 import sys
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from numba import njit
 
-# Kernels get their arrays in named tuples. With numba's reference counting each call would count every array of every
-# tuple up and down: twenty times the work of a short pass. A kernel allocates nothing, so it needs no counting.
-kernel = njit(cache=True, error_model="numpy", _nrt=False)  # type: ignore[call-overload]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Kernel = TypeVar("Kernel", bound="Callable[..., Any]")
+
+FILES = ("compiled.py", "easy.py", "engine.py", "policies.py", "waiting.py")  # all that a kernel is made from
+# Numba asks of a cached kernel only whether its own file has changed, not the files of the kernels that it calls. Ours
+# are compiled anew when any of them has: an old decision in a new release would be a wrong one.
+SOURCES = sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in FILES)).hexdigest()
+
+
+def kernel(function: Kernel) -> Kernel:
+    """Compile the function at its first call, once per installation.
+
+    Kernels get their arrays in named tuples. With numba's reference counting each call would count every array of every
+    tuple up and down, twenty times the work of a short pass; a kernel allocates nothing, so it needs no counting. A
+    call would also copy the tuples' 70 words, so kernels are put into their callers.
+    """
+    compiled: Any = njit(cache=True, error_model="numpy", nogil=True, forceinline=True, _nrt=False)(function)  # type: ignore[call-overload]
+    compiled._cache._cache_file._source_stamp = SOURCES
+    result: Kernel = compiled
+    return result
 
 
 def announce_compilation() -> None:
-    """Say on standard error that the first run compiles, where nothing is compiled yet."""
-    from batfill.easy import easy_pass
+    """Say on standard error that this run compiles, where what it needs is not compiled yet."""
+    from batfill import engine
 
-    if not any(Path(easy_pass._cache.cache_path).glob("easy.*.nbi")):
-        print("batfill: compiling the engine; this happens once, after installation", file=sys.stderr)
+    cache = engine.advance._cache  # type: ignore[attr-defined]
+    index = Path(cache.cache_path) / cache._cache_file._index_name
+    if not index.is_file() or SOURCES.encode() not in index.read_bytes():
+        print("batfill: compiling the engine, once after installation: about ten seconds", file=sys.stderr)

@@ -19,6 +19,7 @@ from batfill.waiting import (
     OVERDUE,
     SECTIONS,
     insert,
+    move_jobs,
     remove,
     settle_group,
     settle_leaf,
@@ -39,12 +40,12 @@ JOB = np.dtype(
     [
         ("submit_s", "f8"),  # r
         ("estimate_s", "f8"),  # p~, or the expected run time in force; inf where there is none
-        ("procs", "i8"),  # q
         ("key", "f8"),  # the policy's fixed key
         ("backfill_key", "f8"),  # the backfill policy's fixed key
         ("seq", "i8"),  # place by (submission time, id)
-        ("small", "i8"),  # 1 where it is classified small and has not been killed yet
-        ("section", "i8"),  # where it waits: OVERDUE, SMALL or LARGE; AWAY where it does not wait
+        ("procs", "i4"),  # q
+        ("small", "i2"),  # 1 where it is classified small and has not been killed yet
+        ("section", "i2"),  # where it waits: OVERDUE, SMALL or LARGE; AWAY where it does not wait
     ]
 )
 AWAY = -1
@@ -61,7 +62,9 @@ class Rules(NamedTuple):
     threshold_s: float  # Theta; inf for none
 
 
-RUN = np.dtype([("end_s", "f8"), ("procs", "i8"), ("row", "i8")])
+# A job that a pass started; who called the pass may add by what it started.
+STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])
+RUN = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])
 
 
 class Running(NamedTuple):
@@ -74,19 +77,19 @@ class Running(NamedTuple):
 class Scratch(NamedTuple):
     """Room for the candidates of one pass; at least as many as jobs wait."""
 
-    row: NDArray[np.int64]
+    row: NDArray[np.uint32]
     rank: NDArray[np.int64]
     key: NDArray[np.float64]
 
 
 def scratch_room(jobs: int) -> Scratch:
     """Room for `jobs` candidates."""
-    return Scratch(np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs))
+    return Scratch(np.zeros(jobs, np.uint32), np.zeros(jobs, np.int64), np.zeros(jobs))
 
 
 def running_room(jobs: int, free: int) -> Running:
     """Nothing running, `free` processors idle, places for `jobs` running jobs."""
-    return Running(np.zeros(jobs, RUN), np.array([(0, free)], [("jobs", "i8"), ("free", "i8")]))
+    return Running(np.zeros(jobs, RUN), np.array([(0, free)], [("jobs", "u4"), ("free", "i8")]))
 
 
 @kernel
@@ -115,6 +118,18 @@ def start(now_s, running, row, estimate_s, procs):
     running.jobs[i].row = row
     running.state[0].jobs += 1
     running.state[0].free -= procs
+
+
+@kernel
+def starts_at_once(waiting, running, procs):
+    """Whether a job that comes alone starts now, as the only one in the queue: a pass in short."""
+    return procs <= running.state[0].free and nobody_waits(waiting)
+
+
+@kernel
+def nobody_waits(waiting):
+    """Whether the queue is empty."""
+    return waiting.sections[0].jobs + waiting.sections[1].jobs + waiting.sections[2].jobs == 0
 
 
 @kernel
@@ -189,13 +204,10 @@ def overdue(now_s, submit_s, threshold_s):
 def easy_pass(now_s, waiting, running, jobs, rules, scratch, started):
     """Start what EASY starts at `now_s`: how many jobs, and how many of them ahead of the reservation.
 
-    `started` receives the rows in the order in which they start; those after the second number were backfilled. Jobs
-    that have become overdue must have been moved to OVERDUE before.
+    `started`, STARTED (free processors,), receives the rows in the order in which they start; those after the second
+    number were backfilled. Jobs that have become overdue must have been moved to OVERDUE before.
     """
-    if (
-        running.state[0].free == 0
-        or waiting.sections[0].jobs + waiting.sections[1].jobs + waiting.sections[2].jobs == 0
-    ):
+    if running.state[0].free == 0 or nobody_waits(waiting):
         return 0, 0
     if rules.kind == FIXED and rules.backfill_same:
         return pass_in_order(now_s, waiting, running, jobs, started)
@@ -203,110 +215,115 @@ def easy_pass(now_s, waiting, running, jobs, rules, scratch, started):
 
 
 @kernel
-def nothing_fits(now_s, free, width, shadow_s, extra, fewest, shortest_s):
+def nothing_fits(now_s, free, shadow_s, extra, fewest, shortest_s):
     """Whether none of a group of jobs can be backfilled, by its smallest q and its smallest p~ per width."""
-    return fewest > free or not (fewest <= extra or now_s + shortest_s[width] <= shadow_s)
+    return fewest > free or not (fewest <= extra or now_s + shortest_s[width_of(free)] <= shadow_s)
+
+
+@kernel
+def group_is_closed(now_s, waiting, free, shadow_s, extra, group):
+    """Whether no job of the group can be backfilled; some may be unable to where it is not."""
+    if waiting.groups[group].state == NONE:
+        summarize_group(waiting, group)
+    return nothing_fits(now_s, free, shadow_s, extra, waiting.groups[group].procs, waiting.group_shortest_s[group])
+
+
+@kernel
+def leaf_is_closed(now_s, waiting, free, shadow_s, extra, leaf):
+    """Likewise of the leaf."""
+    if waiting.leaves[leaf].state != EXACT:
+        summarize_leaf(waiting, leaf)
+    return nothing_fits(now_s, free, shadow_s, extra, waiting.leaves[leaf].procs, waiting.leaf_shortest_s[leaf])
+
+
+# In a walk through the queue: no job has been met yet that does not fit; there is no reservation yet.
+NO_HEAD = -1
+UNRESERVED = -1
 
 
 @kernel
 def pass_in_order(now_s, waiting, running, jobs, started):
     """The pass where the queue and the backfill have one fixed order: one walk through it, from its head."""
-    n = 0
-    ahead = -1  # jobs started before the head was met
-    need = np.int64(0)
-    reserved = False
-    shadow_s, extra = (
-        NEVER_S,
-        running.state[0].free,
-    )  # until there is a reservation nothing but q <= free can be ruled out
+    n, ahead, need = 0, NO_HEAD, 0
+    shadow_s, extra = NEVER_S, UNRESERVED
     for section in range(SECTIONS):
+        if waiting.sections[section].jobs == 0:
+            continue
         group_place = 0
         while group_place < waiting.sections[section].size:
             group = waiting.section_group[section, group_place]
-            if ahead >= 0 and waiting.sections[section].size > 1:
-                if waiting.groups[group].state == NONE:
-                    summarize_group(waiting, group)
-                free = running.state[0].free
-                if nothing_fits(
-                    now_s,
-                    free,
-                    width_of(free),
-                    shadow_s,
-                    extra,
-                    waiting.groups[group].procs,
-                    waiting.group_shortest_s[group],
-                ):
-                    group_place += 1
-                    continue
+            free = running.state[0].free
+            # Without a reservation only q <= free can rule a job out.
+            most = free if extra == UNRESERVED else extra
+            if (
+                ahead != NO_HEAD
+                and waiting.sections[section].size > 1
+                and group_is_closed(now_s, waiting, free, shadow_s, most, group)
+            ):
+                group_place += 1
+                continue
             before = n
             leaf_place = 0
             while leaf_place < waiting.groups[group].size:
                 leaf = waiting.group_leaf[group, leaf_place]
-                if ahead >= 0 and waiting.groups[group].size > 1:
-                    if waiting.leaves[leaf].state != EXACT:
-                        summarize_leaf(waiting, leaf)
-                    free = running.state[0].free
-                    if nothing_fits(
-                        now_s,
-                        free,
-                        width_of(free),
-                        shadow_s,
-                        extra,
-                        waiting.leaves[leaf].procs,
-                        waiting.leaf_shortest_s[leaf],
-                    ):
-                        leaf_place += 1
-                        continue
-                base = leaf * LEAF
-                kept = base
-                slot = base
-                end = base + waiting.leaves[leaf].size
-                while slot < end:
-                    procs = waiting.slots[slot].procs
-                    fits = procs <= running.state[0].free
-                    if fits and ahead >= 0:
-                        if not reserved:
-                            shadow_s, extra = reservation(need, running)
-                            reserved = True
-                        if now_s + waiting.slots[slot].walltime_s > shadow_s:
-                            if procs <= extra:
-                                extra -= procs
-                            else:
-                                fits = False
-                    elif not fits and ahead < 0:
-                        ahead = n
-                        need = procs
-                    if fits:
-                        row = waiting.slots[slot].row
-                        start(now_s, running, row, waiting.slots[slot].walltime_s, procs)
-                        jobs[row].section = AWAY
-                        started[n] = row
-                        n += 1
-                        slot += 1
-                        if running.state[0].free == 0:
-                            break
-                    else:
-                        if kept != slot:
-                            waiting.slots[kept] = waiting.slots[slot]
-                        kept += 1
-                        slot += 1
-                taken = slot - kept
-                gone = False
-                if taken > 0:
-                    while slot < end:
-                        waiting.slots[kept] = waiting.slots[slot]
-                        kept += 1
-                        slot += 1
-                    waiting.leaves[leaf].size = kept - base
-                    gone = settle_leaf(waiting, section, group_place, leaf_place, taken)
+                free = running.state[0].free
+                most = free if extra == UNRESERVED else extra
+                if (
+                    ahead != NO_HEAD
+                    and waiting.groups[group].size > 1
+                    and leaf_is_closed(now_s, waiting, free, shadow_s, most, leaf)
+                ):
+                    leaf_place += 1
+                    continue
+                known = n
+                n, ahead, need, shadow_s, extra = pass_through_leaf(
+                    now_s, waiting, running, jobs, started, leaf, n, ahead, need, shadow_s, extra
+                )
+                gone = n > known and settle_leaf(waiting, section, group_place, leaf_place, n - known)
                 if running.state[0].free == 0:
                     settle_group(waiting, section, group_place)
-                    return n, n if ahead < 0 else ahead
+                    return n, n if ahead == NO_HEAD else ahead
                 if not gone:
                     leaf_place += 1
             if n == before or not settle_group(waiting, section, group_place):
                 group_place += 1
-    return n, n if ahead < 0 else ahead
+    return n, n if ahead == NO_HEAD else ahead
+
+
+@kernel
+def pass_through_leaf(now_s, waiting, running, jobs, started, leaf, n, ahead, need, shadow_s, extra):
+    """The part of `pass_in_order` in one leaf: start what starts, close the gaps; the walk's state after it."""
+    known = n
+    free = running.state[0].free
+    slot = leaf * LEAF
+    end = slot + waiting.leaves[leaf].size
+    while slot < end and free > 0:
+        procs = waiting.slots[slot].procs
+        fits = procs <= free
+        if ahead != NO_HEAD:
+            if fits:
+                if extra == UNRESERVED:
+                    shadow_s, extra = reservation(need, running)
+                if now_s + waiting.slots[slot].walltime_s > shadow_s:
+                    fits = procs <= extra
+                    if fits:
+                        extra -= procs
+        elif not fits:
+            ahead, need = n, procs
+        if fits:
+            row = waiting.slots[slot].row
+            start(now_s, running, row, waiting.slots[slot].walltime_s, procs)
+            free -= procs
+            jobs[row].section = AWAY
+            started[n].row = row
+            n += 1
+        elif n > known:
+            waiting.slots[slot - (n - known)] = waiting.slots[slot]
+        slot += 1
+    if n > known:
+        move_jobs(waiting, slot, slot - (n - known), end - slot)
+        waiting.leaves[leaf].size -= n - known
+    return n, ahead, need, shadow_s, extra
 
 
 @kernel
@@ -361,7 +378,7 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
             break
         dequeue(waiting, jobs, rules, head)
         start(now_s, running, head, jobs[head].estimate_s, jobs[head].procs)
-        started[n] = head
+        started[n].row = head
         n += 1
         if running.state[0].free == 0:
             return n, n
@@ -385,7 +402,7 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
             extra -= procs
         dequeue(waiting, jobs, rules, row)
         start(now_s, running, row, jobs[row].estimate_s, procs)
-        started[n] = row
+        started[n].row = row
         n += 1
     return n, ahead
 
@@ -396,27 +413,16 @@ def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules
 
     They are tried in the order (rank, key, seq): the rank is the section where the backfill follows the queue's order.
     """
-    width = width_of(free)
     n = 0
     for section in range(SECTIONS):
         for group_place in range(waiting.sections[section].size):
             group = waiting.section_group[section, group_place]
-            if waiting.sections[section].size > 1:
-                if waiting.groups[group].state == NONE:
-                    summarize_group(waiting, group)
-                if nothing_fits(
-                    now_s, free, width, shadow_s, extra, waiting.groups[group].procs, waiting.group_shortest_s[group]
-                ):
-                    continue
+            if waiting.sections[section].size > 1 and group_is_closed(now_s, waiting, free, shadow_s, extra, group):
+                continue
             for leaf_place in range(waiting.groups[group].size):
                 leaf = waiting.group_leaf[group, leaf_place]
-                if waiting.groups[group].size > 1:
-                    if waiting.leaves[leaf].state != EXACT:
-                        summarize_leaf(waiting, leaf)
-                    if nothing_fits(
-                        now_s, free, width, shadow_s, extra, waiting.leaves[leaf].procs, waiting.leaf_shortest_s[leaf]
-                    ):
-                        continue
+                if waiting.groups[group].size > 1 and leaf_is_closed(now_s, waiting, free, shadow_s, extra, leaf):
+                    continue
                 for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
                     procs = waiting.slots[slot].procs
                     if procs > free or (procs > extra and now_s + waiting.slots[slot].walltime_s > shadow_s):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.compiled import kernel
-from batfill.easy import AWAY, dequeue, easy_pass, enqueue, finish, overdue
+from batfill.easy import AWAY, dequeue, easy_pass, enqueue, finish, overdue, start, starts_at_once
 from batfill.waiting import LARGE, OVERDUE, SMALL, has_room
 
 if TYPE_CHECKING:
@@ -22,19 +22,22 @@ FATE = np.dtype(
     [
         ("duration_s", "f8"),  # min(p, p~): how long it runs if it is not killed at the divider
         ("start_s", "f8"),  # of the last try; nan before the first
-        ("first_try_s", "f8"),  # start of a try that was killed at the divider; nan where there is none
-        ("divider_s", "f8"),  # the divider in force when that try started; inf where there was none
-        ("backfilled", "i8"),  # 1 where the last try was started by backfilling
     ]
 )
-END = np.dtype([("end_s", "f8"), ("row", "i8")])
+FIRST_TRY = np.dtype(
+    [
+        ("start_s", "f8"),  # start of a try that was killed at the divider; nan where there is none
+        ("divider_s", "f8"),  # the divider in force when that try started
+    ]
+)
+END = np.dtype([("end_s", "f8"), ("row", "u4"), ("unused", "u4")])  # 16 bytes: one move
 STATE = np.dtype(
     [
         ("now_s", "f8"),  # the last instant handled
-        ("submitted", "i8"),  # how many jobs have been, in row order
-        ("looked_at", "i8"),  # how many of them have been looked at for being overdue
-        ("ends", "i8"),  # jobs running, or places of the heap that count
-        ("starts", "i8"),  # tries, or places of the log that count
+        ("submitted", "u4"),  # how many jobs have been, in row order
+        ("looked_at", "u4"),  # how many of them have been looked at for being overdue
+        ("ends", "u4"),  # jobs running, or places of the heap that count
+        ("starts", "u4"),  # tries, or places of the log that count
         ("rejected", "i8"),  # jobs wider than the machine
         ("killed", "i8"),  # tries killed at the divider
         ("passes", "i8"),
@@ -46,8 +49,9 @@ class Machine(NamedTuple):
     """The true state of the machine and of every job."""
 
     fates: NDArray[np.void]  # FATE (n_jobs,)
+    first_tries: NDArray[np.void]  # FIRST_TRY (n_jobs,), or (0,) where no job is small
     ends: NDArray[np.void]  # END (room,)  heap by end_s
-    log: NDArray[np.int64]  # (room,)  rows in the order of their starts
+    log: NDArray[np.void]  # easy.STARTED (room,)  every try in the order of their starts
     state: NDArray[np.void]  # STATE (1,)
 
 
@@ -87,13 +91,28 @@ def pop(ends, n):
 
 
 @kernel
+def record_start(now_s, divider_s, row, backfilled, jobs, machine):
+    """Write down that a job, last in the log, starts, and when it will end."""
+    state = machine.state[0]
+    machine.fates[row].start_s = now_s
+    machine.log[state.starts].backfilled = backfilled
+    end_s = now_s + machine.fates[row].duration_s
+    if jobs[row].small:
+        machine.first_tries[row].divider_s = divider_s
+        end_s = min(end_s, now_s + divider_s)
+    push(machine.ends, state.ends, end_s, row)
+    state.ends += 1
+    state.starts += 1
+
+
+@kernel
 def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, machine):
     """Handle every instant up to `until_s`, itself included; `divider_s` is inf where small jobs are not killed.
 
     Returns DONE, REACHED (the next instant is later than until_s) or NEEDS_ROOM (enlarge `waiting` and call again: the
     instant is taken up where it was left).
     """
-    fates, ends, state = machine.fates, machine.ends, machine.state[0]
+    fates, first_tries, ends, state = machine.fates, machine.first_tries, machine.ends, machine.state[0]
     n_jobs = len(jobs)
     while True:
         now_s = np.inf
@@ -120,7 +139,7 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
 
         while state.ends > 0 and ends[0].end_s == now_s:
             row = ends[0].row
-            killed = jobs[row].small and fates[row].divider_s < fates[row].duration_s
+            killed = jobs[row].small and first_tries[row].divider_s < fates[row].duration_s
             if killed and not has_room(waiting):
                 return NEEDS_ROOM
             pop(ends, state.ends)
@@ -128,15 +147,20 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
             finish(running, row, fates[row].start_s + jobs[row].estimate_s)
             if killed:
                 state.killed += 1
-                fates[row].first_try_s = fates[row].start_s
+                first_tries[row].start_s = fates[row].start_s
                 jobs[row].small = 0
                 late = overdue(now_s, jobs[row].submit_s, rules.threshold_s)
                 enqueue(waiting, jobs, rules, OVERDUE if late else LARGE, row)
 
         while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:
             row = state.submitted
+            alone = state.submitted + 1 == n_jobs or jobs[state.submitted + 1].submit_s > now_s
             if jobs[row].procs > size:
                 state.rejected += 1
+            elif alone and starts_at_once(waiting, running, jobs[row].procs):
+                start(now_s, running, row, jobs[row].estimate_s, jobs[row].procs)
+                machine.log[state.starts].row = row
+                record_start(now_s, divider_s, row, False, jobs, machine)
             else:
                 if not has_room(waiting):
                     return NEEDS_ROOM
@@ -147,13 +171,4 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
         started = machine.log[state.starts :]
         n, ahead = easy_pass(now_s, waiting, running, jobs, rules, scratch, started)
         for i in range(n):
-            row = started[i]
-            fates[row].start_s = now_s
-            fates[row].backfilled = i >= ahead
-            end_s = now_s + fates[row].duration_s
-            if jobs[row].small:
-                fates[row].divider_s = divider_s
-                end_s = min(end_s, now_s + divider_s)
-            push(ends, state.ends, end_s, row)
-            state.ends += 1
-        state.starts += n
+            record_start(now_s, divider_s, started[i].row, i >= ahead, jobs, machine)

@@ -38,8 +38,9 @@ class JobTable:
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> JobTable:
         """The table of these rows only; `rows` must keep the order."""
-        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: c[rows] for name, c in columns.items() if isinstance(c, np.ndarray)})
+        columns = [(f.name, getattr(self, f.name)) for f in fields(self)]
+        chosen: dict[str, Any] = {name: column[rows] for name, column in columns if isinstance(column, np.ndarray)}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

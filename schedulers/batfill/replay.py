@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.easy import AWAY, JOB, Rules, running_room, scratch_room
-from batfill.engine import DONE, END, FATE, NEEDS_ROOM, STATE, Machine, advance
+from batfill.easy import AWAY, JOB, STARTED, Rules, running_room, scratch_room
+from batfill.engine import DONE, END, FATE, FIRST_TRY, NEEDS_ROOM, STATE, Machine, advance
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Summary, summarize
 from batfill.waiting import enlarged, waiting_room
@@ -126,11 +126,12 @@ class Replay:
 
         fates = np.zeros(n_jobs, FATE)
         fates["duration_s"] = np.minimum(jobs.runtime_s, jobs.walltime_s)
-        fates["start_s"] = fates["first_try_s"] = np.nan
-        fates["divider_s"] = np.inf
-        tries = n_jobs if divider_s == np.inf else n_jobs + int(self.jobs["small"].sum())
+        fates["start_s"] = np.nan
+        n_small = int(self.jobs["small"].sum())
+        first_tries = np.full(n_jobs if n_small else 0, np.nan, FIRST_TRY)
+        tries = n_jobs if divider_s == np.inf else n_jobs + n_small
         at_once = min(n_jobs, size)
-        self.machine = Machine(fates, np.zeros(at_once, END), np.zeros(tries, np.int64), np.zeros(1, STATE))
+        self.machine = Machine(fates, first_tries, np.zeros(at_once, END), np.zeros(tries, STARTED), np.zeros(1, STATE))
         self.running = running_room(at_once, size)
         self.waiting = waiting_room(size)
         self.scratch = scratch_room(n_jobs)
@@ -156,14 +157,20 @@ class Replay:
     def schedule(self) -> Schedule:
         """What has happened so far."""
         fates, state = self.machine.fates, self.machine.state[0]
+        tries = self.machine.first_tries
+        if len(tries) == 0:
+            tries = np.full(len(self.table), np.nan, FIRST_TRY)
+        log = self.machine.log[: state["starts"]]
+        backfilled = np.zeros(len(self.table), bool)
+        backfilled[log["row"]] = log["backfilled"]  # of a job started twice the last one counts
         return Schedule(
             jobs=self.table,
             size=self.size,
             start_s=fates["start_s"].copy(),
-            backfilled=fates["backfilled"] == 1,
-            first_try_s=fates["first_try_s"].copy(),
-            divider_s=fates["divider_s"].copy(),
-            order=self.machine.log[: state["starts"]].copy(),
+            backfilled=backfilled,
+            first_try_s=tries["start_s"].copy(),
+            divider_s=tries["divider_s"].copy(),
+            order=log["row"].astype(np.int64),
         )
 
 

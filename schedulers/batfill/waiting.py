@@ -1,9 +1,10 @@
 """The waiting jobs, kept in the queue's order so that a pass can skip every group of jobs that cannot start.
 
 Three sections follow each other: OVERDUE, SMALL, LARGE. Each is a sorted list of groups, a group is a sorted list of at
-most FAN leaves, and a leaf holds at most LEAF jobs side by side. A leaf and a group know the smallest q in them and,
-for every power of two, the smallest p~ among their jobs with q up to it; from these `easy` sees that no job in there
-can start. With at most LEAF jobs waiting all of it is one sorted array, and nothing is kept beside it.
+most FAN leaves, and a leaf holds at most LEAF jobs side by side. A section without jobs has one group with one leaf. A
+leaf and a group know the smallest q in them and, for every power of two, the smallest p~ among their jobs with q up to
+it; from these `easy` sees that no job in there can start. With at most LEAF jobs waiting all of it is one sorted array,
+and nothing is kept beside it.
 
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
@@ -29,11 +30,11 @@ FAN = 64
 EXACT, BOUND, NONE = range(3)
 
 
-SLOT = np.dtype([("key", "f8"), ("walltime_s", "f8"), ("procs", "i8"), ("row", "i8")])
+SLOT = np.dtype([("key", "f8"), ("walltime_s", "f8"), ("procs", "i4"), ("row", "u4")])
 # A leaf counts jobs in `size`, a group leaves; `procs` is the smallest q. An unused one has the next unused in `size`.
-NODE = np.dtype([("size", "i8"), ("state", "i8"), ("procs", "i8")])
-SECTION = np.dtype([("size", "i8"), ("jobs", "i8")])
-SPARE = np.dtype([("leaf", "i8"), ("leaves", "i8"), ("group", "i8"), ("groups", "i8")])
+NODE = np.dtype([("size", "u4"), ("state", "u4"), ("procs", "i8")])
+SECTION = np.dtype([("size", "u4"), ("jobs", "u4")])
+SPARE = np.dtype([("leaf", "u4"), ("leaves", "u4"), ("group", "u4"), ("groups", "u4")])
 
 
 class Waiting(NamedTuple):
@@ -44,8 +45,8 @@ class Waiting(NamedTuple):
     leaf_shortest_s: NDArray[np.float64]  # (leaves, widths)  smallest p~ of the jobs with q <= 2^width
     groups: NDArray[np.void]  # NODE (groups,)
     group_shortest_s: NDArray[np.float64]  # (groups, widths)
-    group_leaf: NDArray[np.int64]  # (groups, FAN)  the group's leaves in order
-    section_group: NDArray[np.int64]  # (SECTIONS, groups)  the section's groups in order
+    group_leaf: NDArray[np.uint32]  # (groups, FAN)  the group's leaves in order
+    section_group: NDArray[np.uint32]  # (SECTIONS, groups)  the section's groups in order
     sections: NDArray[np.void]  # SECTION (SECTIONS,)  how many groups and jobs it has
     spare: NDArray[np.void]  # SPARE (1,)  the first unused leaf and group, and how many there are
 
@@ -53,18 +54,21 @@ class Waiting(NamedTuple):
 def waiting_room(size: int, leaves: int = 32) -> Waiting:
     """An empty structure for the jobs of a machine of `size` processors; `enlarged` makes room when it runs out."""
     widths = width_of(size) + 1
-    groups = max(leaves // 4, SECTIONS + 2)
-    return Waiting(
+    groups = max(leaves // 4, 2 * SECTIONS)
+    waiting = Waiting(
         slots=np.zeros(leaves * LEAF, SLOT),
         leaves=chain(leaves, 0),
         leaf_shortest_s=np.zeros((leaves, widths)),
         groups=chain(groups, 0),
         group_shortest_s=np.zeros((groups, widths)),
-        group_leaf=np.zeros((groups, FAN), np.int64),
-        section_group=np.zeros((SECTIONS, groups), np.int64),
+        group_leaf=np.zeros((groups, FAN), np.uint32),
+        section_group=np.zeros((SECTIONS, groups), np.uint32),
         sections=np.zeros(SECTIONS, SECTION),
         spare=np.array([(0, leaves, 0, groups)], SPARE),
     )
+    for section in range(SECTIONS):
+        open_section(waiting, section)
+    return waiting
 
 
 def chain(n: int, first: int) -> NDArray[np.void]:
@@ -142,6 +146,14 @@ def new_group(waiting, section, place):
 
 
 @kernel
+def open_section(waiting, section):
+    """Give an empty section the one group and leaf that it always has."""
+    group = new_group(waiting, section, 0)
+    waiting.group_leaf[group, 0] = new_leaf(waiting)
+    waiting.groups[group].size = 1
+
+
+@kernel
 def drop_leaf(waiting, group, place):
     """Take the leaf at `place` out of the group."""
     leaf = waiting.group_leaf[group, place]
@@ -175,10 +187,7 @@ def not_after(waiting, slot, key, seq, jobs):
 
 @kernel
 def find(waiting, section, key, seq, jobs):
-    """Where (key, seq) is or belongs: (group's place, leaf's place, slot in the leaf after the last job not after it).
-
-    The section must not be empty.
-    """
+    """Where (key, seq) is or belongs: group's place, leaf's place, and in the leaf behind the last job not after it."""
     low, high = 0, waiting.sections[section].size - 1
     while low < high:  # the last group whose first job is not after it
         middle = (low + high + 1) // 2
@@ -255,25 +264,16 @@ def split_leaf(waiting, section, group_place, leaf_place):
 def insert(waiting, section, key, row, walltime_s, procs, jobs):
     """Put the job into its place in the section. The caller has made sure of `has_room`."""
     waiting.sections[section].jobs += 1
-    if waiting.sections[section].size == 0:
-        group = new_group(waiting, section, 0)
-        leaf = new_leaf(waiting)
-        waiting.group_leaf[group, 0] = leaf
-        waiting.groups[group].size = 1
-        slot = 0
-    else:
-        seq = jobs[row].seq
-        group_place, leaf_place, slot = find(waiting, section, key, seq, jobs)
-        group = waiting.section_group[section, group_place]
-        leaf = waiting.group_leaf[group, leaf_place]
-        if waiting.leaves[leaf].size == LEAF:
-            if waiting.groups[group].size == FAN:
-                split_group(waiting, section, group_place)
-                group_place, leaf_place, slot = find(waiting, section, key, seq, jobs)
+    seq = jobs[row].seq
+    group_place, leaf_place, slot = find(waiting, section, key, seq, jobs)
+    while waiting.leaves[waiting.group_leaf[waiting.section_group[section, group_place], leaf_place]].size == LEAF:
+        if waiting.groups[waiting.section_group[section, group_place]].size == FAN:
+            split_group(waiting, section, group_place)
+        else:
             split_leaf(waiting, section, group_place, leaf_place)
-            group_place, leaf_place, slot = find(waiting, section, key, seq, jobs)
-            group = waiting.section_group[section, group_place]
-            leaf = waiting.group_leaf[group, leaf_place]
+        group_place, leaf_place, slot = find(waiting, section, key, seq, jobs)
+    group = waiting.section_group[section, group_place]
+    leaf = waiting.group_leaf[group, leaf_place]
 
     base = leaf * LEAF
     for i in range(base + waiting.leaves[leaf].size, base + slot, -1):
@@ -345,6 +345,10 @@ def settle_leaf(waiting, section, group_place, leaf_place, taken):
     waiting.sections[section].jobs -= taken
     waiting.groups[group].state = max(waiting.groups[group].state, BOUND)
     if size == 0:
+        if waiting.sections[section].jobs == 0:  # the one leaf that an empty section keeps
+            waiting.leaves[leaf].state = NONE
+            waiting.groups[group].state = NONE
+            return False
         drop_leaf(waiting, group, leaf_place)
         return True
     if leaf_place > 0:

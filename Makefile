@@ -1,0 +1,44 @@
+# Everything runs in a virtual environment of its own and needs only Python (3.11-3.13) with pip.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DESCRIPTOR ?= expe/sample_saf.yaml
+
+.PHONY: run test lint bench format clean
+
+run: $(VENV)/.installed  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
+	$(BIN)/batfill run $(DESCRIPTOR)
+
+test: $(VENV)/.test  ## Run the tests
+	$(BIN)/pytest $(ARGS)
+
+lint: $(VENV)/.dev  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test  ## Time the engine beside a plain C replay
+	$(BIN)/python benchmarks/engine.py $(ARGS)
+
+format: $(VENV)/.dev  ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove what the commands above made
+	rm -rf $(VENV) build dist expe-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# Installed again whenever the project's metadata or the pins change.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[test]
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[dev]
+	touch $@ $(VENV)/.test $(VENV)/.installed
