@@ -23,3 +23,21 @@ def progress(label: str, total: float | None = None) -> Iterator[Callable[[int],
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda steps: bar.advance(task, steps)
+
+
+@contextmanager
+def download_progress(label: str) -> Iterator[tuple[Callable[[int | None], None], Callable[[int], None]]]:
+    """Two functions: one says how many bytes will come and starts the bar anew, the other moves it on."""
+    if not sys.stderr.isatty():
+        yield (lambda _: None, lambda _: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield (
+            lambda total: bar.reset(task, total=total),
+            lambda amount: bar.advance(task, amount),
+        )

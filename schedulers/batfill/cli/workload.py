@@ -7,6 +7,7 @@ import typer
 from batfill.cli.workload_clean import clean
 from batfill.cli.workload_convert import convert
 from batfill.cli.workload_describe import describe
+from batfill.cli.workload_fetch import fetch
 from batfill.cli.workload_generate import generate
 from batfill.cli.workload_resample import resample
 from batfill.cli.workload_scale import scale
@@ -22,4 +23,5 @@ app.command()(split)
 app.command()(resample)
 app.command()(scale)
 app.command()(generate)
+app.command()(fetch)
 app.command()(convert)

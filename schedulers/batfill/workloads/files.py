@@ -74,20 +74,27 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
     A name that ends in .gz, .xz or .bz2 is compressed (gzip without a time stamp: equal content is equal bytes).
     """
+    with raw_file(path) as stored:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(filename="", fileobj=stored, mode="wb", compresslevel=6, mtime=0) as packed:
+                yield cast("BinaryIO", packed)
+        elif path.suffix == ".xz":
+            with lzma.LZMAFile(stored, "wb") as packed_xz:
+                yield cast("BinaryIO", packed_xz)
+        elif path.suffix == ".bz2":
+            with bz2.BZ2File(stored, "wb") as packed_bz2:
+                yield cast("BinaryIO", packed_bz2)
+        else:
+            yield stored
+
+
+@contextmanager
+def raw_file(path: Path) -> Iterator[BinaryIO]:
+    """As `whole_file`, with the bytes as they are given."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as stored:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=stored, mode="wb", compresslevel=6, mtime=0) as packed:
-                    yield cast("BinaryIO", packed)
-            elif path.suffix == ".xz":
-                with lzma.LZMAFile(stored, "wb") as packed_xz:
-                    yield cast("BinaryIO", packed_xz)
-            elif path.suffix == ".bz2":
-                with bz2.BZ2File(stored, "wb") as packed_bz2:
-                    yield cast("BinaryIO", packed_bz2)
-            else:
-                yield stored
+            yield stored
         temporary.replace(path)
     except OSError as error:
         raise WorkloadError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import socket
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from batfill.cli import main
+from batfill.errors import RunFailed, WorkloadError
+from batfill.workloads import archive
+from swf_text import row
+
+TEXT = ("; MaxProcs: 4\n" + "".join(row(i, i, 5, executable=(i * 7919) % 10007) for i in range(1, 3000))).encode()
+FILE = gzip.compress(TEXT)
+
+
+class Server(ThreadingHTTPServer):
+    """Serves FILE, as badly as `behaviour` says for each request in turn; the last one stays."""
+
+    def __init__(self, behaviour):
+        self.behaviour = behaviour
+        self.asked = []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}/log.swf.gz"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        at = len(self.server.asked)
+        how = self.server.behaviour[min(at, len(self.server.behaviour) - 1)]
+        asked = self.headers.get("Range")
+        self.server.asked.append(asked)
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and how != "no ranges" else 0
+        body = b"<html>moved</html>" if how == "other" else FILE
+        if how in (404, 500):
+            self.send_error(how)
+            return
+        if start >= len(body):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        length = len(body) - start
+        self.send_header(
+            "Content-Length", str({"too long": length + 1000, "too short": length - 1000}.get(how, length))
+        )
+        self.end_headers()
+        sent = body[start:]
+        if how == "cut off":
+            sent = sent[: len(FILE) // 3]
+        self.wfile.write(sent)
+        if how == "reset":
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(*behaviour):
+        server = Server(behaviour)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        return server
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def known(url, **fields):
+    sums = {"text_sha256": hashlib.sha256(TEXT).hexdigest(), "jobs": 2999}
+    return archive.ArchiveLog(
+        **{"name": "x", "title": "", "url": url, "processors": 4, "acknowledge": "", **sums, **fields}
+    )
+
+
+def get(log, folder, **options):
+    return archive.fetch(log, cache=folder / "cache", pause_s=0.001, **options)
+
+
+def names(folder):
+    return sorted(path.name for path in (folder / "cache").iterdir())
+
+
+def test_a_log_is_fetched_checked_and_kept(serve, tmp_path):
+    server = serve("well")
+    path, found = get(known(server.url), tmp_path)
+    assert path.read_bytes() == FILE
+    assert "as expected" in found
+    assert names(tmp_path) == ["log.swf.gz"]
+    assert get(known(server.url), tmp_path)[1].startswith("already here")
+    assert len(server.asked) == 1
+
+
+def test_a_connection_cut_off_is_resumed_where_it_ended(serve, tmp_path):
+    server = serve("cut off", "cut off", "well")
+    path, _ = get(known(server.url), tmp_path)
+    assert path.read_bytes() == FILE
+    third = len(FILE) // 3
+    assert server.asked == [None, f"bytes={third}-", f"bytes={2 * third}-"]
+
+
+def test_a_download_goes_on_from_an_earlier_one_that_failed(serve, tmp_path):
+    bad = serve("cut off", 404)
+    with pytest.raises(RunFailed):
+        get(known(bad.url), tmp_path)
+    assert names(tmp_path) == ["log.swf.gz.part"]
+    good = serve("well")
+    assert get(known(good.url), tmp_path)[0].read_bytes() == FILE
+    assert good.asked == [f"bytes={len(FILE) // 3}-"]
+
+
+def test_a_server_that_cannot_resume_is_read_from_the_start(serve, tmp_path):
+    server = serve("cut off", "no ranges")
+    assert get(known(server.url), tmp_path)[0].read_bytes() == FILE
+
+
+@pytest.mark.parametrize("lie", ["too long", "too short", "reset", "other", 500])
+def test_a_server_that_lies_or_fails_once_is_asked_again(serve, tmp_path, lie):
+    server = serve(lie, "well")
+    assert get(known(server.url), tmp_path)[0].read_bytes() == FILE
+    assert names(tmp_path) == ["log.swf.gz"]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("too short", "no SWF log"),
+        ("other", "another text"),
+        (500, "the server answers 500"),
+        (404, "404 (Not Found)"),
+    ],
+)
+def test_a_server_that_goes_on_so_is_given_up_in_one_line(serve, tmp_path, how, said):
+    server = serve(how)
+    with pytest.raises(RunFailed) as failure:
+        get(known(server.url), tmp_path)
+    message = str(failure.value)
+    assert said in message
+    assert server.url in message
+    assert "--from" in message
+    assert "\n" not in message
+    assert "log.swf.gz" not in names(tmp_path)
+    assert len(server.asked) == (1 if how == 404 else 5)
+
+
+def test_a_server_that_is_not_there_is_said_with_the_address(tmp_path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/log.swf.gz"
+        with pytest.raises(RunFailed, match=url):
+            get(known(url), tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_another_text_than_the_manifests_is_not_kept(serve, tmp_path):
+    server = serve("well")
+    with pytest.raises(RunFailed, match="another text"):
+        get(known(server.url, text_sha256="0" * 64), tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_log_without_a_known_sum_is_counted_and_its_sum_said(serve, tmp_path):
+    server = serve("well")
+    _, found = get(known(server.url, text_sha256=None), tmp_path)
+    assert hashlib.sha256(TEXT).hexdigest() in found
+    assert "2999 rows as expected" in found
+    _, found = get(known(server.url, text_sha256=None, jobs=3), tmp_path)
+    assert "2999 rows where 3 were expected" in found
+
+
+def test_the_packed_files_sum_is_enough(tmp_path, serve):
+    server = serve("well")
+    log = known(server.url, sha256=hashlib.sha256(FILE).hexdigest(), text_sha256="0" * 64)
+    assert get(log, tmp_path)[1] == "sha256 as expected"
+
+
+def test_a_damaged_copy_in_the_cache_is_said(serve, tmp_path):
+    log = known(serve("well").url)
+    path, _ = get(log, tmp_path)
+    path.write_bytes(FILE[:-50])
+    with pytest.raises(RunFailed, match="remove it and fetch again"):
+        get(log, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["log.swf.gz", "log.swf"])
+def test_a_local_copy_is_taken_packed_or_not(tmp_path, name):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / name).write_bytes(FILE if name.endswith("gz") else TEXT)
+    path, _ = get(known("http://127.0.0.1:9/log.swf.gz"), tmp_path, local=tmp_path / "here")
+    assert gzip.decompress(path.read_bytes()) == TEXT
+    assert names(tmp_path) == ["log.swf.gz"]
+
+
+def test_a_local_folder_without_it_or_with_something_else_is_said(tmp_path):
+    log = known("http://127.0.0.1:9/log.swf.gz")
+    with pytest.raises(WorkloadError, match="get it from http"):
+        get(log, tmp_path, local=tmp_path)
+    (tmp_path / "log.swf").write_text(row(1, 0, 1))
+    with pytest.raises(WorkloadError, match="another text"):
+        get(log, tmp_path, local=tmp_path)
+    assert names(tmp_path) == []
+
+
+# The manifest
+
+
+def test_the_manifest_holds_every_log_of_the_papers():
+    logs = archive.manifest()
+    assert set(logs) == {
+        "kth-sp2", "ctc-sp2", "sdsc-sp2", "sdsc-blue", "hpc2n", "anl-intrepid", "cea-curie", "unilu-gaia", "kit-fh2",
+        "metacentrum2",
+    }  # fmt: skip
+    for log in logs.values():
+        assert log.url.startswith("https://www.cs.huji.ac.il/labs/parallel/workload/")
+        assert log.file.endswith(".swf.gz")
+        assert log.acknowledge
+        assert (log.sha256 is None) == (log.text_sha256 is None) == (log.bytes is None) == (log.text_bytes is None)
+
+
+def test_the_manifest_at_the_top_is_the_packages_own():
+    top = Path(__file__).parents[1] / "workloads" / "archive.toml"
+    assert top.read_text() == Path(archive.__file__).with_name("archive.toml").read_text()
+
+
+@pytest.mark.parametrize("name", ["kth-sp2", "sdsc-sp2", "sdsc-blue"])
+def test_the_manifests_sums_are_those_of_the_logs(archive_log, name):
+    log = archive.manifest()[name]
+    path = archive_log(log.file)
+    packed = path.read_bytes()
+    text = gzip.decompress(packed)
+    assert (log.bytes, log.text_bytes) == (len(packed), len(text))
+    assert archive.checked(log, path) == "sha256 as expected"
+    assert "packed anew" in archive.checked(replace(log, sha256="0" * 64), path)
+
+
+def test_a_log_goes_by_its_name_or_its_file_and_others_are_refused_with_the_names():
+    assert archive.known_log("KTH-SP2").name == archive.known_log("KTH-SP2-1996-2.1-cln").name == "kth-sp2"
+    with pytest.raises(WorkloadError, match="there are kth-sp2, ctc-sp2"):
+        archive.known_log("cray")
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["workload", "fetch", *(str(argument) for argument in arguments)])
+    return ended.value.code
+
+
+def test_the_command_converts_to_where_the_descriptors_look(archive_log, tmp_path, capsys):
+    folder = archive_log("KTH-SP2-1996-2.1-cln.swf.gz").parent
+    options = ("--from", folder, "--cache", tmp_path / "c", "--convert", "--into", tmp_path / "workloads" / "archive")
+    assert run("kth-sp2", *options) == 0
+    out, err = capsys.readouterr()
+    workload = tmp_path / "workloads" / "archive" / "KTH-SP2-1996-2.1-cln.json"
+    assert out.splitlines() == [str(tmp_path / "c" / "KTH-SP2-1996-2.1-cln.swf.gz"), str(workload)]
+    assert "please acknowledge Lars Malinowsky" in err
+    assert json.loads(workload.read_text())["nb_res"] == 100
+
+
+def test_the_command_without_a_name_lists_the_logs(capsys):
+    assert run("--json") == 0
+    assert [log["name"] for log in json.loads(capsys.readouterr().out)] == list(archive.manifest())
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("BATFILL_CACHE", str(tmp_path / "a"))
+    assert archive.cache_folder() == tmp_path / "a"
+    monkeypatch.delenv("BATFILL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
+    assert archive.cache_folder() == tmp_path / "b" / "batfill"
