@@ -1,0 +1,83 @@
+"""Random workloads and options: small machines, and as many ties as possible."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import strategies as st
+
+from batfill.jobs import LARGE, SMALL, UNKNOWN, job_table
+from batfill.policies import POLICIES
+
+
+def table(rows, ids=None):
+    """The job table of (submit, run time, walltime, processors[, class]) rows; walltime None for none."""
+    rows = [(*row, UNKNOWN) if len(row) == 4 else row for row in rows]
+    submit, runtime, walltime, procs, job_class = zip(*rows, strict=True) if rows else ((),) * 5
+    return job_table(
+        "made",
+        ids=np.array(ids or [f"{i:06}" for i in range(len(rows))], dtype=object),
+        submit_s=np.array(submit, np.float64),
+        runtime_s=np.array(runtime, np.float64),
+        walltime_s=np.array([math.inf if w is None else w for w in walltime], np.float64),
+        procs=np.array(procs, np.int64),
+        job_class=np.array(job_class, np.int8),
+    )
+
+
+def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0):
+    """A seeded workload: run times of 0 to `longest` units, so that ends and submissions share instants.
+
+    `wide`, `unlimited` and `small` are shares: of jobs wider than the machine, without walltime, of class small.
+    """
+    rng = np.random.default_rng(seed)
+    submit = np.sort(rng.integers(0, span_s + 1, n_jobs)).astype(float)
+    runtime = rng.integers(0, longest + 1, n_jobs) * float(unit_s)
+    walltime = np.maximum(runtime + unit_s * rng.choice([-5, 0, 0, 7, 20], n_jobs), unit_s)
+    walltime[rng.random(n_jobs) < unlimited] = math.inf
+    procs = np.minimum(rng.integers(1, size + 1, n_jobs), rng.integers(1, size + 1, n_jobs))
+    procs[rng.random(n_jobs) < wide] = size + 1
+    job_class = np.where(rng.random(n_jobs) < small, SMALL, LARGE)
+    rows = zip(submit, runtime, walltime, procs, job_class, strict=True)
+    return table(list(rows))
+
+
+def random_mixed(rng, *, expansion):
+    """Six random weights; the fifth is on the expansion factor."""
+    weights = rng.normal(size=6).round(3)
+    weights[4] *= expansion
+    return "mixed:" + ",".join(str(weight) for weight in weights)
+
+
+@st.composite
+def workloads(draw, max_jobs=25, fractional=False):
+    """(job table, machine size)."""
+    size = draw(st.integers(1, 8))
+    seconds = st.integers(0, 60).map(lambda n: n / 4) if fractional else st.integers(0, 15)
+    row = st.tuples(
+        seconds,
+        seconds,
+        st.none() | seconds.filter(bool),
+        st.integers(1, size + 1),
+        st.sampled_from([SMALL, LARGE, UNKNOWN]),
+    )
+    rows = draw(st.lists(row, max_size=max_jobs))
+    # Ids in no relation to the order of the rows: ties in submission time are theirs to break, as strings.
+    ids = draw(st.permutations([str(i) for i in range(len(rows))]))
+    return table(rows, ids), size
+
+
+weight = st.integers(-3, 3)
+mixed_policies = (
+    st.tuples(*[weight] * 6).filter(any).map(lambda weights: "mixed:" + ",".join(str(weight) for weight in weights))
+)
+policies = st.sampled_from(list(POLICIES)) | mixed_policies
+options = st.fixed_dictionaries(
+    {
+        "policy": policies,
+        "backfill": st.none() | policies,
+        "threshold_s": st.sampled_from([0.0, 1.0, 5.0, 20.0, math.inf]),
+        "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf]),
+    }
+)

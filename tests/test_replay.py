@@ -1,0 +1,257 @@
+"""The compiled replay against the oracle, against hand-drawn cases, and against figures known from other programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from batfill.jobs import LARGE, job_table
+from batfill.policies import POLICIES, policy_named
+from batfill.replay import Replay, replay
+from batfill.workloads import read_workload
+from oracle import Oracle, oracle
+from strategies import options, policies, random_mixed, random_table, table, workloads
+
+# The first call may compile the engine, which is no property of an example.
+unhurried = settings(deadline=None, max_examples=300)
+
+
+def replayed(jobs, size, policy, *, backfill=None, **rest):
+    return replay(jobs, size, policy_named(policy), backfill=policy_named(backfill) if backfill else None, **rest)
+
+
+def assert_same(schedule, expected):
+    """The same tries of the same jobs, in the same order, at the same dates, for the same reason."""
+    jobs = expected.jobs
+    assert schedule.start_s.tolist() == pytest.approx([job.start for job in jobs], abs=0, nan_ok=True)
+    assert schedule.first_try_s.tolist() == pytest.approx([job.first_try for job in jobs], abs=0, nan_ok=True)
+    assert schedule.backfilled.tolist() == [job.backfilled for job in jobs]
+    assert schedule.order.tolist() == expected.order
+
+
+# Random cases
+
+
+@pytest.mark.parametrize("backfill", [None, "spf", "lqf", "wfp3"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_starts_what_the_oracle_starts(policy, backfill):
+    for seed, threshold_s in enumerate([math.inf, 0.0, 15.0, 400.0]):
+        jobs = random_table(seed, n_jobs=120, size=10, span_s=200, small=0.3)
+        case = {"backfill": backfill, "threshold_s": threshold_s, "divider_s": [math.inf, 10.0][seed % 2]}
+        assert_same(replayed(jobs, 10, policy, **case), oracle(jobs, 10, policy, **case))
+
+
+@pytest.mark.parametrize("backfill", POLICIES)
+def test_every_backfill_order_starts_what_the_oracle_starts(backfill):
+    jobs = random_table(7, n_jobs=150, size=12, span_s=150)
+    assert_same(replayed(jobs, 12, "saf", backfill=backfill), oracle(jobs, 12, "saf", backfill=backfill))
+
+
+@pytest.mark.parametrize("expansion", [0, 1])
+@pytest.mark.parametrize("seed", range(20))
+def test_mixed_policies_start_what_the_oracle_starts(seed, expansion):
+    rng = np.random.default_rng(seed)
+    policy, backfill = random_mixed(rng, expansion=expansion), [None, random_mixed(rng, expansion=1)][seed % 2]
+    jobs = random_table(seed, n_jobs=100, size=9, span_s=120)
+    assert_same(replayed(jobs, 9, policy, backfill=backfill), oracle(jobs, 9, policy, backfill=backfill))
+
+
+@unhurried
+@given(workloads(), options)
+def test_any_workload_under_any_options_starts_what_the_oracle_starts(workload, case):
+    jobs, size = workload
+    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
+
+
+@settings(deadline=None, max_examples=150)
+@given(workloads(fractional=True), options)
+def test_fractions_of_seconds_change_nothing(workload, case):
+    jobs, size = workload
+    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
+
+
+# Thousands of waiting jobs: several groups of leaves
+
+
+# Times are multiples of 100 s, so that the oracle has few instants to sort thousands of jobs at.
+BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 3, "unit_s": 100, "wide": 0.0, "unlimited": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("policy", "case"),
+    [
+        ("fcfs", {}),
+        ("saf", {}),
+        ("lqf", {"threshold_s": 30_000.0}),
+        ("srf", {"backfill": "lpf", "threshold_s": 60_000.0}),
+        ("spf", {"divider_s": 150.0}),
+    ],
+)
+def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):
+    jobs = random_table(1, small=0.5 if "divider_s" in case else 0.0, **BURST)
+    assert_same(replayed(jobs, 64, policy, **case), oracle(jobs, 64, policy, **case))
+
+
+@pytest.mark.parametrize(("policy", "backfill"), [("sexp", None), ("wfp3", "unicef"), ("mixed:1,2,0,0,-90,0.1", None)])
+def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
+    jobs = random_table(2, **BURST)
+    run = Replay(jobs, 64, policy_named(policy), backfill=policy_named(backfill) if backfill else None)
+    assert not run.advance(10_000.0)
+    assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill).run(until=10_000.0))
+
+
+# Invariants, seen from the schedule alone
+
+
+class Instants:
+    """A schedule gone through instant by instant: what runs and who waits after each pass."""
+
+    def __init__(self, schedule, policy, threshold_s=math.inf):
+        self.schedule, self.jobs = schedule, schedule.jobs
+        self.rule = Oracle(schedule.jobs, schedule.size, policy, threshold_s=threshold_s)
+        self.ran = np.flatnonzero(~schedule.rejected)
+
+    def __iter__(self):
+        """(t, jobs that run on and those started ahead of the head, jobs backfilled now, waiting jobs in order)."""
+        start_s, end_s, submit_s = self.schedule.start_s, self.schedule.end_s, self.jobs.submit_s
+        for t in np.unique(np.concatenate([submit_s, end_s[self.ran]])).tolist():
+            running = self.ran[(start_s[self.ran] <= t) & (end_s[self.ran] > t)]
+            now = self.schedule.backfilled[running] & (start_s[running] == t)
+            waiting = [self.rule.jobs[i] for i in self.ran if submit_s[i] <= t < start_s[i]]
+            yield t, running[~now], running[now], sorted(waiting, key=self.rule.sort_rule(t))
+
+    def shadow_s(self, running, need):
+        """When `need` processors are free, if these jobs run to their walltimes, and how many are free then."""
+        ends = self.schedule.start_s[running] + np.minimum(self.jobs.walltime_s[running], 1e9)
+        procs = self.jobs.procs[running]
+        free = {t: self.schedule.size - int(procs[ends > t].sum()) for t in ends.tolist()}
+        return min((t, procs_free) for t, procs_free in free.items() if procs_free >= need)
+
+    def free(self, *running):
+        return self.schedule.size - sum(int(self.jobs.procs[rows].sum()) for rows in running)
+
+
+def invariant_cases():
+    for seed, policy in enumerate(["fcfs", "saf", "lqf", "wfp3", "unicef", "sexp", "f2"]):
+        threshold_s = [math.inf, 30.0][seed % 2]
+        # Jobs of no length would make two passes at one date, and the schedule does not tell them apart.
+        jobs = random_table(100 + seed, n_jobs=150, size=10, span_s=200)
+        jobs = dataclasses.replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))
+        yield Instants(replayed(jobs, 10, policy, threshold_s=threshold_s), policy, threshold_s)
+
+
+def test_no_more_processors_are_used_than_there_are_and_every_job_runs_after_its_submission():
+    for instants in invariant_cases():
+        assert all(instants.free(running, new) >= 0 for _, running, new, _ in instants)
+        ran = ~instants.schedule.rejected
+        assert (instants.schedule.start_s[ran] >= instants.jobs.submit_s[ran]).all()
+        assert sorted(instants.schedule.order.tolist()) == np.flatnonzero(ran).tolist()
+
+
+def test_backfilled_jobs_never_delay_the_head():
+    for instants in invariant_cases():
+        for _, running, new, waiting in instants:
+            if len(new):
+                need = waiting[0].q
+                before, after = instants.shadow_s(running, need), instants.shadow_s(np.append(running, new), need)
+                assert after[0] <= before[0]
+
+
+def test_nobody_waits_who_could_start():
+    for instants in invariant_cases():
+        for t, running, new, waiting in instants:
+            free = instants.free(running, new)
+            if waiting:
+                assert waiting[0].q > free
+                shadow, procs = instants.shadow_s(running, waiting[0].q)
+                rows = new[(t + instants.jobs.walltime_s[new]) > shadow]
+                extra = procs - waiting[0].q - int(instants.jobs.procs[rows].sum())
+                for job in waiting[1:]:
+                    assert job.q > free or (t + job.walltime > shadow and job.q > extra)
+
+
+@unhurried
+@given(workloads(), policies)
+def test_smallest_first_without_a_threshold_never_backfills(workload, backfill):
+    # Proposition 1 of Carastan-Santos et al., CCGrid 2019: behind the head all others ask for at least as much
+    jobs, size = workload
+    jobs = dataclasses.replace(jobs, job_class=np.full(len(jobs), LARGE))  # nor may small jobs go first
+    assert not replayed(jobs, size, "sqf").backfilled.any()
+    assert not replayed(jobs, size, "sqf", backfill=backfill).backfilled.any()
+
+
+PURE = {"fcfs": "0,0,-1,0,0,0", "lcfs": "0,0,1,0,0,0", "sqf": "1,0,0,0,0,0", "lqf": "-1,0,0,0,0,0"}
+PURE |= {"spf": "0,1,0,0,0,0", "lpf": "0,-1,0,0,0,0", "srf": "0,0,0,1,0,0", "lrf": "0,0,0,-1,0,0"}
+PURE |= {"sexp": "0,0,0,0,1,0", "lexp": "0,0,0,0,-1,0", "saf": "0,0,0,0,0,1", "laf": "0,0,0,0,0,-1"}
+
+
+@pytest.mark.parametrize(("policy", "weights"), PURE.items())
+def test_a_pure_policy_is_a_mixed_policy_with_one_weight(policy, weights):
+    jobs = random_table(3, n_jobs=400, size=12, span_s=500, small=0.2)
+    pure, mixed = (replayed(jobs, 12, name, threshold_s=60.0) for name in (policy, f"mixed:{weights}"))
+    assert pure.start_s.tobytes() == mixed.start_s.tobytes()
+    assert pure.order.tobytes() == mixed.order.tobytes()
+
+
+@pytest.mark.parametrize("scale", [0.25, 4.0, 1024.0])
+def test_only_the_ratio_of_weights_counts(scale):
+    jobs = random_table(4, n_jobs=400, size=12, span_s=500)
+    weights = [1.0, -2.0, 0.5, 3.0, 0.25, 0.125]
+    one, other = (
+        replayed(jobs, 12, "mixed:" + ",".join(str(factor * weight) for weight in weights)) for factor in (1.0, scale)
+    )
+    assert one.start_s.tobytes() == other.start_s.tobytes()
+
+
+def test_the_order_of_the_rows_given_does_not_matter():
+    jobs = random_table(5, n_jobs=300, size=12, span_s=100)
+    shuffled = np.random.default_rng(5).permutation(len(jobs))
+    columns = {name: getattr(jobs, name)[shuffled] for name in ("submit_s", "runtime_s", "walltime_s", "procs", "ids")}
+    again = job_table("shuffled", **columns)
+    assert replayed(again, 12, "saf").start_s.tobytes() == replayed(jobs, 12, "saf").start_s.tobytes()
+
+
+def test_a_stopped_replay_goes_on_as_if_it_had_not_been_stopped():
+    jobs = random_table(6, n_jobs=500, size=12, span_s=900, small=0.3)
+    case = {"threshold_s": 50.0, "divider_s": 10.0}
+    stopped = Replay(jobs, 12, policy_named("wfp3"), **case)
+    for until_s in range(0, 1200, 7):
+        stopped.advance(float(until_s))
+    assert stopped.advance()
+    assert_same(stopped.schedule(), oracle(jobs, 12, "wfp3", **case))
+
+
+def test_an_empty_workload_is_an_empty_schedule():
+    schedule = replayed(table([]), 4, "saf")
+    assert len(schedule.start_s) == len(schedule.order) == 0
+
+
+# Figures that other programs find, too
+
+
+@pytest.mark.parametrize(
+    ("log", "policy", "jobs", "mean_wait_s", "mean_bsld"),
+    [
+        ("KTH-SP2-1996-2.1-cln.swf.gz", "fcfs", 28_467, 6804.974, 90.7559),
+        ("KTH-SP2-1996-2.1-cln.swf.gz", "saf", 28_467, 5823.627, 39.2288),
+        ("SDSC-SP2-1998-4.2-cln.swf.gz", "fcfs", 54_034, 21183.671, 92.6288),
+        ("SDSC-SP2-1998-4.2-cln.swf.gz", "saf", 54_034, 73235.109, 118.0797),
+        ("SDSC-BLUE-2000-4.2-cln.swf.gz", "fcfs", 232_536, 7751.054, 35.2060),
+        ("SDSC-BLUE-2000-4.2-cln.swf.gz", "saf", 232_536, 7082.804, 37.7218),
+    ],
+)
+def test_the_archive_logs_give_the_known_figures(archive_log, log, policy, jobs, mean_wait_s, mean_bsld):
+    workload = read_workload(archive_log(log))
+    figures = replayed(workload.jobs, workload.procs, policy).summary()
+    assert figures.jobs == jobs
+    assert round(figures.mean_wait_s, 3) == mean_wait_s
+    assert round(figures.mean_bsld, 4) == mean_bsld
+
+
+def test_kth_sp2_has_the_known_number_of_backfilled_jobs(archive_log):
+    workload = read_workload(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
+    assert replayed(workload.jobs, workload.procs, "fcfs").summary().backfilled == 17_183
