@@ -1,0 +1,93 @@
+"""Descriptors as robin writes them, and the one line that each mistake in them gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from batfill.batsim.descriptor import MEANING, DescriptorError, read_descriptor
+
+GOOD = """\
+batcmd: batsim -p p.xml -w w.json
+output-dir: out
+schedcmd: ''
+simulation-timeout: 604800
+ready-timeout: 1.5
+success-timeout: 0
+failure-timeout: 5
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read_text(text: str | bytes):
+        path = tmp_path / "e.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_descriptor(path)
+
+    return read_text
+
+
+def test_robins_seven_keys_are_read(read):
+    descriptor, digest, notes = read(GOOD)
+    assert descriptor.batcmd == "batsim -p p.xml -w w.json"
+    assert (descriptor.output_dir, descriptor.schedcmd) == ("out", "")
+    assert (descriptor.simulation_timeout, descriptor.ready_timeout) == (604800.0, 1.5)
+    assert (descriptor.success_timeout, descriptor.failure_timeout) == (0.0, 5.0)
+    assert len(digest) == 64
+    assert notes == ()
+
+
+def test_keys_that_are_not_robins_are_ignored(read):
+    descriptor, _, notes = read(f"{GOOD}author: me\nvalues: !any [1, 2]\n")
+    assert descriptor == read(GOOD).descriptor
+    assert notes == ()
+
+
+@pytest.mark.parametrize("key", sorted(MEANING))
+def test_a_missing_key_is_named(read, key):
+    text = "".join(line for line in GOOD.splitlines(keepends=True) if not line.startswith(f"{key}:"))
+    with pytest.raises(DescriptorError, match=rf"e\.yaml:1: key {key} is missing; add `{key}:` with "):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("1.5", "'1.5'", "5: ready-timeout must be a number of seconds >= 0, not '1.5'"),
+        ("1.5", "yes", "5: ready-timeout must be a number of seconds >= 0, not True"),
+        ("1.5", ".nan", "5: ready-timeout must be a number of seconds >= 0, not nan"),
+        ("1.5", "-1", "5: ready-timeout must be a number of seconds >= 0, not -1"),
+        ("1.5", "", "5: ready-timeout must be a number of seconds >= 0, not None"),
+        ("1.5", "!x 3", "5: ready-timeout must be a number of seconds >= 0, not '3'"),
+        ("1.5", "2026-02-31", "5: ready-timeout must be a number of seconds >= 0, not '2026-02-31'"),
+        (": out", ": ''", "2: output-dir must be the folder for the run's files, not ''"),
+        ("''", "[a, b]", "3: schedcmd must be the command that starts the scheduler"),
+        ("success-", "sucess-", "6: key sucess-timeout is not one of robin's; did you mean success-timeout"),
+        ("output-dir", "output_dir", "2: key output_dir is not one of robin's; did you mean output-dir"),
+        ("failure-timeout: 5", "batcmd: x", "7: key batcmd stands on line 1 already"),
+        ("''", "[", "5: not YAML"),
+        (GOOD, "", "1: not a descriptor"),
+        (GOOD, "- batcmd", "1: not a descriptor"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(read, right, wrong, said):
+    with pytest.raises(DescriptorError) as caught:
+        read(GOOD.replace(right, wrong))
+    assert f"e.yaml:{said}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("stored", [b"\xff\xfe\x00", b"\x80abc", b"a: \x01\n"])
+def test_a_file_that_is_no_text_is_one_line(read, stored):
+    with pytest.raises(DescriptorError, match=r"e\.yaml:1: not YAML"):
+        read(stored)
+
+
+def test_a_key_that_looks_like_one_of_robins_is_noted_where_that_one_is_there_too(read):
+    (note,) = read(f"{GOOD}simulation_timeout: 4\n").notes
+    assert note.endswith("e.yaml:8: key simulation_timeout is ignored; did you mean simulation-timeout?")
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(DescriptorError, match="no such file or directory; check the path"):
+        read_descriptor(tmp_path / "e.yaml")
