@@ -8,8 +8,10 @@ import typer
 
 from batfill.cli.batsim import SETTINGS as BATSIM_SETTINGS
 from batfill.cli.batsim import batsim
+from batfill.cli.platform import platform
 from batfill.cli.policies import policies
 from batfill.cli.replay import replay
+from batfill.cli.run import run
 from batfill.cli.schedule import schedule
 from batfill.cli.workload import app as workload
 
@@ -45,7 +47,9 @@ def options(
 
 
 app.command(context_settings=BATSIM_SETTINGS, add_help_option=False)(batsim)
+app.command()(platform)
 app.command()(policies)
 app.command()(replay)
+app.command()(run)
 app.command()(schedule)
 app.add_typer(workload, name="workload")

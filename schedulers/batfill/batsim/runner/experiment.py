@@ -1,0 +1,181 @@
+"""One experiment as robin runs it: both processes started, watched, and ended, whatever happens to either.
+
+Exit statuses are robin's: 0 both processes succeeded (and every job ended), 1 the run could not be set up or reached
+its simulation-timeout, 2 a process failed (or jobs were never executed), 3 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.batsim.descriptor import read_descriptor
+from batfill.batsim.runner.environment import Asked, choose_engine, command_environment
+from batfill.batsim.runner.interrupts import noted_interrupts
+from batfill.batsim.runner.pair import End, Lookout, run_pair
+from batfill.batsim.runner.provenance import digests, recorded
+from batfill.batsim.runner.results import (
+    ResultError,
+    missing_jobs,
+    read_jobs_csv,
+    read_schedule_csv,
+    remove_results,
+    result_file,
+    workload_jobs,
+)
+from batfill.batsim.runner.setup import (
+    BATSIM_LOG,
+    Setting,
+    ask_context,
+    cannot_write,
+    check_command,
+    run_folder,
+    wait_for_port,
+)
+from batfill.batsim.runner.summary import figures_of
+from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, quoted, tail
+from batfill.batsim.runner.watch import Reading, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from batfill.batsim.runner.context import SimulatorCommand
+    from batfill.batsim.runner.results import JobName, JobRow
+
+SHOWN_JOBS = 3
+BATSIM_STUCK = "Deadlock detected"
+
+
+class Outcome(NamedTuple):
+    """How a run went."""
+
+    status: int  # robin's exit status
+    reason: str  # one line; "" where it succeeded
+    figures: dict[str, float]  # see `figures_of`; empty where it did not succeed
+    notes: tuple[str, ...]  # what the user should know besides
+
+
+def run(
+    path: Path, *, simulator: Asked = "auto", command: str = "", show: Callable[[Reading], None] | None = None
+) -> Outcome:
+    """Run the experiment that this descriptor describes, and leave `run.json` in its output-dir.
+
+    Args:
+        path: robin's YAML.
+        simulator: which to use, see `choose_engine`.
+        command: the command line that asked for the run, for `run.json`.
+        show: is told how far the simulation is, twice a second.
+
+    Raises:
+        BatfillError: the descriptor, or a file it names, cannot be used.
+    """
+    descriptor, digest, notes = read_descriptor(path)
+    engine = choose_engine(simulator, os.environ)
+    with tempfile.TemporaryDirectory(prefix="batfill-run-") as folder, noted_interrupts() as interrupts:
+        env = command_environment(engine, os.environ, Path(folder))
+        setting = Setting(path, descriptor, engine, env, Path(folder), interrupts, list(notes))
+        said = {"command": command, "descriptor": str(path), "descriptor_sha256": digest, "engine": engine}
+        try:
+            with run_folder(setting), recorded(setting.output_dir, said):
+                return run_in_folder(setting, said, show)
+        except Stopped as stopped:
+            return Outcome(stopped.status, stopped.reason, {}, tuple(setting.notes))
+
+
+def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Reading], None] | None) -> Outcome:
+    """The run, once its folder is ready; adds what it learns to `said`.
+
+    Raises:
+        Stopped: it did not succeed.
+        BatfillError: a file that the descriptor names cannot be used.
+    """
+    context, command = ask_context(setting)
+    check_command(setting, context, command)
+    try:
+        remove_results(context.export_prefix)
+    except OSError as error:
+        raise cannot_write(setting, error) from None
+    inputs = [*command.workloads, *([command.platform] if command.platform else [])]
+    said.update(export_prefix=context.export_prefix, inputs_sha256=digests(inputs))
+    expected = expected_jobs(setting, command)
+    if context.external_scheduler and context.port is not None:
+        wait_for_port(setting, context.port)
+
+    jobs_csv = result_file(context.export_prefix, "_jobs.csv")
+    watch = Watch(setting.progress_file, jobs_csv, len(expected) or None)
+    ends = run_pair(setting, context, Lookout(context.port if context.external_scheduler else None, watch, show))
+    schedule = read_schedule_csv(result_file(context.export_prefix, "_schedule.csv"))
+    said["batsim_version"] = schedule.batsim_version if schedule else None
+    refuse_failures(ends)
+    overstayer = next((end for end in ends if end.status is None), None)
+    if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to look at
+        raise overstayed(setting, ends[0], overstayer)
+    try:
+        rows = read_jobs_csv(jobs_csv)
+    except ResultError as error:
+        raise Stopped(2, f"{SIMULATOR} ended with status 0, but {error}") from None
+    refuse_unfinished(setting, expected, rows)
+    if overstayer:
+        raise overstayed(setting, ends[0], overstayer)
+    figures = figures_of(rows, schedule.machines if schedule else None)
+    said["figures"] = figures
+    return Outcome(0, "", figures, tuple(setting.notes))
+
+
+def expected_jobs(setting: Setting, command: SimulatorCommand) -> list[JobName]:
+    """The jobs that must end; none where the workloads cannot be seen from here, as when Batsim runs in a container."""
+    unseen = [path for path in command.workloads if not path.exists()]
+    if unseen or not command.workloads:
+        what = f"workload {unseen[0]} is not to be seen from here" if unseen else "batcmd names no workload"
+        setting.notes.append(f"{setting.path}: {what}: whether all its jobs are executed is not checked")
+        return []
+    return workload_jobs(command.workloads)
+
+
+def refuse_failures(ends: Sequence[End]) -> None:
+    """Refuse a run of which a process failed by itself.
+
+    Raises:
+        Stopped: one did; the first to end comes first, as it may be what the other failed of.
+    """
+    failures = [
+        f"{end.command.name} {ending(end.status)} after {end.after_s:.1f} s; {quoted(end.command.logs)}"
+        for end in ends
+        if end.status
+    ]
+    if failures:
+        raise Stopped(2, "; then ".join(failures))
+
+
+def refuse_unfinished(setting: Setting, expected: Sequence[JobName], rows: Sequence[JobRow]) -> None:
+    """Refuse a run that did not execute every job: Batsim ends with status 0 then.
+
+    Raises:
+        Stopped: jobs are missing from the results, or Batsim says in its log that some are left.
+    """
+    log = setting.output_dir / BATSIM_LOG
+    missing = missing_jobs(expected, rows)
+    if missing:
+        several = len({name.workload for name in expected}) > 1
+        shown = ["!".join(name) if several else name.id for name in missing[:SHOWN_JOBS]]
+        some = ", ".join(shown) + (", ..." if len(missing) > SHOWN_JOBS else "")
+        count = f"{len(missing)} of {len(expected)} jobs were never executed ({some})"
+    elif any(BATSIM_STUCK in line for line in tail(log)):
+        count = "jobs were never executed"
+    else:
+        return
+    raise Stopped(
+        2, f"{count}, although {SIMULATOR} ended with status 0: the scheduler left them waiting; {quoted([log])}"
+    )
+
+
+def overstayed(setting: Setting, first: End, second: End) -> Stopped:
+    """That a process had to be stopped after the other had succeeded, as a reason to stop."""
+    limit = f"the success-timeout of {setting.descriptor.success_timeout:g} s"
+    return Stopped(
+        2,
+        f"{second.command.name} did not stop within {limit} after {first.command.name} had ended with status 0; "
+        f"{quoted(second.command.logs)}",
+    )

@@ -1,0 +1,119 @@
+"""The processes of a run while they run: who ended first, how, and how long the other may go on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from batfill.batsim.runner.ports import is_listening
+from batfill.batsim.runner.processes import POLL_S, Command, end
+from batfill.batsim.runner.setup import (
+    BATSIM_LOG,
+    BATSIM_SCRIPT,
+    SCHED_ERR_LOG,
+    SCHED_OUT_LOG,
+    SCHED_SCRIPT,
+    Setting,
+    cannot_write,
+)
+from batfill.batsim.runner.verdict import SCHEDULER, SIMULATOR, Stopped, quoted
+from batfill.batsim.runner.watch import PROGRESS_VARIABLE, Reading, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from batfill.batsim.runner.context import ExecutionContext
+
+SHOW_EVERY_S = 0.5
+LISTEN_EVERY_S = 0.1
+
+
+class End(NamedTuple):
+    """How a process ended: its status (minus the signal that ended it), or None where it had to be stopped."""
+
+    command: Command
+    status: int | None
+    after_s: float  # since the start of the run
+
+
+class Lookout:
+    """Looks after a run while it goes on: shows how far it is, and sees whether the scheduler ever listened."""
+
+    def __init__(self, port: int | None, watch: Watch, show: Callable[[Reading], None] | None) -> None:
+        self.watch = watch
+        self._port = port
+        self._show = show
+        self._listened = port is None
+        self._next_listen_s = self._next_show_s = 0.0
+
+    def look(self) -> None:
+        """To be called again and again."""
+        now_s = time.monotonic()
+        if not self._listened and self._port is not None and now_s >= self._next_listen_s:
+            self._listened = is_listening(self._port)
+            self._next_listen_s = now_s + LISTEN_EVERY_S
+        if self._show and now_s >= self._next_show_s:
+            self._show(self.watch.read())
+            self._next_show_s = now_s + SHOW_EVERY_S
+
+    def why_late(self, commands: Sequence[Command]) -> str:
+        """What is known of a run that takes too long: how far it came, who kept it waiting, which log to read."""
+        reading = self.watch.read()
+        of_all = "" if reading.total is None else f" of {reading.total}"
+        if not self._listened:
+            return f"{SCHEDULER} never listened on port {self._port}; {quoted(commands[0].logs)}"
+        return f"{reading.done}{of_all} jobs had ended; {'; '.join(quoted(command.logs) for command in commands)}"
+
+
+def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> list[End]:
+    """Run the processes, and say how each ended, first to last; nothing of them is left afterwards.
+
+    Raises:
+        Stopped: the run is interrupted, reaches its simulation-timeout, or cannot start.
+    """
+    env = {**setting.env, PROGRESS_VARIABLE: str(setting.progress_file)}
+    folder = setting.output_dir
+    log, out, err = folder / BATSIM_LOG, folder / SCHED_OUT_LOG, folder / SCHED_ERR_LOG
+    commands: list[Command] = []
+    try:
+        # The scheduler first: where both are found ended at once, it is what the simulator could not go on without.
+        if context.external_scheduler:
+            commands.append(Command(SCHEDULER, folder / SCHED_SCRIPT, env=env, stdout=out, stderr=err))
+        commands.append(Command(SIMULATOR, folder / BATSIM_SCRIPT, env=env, stdout=log, stderr=log))
+        return wait_for_ends(setting, commands, lookout)
+    except OSError as error:
+        raise cannot_write(setting, error) from None
+    finally:
+        end(commands)
+
+
+def wait_for_ends(setting: Setting, commands: Sequence[Command], lookout: Lookout) -> list[End]:
+    """How each of the commands ended, first to last, within robin's timeouts; what overstays them is left running.
+
+    Raises:
+        Stopped: the run is interrupted, or reaches its simulation-timeout.
+    """
+    descriptor = setting.descriptor
+    began = time.monotonic()
+    ends: list[End] = []
+    running = list(commands)
+    while True:
+        after_s = time.monotonic() - began
+        for command in [command for command in running if command.ended()]:
+            running.remove(command)
+            ends.append(End(command, command.status, after_s))
+        if not running:
+            return ends
+        setting.heed_interrupts()
+        if ends and after_s - ends[0].after_s >= grace_s(setting, ends[0]):
+            return ends + [End(command, None, after_s) for command in running]
+        if after_s >= descriptor.simulation_timeout:
+            limit = f"the simulation-timeout of {descriptor.simulation_timeout:g} s was reached"
+            raise Stopped(1, f"{limit}: {lookout.why_late(commands)}")
+        lookout.look()
+        time.sleep(POLL_S)
+
+
+def grace_s(setting: Setting, first: End) -> float:
+    """How long the other process may go on after this one ended, in seconds."""
+    return setting.descriptor.failure_timeout if first.status else setting.descriptor.success_timeout

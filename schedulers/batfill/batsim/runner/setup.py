@@ -1,0 +1,197 @@
+"""What comes before a run: its folder, what its batcmd will do, the files it needs, a free port."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batfill.batsim.descriptor import Descriptor
+from batfill.batsim.runner.context import DUMP, ExecutionContext, SimulatorCommand, parse_context, parse_trace
+from batfill.batsim.runner.ports import is_listening
+from batfill.batsim.runner.processes import POLL_S, Command, end
+from batfill.batsim.runner.provenance import FILE_NAME
+from batfill.batsim.runner.verdict import Stopped, ending, quoted
+from batfill.errors import BatfillError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from batfill.batsim.runner.environment import Engine
+    from batfill.batsim.runner.interrupts import Interrupts
+
+# A simulator written in Python takes seconds to answer on a busy machine, whatever the ready-timeout.
+LEAST_CONTEXT_TIMEOUT_S = 10.0
+BATSIM_SCRIPT, SCHED_SCRIPT = "cmd/batsim.bash", "cmd/sched.bash"
+BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG = "log/batsim.log", "log/sched.out.log", "log/sched.err.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What every step of a run needs."""
+
+    path: Path  # the descriptor's file
+    descriptor: Descriptor
+    engine: Engine
+    env: Mapping[str, str]  # of the commands
+    scratch: Path  # a folder that lives as long as the run
+    interrupts: Interrupts
+    notes: list[str] = field(default_factory=list)  # what the user should know although the run goes on
+
+    @property
+    def output_dir(self) -> Path:
+        """The run's folder, relative to the working directory as robin takes it."""
+        return Path(self.descriptor.output_dir)
+
+    @property
+    def progress_file(self) -> Path:
+        """Where a simulator that knows how may write how far it is."""
+        return self.scratch / "progress.json"
+
+    def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether it came true in time.
+
+        Raises:
+            Stopped: the run is interrupted.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not until():
+            self.heed_interrupts()
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+    def heed_interrupts(self) -> None:
+        """Stop the run when it was asked to.
+
+        Raises:
+            Stopped: it was.
+        """
+        if self.interrupts.arrived:
+            raise Stopped(3, f"interrupted by {self.interrupts.arrived.name}; every process of the run was ended")
+
+
+@contextmanager
+def run_folder(setting: Setting) -> Iterator[None]:
+    """The run's folder with its `cmd/` and `log/`, as this run's alone while the block lasts.
+
+    Raises:
+        Stopped: it cannot be written, or another run is using it.
+    """
+    folder = setting.output_dir
+    with ExitStack() as stack:
+        try:
+            for name in ("cmd", "log"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            handle = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (folder / FILE_NAME).unlink(missing_ok=True)
+            for log in (BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG):
+                (folder / log).write_bytes(b"")
+            for script, command in (
+                (BATSIM_SCRIPT, setting.descriptor.batcmd),
+                (SCHED_SCRIPT, setting.descriptor.schedcmd),
+            ):
+                (folder / script).write_text(command)
+                (folder / script).chmod(0o755)
+        except BlockingIOError:
+            raise Stopped(1, f"{folder}: another run writes there; wait for its end or change output-dir") from None
+        except OSError as error:
+            raise cannot_write(setting, error) from None
+        yield
+
+
+def cannot_write(setting: Setting, error: OSError) -> Stopped:
+    """That a file of the run cannot be written, as a reason to stop."""
+    reason = (error.strerror or str(error)).lower()
+    return Stopped(
+        1,
+        f"{error.filename or setting.output_dir}: {reason}; let output-dir in {setting.path} be a folder you can write",
+    )
+
+
+def ask_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
+    """What batcmd will do, asked of the simulator itself.
+
+    Raises:
+        Stopped: it cannot be run, does not answer, or answers something else.
+        BatfillError: it names a file that is not there, or does not fit the schedcmd.
+    """
+    descriptor, log = setting.descriptor, setting.output_dir / BATSIM_LOG
+    script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
+    script.write_text(f"{descriptor.batcmd.rstrip()} {DUMP}\n")
+    timeout_s = max(descriptor.ready_timeout, LEAST_CONTEXT_TIMEOUT_S)
+    asked = Command("the simulator", script, env=setting.env, stdout=answer, stderr=log)
+    try:
+        answered = setting.wait(asked.ended, timeout_s)
+    finally:
+        end([asked])
+    command = parse_trace(log.read_text(errors="replace"))
+    context = parse_context(answer.read_text(errors="replace"))
+    if not answered or asked.status is None:
+        raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {quoted([log])}")
+    if asked.status != 0 or setting.engine == "embedded":
+        refuse_missing(setting, command)
+    if asked.status != 0:
+        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(asked.status)}; {quoted([log])}")
+    if context is None:
+        raise Stopped(1, f"batcmd gives no answer to {DUMP}; it must end with Batsim's own command; {quoted([log])}")
+    return context, command
+
+
+def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
+    """Refuse a command line that names a workload or platform that is not there.
+
+    Raises:
+        BatfillError: with the command that makes the file.
+    """
+    for path in command.workloads:
+        if not path.exists():
+            make = f"batfill workload convert {path.stem}.swf.gz {path}"
+            folder = "" if path.parent.exists() else f"mkdir -p {path.parent} && "
+            raise BatfillError(f"{setting.path}: workload {path} is missing; make it: {folder}{make}")
+    if command.platform and not command.platform.exists():
+        make = f"batfill platform N_HOSTS -o {command.platform}"
+        raise BatfillError(f"{setting.path}: platform {command.platform} is missing; make it: {make}")
+
+
+def check_command(setting: Setting, context: ExecutionContext, command: SimulatorCommand) -> None:
+    """Check that batcmd fits what it is run with, and note what looks odd.
+
+    Raises:
+        BatfillError: it starts another simulator than the one asked for, or does not fit the schedcmd.
+    """
+    batcmd_says = f"{setting.path}: batcmd"
+    if setting.engine == "embedded" and command.program != "batsim":
+        raise BatfillError(
+            f"{batcmd_says} starts {command.program or 'no batsim'} itself; write ${{BATSIM:-batsim}} for it"
+        )
+    if context.external_scheduler and not setting.descriptor.schedcmd.strip():
+        raise BatfillError(f"{batcmd_says} waits for a scheduler and schedcmd is empty; give one, or add --no-sched")
+    if not context.external_scheduler and setting.descriptor.schedcmd.strip():
+        raise BatfillError(
+            f"{batcmd_says} runs without a scheduler and schedcmd starts one; empty it or drop --no-sched"
+        )
+    if not Path(context.export_prefix).absolute().is_relative_to(setting.output_dir.absolute()):
+        setting.notes.append(f"{batcmd_says} writes to {context.export_prefix}, which is not in the output-dir")
+
+
+def wait_for_port(setting: Setting, port: int) -> None:
+    """Wait until nothing of this machine listens on the port.
+
+    Raises:
+        Stopped: something does for longer than the ready-timeout.
+    """
+    ready_timeout = setting.descriptor.ready_timeout
+    if not setting.wait(lambda: not is_listening(port), ready_timeout):
+        raise Stopped(
+            1,
+            f"port {port} is in use for longer than the ready-timeout of {ready_timeout:g} s; "
+            "end what listens there, or write another port in batcmd and schedcmd",
+        )

@@ -1,0 +1,57 @@
+"""Why a run did not succeed, as one line that names the process, the reason and the log to read."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SIMULATOR, SCHEDULER = "the simulator", "the scheduler"
+TAIL_BYTES = 1 << 16
+QUOTE_LENGTH = 200
+# What bash says of itself: the commands it runs (-x), and which of them died of a signal.
+BASH_TRACE = re.compile(r"\++ ")
+BASH_REPORT = re.compile(r"\S+: line \d+: +\d+ ")
+
+
+class Stopped(Exception):  # noqa: N818 - it is the run's result
+    """The run ends here, with robin's exit status and one line that says why."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def tail(log: Path) -> list[str]:
+    """The last lines of a log that are not blank; none where it cannot be read."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))
+            return [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return []
+
+
+def quoted(logs: Sequence[Path]) -> str:
+    """The log to read and its last line: the first log that holds more than bash's own words, else the first."""
+    for log in logs:
+        lines = [line for line in tail(log) if not BASH_TRACE.match(line) and not BASH_REPORT.match(line)]
+        if lines:
+            last = lines[-1] if len(lines[-1]) <= QUOTE_LENGTH else f"{lines[-1][: QUOTE_LENGTH - 3]}..."
+            return f"{log} ends with: {last}"
+    return f"{logs[0]} says nothing"
+
+
+def ending(status: int) -> str:
+    """A process's end in words; minus a signal's number, or 128 more than it, names the signal."""
+    number = -status if status < 0 else status - 128
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"ended with status {status}"
+    return f"was killed by {name}" if status < 0 else f"ended with status {status} ({name})"

@@ -1,0 +1,39 @@
+"""`batfill run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def run(
+    descriptor: Annotated[Path, typer.Argument(help="An experiment as robin describes it, in YAML.")],
+    simulator: Annotated[
+        Literal["auto", "batsim", "embedded"],
+        typer.Option(help="auto: what BATSIM says, else the batsim on PATH, else the embedded one."),
+    ] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run one experiment, simulator and scheduler, as robin would, and print its figures.
+
+    Exits with 0 when both succeeded and every job ended, 1 when the run could not be set up or reached its
+    simulation-timeout, 2 when a process failed or the descriptor cannot be used, 3 when interrupted.
+    """
+    import json
+    import shlex
+    import sys
+
+    from batfill.batsim.runner import run as run_experiment
+    from batfill.batsim.runner.live import live_display
+    from batfill.batsim.runner.summary import figures_as_text
+    from batfill.cli import fail
+
+    with live_display() as show:
+        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show)
+    for note in outcome.notes:
+        print(f"batfill: {note}", file=sys.stderr)
+    if outcome.status:
+        fail(outcome.reason, outcome.status)
+    print(json.dumps(outcome.figures, indent=1) if as_json else figures_as_text(outcome.figures))

@@ -1,0 +1,364 @@
+"""`batfill run` on processes that fail in every way we know of: it ends, says why, and leaves nothing running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+import fake_processes
+from batfill.batsim.runner import processes, run, setup
+from batfill.errors import BatfillError
+
+LIMIT_S = 30
+
+
+class Experiment:
+    """A descriptor in a folder of its own, and what becomes of it."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder = folder
+        self.monkeypatch = monkeypatch
+        self.tag = uuid.uuid4().hex
+        with socket.create_server(("localhost", 0)) as free:
+            self.port = free.getsockname()[1]
+        (folder / "bin").mkdir()
+        fake_processes.write_program(folder / "bin/batsim", fake_processes.SIMULATOR)
+        fake_processes.write_program(folder / "bin/scheduler", fake_processes.SCHEDULER)
+        (folder / "p.xml").touch()
+        jobs = [{"id": str(i), "res": 1} for i in range(5)]
+        (folder / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": jobs}))
+        self.keys = {
+            "batcmd": f"batsim -p p.xml -w w.json -e out/x -s tcp://localhost:{self.port}",
+            "output-dir": "out",
+            "schedcmd": f"scheduler tcp://*:{self.port}",
+            "simulation-timeout": 10,
+            "ready-timeout": 1,
+            "success-timeout": 1,
+            "failure-timeout": 0.2,
+        }
+
+    def write(self, **keys):
+        keys = {**self.keys, **{name.replace("_", "-"): value for name, value in keys.items()}}
+        path = self.folder / "expe.yaml"
+        path.write_text("".join(f"{name}: {json.dumps(value)}\n" for name, value in keys.items()))
+        return path.relative_to(self.folder)
+
+    def run(self, *, batsim="", sched="", simulator="auto", **keys):
+        self.monkeypatch.setenv("FAKE_BATSIM", batsim)
+        self.monkeypatch.setenv("FAKE_SCHED", sched)
+        return run(self.write(**keys), simulator=simulator)
+
+    def record(self):
+        return json.loads((self.folder / "out/run.json").read_text())
+
+    def left_over(self):
+        return fake_processes.processes_with("BATFILL_TEST", self.tag)
+
+
+@pytest.fixture
+def experiment(tmp_path, monkeypatch):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    made = Experiment(folder, monkeypatch)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("BATSIM", raising=False)
+    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("BATFILL_TEST", made.tag)
+    monkeypatch.setattr(processes, "TERM_GRACE_S", 0.3)
+    monkeypatch.setattr(setup, "LEAST_CONTEXT_TIMEOUT_S", 1.0)
+    yield made
+    assert made.left_over() == []
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    """A test that hangs fails."""
+
+    def too_long(number, frame):
+        raise TimeoutError(f"the test took more than {LIMIT_S} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LIMIT_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_a_run_that_goes_well_gives_figures_and_robins_files(experiment):
+    outcome = experiment.run()
+    assert (outcome.status, outcome.reason, outcome.notes) == (0, "", ())
+    assert outcome.figures["jobs"] == 5
+    assert outcome.figures["mean_wait_s"] == 5.0
+    assert outcome.figures["utilisation"] == 5 * 20 / (4 * 25)
+    assert (experiment.folder / "out/cmd/batsim.bash").read_text() == experiment.keys["batcmd"]
+    assert (experiment.folder / "out/cmd/sched.bash").read_text() == experiment.keys["schedcmd"]
+    assert "fake batsim starts" in (experiment.folder / "out/log/batsim.log").read_text()
+    assert "fake scheduler starts" in (experiment.folder / "out/log/sched.out.log").read_text()
+    assert (experiment.folder / "out/log/sched.err.log").read_text().startswith("+ scheduler")
+
+
+def test_the_provenance_says_what_was_run(experiment):
+    experiment.run()
+    record = experiment.record()
+    assert record["exit"] == 0
+    assert record["engine"] == "batsim"
+    assert record["batsim_version"] == "4.2.0"
+    assert set(record["inputs_sha256"]) == {"w.json", "p.xml"}
+    assert record["figures"]["jobs"] == 5
+
+
+@pytest.mark.parametrize(
+    ("sched", "reason"),
+    [
+        ("exits at once", "the scheduler ended with status 1 after"),
+        ("dies mid-way", "the scheduler ended with status 139 (SIGSEGV) after"),
+        ("fails mid-way", "the scheduler ended with status 1 after"),
+    ],
+)
+def test_a_scheduler_that_dies_ends_the_run_with_2(experiment, sched, reason):
+    outcome = experiment.run(sched=sched)
+    assert outcome.status == 2
+    assert outcome.reason.startswith(reason)
+    assert "out/log/sched." in outcome.reason
+    assert outcome.figures == {}
+    assert experiment.record()["reason"] == outcome.reason
+
+
+def test_the_last_line_of_the_log_is_quoted(experiment):
+    assert experiment.run(sched="exits at once").reason.endswith("ends with: ValueError: no such policy")
+
+
+@pytest.mark.parametrize(
+    ("batsim", "reason"),
+    [
+        ("exits at once", "the simulator ended with status 1 after"),
+        ("dies mid-way", "the simulator ended with status 134 (SIGABRT) after"),
+    ],
+)
+def test_a_simulator_that_dies_ends_the_run_with_2(experiment, batsim, reason):
+    outcome = experiment.run(batsim=batsim)
+    assert outcome.status == 2
+    assert outcome.reason.startswith(reason)
+    assert "out/log/batsim.log" in outcome.reason
+
+
+def test_a_process_that_cannot_be_started_is_named(experiment):
+    outcome = experiment.run(schedcmd="no-such-scheduler --fast")
+    assert outcome.status == 2
+    assert "the scheduler ended with status 127" in outcome.reason
+    assert "no-such-scheduler: command not found" in outcome.reason
+
+
+@pytest.mark.parametrize("batsim", ["hangs", "is deaf"])
+def test_a_simulator_that_hangs_is_ended_at_the_simulation_timeout(experiment, batsim):
+    outcome = experiment.run(batsim=batsim, simulation_timeout=0.7)
+    assert outcome.status == 1
+    assert outcome.reason.startswith("the simulation-timeout of 0.7 s was reached: 0 of 5 jobs had ended")
+
+
+@pytest.mark.parametrize("sched", ["never binds", "is deaf"])
+def test_a_scheduler_that_never_listens_is_told_from_one_that_is_slow(experiment, sched):
+    outcome = experiment.run(sched=sched, simulation_timeout=0.7)
+    assert outcome.status == 1
+    assert f"the scheduler never listened on port {experiment.port}" in outcome.reason
+
+
+@pytest.mark.parametrize("sched", ["hangs mid-way", "hangs mid-way in a group of its own"])
+def test_a_scheduler_that_hangs_mid_way_is_ended_whatever_it_does_to_escape(experiment, sched):
+    outcome = experiment.run(sched=sched, simulation_timeout=1.0)
+    assert outcome.status == 1
+    assert "jobs had ended" in outcome.reason
+
+
+def test_children_in_groups_of_their_own_are_ended_too(experiment):
+    schedcmd = f"timeout 60 sleep 60 & scheduler tcp://*:{experiment.port}"
+    assert experiment.run(schedcmd=schedcmd).status == 0  # the fixture looks for what is left
+
+
+def test_a_scheduler_that_leaves_early_fails_the_run_after_the_success_timeout(experiment):
+    outcome = experiment.run(sched="leaves early", success_timeout=0.3)
+    assert outcome.status == 2
+    assert "the simulator did not stop within the success-timeout of 0.3 s" in outcome.reason
+
+
+def test_a_scheduler_that_overstays_fails_the_run(experiment):
+    outcome = experiment.run(sched="overstays", success_timeout=0.3)
+    assert outcome.status == 2
+    assert outcome.reason.startswith("the scheduler did not stop within the success-timeout of 0.3 s")
+
+
+def test_a_scheduler_that_fails_after_the_simulation_fails_the_run(experiment):
+    outcome = experiment.run(sched="miscounts")
+    assert outcome.status == 2
+    assert outcome.reason.endswith("submitted 3, scheduled 2")
+
+
+def test_jobs_that_never_ran_fail_the_run_although_batsim_says_all_is_well(experiment):
+    outcome = experiment.run(batsim="leaves jobs")
+    assert outcome.status == 2
+    assert outcome.reason.startswith(
+        "2 of 5 jobs were never executed (3, 4), although the simulator ended with status 0"
+    )
+
+
+def test_jobs_missing_from_a_second_workload_are_named_with_it(experiment):
+    batcmd = experiment.keys["batcmd"].replace("-w w.json", "-w w.json -w w.json")
+    assert (
+        "4 of 10 jobs were never executed (w0!3, w0!4, w1!3, ...)"
+        in experiment.run(batsim="leaves jobs", batcmd=batcmd).reason
+    )
+
+
+def test_what_batsim_logs_of_a_deadlock_is_believed(experiment):
+    outcome = experiment.run(batsim="is stuck")
+    assert outcome.status == 2
+    assert "Deadlock detected" in outcome.reason
+
+
+def test_results_that_are_cut_off_fail_the_run(experiment):
+    outcome = experiment.run(batsim="is cut off")
+    assert outcome.status == 2
+    assert "out/x_jobs.csv:7: cut off" in outcome.reason
+
+
+def test_a_port_in_use_is_waited_for_and_then_refused(experiment):
+    with socket.create_server(("localhost", experiment.port)):
+        outcome = experiment.run(ready_timeout=0.3)
+    assert outcome.status == 1
+    assert outcome.reason.startswith(f"port {experiment.port} is in use for longer than the ready-timeout of 0.3 s")
+    assert experiment.run().status == 0
+
+
+def test_an_unset_variable_is_named(experiment):
+    outcome = experiment.run(batcmd="batsim -w ${NO_SUCH_VARIABLE} -e out/x")
+    assert outcome.status == 1
+    assert "NO_SUCH_VARIABLE: unbound variable" in outcome.reason
+
+
+def test_variables_are_expanded(experiment):
+    experiment.monkeypatch.setenv("WORKLOAD_OF_TODAY", "w.json")
+    batcmd = experiment.keys["batcmd"].replace("w.json", "${WORKLOAD_OF_TODAY}")
+    assert experiment.run(batcmd=batcmd).figures["jobs"] == 5
+
+
+def test_a_missing_workload_comes_with_the_command_that_makes_it(experiment):
+    batcmd = experiment.keys["batcmd"].replace("w.json", "logs/KTH.json")
+    with pytest.raises(BatfillError, match=r"logs/KTH\.json is missing; .*convert KTH\.swf\.gz logs/KTH\.json$"):
+        experiment.run(batcmd=batcmd)
+    assert experiment.record()["exit"] == 2
+
+
+@pytest.mark.parametrize("batsim", ["hangs when asked", "says nothing when asked"])
+def test_a_batcmd_that_does_not_say_what_it_will_do_is_refused(experiment, batsim):
+    outcome = experiment.run(batsim=batsim)
+    assert outcome.status == 1
+    assert "--dump-execution-context" in outcome.reason
+
+
+def test_an_output_folder_that_cannot_be_made_is_one_line(experiment):
+    (experiment.folder / "file").touch()
+    outcome = experiment.run(output_dir="file/out")
+    assert outcome.status == 1
+    assert outcome.reason.startswith("file/out/cmd: not a directory; let output-dir in expe.yaml")
+
+
+def test_two_runs_do_not_share_an_output_folder(experiment):
+    first = subprocess.Popen(
+        [sys.executable, "-m", "batfill", "run", str(experiment.write())],
+        env={**os.environ, "FAKE_SCHED": "hangs mid-way"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = experiment.folder / "out/log/sched.out.log"
+    while not log.exists() or "starts" not in log.read_text():
+        time.sleep(0.02)
+    outcome = experiment.run()
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=LIMIT_S)
+    assert outcome.status == 1
+    assert "another run writes there" in outcome.reason
+    assert first.returncode == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_run_ends_its_processes_and_exits_with_3(experiment, number):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "batfill", "run", str(experiment.write())],
+        env={**os.environ, "FAKE_SCHED": "hangs mid-way"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = experiment.folder / "out/log/batsim.log"
+    while not log.exists() or "fake batsim starts" not in log.read_text():
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 3
+    assert out == ""
+    assert err == f"batfill: interrupted by {number.name}; every process of the run was ended\n"
+    assert experiment.record()["exit"] == 3
+
+
+def test_a_second_run_shows_nothing_of_the_first(experiment):
+    assert experiment.run().status == 0
+    stale = experiment.folder / "out/x_schedule.trace"
+    stale.touch()
+    assert experiment.run(sched="exits at once").status == 2
+    assert not stale.exists()
+    assert not (experiment.folder / "out/x_jobs.csv").exists()
+    assert "figures" not in experiment.record()
+
+
+def test_a_run_without_scheduler_needs_no_port(experiment):
+    batcmd = f"{experiment.keys['batcmd']} --no-sched"
+    with socket.create_server(("localhost", experiment.port)):
+        assert experiment.run(batcmd=batcmd, schedcmd="").status == 0
+
+
+@pytest.mark.parametrize(("extra", "schedcmd"), [("", ""), (" --no-sched", "scheduler")])
+def test_a_schedcmd_that_does_not_fit_the_batcmd_is_refused(experiment, extra, schedcmd):
+    with pytest.raises(BatfillError, match="scheduler"):
+        experiment.run(batcmd=experiment.keys["batcmd"] + extra, schedcmd=schedcmd)
+
+
+def test_an_export_prefix_outside_the_output_folder_is_noted(experiment):
+    outcome = experiment.run(batcmd=experiment.keys["batcmd"].replace("out/x", "x"))
+    assert outcome.status == 0
+    assert outcome.notes == ("expe.yaml: batcmd writes to x, which is not in the output-dir",)
+
+
+def test_the_embedded_simulator_is_refused_where_batcmd_starts_another(experiment):
+    batcmd = experiment.keys["batcmd"].replace("batsim", "./bin/batsim", 1)
+    with pytest.raises(BatfillError, match=r"starts ./bin/batsim itself"):
+        experiment.run(batcmd=batcmd, simulator="embedded")
+
+
+def test_batsim_is_taken_from_the_variable_before_the_path(experiment):
+    (experiment.folder / "bin/batsim").rename(experiment.folder / "bin/batsim-of-mine")
+    experiment.monkeypatch.setenv("BATSIM", "batsim-of-mine")
+    batcmd = experiment.keys["batcmd"].replace("batsim", "${BATSIM:-batsim}", 1)
+    assert experiment.run(batcmd=batcmd).status == 0
+    assert experiment.record()["engine"] == "environment"
+
+
+def test_batsim_that_is_nowhere_is_refused_when_asked_for(experiment):
+    experiment.monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    with pytest.raises(BatfillError, match="batsim is not on PATH"):
+        experiment.run(simulator="batsim")
+
+
+def test_the_run_is_shown_as_it_goes(experiment, monkeypatch):
+    monkeypatch.setenv("FAKE_BATSIM", "is slow to end")
+    readings = []
+    assert run(experiment.write(), show=readings.append).status == 0
+    assert readings[0].done == 0
+    assert readings[-1].done == readings[-1].total == 5

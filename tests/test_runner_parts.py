@@ -1,0 +1,244 @@
+"""The pieces of the runner: what a command line names, which port is taken, what a log says, what results hold."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batfill.batsim.runner.context import parse_context, parse_trace
+from batfill.batsim.runner.environment import choose_engine, command_environment
+from batfill.batsim.runner.live import described
+from batfill.batsim.runner.ports import is_listening, port_of
+from batfill.batsim.runner.processes import Command, end
+from batfill.batsim.runner.results import JobName, ResultError, missing_jobs, read_jobs_csv, workload_jobs
+from batfill.batsim.runner.summary import figures_as_text, figures_of
+from batfill.batsim.runner.verdict import ending, quoted
+from batfill.batsim.runner.watch import Reading, Watch
+from batfill.errors import BatfillError, WorkloadError
+from batfill.outputs import JOB_COLUMNS
+
+TRACE_END = " --dump-execution-context\n"
+
+
+@pytest.mark.parametrize(
+    ("trace", "program", "workloads", "platform"),
+    [
+        ("+ batsim -p p.xml -w w.json -e out", "batsim", ["w.json"], "p.xml"),
+        (
+            "+ cd x\n+ /opt/batsim --platform=p.xml --workload a -wb --workload=c",
+            "/opt/batsim",
+            ["a", "b", "c"],
+            "p.xml",
+        ),
+        ("+ batsim -p 'a folder/p.xml' -w w -W flow.xml --WS 3 --mmax-workload", "batsim", ["w"], "a folder/p.xml"),
+        ("+ docker run -w /data -p 80:80 oarteam/batsim:4.2.0 -p p -w w", "oarteam/batsim:4.2.0", ["w"], "p"),
+        ("+ simulate -p p -w w", None, ["w"], "p"),
+        ("+ batsim", "batsim", [], None),
+    ],
+)
+def test_the_traced_command_tells_the_simulators_files(trace, program, workloads, platform):
+    command = parse_trace(trace + TRACE_END)
+    assert command.program == program
+    assert [str(path) for path in command.workloads] == workloads
+    assert command.platform == (platform and Path(platform))
+
+
+@given(st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1), max_size=3))
+def test_workloads_of_any_name_are_found_in_the_trace(names):
+    words = [word for name in names for word in ("-w", f"./{name}")]
+    command = parse_trace("+ batsim " + shlex.join(words) + TRACE_END)
+    assert command.workloads == tuple(Path(f"./{name}") for name in names)
+
+
+def test_the_context_is_found_among_other_lines():
+    dump = '{"socket_endpoint":"tcp://localhost:28001","export_prefix":"o/x","external_scheduler":true}'
+    context = parse_context(f"loading modules\n{dump}\n")
+    assert context is not None
+    assert (context.port, context.export_prefix, context.external_scheduler) == (28001, "o/x", True)
+
+
+@pytest.mark.parametrize("stdout", ["", "hello", "[1]", "3", '{"socket_endpoint": "tcp://h:1"}'])
+def test_what_is_no_context_is_none(stdout):
+    assert parse_context(stdout) is None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [
+        ("tcp://localhost:28000", 28000),
+        ("tcp://*:1", 1),
+        ("tcp://[::1]:5", 5),
+        ("ipc:///tmp/s", None),
+        ("tcp://h", None),
+    ],
+)
+def test_the_port_of_an_endpoint(endpoint, port):
+    assert port_of(endpoint) == port
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_port_is_taken_while_something_listens_on_it(address):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    if family == socket.AF_INET6 and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        assert is_listening(port)
+    assert not is_listening(port)
+
+
+def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
+    script = tmp_path / "s.bash"
+    script.write_text("set -m\nsleep 60 & \nsleep 60 &\nexit 7\n")
+    command = Command("it", script, env=os.environ, stdout=tmp_path / "out", stderr=tmp_path / "err")
+    while not command.ended():
+        time.sleep(0.01)
+    assert command.status == 7
+    assert len(command.living()) == 2
+    end([command])
+    assert command.living() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (3, "ended with status 3"),
+        (-9, "was killed by SIGKILL"),
+        (134, "ended with status 134 (SIGABRT)"),
+        (255, "ended with status 255"),
+    ],
+)
+def test_a_status_in_words(status, words):
+    assert ending(status) == words
+
+
+def test_a_log_is_quoted_without_what_bash_says_of_itself(tmp_path):
+    err, out = tmp_path / "err.log", tmp_path / "out.log"
+    err.write_text("+ batsched\nno memory left\n\ncmd/s.bash: line 1: 12 Aborted  batsched\n")
+    assert quoted([err, out]) == f"{err} ends with: no memory left"
+    err.write_text("+ batsched\n")
+    assert quoted([err, out]) == f"{err} says nothing"
+    out.write_text("x" * 1000)
+    assert quoted([err, out]) == f"{out} ends with: {'x' * 197}..."
+
+
+def test_commands_find_this_pythons_programs_from_a_folder_with_spaces(tmp_path):
+    programs = tmp_path / "a folder"
+    programs.mkdir()
+    env = command_environment("embedded", {"PATH": "/usr/bin:/bin"}, programs)
+    script = "${BATSIM:-none} --version; batfill --version; pybatsim --help | head -1"
+    shown = subprocess.run(["bash", "-euc", script], env=env, capture_output=True, text=True, check=True, timeout=30)
+    batsim, batfill, pybatsim = shown.stdout.splitlines()
+    assert "4.2.0" in batsim
+    assert batfill.startswith("batfill ")
+    assert pybatsim == "Run PyBatsim Schedulers."
+
+
+def test_a_folder_of_the_users_does_not_hide_a_package(tmp_path, monkeypatch):
+    (tmp_path / "batfill.py").write_text("raise SystemExit('hidden')")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.chdir(tmp_path)
+    env = command_environment("batsim", {"PATH": "/usr/bin:/bin"}, programs)
+    assert subprocess.run([programs / "batfill", "--version"], env=env, capture_output=True, timeout=30).returncode == 0
+
+
+def test_the_simulator_is_chosen_from_what_is_there(tmp_path):
+    there = {"PATH": str(tmp_path)}
+    assert choose_engine("auto", there) == "embedded"
+    shutil.copy(sys.executable, tmp_path / "batsim")
+    assert choose_engine("auto", there) == choose_engine("batsim", there) == "batsim"
+    assert choose_engine("embedded", there) == "embedded"
+    assert choose_engine("auto", {**there, "BATSIM": "docker run batsim"}) == "environment"
+    with pytest.raises(BatfillError, match="not on PATH"):
+        choose_engine("batsim", {"PATH": ""})
+
+
+def csv_of(path, *lines):
+    path.write_text("\n".join((JOB_COLUMNS, *lines)) + "\n")
+    return path
+
+
+def job_line(job_id, state="COMPLETED_SUCCESSFULLY", submit=0, procs=1, start=0, ran=10):
+    times = ",,,,,,,," if state == "REJECTED" else f"{start},{ran},{start + ran},0,0,1,0,-1,"
+    return f'{job_id},w0,p,{submit},{procs},100,{int(state.endswith("FULLY"))},{state},{times}""'
+
+
+def test_tries_of_one_job_count_once_and_killed_ones_as_wasted_work(tmp_path):
+    lines = [
+        job_line("1", "COMPLETED_KILLED", ran=5, procs=2),
+        job_line("2", "REJECTED"),
+        job_line("1#1", start=30, ran=20, procs=2),
+        job_line("3", "COMPLETED_WALLTIME_REACHED", submit=10, start=20, ran=30),
+        job_line("9#1", submit=50, start=50, ran=0),  # no job 9: the name only looks like a later try
+    ]
+    figures = figures_of(read_jobs_csv(csv_of(tmp_path / "x_jobs.csv", *lines)), 4)
+    assert (figures["jobs"], figures["rejected"], figures["killed"], figures["requeued"]) == (4, 1, 1, 1)
+    assert figures["makespan_s"] == 50
+    assert figures["mean_wait_s"] == (30 + 10 + 0) / 3
+    assert figures["utilisation"] == (10 + 40 + 30) / (4 * 50)
+    assert figures["wasted"] == 10 / 80
+    assert "backfilled" not in figures  # Batsim's files do not say it
+
+
+def test_without_a_machine_count_there_is_no_utilisation(tmp_path):
+    figures = figures_of(read_jobs_csv(csv_of(tmp_path / "x_jobs.csv", job_line("1"))), None)
+    assert "utilisation" not in figures
+    assert "utilisation" not in figures_as_text(figures)
+    assert "1 (0 rejected, 0 killed)" in figures_as_text(figures)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ":1: no column "),
+        ("job_id,workload_name\n", ":1: no column "),
+        (f"{JOB_COLUMNS}\n{job_line('1')}\n{job_line('2')[:30]}", ":3: cut off"),
+    ],
+)
+def test_results_that_are_not_whole_are_refused_with_their_line(tmp_path, text, said):
+    path = tmp_path / "x_jobs.csv"
+    path.write_text(text)
+    with pytest.raises(ResultError, match=f"x_jobs.csv{said}"):
+        read_jobs_csv(path)
+
+
+def test_missing_jobs_are_those_of_the_workloads_that_are_in_no_line(tmp_path):
+    workload = tmp_path / "w.json"
+    workload.write_text('{"jobs": [{"id": "1"}, {"id": "w0!2"}, {"id": 3}]}')
+    expected = workload_jobs([workload])
+    assert expected == [JobName("w0", "1"), JobName("w0", "2"), JobName("w0", "3")]
+    rows = read_jobs_csv(csv_of(tmp_path / "x_jobs.csv", job_line("2"), job_line("2#1")))
+    assert missing_jobs(expected, rows) == [JobName("w0", "1"), JobName("w0", "3")]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"jobs": 3}', '{"jobs": [{}]}'])
+def test_a_workload_that_is_none_is_one_line(tmp_path, text):
+    workload = tmp_path / "w.json"
+    workload.write_text(text)
+    with pytest.raises(WorkloadError, match=r"w\.json: not a Batsim workload \("):
+        workload_jobs([workload])
+
+
+def test_progress_is_read_from_the_simulator_or_counted_in_its_results(tmp_path):
+    jobs_csv, progress = tmp_path / "x_jobs.csv", tmp_path / "progress.json"
+    watch = Watch(progress, jobs_csv, 5)
+    assert watch.read() == Reading(0, 5)
+    csv_of(jobs_csv, "1", "2")
+    assert watch.read() == Reading(2, 5)
+    with jobs_csv.open("a") as file:
+        file.write("3\nhalf of ")
+    assert watch.read() == Reading(3, 5)
+    progress.write_text('{"date": 90000.5, "jobs_done": 4, "jobs_total": 5, "waiting": 1}')
+    assert watch.read() == Reading(4, 5, 90000.5, 1)
+    assert described(watch.read()) == "simulating, day 1 day, 1:00:00, 1 waiting"
