@@ -1,0 +1,105 @@
+"""The experiments that come with the project: they read, they name what is there, and the samples run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from batfill.batsim.descriptor import read_descriptor
+from batfill.options import Options
+
+ROOT = Path(__file__).parents[1]
+DESCRIPTORS = sorted((ROOT / "expe").glob("*.yaml"))
+SAMPLES = [path for path in DESCRIPTORS if path.name.startswith("sample_")]
+LIMIT_S = 120
+
+
+def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    """The command line under another working directory and environment, with no virtual environment activated."""
+    return subprocess.run(
+        [sys.executable, "-m", "batfill", "run", *arguments],
+        cwd=cwd,
+        env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), **env},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+
+
+def free_port() -> str:
+    with socket.create_server(("localhost", 0)) as free:
+        return str(free.getsockname()[1])
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A folder that holds what the descriptors name, as a checkout does, with nothing to be spoilt in it."""
+    for name in ("expe", "platforms", "workloads"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", DESCRIPTORS, ids=lambda path: path.stem)
+def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_scheduler_that_can_be(path):
+    descriptor, _, notes = read_descriptor(path)
+    assert notes == ()
+    assert descriptor.output_dir == f"expe-out/{path.stem}"
+    words = shlex.split(descriptor.batcmd)
+    value = dict(pairwise(words))
+    assert value["-e"] == f"expe-out/{path.stem}/out"
+    assert (ROOT / value["-p"]).is_file()
+    assert value["-w"] == "workloads/sample.json" or re.fullmatch(r"workloads/archive/[\w.-]+\.json", value["-w"])
+    sched = shlex.split(descriptor.schedcmd)
+    if sched[0] == "pybatsim":
+        options = json.loads(sched[sched.index("-o") + 1])
+    else:
+        assert sched[:2] == ["batfill", "schedule"]
+        options = {name[2:]: text for name, text in pairwise(sched) if name.startswith("--")}
+        options = {name: float(text) if name == "threshold" else text for name, text in options.items()}
+    assert Options.of(options).policy.name in path.stem
+
+
+def test_both_ways_to_start_the_scheduler_are_shown_among_the_samples():
+    assert {shlex.split(read_descriptor(path).descriptor.schedcmd)[0] for path in SAMPLES} == {"batfill", "pybatsim"}
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_sample_runs_at_once(study, path):
+    done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=study, BATSIM_PORT=free_port())
+    assert (done.returncode, done.stderr) == (0, "")
+    figures = json.loads(done.stdout)
+    assert figures["jobs"] == 800
+    assert figures["rejected"] == figures["killed"] == 0
+    assert 0.5 < figures["utilisation"] < 1
+    record = json.loads((study / f"expe-out/{path.stem}/run.json").read_text())
+    assert (record["exit"], record["engine"], record["figures"]) == (0, "embedded", figures)
+
+
+def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):
+    text = (ROOT / "expe/sample_saf.yaml").read_text().replace('"saf"', '"sfa"')
+    (study / "mistake.yaml").write_text(text)
+    done = run("mistake.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=free_port())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "the scheduler ended with status" in done.stderr
+    assert "sfa" in done.stderr
+
+
+def test_an_experiment_on_a_log_that_is_not_there_says_how_to_make_it(study):
+    (study / "workloads").unlink()
+    done = run("expe/kth_saf.yaml", "--simulator", "embedded", cwd=study)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "batfill: expe/kth_saf.yaml: workload workloads/archive/KTH-SP2-1996-2.1-cln.json is missing; make it: "
+        "mkdir -p workloads/archive && "
+        "batfill workload convert KTH-SP2-1996-2.1-cln.swf.gz workloads/archive/KTH-SP2-1996-2.1-cln.json\n"
+    )
