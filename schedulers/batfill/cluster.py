@@ -131,7 +131,7 @@ class Cluster:
         """Put the job into a section of the queue."""
         if not has_room(self.waiting):
             self.waiting = enlarged(self.waiting)
-        enqueue(self.waiting, self.jobs, self.rules, section, row)
+        enqueue(self.waiting, self.running, self.jobs, self.rules, section, row)
 
     def requeue(self, job: str, now_s: float, name: str) -> None:
         """Let a job that was killed wait again, as a large one with its first submission time, under a new name."""
@@ -158,7 +158,7 @@ class Cluster:
             if not overdue(now_s, submit_s, self.rules.threshold_s):
                 break
             if self.jobs[row]["section"] not in (AWAY, OVERDUE):
-                dequeue(self.waiting, self.jobs, self.rules, row)
+                dequeue(self.waiting, self.running, self.jobs, self.rules, row)
                 self.wait(row, OVERDUE)
             self.looked_at += 1
         n, _ = easy_pass(now_s, self.waiting, self.running, self.jobs, self.rules, self.scratch, self.started)

@@ -14,10 +14,12 @@ from batfill.compiled import kernel
 from batfill.policies import EXPANSION, FIXED, UNLIMITED_S, WFP3
 from batfill.waiting import (
     EXACT,
+    LARGE,
     LEAF,
     NONE,
     OVERDUE,
     SECTIONS,
+    SMALL,
     insert,
     move_jobs,
     remove,
@@ -64,6 +66,17 @@ class Rules(NamedTuple):
 
 # A job that a pass started; who called the pass may add by what it started.
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])
+MACHINE = np.dtype(
+    [
+        ("jobs", "u4"),  # how many run
+        ("settled", "u4"),  # 1 while no job that waits can start before one ends: see `arrives`
+        ("free", "i8"),  # idle processors
+        ("head", "u4"),  # while settled: the first job of the queue,
+        ("reserved", "u4"),  # whether its reservation is known,
+        ("shadow_s", "f8"),  # and what it is
+        ("extra", "i8"),
+    ]
+)
 RUN = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])
 
 
@@ -71,7 +84,7 @@ class Running(NamedTuple):
     """The running jobs by expected end, ascending; only the first state[0].jobs places count."""
 
     jobs: NDArray[np.void]  # RUN (room,)  end_s is start + estimate; procs what the job will give back
-    state: NDArray[np.void]  # (1,)  jobs: how many run; free: idle processors
+    state: NDArray[np.void]  # MACHINE (1,)
 
 
 class Scratch(NamedTuple):
@@ -89,7 +102,9 @@ def scratch_room(jobs: int) -> Scratch:
 
 def running_room(jobs: int, free: int) -> Running:
     """Nothing running, `free` processors idle, places for `jobs` running jobs."""
-    return Running(np.zeros(jobs, RUN), np.array([(0, free)], [("jobs", "u4"), ("free", "i8")]))
+    state = np.zeros(1, MACHINE)
+    state["free"] = free
+    return Running(np.zeros(jobs, RUN), state)
 
 
 @kernel
@@ -121,12 +136,6 @@ def start(now_s, running, row, estimate_s, procs):
 
 
 @kernel
-def starts_at_once(waiting, running, procs):
-    """Whether a job that comes alone starts now, as the only one in the queue: a pass in short."""
-    return procs <= running.state[0].free and nobody_waits(waiting)
-
-
-@kernel
 def nobody_waits(waiting):
     """Whether the queue is empty."""
     return waiting.sections[0].jobs + waiting.sections[1].jobs + waiting.sections[2].jobs == 0
@@ -144,6 +153,7 @@ def finish(running, row, end_s):
             high = middle
     while running.jobs[low].row != row:
         low += 1
+    running.state[0].settled = 0
     running.state[0].free += running.jobs[low].procs
     running.state[0].jobs -= 1
     for i in range(low, running.state[0].jobs):
@@ -180,15 +190,17 @@ def place_key(jobs, rules, section, row):
 
 
 @kernel
-def enqueue(waiting, jobs, rules, section, row):
+def enqueue(waiting, running, jobs, rules, section, row):
     """Let a job wait in the section. The caller has made sure of `waiting.has_room`."""
+    running.state[0].settled = 0
     jobs[row].section = section
     insert(waiting, section, place_key(jobs, rules, section, row), row, jobs[row].estimate_s, jobs[row].procs, jobs)
 
 
 @kernel
-def dequeue(waiting, jobs, rules, row):
+def dequeue(waiting, running, jobs, rules, row):
     """Take a waiting job out of the queue."""
+    running.state[0].settled = 0
     section = jobs[row].section
     remove(waiting, section, place_key(jobs, rules, section, row), jobs[row].seq, jobs)
     jobs[row].section = AWAY
@@ -212,6 +224,69 @@ def easy_pass(now_s, waiting, running, jobs, rules, scratch, started):
     if rules.kind == FIXED and rules.backfill_same:
         return pass_in_order(now_s, waiting, running, jobs, started)
     return pass_by_key(now_s, waiting, running, jobs, rules, scratch, started)
+
+
+WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)
+
+
+@kernel
+def arrives(now_s, waiting, running, jobs, rules, row):
+    """Take in a job that is submitted alone, and decide about it without a pass where that is possible.
+
+    As long as no job ends, the idle processors and the reservation of the same head stay what they were after the last
+    pass, and t only grows: a job that could not start then cannot start now. So the newcomer alone is to be looked at,
+    unless it goes before the head, or the policy may have changed the head meanwhile.
+
+    Returns STARTS or BACKFILLS for a job that runs now, WAITS where none starts, UNDECIDED where it takes a pass. The
+    caller has made sure of `waiting.has_room`, and of no other event at this instant but ends handled before.
+    """
+    state = running.state[0]
+    procs, estimate_s = jobs[row].procs, jobs[row].estimate_s
+    section = SMALL if jobs[row].small else LARGE
+    if nobody_waits(waiting):
+        if procs <= state.free:
+            start(now_s, running, row, estimate_s, procs)
+            return STARTS
+        enqueue(waiting, running, jobs, rules, section, row)
+        state.settled, state.head, state.reserved = 1, row, 0
+        return WAITS
+    if not state.settled or rules.kind != FIXED or goes_before(jobs, rules, section, row, state.head):
+        enqueue(waiting, running, jobs, rules, section, row)
+        return UNDECIDED
+    if procs <= state.free:
+        if not state.reserved:
+            state.shadow_s, state.extra = reservation(jobs[state.head].procs, running)
+            state.reserved = 1
+        in_time = now_s + estimate_s <= state.shadow_s
+        if in_time or procs <= state.extra:
+            if not in_time:
+                state.extra -= procs
+            start(now_s, running, row, estimate_s, procs)
+            return BACKFILLS
+    enqueue(waiting, running, jobs, rules, section, row)
+    state.settled = 1
+    return WAITS
+
+
+@kernel
+def goes_before(jobs, rules, section, row, other):
+    """Whether a job that would wait in `section` goes before another that waits."""
+    if section != jobs[other].section:
+        return section < jobs[other].section
+    key, other_key = place_key(jobs, rules, section, row), place_key(jobs, rules, section, other)
+    if key != other_key:
+        return key < other_key
+    return jobs[row].seq < jobs[other].seq
+
+
+@kernel
+def settle(running, ahead, shadow_s, extra):
+    """Remember what a pass has found, for `arrives`; the head has been written down by the pass itself."""
+    state = running.state[0]
+    state.settled = ahead != NO_HEAD
+    state.reserved = extra != UNRESERVED
+    state.shadow_s = shadow_s
+    state.extra = extra
 
 
 @kernel
@@ -282,11 +357,13 @@ def pass_in_order(now_s, waiting, running, jobs, started):
                 gone = n > known and settle_leaf(waiting, section, group_place, leaf_place, n - known)
                 if running.state[0].free == 0:
                     settle_group(waiting, section, group_place)
+                    settle(running, ahead, shadow_s, extra)
                     return n, n if ahead == NO_HEAD else ahead
                 if not gone:
                     leaf_place += 1
             if n == before or not settle_group(waiting, section, group_place):
                 group_place += 1
+    settle(running, ahead, shadow_s, extra)
     return n, n if ahead == NO_HEAD else ahead
 
 
@@ -310,6 +387,7 @@ def pass_through_leaf(now_s, waiting, running, jobs, started, leaf, n, ahead, ne
                         extra -= procs
         elif not fits:
             ahead, need = n, procs
+            running.state[0].head = waiting.slots[slot].row
         if fits:
             row = waiting.slots[slot].row
             start(now_s, running, row, waiting.slots[slot].walltime_s, procs)
@@ -376,7 +454,7 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
         head = waiting.slots[slot].row
         if jobs[head].procs > running.state[0].free:
             break
-        dequeue(waiting, jobs, rules, head)
+        dequeue(waiting, running, jobs, rules, head)
         start(now_s, running, head, jobs[head].estimate_s, jobs[head].procs)
         started[n].row = head
         n += 1
@@ -400,10 +478,12 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
             if procs > extra:
                 continue
             extra -= procs
-        dequeue(waiting, jobs, rules, row)
+        dequeue(waiting, running, jobs, rules, row)
         start(now_s, running, row, jobs[row].estimate_s, procs)
         started[n].row = row
         n += 1
+    running.state[0].head = head
+    settle(running, ahead, shadow_s, extra)
     return n, ahead
 
 

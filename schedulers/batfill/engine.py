@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.compiled import kernel
-from batfill.easy import AWAY, dequeue, easy_pass, enqueue, finish, overdue, start, starts_at_once
+from batfill.easy import AWAY, BACKFILLS, STARTS, UNDECIDED, arrives, dequeue, easy_pass, enqueue, finish, overdue
 from batfill.waiting import LARGE, OVERDUE, SMALL, has_room
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
             if jobs[row].section != AWAY:
                 if not has_room(waiting):
                     return NEEDS_ROOM
-                dequeue(waiting, jobs, rules, row)
-                enqueue(waiting, jobs, rules, OVERDUE, row)
+                dequeue(waiting, running, jobs, rules, row)
+                enqueue(waiting, running, jobs, rules, OVERDUE, row)
             state.looked_at += 1
 
         while state.ends > 0 and ends[0].end_s == now_s:
@@ -150,22 +150,27 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
                 first_tries[row].start_s = fates[row].start_s
                 jobs[row].small = 0
                 late = overdue(now_s, jobs[row].submit_s, rules.threshold_s)
-                enqueue(waiting, jobs, rules, OVERDUE if late else LARGE, row)
+                enqueue(waiting, running, jobs, rules, OVERDUE if late else LARGE, row)
 
+        decided = False
         while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:
             row = state.submitted
-            alone = state.submitted + 1 == n_jobs or jobs[state.submitted + 1].submit_s > now_s
             if jobs[row].procs > size:
                 state.rejected += 1
-            elif alone and starts_at_once(waiting, running, jobs[row].procs):
-                start(now_s, running, row, jobs[row].estimate_s, jobs[row].procs)
-                machine.log[state.starts].row = row
-                record_start(now_s, divider_s, row, False, jobs, machine)
             else:
                 if not has_room(waiting):
                     return NEEDS_ROOM
-                enqueue(waiting, jobs, rules, SMALL if jobs[row].small else LARGE, row)
+                if row + 1 == n_jobs or jobs[row + 1].submit_s > now_s:
+                    what = arrives(now_s, waiting, running, jobs, rules, row)
+                    decided = what != UNDECIDED
+                    if what in (STARTS, BACKFILLS):
+                        machine.log[state.starts].row = row
+                        record_start(now_s, divider_s, row, what == BACKFILLS, jobs, machine)
+                else:
+                    enqueue(waiting, running, jobs, rules, SMALL if jobs[row].small else LARGE, row)
             state.submitted += 1
+        if decided:
+            continue
 
         state.passes += 1
         started = machine.log[state.starts :]
