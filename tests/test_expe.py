@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import socket
 import subprocess
@@ -15,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from batfill.batsim.descriptor import read_descriptor
+from batfill.batsim.platform import read_platform
 from batfill.options import Options
+from batfill.workloads.archive import known_log
 
 ROOT = Path(__file__).parents[1]
 DESCRIPTORS = sorted((ROOT / "expe").glob("*.yaml"))
@@ -56,8 +57,13 @@ def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_schedu
     words = shlex.split(descriptor.batcmd)
     value = dict(pairwise(words))
     assert value["-e"] == f"expe-out/{path.stem}/out"
-    assert (ROOT / value["-p"]).is_file()
-    assert value["-w"] == "workloads/sample.json" or re.fullmatch(r"workloads/archive/[\w.-]+\.json", value["-w"])
+    machines = len(read_platform(ROOT / value["-p"]).compute)
+    if path in SAMPLES:
+        assert machines == json.loads((ROOT / value["-w"]).read_text())["nb_res"]
+    else:
+        workload = Path(value["-w"])
+        assert str(workload.parent) == "workloads/archive"
+        assert machines == known_log(workload.stem).processors
     sched = shlex.split(descriptor.schedcmd)
     if sched[0] == "pybatsim":
         options = json.loads(sched[sched.index("-o") + 1])
@@ -100,6 +106,5 @@ def test_an_experiment_on_a_log_that_is_not_there_says_how_to_make_it(study):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "batfill: expe/kth_saf.yaml: workload workloads/archive/KTH-SP2-1996-2.1-cln.json is missing; make it: "
-        "mkdir -p workloads/archive && "
-        "batfill workload convert KTH-SP2-1996-2.1-cln.swf.gz workloads/archive/KTH-SP2-1996-2.1-cln.json\n"
+        "batfill workload fetch kth-sp2 --convert --into workloads/archive\n"
     )

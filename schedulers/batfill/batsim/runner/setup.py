@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ from batfill.batsim.runner.ports import is_listening
 from batfill.batsim.runner.processes import POLL_S, Command, end
 from batfill.batsim.runner.provenance import FILE_NAME
 from batfill.batsim.runner.verdict import Stopped, ending, quoted
-from batfill.errors import BatfillError
+from batfill.errors import BatfillError, WorkloadError
+from batfill.workloads.archive import known_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -153,12 +155,21 @@ def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
     """
     for path in command.workloads:
         if not path.exists():
-            make = f"batfill workload convert {path.stem}.swf.gz {path}"
-            folder = "" if path.parent.exists() else f"mkdir -p {path.parent} && "
-            raise BatfillError(f"{setting.path}: workload {path} is missing; make it: {folder}{make}")
+            raise BatfillError(f"{setting.path}: workload {path} is missing; make it: {making(path)}")
     if command.platform and not command.platform.exists():
         make = f"batfill platform N_HOSTS -o {command.platform}"
         raise BatfillError(f"{setting.path}: platform {command.platform} is missing; make it: {make}")
+
+
+def making(workload: Path) -> str:
+    """The command that makes this workload, by its name: a log of the archive's is fetched, another is converted."""
+    folder, log = shlex.quote(str(workload.parent)), workload.stem
+    try:
+        known = known_log(log)
+    except WorkloadError:
+        first = "" if workload.parent.exists() else f"mkdir -p {folder} && "
+        return f"{first}batfill workload convert {shlex.quote(log)}.swf.gz {shlex.quote(str(workload))}"
+    return f"batfill workload fetch {known.name} --convert --into {folder}"
 
 
 def check_command(setting: Setting, context: ExecutionContext, command: SimulatorCommand) -> None:
