@@ -96,7 +96,7 @@ class Cluster:
         columns = np.array([submit_s]), np.array([walltime_s]), np.array([procs])
         entry["key"] = self.policy.fixed_key(*columns)[0]
         entry["backfill_key"] = entry["key"] if self.rules.backfill_same else self.backfill.fixed_key(*columns)[0]
-        entry["small"] = small
+        entry["small"], entry["section"] = small, AWAY
         if not self.by_age or age > self.by_age[-1]:
             entry["seq"] = GAP + (self.jobs[self.by_age[-1][2]]["seq"] if self.by_age else 0)
             self.by_age.append(age)
