@@ -1,0 +1,309 @@
+"""The plug-in told by hand what Batsim may tell, in whatever pieces and order."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from batfill.scheduler import Scheduler
+from plugin import Plugin, as_message, begins, completed, event, killed, notify, submitted
+
+CALL = event("REQUESTED_CALL")
+# pybatsim says so at every acknowledged registration, by a method of the logging module that is deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
+
+
+def test_one_pass_is_made_per_message_on_the_idle_machines_with_the_lowest_ids():
+    plugin = Plugin().begin(4)
+    assert plugin.tell(0, submitted("1", 0, 10, 2), submitted("2", 0, 10, 1)) == ["start 1 on 0-1", "start 2 on 2"]
+    assert plugin.tell(5, completed("1"), submitted("3", 5, 10, 3)) == ["start 3 on 0-1 3"]
+
+
+def test_an_instant_told_in_pieces_is_decided_piece_by_piece():
+    plugin = Plugin(policy="saf").begin(1)
+    assert plugin.tell(0, submitted("1", 0, 10, 1), submitted("2", 0, 20, 1)) == ["start 1 on 0"]
+    assert plugin.tell(10, completed("1")) == ["start 2 on 0"]
+    assert plugin.tell(10, submitted("3", 10, 5, 1)) == []  # too late, though it would have gone first
+
+
+def test_the_end_of_an_instant_may_arrive_after_its_submissions():
+    plugin = Plugin().begin(1)
+    plugin.tell(0, submitted("1", 0, 10, 1))
+    assert plugin.tell(10, submitted("2", 10, 10, 1)) == []
+    assert plugin.tell(10, completed("1")) == ["start 2 on 0"]
+
+
+def test_fractions_of_seconds_decide():
+    plugin = Plugin().begin(2)
+    plugin.tell(0, submitted("1", 0, 10.5, 1))
+    assert plugin.tell(0.25, submitted("2", 0.25, 1, 2)) == []
+    assert plugin.tell(0.5, submitted("3", 0.5, 10.001, 1)) == []
+    assert plugin.tell(0.5, submitted("4", 0.5, 10, 1)) == ["start 4 on 1"]
+
+
+def test_a_job_without_walltime_is_not_backfilled_in_time():
+    for walltime in (None, -1):
+        plugin = Plugin().begin(3)
+        plugin.tell(0, submitted("1", 0, 100, 2), submitted("2", 0, 100, 3))
+        assert plugin.tell(1, submitted("3", 1, walltime, 1)) == []
+        assert plugin.tell(2, submitted("4", 2, 98, 1)) == ["start 4 on 2"]
+
+
+def test_a_job_wider_than_the_machine_is_rejected_said_once_and_counted(caplog):
+    plugin = Plugin().begin(4)
+    decisions = plugin.tell(0, submitted("1", 0, 10, 5), submitted("2", 0, 10, 6), submitted("3", 0, 10, 4))
+    assert decisions == ["reject 1", "reject 2", "start 3 on 0-3"]
+    plugin.tell(10, completed("3"), event("SIMULATION_ENDS"))
+    assert [record.message for record in caplog.records] == [
+        "w0!1 asks for 5 of 4 machines: rejected; others like it are only counted",
+        "2 jobs were rejected: they ask for more machines than there are",
+    ]
+
+
+def test_a_backfill_order_and_a_threshold_are_obeyed():
+    plugin = Plugin(policy="saf", threshold=30, backfill="lpf").begin(2)
+    plugin.tell(0, submitted("1", 0, 100, 2), submitted("2", 0, 500, 2))
+    plugin.tell(40, submitted("3", 40, 10, 1), submitted("4", 40, 20, 1))
+    # at 50 job 2 is overdue, and so first; it is alone in being so
+    assert plugin.tell(50, completed("1")) == ["start 2 on 0-1"]
+    assert plugin.tell(60, completed("2")) == ["start 3 on 0", "start 4 on 1"]
+
+
+# Machines
+
+
+def test_storage_is_never_given_to_a_job():
+    plugin = Plugin()
+    plugin(as_message(0, begins([0, 1, 4], storage=[2, 3])))
+    assert plugin.tell(0, submitted("1", 0, 10, 4)) == ["reject 1"]
+    assert plugin.tell(0, submitted("2", 0, 10, 3)) == ["start 2 on 0-1 4"]
+
+
+def test_an_idle_machine_that_goes_away_is_not_used_until_it_is_back():
+    plugin = Plugin().begin(3)
+    plugin.tell(0, notify("event_machine_unavailable", resources="1"))
+    assert plugin.tell(1, submitted("1", 1, 10, 2)) == ["start 1 on 0 2"]
+    assert plugin.tell(2, submitted("2", 2, 10, 1)) == []
+    assert plugin.tell(3, notify("event_machine_available", resources="1")) == ["start 2 on 1"]
+
+
+def test_a_busy_machine_that_goes_away_is_not_given_back_by_its_job():
+    plugin = Plugin().begin(3)
+    assert plugin.tell(0, submitted("1", 0, 10, 2)) == ["start 1 on 0-1"]
+    plugin.tell(1, notify("event_machine_unavailable", resources="0-1"))
+    assert plugin.tell(2, submitted("2", 2, 10, 2)) == []
+    assert plugin.tell(5, completed("1")) == []
+    assert plugin.tell(6, notify("event_machine_available", resources="1")) == ["start 2 on 1-2"]
+    assert plugin.tell(7, notify("event_machine_available", resources="0")) == []
+    assert plugin.tell(8, submitted("3", 8, 10, 1)) == ["start 3 on 0"]
+
+
+def test_a_busy_machine_that_is_back_in_time_is_given_back_by_its_job():
+    plugin = Plugin().begin(2)
+    plugin.tell(0, submitted("1", 0, 10, 2))
+    plugin.tell(1, notify("event_machine_unavailable", resources="0-1"))
+    plugin.tell(2, notify("event_machine_available", resources="0-1"), submitted("2", 2, 10, 2))
+    assert plugin.tell(5, completed("1")) == ["start 2 on 0-1"]
+
+
+def test_the_reservation_counts_only_machines_that_will_be_there():
+    plugin = Plugin().begin(4)
+    plugin.tell(0, submitted("1", 0, 100, 1), submitted("2", 0, 50, 2))
+    plugin.tell(1, notify("event_machine_unavailable", resources="1"))  # of job 2
+    # the head needs 3: machine 3, one of job 2 at 50, and that of job 1 at 100
+    assert plugin.tell(2, submitted("3", 2, 10, 3)) == []
+    assert plugin.tell(3, submitted("4", 3, 98, 1)) == []
+    assert plugin.tell(4, submitted("5", 4, 96, 1)) == ["start 5 on 3"]
+
+
+def test_a_head_too_wide_for_the_machines_that_are_left_lets_others_pass():
+    plugin = Plugin().begin(4)
+    plugin.tell(0, notify("event_machine_unavailable", resources="0"))
+    assert plugin.tell(1, submitted("1", 1, 10, 4)) == []
+    assert plugin.tell(2, submitted("2", 2, 10_000, 3)) == ["start 2 on 1-3"]
+    plugin.tell(3, notify("event_machine_available", resources="0"))
+    assert plugin.tell(4, completed("2")) == ["start 1 on 0-3"]
+
+
+def test_machines_that_are_told_away_or_back_twice_count_once():
+    plugin = Plugin().begin(3)
+    for _ in range(2):
+        plugin.tell(0, event("REMOVE_RESOURCES", resources="2"))
+    for _ in range(2):
+        plugin.tell(1, event("ADD_RESOURCES", resources="1-2"))
+    assert plugin.tell(2, submitted("1", 2, 10, 3)) == ["start 1 on 0-2"]
+    assert plugin.tell(3, submitted("2", 3, 10, 1)) == []
+
+
+# The order of arrival
+
+
+def test_ties_in_submission_time_go_by_id_as_a_string_however_they_arrive():
+    plugin = Plugin().begin(1)
+    plugin.tell(0, submitted("0", 0, 10, 1))
+    for name in ("2", "10", "1"):
+        plugin.tell(5, submitted(name, 5, 10, 1))
+    order = [plugin.tell(10 + i, completed(name)) for i, name in enumerate(["0", "1", "10", "2"])]
+    assert order == [["start 1 on 0"], ["start 10 on 0"], ["start 2 on 0"], []]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "sqf", "wfp3"])
+@pytest.mark.parametrize("threshold", [None, 0])
+def test_hundreds_of_jobs_may_arrive_at_one_date_in_the_reverse_order(policy, threshold):
+    # each is put between two others, again and again between the same two
+    plugin = Plugin(policy=policy, threshold=threshold).begin(1)
+    plugin.tell(0, submitted("000", 0, 10, 1))
+    names = [f"{i:03}" for i in range(1, 301)]
+    for name in reversed(names):
+        assert plugin.tell(1, submitted(name, 1, 10, 1)) == []
+    for i, (ended, begun) in enumerate(zip(["000", *names], names, strict=False)):
+        assert plugin.tell(10 + i, completed(ended)) == [f"start {begun} on 0"]
+
+
+def test_a_late_arrival_is_as_overdue_as_its_submission_time_says():
+    plugin = Plugin(policy="saf", threshold=50).begin(1)
+    plugin.tell(0, submitted("1", 0, 200, 1))
+    plugin.tell(100, submitted("2", 100, 10, 1))
+    plugin.tell(160, submitted("3", 20, 99, 1))  # of an age of 140 s, when job 2 has been looked at already
+    assert plugin.tell(200, completed("1")) == ["start 3 on 0"]
+
+
+# Small jobs: first, killed at the divider, submitted again
+
+
+def small_plugin(**config):
+    return Plugin(divider=20).begin(1, dynamic=True, **config)
+
+
+def test_a_small_job_goes_first_and_is_killed_at_the_divider_and_submitted_again_as_large():
+    plugin = small_plugin()
+    assert plugin.tell(0, submitted("1", 0, 50, 1, small=True)) == ["start 1 on 0"]
+    plugin.tell(1, submitted("2", 1, 50, 1, small=False), submitted("3", 1, 50, 1, small=True))
+    assert plugin.tell(20, CALL) == ["kill 1"]
+    assert plugin.tell(20, *killed("1")) == ["submit 1#1 of 0", "start 3 on 0"]
+    assert plugin.tell(30, completed("3")) == ["start 1#1 on 0"]
+    assert plugin.tell(55, CALL) == []  # not killed again
+
+
+def test_an_acknowledged_job_waits_for_its_acknowledgement():
+    plugin = small_plugin(acknowledge=True)
+    plugin.tell(0, submitted("1", 0, 50, 1, small=True))
+    plugin.tell(20, CALL)
+    assert plugin.tell(20, *killed("1"), notify("no_more_static_job_to_submit")) == ["submit 1#1 of 0"]
+    acknowledged = submitted("1#1", 0, 50, 1)
+    assert plugin.tell(20, acknowledged) == ["start 1#1 on 0", "finished"]
+
+
+def test_a_call_in_the_message_of_the_completion_kills_nothing():
+    for events in ([CALL, completed("1")], [completed("1"), CALL]):
+        plugin = small_plugin()
+        plugin.tell(0, submitted("1", 0, 50, 1, small=True))
+        assert plugin.tell(20, *events) == []
+
+
+def test_a_kill_that_comes_too_late_requeues_nothing():
+    plugin = small_plugin()
+    plugin.tell(0, submitted("1", 0, 50, 1, small=True), submitted("2", 0, 50, 1))
+    assert plugin.tell(20, CALL) == ["kill 1"]
+    assert plugin.tell(20, completed("1"), *killed("1", ran=False)) == ["start 2 on 0"]
+    assert plugin.tell(30, completed("2"), notify("no_more_static_job_to_submit")) == ["finished"]
+
+
+def test_several_small_jobs_are_killed_by_one_event_each():
+    plugin = Plugin(divider=20).begin(2, dynamic=True)
+    plugin.tell(0, *(submitted(name, 0, 50, 1, small=True) for name in "12"))
+    assert plugin.tell(20, CALL, CALL) == ["kill 1", "kill 2"]
+
+
+def test_a_small_job_whose_walltime_comes_before_the_divider_is_not_killed():
+    plugin = small_plugin()
+    reply = json.loads(plugin(as_message(0, submitted("1", 0, 20, 1, small=True))))
+    assert [decision["type"] for decision in reply["events"]] == ["EXECUTE_JOB"]
+
+
+def test_the_end_of_registrations_is_said_once_and_when_nothing_can_be_requeued():
+    plugin = small_plugin()
+    assert plugin.tell(0, submitted("1", 0, 50, 1, small=True), submitted("2", 0, 50, 1)) == ["start 1 on 0"]
+    assert plugin.tell(1, notify("no_more_static_job_to_submit")) == []
+    assert plugin.tell(20, CALL) == ["kill 1"]
+    assert plugin.tell(20, *killed("1")) == ["submit 1#1 of 0", "start 1#1 on 0", "finished"]
+    assert plugin.tell(50, completed("1#1")) == ["start 2 on 0"]
+    assert plugin.tell(60, completed("2")) == []
+
+
+def test_without_small_jobs_the_end_of_registrations_is_said_with_the_last_submission():
+    plugin = Plugin().begin(1, dynamic=True)
+    assert plugin.tell(0, submitted("1", 0, 9, 1), notify("no_more_static_job_to_submit")) == [
+        "start 1 on 0",
+        "finished",
+    ]
+
+
+def test_where_nothing_may_be_registered_nothing_is_said_of_it():
+    plugin = Plugin().begin(1)
+    assert plugin.tell(0, notify("no_more_static_job_to_submit")) == []
+
+
+@pytest.mark.parametrize("config", [{}, {"dynamic": True, "reuse": False}])
+def test_a_divider_needs_batsims_options_and_says_which(config):
+    with pytest.raises(SystemExit) as stopped:
+        Plugin(divider=20).begin(1, **config)
+    assert str(stopped.value) == (
+        "batfill: option divider kills jobs and submits them again; "
+        "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the divider out"
+    )
+
+
+# The rest of what Batsim and pybatsim may say
+
+
+def test_events_that_concern_others_change_nothing():
+    plugin = Plugin().begin(2, unknown=True)
+    plugin.tell(0, submitted("1", 0, 10, 1))
+    events = [
+        event("FROM_JOB_MSG", job_id="w0!1", msg="hello"),
+        event("RESOURCE_STATE_CHANGED", resources="0-1", state="3"),
+        event("ANSWER", consumed_energy=12.5),
+        notify("no_more_external_event_to_occur"),
+        notify("coffee", strong=True),
+    ]
+    assert plugin.tell(1, *events) == []
+    plugin.scheduler.onDatasetArrivedOnStorage("data", 0, 1)
+    plugin.scheduler.onDataTransferNotTerminated("data", 0, 1)
+    assert plugin.tell(2, submitted("2", 2, 10, 1)) == ["start 2 on 1"]
+
+
+def test_no_event_is_sent_after_the_end():
+    plugin = Plugin(divider=20).begin(2, dynamic=True)
+    assert plugin.tell(9, event("SIMULATION_ENDS")) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"polycy": "saf"}, "option 'polycy' is unknown; known are policy, backfill, threshold, divider"),
+        ({"policy": "best"}, "policy 'best' is unknown; known are fcfs,"),
+        ({"policy": 7}, "option policy: 7 is not a name"),
+        ({"backfill": "best"}, "policy 'best' is unknown"),
+        ({"threshold": -1}, "option threshold: -1 is not a number of seconds >= 0"),
+        ({"threshold": "long"}, "option threshold: 'long' is not a number of seconds >= 0"),
+        ({"threshold": True}, "option threshold: True is not a number of seconds >= 0"),
+        ({"divider": 0}, "option divider: 0 is not a number of seconds > 0"),
+    ],
+)
+def test_an_option_that_cannot_be_used_ends_the_scheduler_with_one_line(options, said):
+    with pytest.raises(SystemExit) as stopped:
+        Scheduler(options)
+    message = str(stopped.value)
+    assert message.startswith(f"batfill: {said}")
+    assert "\n" not in message
+
+
+def test_pybatsim_itself_warns_of_nothing(caplog):
+    with caplog.at_level(logging.WARNING):
+        plugin = Plugin().begin(1)
+        plugin.tell(0, submitted("1", 0, 10, 1), notify("no_more_static_job_to_submit"))
+        plugin.tell(10, completed("1"), event("SIMULATION_ENDS"))
+    assert caplog.records == []
