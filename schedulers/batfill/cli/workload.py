@@ -9,6 +9,7 @@ from batfill.cli.workload_convert import convert
 from batfill.cli.workload_describe import describe
 from batfill.cli.workload_fetch import fetch
 from batfill.cli.workload_generate import generate
+from batfill.cli.workload_import import import_log
 from batfill.cli.workload_resample import resample
 from batfill.cli.workload_scale import scale
 from batfill.cli.workload_split import split
@@ -24,4 +25,5 @@ app.command()(resample)
 app.command()(scale)
 app.command()(generate)
 app.command()(fetch)
+app.command("import")(import_log)
 app.command()(convert)

@@ -1,0 +1,127 @@
+"""OAR: jobs in JSON, as `oarstat -J -f` and its REST API (/jobs/details.json) give them.
+
+Source: OAR's documentation of oarstat and of its API. Both spellings of the fields are read (startTime, start_time).
+For finished jobs:
+
+    oarstat -f -J --sql "state IN ('Terminated', 'Error')" > jobs.json
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from batfill.errors import WorkloadError
+from batfill.workloads.cluster_log import ClusterJob, Reading, epoch, seconds_of
+from batfill.workloads.files import decompressed
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENDED = ("Terminated", "Error")
+ENDING = ("SWITCH_INTO_TERMINATE_STATE", "SWITCH_INTO_ERROR_STATE")
+DELETED = "FRAG_JOB_REQUEST"
+WANTED = re.compile(r"/([a-z_]+)=(\d+)")
+
+
+def read_oar(paths: list[Path], *, cores_per_resource: int = 1) -> Reading:
+    """The finished jobs in files of OAR's JSON: an object of jobs by id, an array, or an object with `items`.
+
+    A job's processors are its assigned resources, else the product of what it asked for (`/nodes=2/core=4`), times
+    `cores_per_resource`. Jobs that ran inside a container job share its resources and are left out. A job without a
+    stop time ends when an event says that its state was switched.
+
+    Raises:
+        WorkloadError: a file is not such JSON.
+    """
+    reading = Reading()
+    for path in paths:
+        for job in _records(path):
+            found = _job(job, cores_per_resource)
+            if isinstance(found, str):
+                reading.notes[found] += 1
+            else:
+                reading.jobs.append(found)
+    return reading
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    with decompressed(path) as content:
+        text = content.read()
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise WorkloadError(f"{path}: not JSON ({error}); make it with oarstat -J -f") from None
+    if isinstance(document, dict):
+        document = document["items"] if isinstance(document.get("items"), list) else list(document.values())
+    if not isinstance(document, list) or not all(isinstance(job, dict) for job in document):
+        raise WorkloadError(f"{path}: holds no OAR jobs; make it with oarstat -J -f")
+    return document
+
+
+def _job(job: dict[str, Any], cores: int) -> ClusterJob | str:
+    """The job of a record, or why it is none."""
+    if _first(job, "state") not in ENDED:
+        return "jobs that have not ended, left out"
+    if "inner" in " ".join(str(kind) for kind in job.get("types") or []):
+        return "jobs inside a container job, left out"
+    submit_s = _time(job, "submissionTime", "submission_time")
+    if submit_s is None:
+        return "jobs without a submission time, left out"
+    events = [event for event in job.get("events") or [] if isinstance(event, dict)]
+    switched = [epoch(str(event.get("date"))) for event in events if event.get("type") in ENDING]
+    end_s = _time(job, "stopTime", "stop_time") or max((at_s for at_s in switched if at_s), default=None)
+    if end_s is None:
+        return "jobs without a stop time, left out"
+    start_s = _time(job, "startTime", "start_time")
+    procs, wanted = _resources(job), _wanted(str(job.get("wanted_resources") or ""))
+    return ClusterJob(
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=end_s,
+        procs=procs * cores if procs else None,
+        requested_procs=(wanted or procs or 0) * cores or None,
+        requested_s=_walltime(job),
+        status=_status(job, events),
+        user=str(_first(job, "owner", "job_user", "user") or ""),
+        group=str(_first(job, "project") or ""),
+        executable=str(_first(job, "name", "job_name") or ""),
+        queue=str(_first(job, "queue", "queue_name") or ""),
+    )
+
+
+def _status(job: dict[str, Any], events: list[dict[str, Any]]) -> int:
+    if any(event.get("type") == DELETED for event in events):
+        return CANCELLED
+    return FAILED if job.get("state") == "Error" or _first(job, "exit_code") not in (None, 0, "0") else COMPLETED
+
+
+def _resources(job: dict[str, Any]) -> int | None:
+    """How many resources the job was given."""
+    assigned = job.get("assigned_resources")
+    if assigned is None and isinstance(job.get("resources"), list):
+        assigned = [part for part in job["resources"] if isinstance(part, dict) and part.get("status") == "assigned"]
+    return len(assigned) if isinstance(assigned, list | dict) and assigned else None
+
+
+def _wanted(text: str) -> int | None:
+    """The product of the counts in a request's first group, without its properties."""
+    counts = [int(count) for _, count in WANTED.findall(text.partition("+")[0])]
+    return math.prod(counts) if counts else None
+
+
+def _walltime(job: dict[str, Any]) -> float | None:
+    walltime = job.get("walltime")
+    return seconds_of(str(walltime), bare=1) or None if walltime is not None else None
+
+
+def _time(job: dict[str, Any], *names: str) -> float | None:
+    return epoch(str(_first(job, *names)))
+
+
+def _first(job: dict[str, Any], *names: str) -> Any:
+    return next((job[name] for name in names if job.get(name) is not None), None)

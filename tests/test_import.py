@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batfill.cli import main
+from batfill.errors import WorkloadError
+from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, seconds_of, swf_of, unix_time, zone_of
+from batfill.workloads.oar import read_oar
+from batfill.workloads.pbs import processors_asked, processors_given, read_pbs
+from batfill.workloads.slurm import read_slurm
+from batfill.workloads.swf_log import read_log
+
+DATA = Path(__file__).parent / "data" / "accounting"
+HEAD = "JobID|User|JobName|Submit|Start|End|Timelimit|AllocCPUS|ReqCPUS|State\n"
+
+
+def table(log, *names):
+    return [tuple(int(value) for value in row) for row in zip(*(log[name] for name in names), strict=True)]
+
+
+# Slurm
+
+
+@pytest.fixture
+def slurm():
+    return swf_of(read_slurm([DATA / "slurm.txt"], zone="Europe/Paris"), source="test", zone="Europe/Paris")
+
+
+def test_slurm_jobs_have_their_times_processors_and_states(slurm):
+    rows = table(slurm, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
+    assert rows == [
+        (0, 300, 3600, 64, 64, 7200, 1),  # 1001
+        (60, 3840, 100, 128, 128, -1, 0),  # 1002: UNLIMITED, failed, a bar in its name
+        (120, 180, 7201, 32, 32, 7200, 0),  # 1003: TIMEOUT
+        (180, 1620, 0, -1, 16, 3600, 5),  # 1004: cancelled while it waited
+        (240, 360, 600, 16, 16, 3600, 5),  # 1005: cancelled while it ran
+        (300, 2400, 10800, 64, 64, 36000, 1),  # 1006: requeued, its last try
+        (360, 540, 60, 1, 1, 600, 1),  # 1007_1
+        (360, 540, 120, 1, 1, 600, 0),  # 1007_2
+        (360, 720, 0, -1, 1, 600, 5),  # 1007_[3-9%2]
+        (420, 780, 1800, 20, 20, 3600, 1),  # 1010: two components
+        (59400, 10, 60, 2, 2, -1, 1),  # 1014: the clocks went forward in the night before
+    ]
+
+
+def test_slurm_says_what_it_left_out_or_joined(slurm):
+    header = "\n".join(slurm.header)
+    assert "2 records: jobs that have not ended, left out" in header
+    assert "1 records: steps, left out" in header
+    assert "1 records: earlier tries of requeued jobs, left out" in header
+    assert "2 records: components of heterogeneous jobs, joined" in header
+
+
+def test_slurm_names_become_numbers_by_first_submission(slurm):
+    assert slurm["user"].astype(int).tolist() == [1, 2, 1, 3, 3, 1, 4, 4, 4, 2, 5]
+    assert "; User: 3 carol" in slurm.header
+    assert "; Executable: 2 a|b" in slurm.header
+    assert "; Partition: 1 batch" in slurm.header
+    assert slurm.header_value("TimeZoneString") == "Europe/Paris"
+    assert slurm.header_value("UnixStartTime") == "1711789200"
+
+
+def test_slurm_columns_are_found_by_name_and_times_may_be_seconds(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("State|End|Start|Submit|JobID|\nCOMPLETED|1700000090|1700000030|1700000000|7|\n")
+    [job] = read_slurm([path]).jobs
+    assert (job.submit_s, job.start_s, job.end_s) == (1700000000, 1700000030, 1700000090)
+
+
+def test_slurm_ids_used_again_by_another_job_are_another_job(tmp_path):
+    path = tmp_path / "x"
+    line = "{}|{}|{}|2024-01-0{}T00:00:00|2024-01-0{}T00:00:00|2024-01-0{}T01:00:00|1-00:00:00|4|4|COMPLETED\n"
+    path.write_text(HEAD + line.format(7, "a", "x", 1, 1, 1) + line.format(7, "b", "y", 2, 2, 2))
+    assert len(read_slurm([path]).jobs) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("JobID|User\n", "1: no column Submit"),
+        (HEAD + "1|a|b\n", "2: 3 columns where the first line names 10"),
+        (HEAD, "no finished job"),
+        ("", "no finished job"),
+        (HEAD + "1|a|b|c|d|e|f|1|1|RUNNING\n", "1: jobs that have not ended"),
+        (HEAD + "1|a|b|c|d|e|f|1|1|COMPLETED\n", "1: jobs without a submission time"),
+    ],
+)
+def test_slurm_output_that_cannot_be_used_is_said(tmp_path, text, said):
+    path = tmp_path / "x"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match=said):
+        swf_of(read_slurm([path]), source=str(path))
+
+
+# OAR
+
+
+def test_oar_jobs_in_both_spellings():
+    log = swf_of(read_oar([DATA / "oar.json"]), source="test")
+    rows = table(log, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
+    assert rows == [
+        (0, 2, 3600, 4, 4, 7200, 1),
+        (51, 10, 600, 2, 2, 3600, 5),  # deleted; its end is that of the event
+        (151, 10, 100, 1, 16, 600, 0),
+        (251, 100, 0, -1, -1, 600, 5),  # deleted while it waited
+    ]
+    header = "\n".join(log.header)
+    for reason in ("jobs that have not ended", "jobs without a stop time", "jobs inside a container job"):
+        assert f"1 records: {reason}, left out" in header
+    assert "; Executable: 1 relax" in log.header
+
+
+def test_an_oar_resource_may_be_several_cores():
+    assert [job.procs for job in read_oar([DATA / "oar.json"], cores_per_resource=8).jobs] == [32, 16, 8, None]
+
+
+@pytest.mark.parametrize("shape", [lambda jobs: list(jobs.values()), lambda jobs: {"items": list(jobs.values())}])
+def test_oar_lists_read_as_the_object_does(tmp_path, shape):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(shape(json.loads((DATA / "oar.json").read_text()))))
+    assert read_oar([path]).jobs == read_oar([DATA / "oar.json"]).jobs
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '"x"', '{"a": 1}', "{", "\x00"])
+def test_json_that_is_no_oar_log_is_said(tmp_path, text):
+    path = tmp_path / "x"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match="oarstat -J"):
+        read_oar([path])
+
+
+# PBS
+
+
+def test_pbs_jobs_end_are_deleted_and_run_again():
+    log = swf_of(read_pbs([DATA / "pbs.txt"], zone="America/Denver"), source="test")
+    rows = table(log, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
+    assert rows == [
+        (0, 6, 14, 6, 6, 3600, 1),
+        (136, 600, 0, -1, -1, -1, 5),  # deleted while it waited, dated in the server's zone
+        (196, 10, 55, 32, 32, 360000, 5),  # deleted while it ran
+        (236, 310, 790, 6, 6, 600, 1),  # its second run, its first queue time
+        (636, 100, 1200, 1, 1, -1, 0),
+    ]
+    header = "\n".join(log.header)
+    assert "1 records: earlier tries of jobs run again" in header
+    assert "1 records: records of whole arrays" in header
+
+
+@pytest.mark.parametrize(
+    ("hosts", "procs"),
+    [("n1/0", 1), ("n1/0+n1/1", 2), ("n1/0-5", 6), ("n1/0-5,8", 7), ("n1/0*16+n2/1*8", 24), ("n1", 1), ("", None)],
+)
+def test_pbs_processors_given(hosts, procs):
+    assert processors_given({"exec_host": hosts}) == procs
+
+
+@pytest.mark.parametrize(
+    ("request_list", "procs"),
+    [
+        ({"select": "2:ncpus=16:mem=4gb+1:ncpus=4"}, 36),
+        ({"nodes": "2:ppn=3+1"}, 7),
+        ({"nodes": "host7:ppn=2"}, 2),
+        ({"nodes": "1:gpu:ppn=8"}, 8),
+        ({"ncpus": "5", "select": "9:ncpus=9"}, 5),
+        ({"procs": "12"}, 12),
+        ({"nodect": "3"}, 3),
+        ({}, None),
+    ],
+)
+def test_pbs_processors_asked(request_list, procs):
+    assert processors_asked({f"Resource_List.{name}": value for name, value in request_list.items()}) == procs
+
+
+def test_a_line_that_is_no_accounting_record_is_named(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("08/26/2014 17:07:44;Q;1.a;queue=b\nJobID|User\n")
+    with pytest.raises(WorkloadError, match=":2: not `date time;type;job id"):
+        read_pbs([path])
+
+
+@pytest.mark.parametrize("huge", ["9" * 400, "²", "-1"])
+def test_impossible_times_are_no_times(tmp_path, huge):
+    path = tmp_path / "x"
+    path.write_text(HEAD + f"1|a|b|{huge}|{huge}|{huge}|1|1|1|COMPLETED\n")
+    assert read_slurm([path]).jobs == []
+    path.write_text(json.dumps([{"state": "Terminated", "submissionTime": huge, "startTime": 1, "stopTime": huge}]))
+    assert read_oar([path]).jobs == []
+    path.write_text(f"08/26/2014 17:07:44;E;1.a;qtime={huge} start={huge} end={huge}\n")
+    assert read_pbs([path]).jobs == []
+
+
+# What they share
+
+
+def test_an_anonymous_log_holds_no_name_and_a_key_only_where_asked(tmp_path):
+    key = Key()
+    log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", anonymise=True, key=key)
+    text = "\n".join(log.header)
+    for name in ("alice", "bob", "carol", "phys", "relax", "sweep"):
+        assert name not in text
+    assert "; Partition: 1 batch" in log.header
+    key.save(tmp_path / "key.json")
+    assert (tmp_path / "key.json").stat().st_mode & 0o777 == 0o600
+    assert json.loads((tmp_path / "key.json").read_text())["user"]["alice"] == 1
+
+
+def test_a_key_keeps_numbers_stable_from_one_log_to_the_next(tmp_path):
+    first, path = Key(), tmp_path / "key.json"
+    assert first.number("user", "zoe") == 1
+    first.save(path)
+    key = Key.load(path)
+    log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", key=key)
+    assert log["user"][0] == 2
+    assert not any("zoe" in text for text in log.header)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"user": {}}', '{"user": 1}', "{}"])
+def test_a_file_that_is_no_key_is_refused(tmp_path, text):
+    path = tmp_path / "key"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match="not a key"):
+        Key.load(path)
+
+
+def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
+    jobs = [
+        ClusterJob(0, start, end, procs, procs, None, 1) for start, end, procs in ((0, 10, 4), (10, 20, 8), (15, 30, 1))
+    ]
+    assert most_in_use(jobs) == 9
+    assert swf_of(Reading(jobs), source="x").header_value("MaxProcs") == "9"
+    assert swf_of(Reading(jobs), source="x", procs=16).header_value("MaxProcs") == "16"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 5400),
+        ("10:00", 600),
+        ("2:00:00", 7200),
+        ("1-00:00:00", 86400),
+        ("1-12", 129600),
+        ("1-12:30", 131400),
+        ("00:00:01.500", 1),
+        ("UNLIMITED", None),
+        ("Partition_Limit", None),
+        ("", None),
+        ("-5", None),
+        ("a-5", None),
+    ],
+)
+def test_durations_in_every_form(text, seconds):
+    assert seconds_of(text, bare=60) == seconds
+
+
+def test_times_that_are_none_and_zones_that_are_unknown():
+    assert [unix_time(text, zone_of("UTC")) for text in ("Unknown", "None", "", "0", "2024-13-01T00:00:00")] == [
+        None
+    ] * 5
+    with pytest.raises(WorkloadError, match="no time zone 'Mars'"):
+        zone_of("Mars")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([read_slurm, read_oar, read_pbs]), st.binary(max_size=300), st.booleans())
+def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_good_one):
+    path = tmp_path_factory.mktemp("fuzz") / "x"
+    good = {read_slurm: "slurm.txt", read_oar: "oar.json", read_pbs: "pbs.txt"}[read]
+    path.write_bytes((DATA / good).read_bytes() + text if after_a_good_one else text)
+    try:
+        swf_of(read([path]), source="x")
+    except WorkloadError as error:
+        message = str(error)
+    else:
+        message = ""
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("system", "file", "jobs"), [("slurm", "slurm.txt", 11), ("oar", "oar.json", 4), ("pbs", "pbs.txt", 5)]
+)
+def test_the_command_writes_a_log_that_reads_back(tmp_path, capsys, system, file, jobs):
+    out, key = tmp_path / "out.swf.gz", tmp_path / "key.json"
+    with pytest.raises(SystemExit) as ended:
+        main(["workload", "import", system, str(DATA / file), "-o", str(out), "--anonymise", "--key", str(key)])
+    assert ended.value.code == 0
+    assert f"{jobs} jobs" in capsys.readouterr().err
+    log = read_log(out)
+    assert len(log) == jobs
+    assert key.exists()
+    assert not any("User:" in text for text in log.header)
