@@ -26,7 +26,7 @@ from batfill.easy import (
     running_room,
     scratch_room,
 )
-from batfill.waiting import LARGE, OVERDUE, SMALL, enlarged, has_room, waiting_room
+from batfill.waiting import LARGE, OVERDUE, SMALL, clear, enlarged, has_room, waiting_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,7 +122,7 @@ class Cluster:
         """Space every job's `seq` anew, and order the waiting ones by it."""
         for place, (_, _, row) in enumerate(self.by_age):
             self.jobs[row]["seq"] = (place + 1) * GAP
-        self.waiting = waiting_room(self.size)
+        clear(self.waiting)
         for _, _, row in self.by_age:
             if (section := int(self.jobs[row]["section"])) != AWAY:
                 self.wait(row, section)

@@ -20,6 +20,7 @@ from batfill.waiting import (
     OVERDUE,
     SECTIONS,
     SMALL,
+    has_room,
     insert,
     move_jobs,
     remove,
@@ -195,6 +196,16 @@ def enqueue(waiting, running, jobs, rules, section, row):
     running.state[0].settled = 0
     jobs[row].section = section
     insert(waiting, section, place_key(jobs, rules, section, row), row, jobs[row].estimate_s, jobs[row].procs, jobs)
+
+
+@kernel
+def enqueue_rows(waiting, running, jobs, rules, rows, first):
+    """Let the jobs of `rows` from place `first` on wait in their sections: the first place there was no room for."""
+    for i in range(first, len(rows)):
+        if not has_room(waiting):
+            return i
+        enqueue(waiting, running, jobs, rules, jobs[rows[i]].section, rows[i])
+    return len(rows)
 
 
 @kernel

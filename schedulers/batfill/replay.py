@@ -9,21 +9,30 @@
 
 from __future__ import annotations
 
+import copy
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from batfill.easy import AWAY, JOB, STARTED, Rules, running_room, scratch_room
+from batfill.easy import AWAY, JOB, STARTED, Rules, Running, enqueue_rows, running_room, scratch_room
 from batfill.engine import DONE, END, FATE, FIRST_TRY, NEEDS_ROOM, STATE, Machine, advance
 from batfill.jobs import SMALL, JobTable
-from batfill.metrics import TAU_S, Summary, summarize
-from batfill.waiting import enlarged, waiting_room
+from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
+from batfill.waiting import LARGE as LARGE_SECTION
+from batfill.waiting import SMALL as SMALL_SECTION
+from batfill.waiting import Waiting, clear, enlarged, waiting_room
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from batfill.policies import Policy
+
+Arrays = TypeVar("Arrays", Waiting, Running, Machine)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +95,11 @@ class Schedule:
 
 
 class Replay:
-    """A replay that can be stopped at any instant."""
+    """A replay that stops wherever it is told to, and can be inspected, changed, copied and saved there.
+
+    The whole state is in the arrays `jobs` (what a scheduler knows of each job), `waiting`, `running` and `machine`
+    (clock, counters, true ends, what has happened), and in `rules` and `divider_s`.
+    """
 
     def __init__(
         self,
@@ -97,6 +110,7 @@ class Replay:
         backfill: Policy | None = None,
         threshold_s: float = np.inf,
         divider_s: float = np.inf,
+        estimate_s: NDArray[np.float64] | None = None,
     ) -> None:
         """Prepare a replay from an empty machine.
 
@@ -107,34 +121,68 @@ class Replay:
             backfill: the order in which jobs are tried for backfilling; None for the queue's own.
             threshold_s: Theta: jobs that have waited longer come first, oldest first.
             divider_s: a small job still running after this time is killed and requeued as large; inf for never.
+            estimate_s: what the scheduler expects each job to run, shape (n_jobs,); by default its walltime.
         """
-        n_jobs = len(jobs)
-        other = policy if backfill is None else backfill
         self.table = jobs
         self.size = size
         self.divider_s = divider_s
+        n_jobs, at_once = len(jobs), min(len(jobs), size)
         self.jobs = np.zeros(n_jobs, JOB)
         self.jobs["submit_s"] = jobs.submit_s
-        self.jobs["estimate_s"] = jobs.walltime_s
         self.jobs["procs"] = jobs.procs
-        self.jobs["key"] = policy.fixed_key(jobs.submit_s, jobs.walltime_s, jobs.procs)
-        self.jobs["backfill_key"] = other.fixed_key(jobs.submit_s, jobs.walltime_s, jobs.procs)
         self.jobs["seq"] = np.arange(n_jobs)
-        self.jobs["small"] = jobs.job_class == SMALL
-        self.jobs["section"] = AWAY
-        self.rules = Rules(policy.kind, policy.weight, backfill is None, other.kind, other.weight, threshold_s)
-
         fates = np.zeros(n_jobs, FATE)
         fates["duration_s"] = np.minimum(jobs.runtime_s, jobs.walltime_s)
-        fates["start_s"] = np.nan
-        n_small = int(self.jobs["small"].sum())
-        first_tries = np.full(n_jobs if n_small else 0, np.nan, FIRST_TRY)
-        tries = n_jobs if divider_s == np.inf else n_jobs + n_small
-        at_once = min(n_jobs, size)
-        self.machine = Machine(fates, first_tries, np.zeros(at_once, END), np.zeros(tries, STARTED), np.zeros(1, STATE))
+        n_small = int((jobs.job_class == SMALL).sum())
+        self.machine = Machine(
+            fates=fates,
+            first_tries=np.zeros(n_jobs if n_small else 0, FIRST_TRY),
+            ends=np.zeros(at_once, END),
+            log=np.zeros(n_jobs + n_small, STARTED),
+            state=np.zeros(1, STATE),
+        )
         self.running = running_room(at_once, size)
         self.waiting = waiting_room(size)
         self.scratch = scratch_room(n_jobs)
+        self.estimate_s = jobs.walltime_s if estimate_s is None else estimate_s
+        self.restart(policy, backfill=backfill, threshold_s=threshold_s)
+
+    def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
+        """Go back to the empty machine, under these rules, with no memory allocated anew."""
+        self.jobs["estimate_s"] = self.estimate_s
+        self.jobs["small"] = self.table.job_class == SMALL
+        self.jobs["section"] = AWAY
+        self.machine.fates["start_s"] = np.nan
+        self.machine.first_tries[:] = np.nan
+        self.machine.state[:] = 0
+        self.running.state[:] = 0
+        self.running.state["free"] = self.size
+        clear(self.waiting)
+        self.adopt(policy, backfill, threshold_s)
+
+    def adopt(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
+        """Take these rules and compute the jobs' keys by them."""
+        other = policy if backfill is None else backfill
+        self.policy, self.backfill = policy, backfill
+        self.rules = Rules(policy.kind, policy.weight, backfill is None, other.kind, other.weight, threshold_s)
+        known = self.table.submit_s, self.jobs["estimate_s"], self.table.procs
+        self.jobs["key"] = policy.fixed_key(*known)
+        self.jobs["backfill_key"] = self.jobs["key"] if backfill is None else backfill.fixed_key(*known)
+
+    # Going on
+
+    @property
+    def now_s(self) -> float:
+        """The last instant handled; 0 before the first."""
+        return float(self.machine.state["now_s"][0])
+
+    @property
+    def next_s(self) -> float:
+        """The next instant at which something happens; inf where nothing will."""
+        state = self.machine.state[0]
+        end_s = self.machine.ends["end_s"][0] if state["ends"] else np.inf
+        submitted = int(state["submitted"])
+        return float(min(end_s, self.jobs["submit_s"][submitted] if submitted < len(self.jobs) else np.inf))
 
     def advance(self, until_s: float = np.inf) -> bool:
         """Handle every instant up to `until_s`, itself included; returns whether the workload is done."""
@@ -154,24 +202,85 @@ class Replay:
                 return bool(why == DONE)
             self.waiting = enlarged(self.waiting)
 
+    def step(self) -> bool:
+        """Handle the next instant alone, with its one decision; returns whether the workload is done."""
+        return self.advance(self.next_s)
+
+    # Changing course
+
+    def change_rules(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
+        """Order and backfill by these rules from the next decision on."""
+        self.adopt(policy, backfill, threshold_s)
+        self.order_anew()
+
+    def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
+        """Expect these run times, shape (n_jobs,), from the next decision on, of the running jobs too."""
+        self.jobs["estimate_s"] = estimate_s
+        running = self.running.jobs[: self.running.state["jobs"][0]]
+        running["end_s"] = self.machine.fates["start_s"][running["row"]] + estimate_s[running["row"]]
+        running[:] = running[np.argsort(running["end_s"], kind="stable")]
+        self.adopt(self.policy, self.backfill, self.rules.threshold_s)
+        self.order_anew()
+
+    def order_anew(self) -> None:
+        """Let the waiting jobs wait by the rules in force; who is overdue is found at the next instant."""
+        clear(self.waiting)
+        self.machine.state["looked_at"] = 0
+        rows = np.flatnonzero(self.jobs["section"] != AWAY).astype(np.uint32)
+        self.jobs["section"][rows] = np.where(self.jobs["small"][rows] == 1, SMALL_SECTION, LARGE_SECTION)
+        done = 0
+        while (done := enqueue_rows(self.waiting, self.running, self.jobs, self.rules, rows, done)) < len(rows):
+            self.waiting = enlarged(self.waiting)
+
+    def fork(self) -> Replay:
+        """A copy that goes its own way from here."""
+        other = copy.copy(self)
+        other.jobs = self.jobs.copy()
+        other.waiting = copied(self.waiting)
+        other.running = copied(self.running)
+        other.machine = copied(self.machine)
+        other.scratch = scratch_room(len(self.table))
+        return other
+
+    # What there is to see
+
+    @property
+    def waiting_rows(self) -> NDArray[np.intp]:
+        """The waiting jobs, oldest first."""
+        return np.flatnonzero(self.jobs["section"] != AWAY)
+
+    @property
+    def running_rows(self) -> NDArray[np.intp]:
+        """The running jobs, by expected end."""
+        return self.running.jobs["row"][: self.running.state["jobs"][0]].astype(np.intp)
+
+    @property
+    def free(self) -> int:
+        """The idle processors."""
+        return int(self.running.state["free"][0])
+
     def schedule(self) -> Schedule:
         """What has happened so far."""
-        fates, state = self.machine.fates, self.machine.state[0]
+        log = self.machine.log[: self.machine.state["starts"][0]]
+        backfilled = np.zeros(len(self.table), bool)
+        backfilled[log["row"]] = log["backfilled"]  # of a job started twice the last one counts
         tries = self.machine.first_tries
         if len(tries) == 0:
             tries = np.full(len(self.table), np.nan, FIRST_TRY)
-        log = self.machine.log[: state["starts"]]
-        backfilled = np.zeros(len(self.table), bool)
-        backfilled[log["row"]] = log["backfilled"]  # of a job started twice the last one counts
         return Schedule(
             jobs=self.table,
             size=self.size,
-            start_s=fates["start_s"].copy(),
+            start_s=self.machine.fates["start_s"].copy(),
             backfilled=backfilled,
             first_try_s=tries["start_s"].copy(),
             divider_s=tries["divider_s"].copy(),
             order=log["row"].astype(np.int64),
         )
+
+
+def copied(arrays: Arrays) -> Arrays:
+    """The same named tuple of copies."""
+    return type(arrays)._make(array.copy() for array in arrays)
 
 
 def replay(
@@ -187,3 +296,41 @@ def replay(
     run = Replay(jobs, size, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)
     run.advance()
     return run.schedule()
+
+
+def mean_bsld(schedule: Schedule) -> float:
+    """The mean bounded slowdown, tau 10 s, of the jobs that ran."""
+    ran = ~schedule.rejected
+    runtime_s = schedule.runtime_s[ran]
+    return float(bounded_slowdown((schedule.start_s - schedule.jobs.submit_s)[ran], runtime_s).mean())
+
+
+def replay_many(
+    jobs: JobTable,
+    size: int,
+    policies: Sequence[Policy],
+    *,
+    backfill: Policy | None = None,
+    threshold_s: float = np.inf,
+    measure: Callable[[Schedule], float] = mean_bsld,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """What each policy makes of the workload: `measure` of its schedule, shape (n_policies,).
+
+    Every thread (by default one per processor) has one replay, which it starts again for each of its policies; the
+    compiled loop runs without Python's global lock. The result does not depend on how many there are.
+    """
+    threads = max(1, min(threads or len(os.sched_getaffinity(0)), len(policies)))
+    results = np.zeros(len(policies))
+
+    def work(first: int) -> None:
+        run = Replay(jobs, size, policies[first], backfill=backfill, threshold_s=threshold_s)
+        for i in range(first, len(policies), threads):
+            run.restart(policies[i], backfill=backfill, threshold_s=threshold_s)
+            run.advance()
+            results[i] = measure(run.schedule())
+
+    with ThreadPoolExecutor(threads) as pool:
+        for finished in [pool.submit(work, first) for first in range(threads if policies else 0)]:
+            finished.result()
+    return results

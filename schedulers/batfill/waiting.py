@@ -57,18 +57,27 @@ def waiting_room(size: int, leaves: int = 32) -> Waiting:
     groups = max(leaves // 4, 2 * SECTIONS)
     waiting = Waiting(
         slots=np.zeros(leaves * LEAF, SLOT),
-        leaves=chain(leaves, 0),
+        leaves=np.zeros(leaves, NODE),
         leaf_shortest_s=np.zeros((leaves, widths)),
-        groups=chain(groups, 0),
+        groups=np.zeros(groups, NODE),
         group_shortest_s=np.zeros((groups, widths)),
         group_leaf=np.zeros((groups, FAN), np.uint32),
         section_group=np.zeros((SECTIONS, groups), np.uint32),
         sections=np.zeros(SECTIONS, SECTION),
-        spare=np.array([(0, leaves, 0, groups)], SPARE),
+        spare=np.zeros(1, SPARE),
     )
+    clear(waiting)
+    return waiting
+
+
+def clear(waiting: Waiting) -> None:
+    """Let nobody wait."""
+    waiting.leaves[:] = chain(len(waiting.leaves), 0)
+    waiting.groups[:] = chain(len(waiting.groups), 0)
+    waiting.spare[:] = (0, len(waiting.leaves), 0, len(waiting.groups))
+    waiting.sections[:] = 0
     for section in range(SECTIONS):
         open_section(waiting, section)
-    return waiting
 
 
 def chain(n: int, first: int) -> NDArray[np.void]:

@@ -1,0 +1,89 @@
+"""A replay saved where it stands, to go on in another process with the same results to the last byte."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.easy import Running
+from batfill.engine import Machine
+from batfill.errors import BatfillError
+from batfill.jobs import JobTable
+from batfill.policies import policy_named
+from batfill.replay import Replay
+from batfill.waiting import Waiting
+from batfill.workloads.files import whole_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT = "batfill replay 1"
+SAME = ""
+
+
+def save(run: Replay, path: Path) -> None:
+    """Write the replay's whole state, its workload included, to one file (NumPy's .npz; nothing in it is code)."""
+    table = {f.name: np.asarray(getattr(run.table, f.name)) for f in fields(run.table)}
+    table["ids"] = table["ids"].astype(np.str_)
+    arrays: dict[str, Any] = {
+        "format": np.array(FORMAT),
+        "size": np.array(run.size),
+        "divider_s": np.array(run.divider_s),
+        "policy": np.array(run.policy.name),
+        "backfill": np.array(run.backfill.name if run.backfill else SAME),
+        "threshold_s": np.array(run.rules.threshold_s),
+        "jobs": run.jobs,
+    }
+    for part, columns in parts(run).items():
+        arrays |= {f"{part}.{name}": array for name, array in columns.items()}
+    arrays |= {f"table.{name}": array for name, array in table.items()}
+    with whole_file(path) as stream:
+        np.savez(stream, **arrays)
+
+
+def load(path: Path) -> Replay:
+    """The replay saved in this file, where it stood.
+
+    Raises:
+        BatfillError: the file is not one that `save` wrote.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = dict(stored)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise BatfillError(f"{path}: cannot be read as a saved replay ({error}); save it again") from None
+    if str(arrays.get("format")) != FORMAT:
+        raise BatfillError(f"{path}: is not a saved replay of this version ({FORMAT}); run it again from the workload")
+
+    def part(name: str) -> dict[str, Any]:
+        return {key.partition(".")[2]: array for key, array in arrays.items() if key.startswith(f"{name}.")}
+
+    table = part("table")
+    table["ids"] = table["ids"].astype(object)
+    table["own_end"] = bool(table["own_end"])
+    backfill = str(arrays["backfill"])
+    run = Replay(
+        JobTable(**table),
+        int(arrays["size"]),
+        policy_named(str(arrays["policy"])),
+        backfill=policy_named(backfill) if backfill != SAME else None,
+        threshold_s=float(arrays["threshold_s"]),
+        divider_s=float(arrays["divider_s"]),
+    )
+    run.jobs = arrays["jobs"]
+    run.waiting = Waiting(**part("waiting"))
+    run.running = Running(**part("running"))
+    run.machine = Machine(**part("machine"))
+    return run
+
+
+def parts(run: Replay) -> dict[str, dict[str, Any]]:
+    """The state's arrays by part and name."""
+    return {
+        "waiting": run.waiting._asdict(),
+        "running": run.running._asdict(),
+        "machine": run.machine._asdict(),
+    }

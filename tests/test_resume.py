@@ -1,0 +1,124 @@
+"""Stops, saves, forks and changes of course leave every byte as an uninterrupted run has it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import workloads
+
+from batfill.errors import BatfillError
+from batfill.policies import POLICIES, policy_named
+from batfill.replay import Replay, replay, replay_many
+from batfill.replay_files import load, save
+
+NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
+
+
+def bytes_of(run):
+    """All that a replay has found, as bytes."""
+    schedule = run.schedule()
+    columns = schedule.start_s, schedule.backfilled, schedule.first_try_s, schedule.divider_s, schedule.order
+    return [column.tobytes() for column in columns]
+
+
+rules = st.fixed_dictionaries(
+    {
+        "backfill": st.sampled_from([None, policy_named("spf"), policy_named("lexp")]),
+        "threshold_s": st.sampled_from([0.0, 40.0, np.inf]),
+        "divider_s": st.sampled_from([15.0, np.inf]),
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    case=workloads(),
+    name=st.sampled_from(NAMES),
+    options=rules,
+    plan=st.lists(st.tuples(st.sampled_from(["until", "step", "fork", "save"]), st.floats(0, 60)), max_size=12),
+)
+def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupted_run(
+    tmp_path_factory, case, name, options, plan
+):
+    jobs, size = case
+    whole = Replay(jobs, size, policy_named(name), **options)
+    whole.advance()
+    run = Replay(jobs, size, policy_named(name), **options)
+    forks = []
+    for action, amount in plan:
+        if action == "until":
+            run.advance(run.now_s + amount)
+        elif action == "step":
+            run.step()
+        elif action == "fork":
+            forks.append(run)
+            run = run.fork()
+        else:
+            path = tmp_path_factory.mktemp("saved") / "run.npz"
+            save(run, path)
+            run = load(path)
+    for end in [*forks, run]:
+        assert end.advance()
+        assert bytes_of(end) == bytes_of(whole)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=workloads(), name=st.sampled_from(NAMES), options=rules, until_s=st.floats(0, 100))
+def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s):
+    jobs, size = case
+    whole = Replay(jobs, size, policy_named(name), **options)
+    whole.advance()
+    run = Replay(jobs, size, policy_named(name), **options)
+    run.advance(until_s)
+    run.change_rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"])
+    run.change_estimates(jobs.walltime_s)
+    run.advance()
+    assert bytes_of(run) == bytes_of(whole)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=workloads(), first=st.sampled_from(NAMES), second=st.sampled_from(NAMES), until_s=st.floats(0, 100))
+def test_a_change_of_policy_leaves_the_past_and_rules_the_future(case, first, second, until_s):
+    jobs, size = case
+    run = Replay(jobs, size, policy_named(first))
+    run.advance(until_s)
+    past = run.schedule().start_s
+    run.change_rules(policy_named(second))
+    run.advance()
+    started = ~np.isnan(past)
+    assert np.array_equal(run.schedule().start_s[started], past[started])
+    if run.schedule().start_s[~started].size == len(jobs):  # nothing had happened: the second policy ruled it all
+        assert bytes_of(run) == bytes_of_replay(jobs, size, second)
+
+
+def bytes_of_replay(jobs, size, name):
+    run = Replay(jobs, size, policy_named(name))
+    run.advance()
+    return bytes_of(run)
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=workloads(), options=st.sampled_from([{}, {"threshold_s": 40.0}, {"backfill": policy_named("spf")}]))
+def test_many_at_once_are_what_they_are_one_by_one(case, options):
+    jobs, size = case
+    policies = [policy_named(name) for name in NAMES]
+
+    def sum_of_starts(schedule):
+        return float(np.nansum(schedule.start_s * np.arange(1, len(jobs) + 1)))
+
+    expected = [sum_of_starts(replay(jobs, size, policy, **options)) for policy in policies]
+    for threads in (1, 2, 5):
+        found = replay_many(jobs, size, policies, measure=sum_of_starts, threads=threads, **options)
+        assert found.tolist() == expected
+
+
+def test_a_file_that_is_no_saved_replay_is_named(tmp_path):
+    path = tmp_path / "x.npz"
+    path.write_bytes(b"PK nonsense")
+    with pytest.raises(BatfillError, match=r"x\.npz: cannot be read as a saved replay"):
+        load(path)
+    np.savez(path, format=np.array("something else"))
+    with pytest.raises(BatfillError, match="not a saved replay of this version"):
+        load(path)
