@@ -80,7 +80,7 @@ with open(given.e + "_schedule.csv", "w") as out:
 if does == "is stuck":
     print("[server/CRITICAL] Deadlock detected!!!", file=sys.stderr)
 if does == "is slow to end":
-    time.sleep(0.5)
+    time.sleep(1.2)
 """
 
 SCHEDULER = """

@@ -241,4 +241,4 @@ def test_progress_is_read_from_the_simulator_or_counted_in_its_results(tmp_path)
     assert watch.read() == Reading(3, 5)
     progress.write_text('{"date": 90000.5, "jobs_done": 4, "jobs_total": 5, "waiting": 1}')
     assert watch.read() == Reading(4, 5, 90000.5, 1)
-    assert described(watch.read()) == "simulating, day 1 day, 1:00:00, 1 waiting"
+    assert described(watch.read()) == "simulating, day 1 1:00:00, 1 waiting"

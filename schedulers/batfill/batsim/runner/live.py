@@ -34,7 +34,8 @@ def described(reading: Reading) -> str:
     """The simulated date and the queue's length, as far as they are known."""
     parts = ["simulating"]
     if reading.date_s is not None:
-        parts.append(f"day {timedelta(seconds=int(reading.date_s))}")
+        days, second_s = divmod(int(reading.date_s), 86400)
+        parts.append(f"day {days} {timedelta(seconds=second_s)}")
     if reading.waiting is not None:
         parts.append(f"{reading.waiting} waiting")
     return ", ".join(parts)

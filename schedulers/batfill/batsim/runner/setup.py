@@ -92,7 +92,8 @@ def run_folder(setting: Setting) -> Iterator[None]:
                 (folder / name).mkdir(parents=True, exist_ok=True)
             handle = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_locked(handle):
+                raise Stopped(1, f"{folder}: another run writes there; wait for its end or change output-dir")
             (folder / FILE_NAME).unlink(missing_ok=True)
             for log in (BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG):
                 (folder / log).write_bytes(b"")
@@ -102,11 +103,20 @@ def run_folder(setting: Setting) -> Iterator[None]:
             ):
                 (folder / script).write_text(command)
                 (folder / script).chmod(0o755)
-        except BlockingIOError:
-            raise Stopped(1, f"{folder}: another run writes there; wait for its end or change output-dir") from None
         except OSError as error:
             raise cannot_write(setting, error) from None
         yield
+
+
+def is_locked(handle: int) -> bool:
+    """Whether another run holds this folder; if not, it is held from now on, where its file system knows locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # as some network file systems answer for folders
+        return False
+    return False
 
 
 def cannot_write(setting: Setting, error: OSError) -> Stopped:
