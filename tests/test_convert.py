@@ -122,3 +122,91 @@ def test_a_real_log_becomes_the_reference_jobs(archive_log, tmp_path):
     assert workload["nb_res"] == 100
     run = {name: profile["delay"] for name, profile in workload["profiles"].items()}
     assert all(job["walltime"] > run[job["profile"]] for job in workload["jobs"])
+
+
+# From Batsim JSON
+
+
+@pytest.fixture
+def rewritten(tmp_path):
+    def run(listed, profiles, **options):
+        source, out = tmp_path / "in.json", tmp_path / "out.json"
+        source.write_text(json.dumps({"nb_res": 8, "jobs": listed, "profiles": profiles}))
+        result = convert(source, out, **options)
+        return result, json.loads(out.read_text())
+
+    return run
+
+
+def job(name, profile="d", **fields):
+    return {"id": name, "subtime": 0, "res": 2, "profile": profile, **fields}
+
+
+def test_a_workload_keeps_fields_that_batsim_does_not_know(rewritten):
+    jobs = [job("a", walltime=9, comment={"x": [1]}), job("b", subtime=3.5)]
+    result, made = rewritten(jobs, {"d": {"type": "delay", "delay": 5, "ret": 1}})
+    assert made["jobs"] == jobs
+    assert made["profiles"] == {"d": {"type": "delay", "delay": 5, "ret": 1}}
+    assert (result.jobs, result.procs) == (2, 8)
+
+
+def test_integer_ids_become_strings_that_sort_alike(rewritten):
+    _, made = rewritten([job(10), job(9)], {"d": {"type": "delay", "delay": 5}})
+    assert [one["id"] for one in made["jobs"]] == ["09", "10"]
+
+
+def test_homogeneous_profiles_become_delays_by_the_hosts_speed(rewritten):
+    profiles = {
+        "each": {"type": "parallel_homogeneous", "cpu": 4e9, "com": 1e6},
+        "all": {"type": "parallel_homogeneous_total", "cpu": 4e9, "com": 0},
+    }
+    jobs = [job("a", "each"), job("b", "all"), job("c", "all", res=8), job("d", "each", res=4)]
+    result, made = rewritten(jobs, profiles, host_speed=2e9)
+    delays = {name: profile["delay"] for name, profile in made["profiles"].items()}
+    assert [delays[one["profile"]] for one in made["jobs"]] == [2, 1, 0.25, 2]
+    assert result.notes == ("1 profiles whose communication takes no time as a delay",)
+
+
+def test_a_walltime_within_the_delay_is_raised_or_left(rewritten):
+    profiles = {"d": {"type": "delay", "delay": 5}}
+    jobs = [job("a", walltime=5), job("b", walltime=6), job("c"), job("e", walltime=-1)]
+    _, kept = rewritten(jobs, profiles)
+    assert [one.get("walltime") for one in kept["jobs"]] == [6, 6, None, -1]
+    _, killed = rewritten(jobs, profiles, overrun="kill")
+    assert [one.get("walltime") for one in killed["jobs"]] == [5, 6, None, -1]
+
+
+def test_a_slice_of_a_workload_starts_at_zero_and_brings_its_profiles(rewritten):
+    jobs = [job("a", subtime=10), job("b", "e", subtime=20), job("c", "e", subtime=30)]
+    profiles = {"d": {"type": "delay", "delay": 5}, "e": {"type": "delay", "delay": 6}}
+    _, made = rewritten(jobs, profiles, jobs=slice(1, None))
+    assert [(one["id"], one["subtime"]) for one in made["jobs"]] == [("b", 0), ("c", 10)]
+    assert list(made["profiles"]) == ["e"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ({"type": "msg_par_hg", "cpu": 1, "com": 1}, "old name of parallel_homogeneous; rename it"),
+        ({"type": "smpi", "trace": "x"}, "run others in Batsim itself"),
+        ({"type": "parallel_homogeneous", "cpu": "1"}, "profiles\\['d'\\].cpu"),
+        ({"type": "parallel_homogeneous"}, "give the flops"),
+        ({"type": 3}, "profiles\\['d'\\].type"),
+        ({}, "profiles\\['d'\\].type"),
+        ("delay", "not an object"),
+        ({"type": "delay", "delay": -1}, "profiles\\['d'\\].delay"),
+    ],
+)
+def test_profiles_that_are_no_delays_are_refused_with_a_hint(rewritten, profile, said):
+    with pytest.raises(WorkloadError, match=said):
+        rewritten([job("a")], {"d": profile})
+
+
+def test_a_batsim_workload_converted_twice_is_the_same(archive_log, tmp_path):
+    log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
+    once, twice = tmp_path / "1.json", tmp_path / "2.json"
+    convert(log, once, jobs=slice(0, 500))
+    convert(once, twice)
+    first, second = (json.loads(path.read_text()) for path in (once, twice))
+    assert first["jobs"] == second["jobs"]
+    assert first["profiles"] == second["profiles"]

@@ -43,6 +43,9 @@ def convert(
         list[str] | None,
         typer.Option(help="Keep this field beside user_id: group_id, executable, queue, partition. Repeatable."),
     ] = None,
+    host_speed: Annotated[
+        float, typer.Option(help="Flop/s of a host, for parallel_homogeneous profiles of a Batsim workload.")
+    ] = 1e9,
 ) -> None:
     """Write a log as a Batsim workload: zero-padded ids, delay profiles shared by duration."""
     from batfill.cli.progress import progress
@@ -54,7 +57,14 @@ def convert(
     part = slice(first) if first else job_slice(jobs) if jobs is not None else slice(None)
     with progress("rows") as advance:
         made = library_convert(
-            source, out, procs=procs, overrun=overrun.value, jobs=part, fields=tuple(field or ()), advance=advance
+            source,
+            out,
+            procs=procs,
+            overrun=overrun.value,
+            jobs=part,
+            fields=tuple(field or ()),
+            host_speed=host_speed,
+            advance=advance,
         )
     if platform is not None:
         from batfill.batsim.platform import homogeneous_platform

@@ -11,7 +11,7 @@ from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
 from batfill.workloads.files import digest, first_byte
-from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, keep_overruns, known_size, machine_size
+from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size
 from batfill.workloads.swf_log import SwfLog, batches_of
 from batfill.workloads.swf_rules import job_rows, notes_of
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue", "partition": "partition"}
 
 ALL_JOBS = slice(None)
+HOST_SPEED = 1e9  # flop/s, that of our platforms
 
 
 class Converted(NamedTuple):
@@ -43,6 +44,7 @@ def convert(
     overrun: Overrun = "keep",
     jobs: slice = ALL_JOBS,
     fields: tuple[str, ...] = (),
+    host_speed: float = HOST_SPEED,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
     """Write the workload in `source`, an SWF log or Batsim JSON, as Batsim JSON.
@@ -53,7 +55,8 @@ def convert(
         procs: the machine's size; by default what the log says.
         overrun: "keep" lets every job run as long as it ran, "kill" leaves requests below the run time.
         jobs: which jobs, in the order of their submissions; times then count from the first of them.
-        fields: which of JOB_FIELDS the jobs keep beside user_id.
+        fields: which of JOB_FIELDS the jobs of a log keep beside user_id; a Batsim workload's keep all of theirs.
+        host_speed: flop/s, what turns a Batsim workload's parallel_homogeneous profiles into delays.
         advance: called with the number of rows done since it was last called, twice for each row.
 
     Raises:
@@ -63,7 +66,19 @@ def convert(
         if field not in JOB_FIELDS:
             raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")
     if first_byte(source) == b"{":
-        return _convert_json(source, out, procs=procs, overrun=overrun, jobs=jobs)
+        from batfill.workloads.convert_json import convert_json
+
+        return Converted(
+            *convert_json(
+                source,
+                out,
+                procs=procs,
+                overrun=overrun,
+                jobs=jobs,
+                host_speed=host_speed,
+                description=description(source, overrun, jobs),
+            )
+        )
     header: tuple[str, ...] = ()
 
     def first_pass() -> Iterator[SwfLog]:
@@ -90,21 +105,6 @@ def convert(
 
     n_jobs = write_batsim_json(out, second_pass(), procs=size, description=description(source, overrun, jobs))
     return Converted(n_jobs, size, notes_of(rows, changed))
-
-
-def _convert_json(source: Path, out: Path, *, procs: int | None, overrun: Overrun, jobs: slice) -> Converted:
-    from batfill.workloads.batsim_json import read_batsim_json
-
-    workload = read_batsim_json(source)
-    size = known_size(source, workload.procs if procs is None else procs)
-    table = workload.jobs.select(jobs)
-    if not len(table):
-        raise WorkloadError(f"{source}: jobs {jobs.start}:{jobs.stop} of {len(workload.jobs)} are none; choose others")
-    table.submit_s[:] -= table.submit_s[0]
-    if overrun == "keep":
-        table.walltime_s[:] = keep_overruns(table.walltime_s, table.runtime_s, margin_s=BATSIM_MARGIN_S)
-    n_jobs = write_batsim_json(out, [(table, {})], procs=size, description=description(source, overrun, jobs))
-    return Converted(n_jobs, size, workload.notes)
 
 
 def description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:
