@@ -87,7 +87,7 @@ def test_a_sample_runs_at_once(study, path):
     assert figures["rejected"] == figures["killed"] == 0
     assert 0.5 < figures["utilisation"] < 1
     record = json.loads((study / f"expe-out/{path.stem}/run.json").read_text())
-    assert (record["exit"], record["engine"], record["figures"]) == (0, "embedded", figures)
+    assert (record["exit"], record["simulator"], record["figures"]) == (0, "embedded", figures)
 
 
 def test_the_documentation_shows_what_the_sample_prints(study):

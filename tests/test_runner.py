@@ -110,7 +110,7 @@ def test_the_provenance_says_what_was_run(experiment):
     experiment.run()
     record = experiment.record()
     assert record["exit"] == 0
-    assert record["engine"] == "batsim"
+    assert record["simulator"] == "batsim"
     assert record["batsim_version"] == "4.2.0"
     assert set(record["inputs_sha256"]) == {"w.json", "p.xml"}
     assert record["figures"]["jobs"] == 5
@@ -351,12 +351,20 @@ def test_the_embedded_simulator_is_refused_where_batcmd_starts_another(experimen
         experiment.run(batcmd=batcmd, simulator="embedded")
 
 
+def test_a_batcmd_that_starts_a_simulator_of_its_own_is_run_as_it_is(experiment):
+    (experiment.folder / "bin/batsim").rename(experiment.folder / "simulate")
+    batcmd = experiment.keys["batcmd"].replace("batsim", "./simulate", 1)
+    assert experiment.run(batcmd=batcmd).status == 0
+    assert experiment.record()["simulator"] == "batcmd"
+    assert experiment.record()["simulator_command"] == batcmd
+
+
 def test_batsim_is_taken_from_the_variable_before_the_path(experiment):
     (experiment.folder / "bin/batsim").rename(experiment.folder / "bin/batsim-of-mine")
     experiment.monkeypatch.setenv("BATSIM", "batsim-of-mine")
     batcmd = experiment.keys["batcmd"].replace("batsim", "${BATSIM:-batsim}", 1)
     assert experiment.run(batcmd=batcmd).status == 0
-    assert experiment.record()["engine"] == "environment"
+    assert experiment.record()["simulator"] == "batcmd"
 
 
 def test_batsim_that_is_nowhere_is_refused_when_asked_for(experiment):

@@ -17,6 +17,7 @@ PROGRAM = re.compile(r"batsim(:[\w.-]+)?")  # a command's name, or a container i
 class SimulatorCommand(NamedTuple):
     """The simulator's command line, every variable expanded."""
 
+    words: tuple[str, ...]
     program: str | None  # its name or path; None where the command starts it under another name
     workloads: tuple[Path, ...]
     platform: Path | None
@@ -49,7 +50,7 @@ def parse_trace(trace: str) -> SimulatorCommand:
     for line in reversed(trace.splitlines()):
         if line.startswith("+") and line.endswith(f" {DUMP}"):
             return parse_command(split_words(line.lstrip("+").strip())[:-1])
-    return SimulatorCommand(None, (), None)
+    return SimulatorCommand((), None, (), None)
 
 
 def split_words(line: str) -> list[str]:
@@ -70,6 +71,7 @@ def parse_command(words: list[str]) -> SimulatorCommand:
         if match and (path := match[2] or next(rest, "")):
             values[match[1] or word[2]].append(Path(path))
     return SimulatorCommand(
+        words=tuple(words),
         program=None if at is None else words[at],
         workloads=tuple(values["w"]),
         platform=values["p"][-1] if values["p"] else None,

@@ -7,6 +7,7 @@ its simulation-timeout, 2 a process failed (or jobs were never executed), 3 inte
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,8 +76,8 @@ def run(
     engine = choose_engine(simulator, os.environ)
     with tempfile.TemporaryDirectory(prefix="batfill-run-") as folder, noted_interrupts() as interrupts:
         env = command_environment(engine, os.environ, Path(folder))
-        setting = Setting(path, descriptor, engine, env, Path(folder), interrupts, list(notes))
-        said = {"command": command, "descriptor": str(path), "descriptor_sha256": digest, "engine": engine}
+        setting = Setting(path, descriptor, simulator, engine, env, Path(folder), interrupts, list(notes))
+        said = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
         try:
             with run_folder(setting), recorded(setting.output_dir, said):
                 return run_in_folder(setting, said, show)
@@ -93,6 +94,8 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
     """
     context, command = ask_context(setting)
     check_command(setting, context, command)
+    said["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts one of its own
+    said["simulator_command"] = shlex.join(command.words)
     try:
         remove_results(context.export_prefix)
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from batfill.batsim.progress import FILE_VARIABLE
 from batfill.batsim.runner.ports import is_listening
 from batfill.batsim.runner.processes import POLL_S, Command, end
 from batfill.batsim.runner.setup import (
@@ -17,7 +18,7 @@ from batfill.batsim.runner.setup import (
     cannot_write,
 )
 from batfill.batsim.runner.verdict import SCHEDULER, SIMULATOR, Stopped, quoted
-from batfill.batsim.runner.watch import PROGRESS_VARIABLE, Reading, Watch
+from batfill.batsim.runner.watch import Reading, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +72,7 @@ def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> l
     Raises:
         Stopped: the run is interrupted, reaches its simulation-timeout, or cannot start.
     """
-    env = {**setting.env, PROGRESS_VARIABLE: str(setting.progress_file)}
+    env = {**setting.env, FILE_VARIABLE: str(setting.progress_file)}
     folder = setting.output_dir
     log, out, err = folder / BATSIM_LOG, folder / SCHED_OUT_LOG, folder / SCHED_ERR_LOG
     commands: list[Command] = []

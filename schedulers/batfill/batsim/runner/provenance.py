@@ -36,9 +36,10 @@ def recorded(output_dir: Path, said: dict[str, Any]) -> Iterator[None]:
         WorkloadError: the file cannot be written.
     """
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    status, reason = 0, ""
+    status, reason = 1, "unexpected"
     try:
         yield
+        status, reason = 0, ""
     except Stopped as stopped:
         status, reason = stopped.status, stopped.reason
         raise

@@ -16,14 +16,14 @@ from batfill.batsim.runner.context import DUMP, ExecutionContext, SimulatorComma
 from batfill.batsim.runner.ports import is_listening
 from batfill.batsim.runner.processes import POLL_S, Command, end
 from batfill.batsim.runner.provenance import FILE_NAME
-from batfill.batsim.runner.verdict import Stopped, ending, quoted
+from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, quoted
 from batfill.errors import BatfillError, WorkloadError
 from batfill.workloads.archive import known_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from batfill.batsim.runner.environment import Engine
+    from batfill.batsim.runner.environment import Asked, Engine
     from batfill.batsim.runner.interrupts import Interrupts
 
 # A simulator written in Python takes seconds to answer on a busy machine, whatever the ready-timeout.
@@ -38,7 +38,8 @@ class Setting:
 
     path: Path  # the descriptor's file
     descriptor: Descriptor
-    engine: Engine
+    asked: Asked
+    engine: Engine  # what `batsim` and ${BATSIM:-batsim} mean in batcmd
     env: Mapping[str, str]  # of the commands
     scratch: Path  # a folder that lives as long as the run
     interrupts: Interrupts
@@ -139,7 +140,7 @@ def ask_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
     script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
     script.write_text(f"{descriptor.batcmd.rstrip()} {DUMP}\n")
     timeout_s = max(descriptor.ready_timeout, LEAST_CONTEXT_TIMEOUT_S)
-    asked = Command("the simulator", script, env=setting.env, stdout=answer, stderr=log)
+    asked = Command(SIMULATOR, script, env=setting.env, stdout=answer, stderr=log)
     try:
         answered = setting.wait(asked.ended, timeout_s)
     finally:
@@ -148,7 +149,7 @@ def ask_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
     context = parse_context(answer.read_text(errors="replace"))
     if not answered or asked.status is None:
         raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {quoted([log])}")
-    if asked.status != 0 or setting.engine == "embedded":
+    if asked.status != 0 or (setting.engine, command.program) == ("embedded", "batsim"):
         refuse_missing(setting, command)
     if asked.status != 0:
         raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(asked.status)}; {quoted([log])}")
@@ -189,7 +190,7 @@ def check_command(setting: Setting, context: ExecutionContext, command: Simulato
         BatfillError: it starts another simulator than the one asked for, or does not fit the schedcmd.
     """
     batcmd_says = f"{setting.path}: batcmd"
-    if setting.engine == "embedded" and command.program != "batsim":
+    if setting.asked == "embedded" and command.program != "batsim":
         raise BatfillError(
             f"{batcmd_says} starts {command.program or 'no batsim'} itself; write ${{BATSIM:-batsim}} for it"
         )

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The embedded simulator writes {"date", "jobs_done", "jobs_total", "waiting"} to the file that this variable names.
-PROGRESS_VARIABLE = "BATFILL_PROGRESS"
-
 
 class Reading(NamedTuple):
     """What is known now; None where nothing says it."""
