@@ -422,28 +422,76 @@ def first_slot(waiting, section):
 
 
 @kernel
+def trend(kind, key):
+    """A key that moves with time, in units in which it moves at a constant speed: the cube root under wfp3."""
+    return -((-key) ** (1.0 / 3.0)) if kind == WFP3 else key
+
+
+@kernel
+def speed(kind, weight, fixed, walltime_s):
+    """How fast the `trend` of a job's key grows per second; mostly it falls."""
+    walltime_s = min(walltime_s, UNLIMITED_S)
+    if kind == EXPANSION:
+        return weight / walltime_s
+    if kind == WFP3:
+        return -fixed / walltime_s
+    return -1.0 / (fixed * walltime_s)  # UNICEF
+
+
+@kernel
+def lower_bound(now_s, waiting, leaf):
+    """What the trends of the leaf's keys are not below at `now_s`, rounding included."""
+    known = waiting.leaf_trend[leaf]
+    change = known.slope * (now_s - known.when_s)
+    return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
+
+
+@kernel
+def smallest_in_leaf(now_s, waiting, leaf, jobs, rules):
+    """The slot of the leaf's job with the lowest key at `now_s`, and that key; brings the leaf's trend up to date."""
+    best, lowest, slope = leaf * LEAF, np.inf, np.inf
+    for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
+        row = waiting.slots[slot].row
+        walltime_s = waiting.slots[slot].walltime_s
+        fixed = jobs[row].key
+        key = key_at(now_s, rules.kind, rules.weight, fixed, jobs[row].submit_s, walltime_s, waiting.slots[slot].procs)
+        slope = min(slope, speed(rules.kind, rules.weight, fixed, walltime_s))
+        # Jobs are stored by seq here, so the first of equals is the one that goes first.
+        if key < lowest:
+            best, lowest = slot, key
+    waiting.leaf_trend[leaf].when_s = now_s
+    waiting.leaf_trend[leaf].lowest = trend(rules.kind, lowest)
+    waiting.leaf_trend[leaf].slope = slope
+    return best, lowest
+
+
+@kernel
 def smallest(now_s, waiting, section, jobs, rules):
-    """The slot of the section's job with the lowest key at `now_s`, ties by seq."""
-    best = -1
-    lowest = np.inf
+    """The slot of the section's job with the lowest key at `now_s`, ties by seq.
+
+    Only leaves whose bound is as low as the best key found so far are looked into; the most promising one is the first.
+    """
+    first = waiting.group_leaf[waiting.section_group[section, 0], 0]
+    if waiting.sections[section].jobs <= waiting.leaves[first].size:
+        return smallest_in_leaf(now_s, waiting, first, jobs, rules)[0]
+    bound = np.inf
     for group_place in range(waiting.sections[section].size):
         group = waiting.section_group[section, group_place]
         for leaf_place in range(waiting.groups[group].size):
             leaf = waiting.group_leaf[group, leaf_place]
-            for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
-                row = waiting.slots[slot].row
-                key = key_at(
-                    now_s,
-                    rules.kind,
-                    rules.weight,
-                    jobs[row].key,
-                    jobs[row].submit_s,
-                    waiting.slots[slot].walltime_s,
-                    waiting.slots[slot].procs,
-                )
-                # Jobs are stored by seq here, so the first of equals is the one that goes first.
-                if best < 0 or key < lowest:
-                    best, lowest = slot, key
+            if lower_bound(now_s, waiting, leaf) < bound:
+                first, bound = leaf, lower_bound(now_s, waiting, leaf)
+    best, lowest = smallest_in_leaf(now_s, waiting, first, jobs, rules)
+    for group_place in range(waiting.sections[section].size):
+        group = waiting.section_group[section, group_place]
+        for leaf_place in range(waiting.groups[group].size):
+            leaf = waiting.group_leaf[group, leaf_place]
+            if leaf == first or lower_bound(now_s, waiting, leaf) > trend(rules.kind, lowest):
+                continue
+            slot, key = smallest_in_leaf(now_s, waiting, leaf, jobs, rules)
+            earlier = jobs[waiting.slots[slot].row].seq < jobs[waiting.slots[best].row].seq
+            if key < lowest or (key == lowest and earlier):
+                best, lowest = slot, key
     return best
 
 

@@ -89,7 +89,7 @@ POLICIES = {
         Policy("lrf", "-p~ / q", PURE_SOURCE, lambda r, p, q: -(p / q)),
         Policy("sexp", "(w + p~) / p~", PURE_SOURCE, nothing, EXPANSION, 1.0),
         Policy("lexp", "-(w + p~) / p~", PURE_SOURCE, nothing, EXPANSION, -1.0),
-        Policy("wfp3", "-(w / p~)^3 q", "Tang et al., CLUSTER 2009", nothing, WFP3),
+        Policy("wfp3", "-(w / p~)^3 q", "Tang et al., CLUSTER 2009", lambda r, p, q: np.cbrt(q), WFP3),
         Policy(
             "unicef",
             "-w / (log2(max(q, 2)) p~)",

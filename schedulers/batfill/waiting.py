@@ -33,6 +33,9 @@ EXACT, BOUND, NONE = range(3)
 SLOT = np.dtype([("key", "f8"), ("walltime_s", "f8"), ("procs", "i4"), ("row", "u4")])
 # A leaf counts jobs in `size`, a group leaves; `procs` is the smallest q. An unused one has the next unused in `size`.
 NODE = np.dtype([("size", "u4"), ("state", "u4"), ("procs", "i8")])
+# Of keys that move with time: no job of the leaf had, at when_s, a key below `lowest`, and none falls faster than `slope`
+# (`easy.trend` says in which units). `lowest` is -inf where nothing is known.
+TREND = np.dtype([("when_s", "f8"), ("lowest", "f8"), ("slope", "f8")])
 SECTION = np.dtype([("size", "u4"), ("jobs", "u4")])
 SPARE = np.dtype([("leaf", "u4"), ("leaves", "u4"), ("group", "u4"), ("groups", "u4")])
 
@@ -43,6 +46,7 @@ class Waiting(NamedTuple):
     slots: NDArray[np.void]  # SLOT (leaves * LEAF,)  walltime_s is p~, or the expected run time in force
     leaves: NDArray[np.void]  # NODE (leaves,)
     leaf_shortest_s: NDArray[np.float64]  # (leaves, widths)  smallest p~ of the jobs with q <= 2^width
+    leaf_trend: NDArray[np.void]  # TREND (leaves,)
     groups: NDArray[np.void]  # NODE (groups,)
     group_shortest_s: NDArray[np.float64]  # (groups, widths)
     group_leaf: NDArray[np.uint32]  # (groups, FAN)  the group's leaves in order
@@ -59,6 +63,7 @@ def waiting_room(size: int, leaves: int = 32) -> Waiting:
         slots=np.zeros(leaves * LEAF, SLOT),
         leaves=np.zeros(leaves, NODE),
         leaf_shortest_s=np.zeros((leaves, widths)),
+        leaf_trend=np.zeros(leaves, TREND),
         groups=np.zeros(groups, NODE),
         group_shortest_s=np.zeros((groups, widths)),
         group_leaf=np.zeros((groups, FAN), np.uint32),
@@ -104,6 +109,7 @@ def enlarged(waiting: Waiting) -> Waiting:
         slots=doubled(waiting.slots),
         leaves=np.concatenate([waiting.leaves, new_leaves]),
         leaf_shortest_s=doubled(waiting.leaf_shortest_s),
+        leaf_trend=doubled(waiting.leaf_trend),
         groups=np.concatenate([waiting.groups, new_groups]),
         group_shortest_s=doubled(waiting.group_shortest_s),
         group_leaf=doubled(waiting.group_leaf),
@@ -136,6 +142,7 @@ def new_leaf(waiting):
     waiting.spare[0].leaves -= 1
     waiting.leaves[leaf].size = 0
     waiting.leaves[leaf].state = NONE
+    waiting.leaf_trend[leaf].lowest = -np.inf
     return leaf
 
 
@@ -292,6 +299,7 @@ def insert(waiting, section, key, row, walltime_s, procs, jobs):
     waiting.slots[base + slot].procs = procs
     waiting.slots[base + slot].row = row
     waiting.leaves[leaf].size += 1
+    waiting.leaf_trend[leaf].lowest = -np.inf
 
     if waiting.leaves[leaf].state != NONE:
         waiting.leaves[leaf].procs = min(waiting.leaves[leaf].procs, procs)
@@ -366,6 +374,7 @@ def settle_leaf(waiting, section, group_place, leaf_place, taken):
             move_jobs(waiting, leaf * LEAF, before * LEAF + waiting.leaves[before].size, size)
             waiting.leaves[before].size += size
             waiting.leaves[before].state = NONE
+            waiting.leaf_trend[before].lowest = -np.inf
             drop_leaf(waiting, group, leaf_place)
             return True
     waiting.leaves[leaf].state = max(waiting.leaves[leaf].state, BOUND)
