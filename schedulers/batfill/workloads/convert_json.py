@@ -1,4 +1,4 @@
-"""A Batsim workload as another: delays for other profiles, padded ids, fewer jobs, raised walltimes; the rest is kept."""
+"""A Batsim workload as another: delays for other profiles, padded ids, fewer jobs, raised walltimes; the rest kept."""
 
 from __future__ import annotations
 

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batfill.errors import WorkloadError
+from batfill.workloads import read_workload
+from batfill.workloads.cleaning import clean
+from batfill.workloads.describe import describe
+from batfill.workloads.generate import generate_log
+from batfill.workloads.load import load_log
+from batfill.workloads.parquet import read_parquet, write_parquet
+from batfill.workloads.save import format_of, save_log, stem_of
+from batfill.workloads.swf_log import LARGEST, Comment, SwfLog
+from swf_text import row
+
+NUMBERS = st.integers(-(2**53), 2**53).map(float) | st.floats(-1e15, 1e15).filter(lambda x: abs(x) <= LARGEST)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(NUMBERS, min_size=18, max_size=18), max_size=6),
+    st.lists(st.tuples(st.integers(0, 6), st.binary(max_size=9)), max_size=3),
+)
+def test_parquet_keeps_every_number_comment_and_line(tmp_path_factory, rows, comments):
+    comments = tuple(Comment(at, ";" + text.decode("utf-8", "surrogateescape")) for at, text in comments)
+    log = SwfLog(comments, np.array(rows, float).reshape(-1, 18), np.arange(len(rows)) + 5)
+    path = tmp_path_factory.mktemp("trip") / "x.parquet"
+    write_parquet(log, path)
+    again = read_parquet(path)
+    assert again.rows.tolist() == log.rows.tolist()
+    assert again.comments == log.comments
+    assert again.lines.tolist() == log.lines.tolist()
+
+
+@pytest.mark.parametrize("name", ["x.swf", "x.swf.xz", "x.parquet"])
+def test_a_log_is_the_same_whatever_it_was_saved_as(tmp_path, name):
+    log = generate_log(60, 32, 1)
+    assert save_log(log, tmp_path / name) == 60
+    again = load_log(tmp_path / name)
+    assert again.rows.tolist() == log.rows.tolist()
+    assert again.header == log.header
+
+
+def test_a_batsim_workload_keeps_its_jobs_through_a_log(tmp_path):
+    log = generate_log(60, 32, 1)
+    save_log(log, tmp_path / "a.json")
+    first = load_log(tmp_path / "a.json")
+    save_log(first, tmp_path / "b.json")
+    one, two = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
+    assert (one["jobs"], one["profiles"], one["nb_res"]) == (two["jobs"], two["profiles"], two["nb_res"])
+    assert first["job"].tolist() == log["job"].tolist()
+
+
+def test_jobs_named_by_words_are_numbered(tmp_path):
+    path = tmp_path / "x.json"
+    jobs = [{"id": name, "subtime": at, "res": 1, "profile": "d"} for at, name in enumerate(["night", "a1"])]
+    path.write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 1}}}))
+    log = load_log(path)
+    assert log["job"].tolist() == [1, 2]
+    assert log["requested_s"].tolist() == [-1, -1]
+    assert log.header_value("MaxProcs") == "2"
+
+
+def test_the_engine_reads_swf_and_json_alike(tmp_path):
+    log = generate_log(40, 16, 2)
+    for name in ("x.swf", "x.json", "x.json.gz"):
+        save_log(log, tmp_path / name)
+    one, two, three = (read_workload(tmp_path / name) for name in ("x.swf", "x.json", "x.json.gz"))
+    for column in ("ids", "submit_s", "runtime_s", "procs", "user"):
+        assert getattr(one.jobs, column).tolist() == getattr(two.jobs, column).tolist()
+        assert getattr(two.jobs, column).tolist() == getattr(three.jobs, column).tolist()
+    assert one.procs == two.procs == 16
+    assert read_workload(tmp_path / "x.json", procs=99).procs == 99
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"PAR1", b"PAR1" + bytes(50) + b"PAR1", b"PAR1" + b"\xff" * 200],
+    ids=["start", "empty", "rubbish"],
+)
+def test_a_damaged_parquet_file_is_said(tmp_path, content):
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    with pytest.raises(WorkloadError, match="not a Parquet log") as error:
+        load_log(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_parquet_file_of_something_else_is_said(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"job": [1]}), tmp_path / "x")
+    with pytest.raises(WorkloadError, match="no column submit_s"):
+        load_log(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "stem"),
+    [
+        ("a.b-1.swf.gz", ".swf", "a.b-1"),
+        ("a.json", ".json", "a"),
+        ("a.json.xz", ".json", "a"),
+        ("a.parquet", ".parquet", "a"),
+    ],
+)
+def test_a_name_says_the_format(tmp_path, name, wanted, stem):
+    assert format_of(tmp_path / name) == wanted
+    assert stem_of(tmp_path / name) == stem
+
+
+@pytest.mark.parametrize("name", ["a", "a.csv", "a.gz", "a.parquet.gz", "a.swf.zip"])
+def test_a_name_that_says_none_is_refused(tmp_path, name):
+    with pytest.raises(WorkloadError, match="name it"):
+        format_of(tmp_path / name)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=200) | st.binary(max_size=100).map(lambda b: b'{"nb_res": 1, "jobs": [' + b),
+    st.sampled_from([lambda b: b, gzip.compress, lambda b: row(1, 0, 5).encode() + b, lambda b: b"PAR1" + b]),
+)
+def test_random_files_are_described_cleaned_or_refused_in_one_line(tmp_path_factory, content, shape):
+    path = tmp_path_factory.mktemp("fuzz") / "x"
+    path.write_bytes(shape(content))
+    try:
+        describe(path)
+        clean(load_log(path), rules=["ran", "processors", "times", "duplicates"])
+    except WorkloadError as error:
+        message = str(error)
+    else:
+        message = ""
+    assert "\n" not in message
