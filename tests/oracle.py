@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -60,6 +61,7 @@ def mixed_key(weights):
     return key
 
 
+@cache
 def key_named(policy):
     name, colon, weights = policy.partition(":")
     return mixed_key([float(weight) for weight in weights.split(",")]) if colon else KEYS[name]
@@ -71,6 +73,7 @@ class Job:
     r: float
     p: float
     walltime: float
+    estimate: float  # what the scheduler knows of the run time
     q: int
     small: bool
     start: float = math.nan
@@ -92,6 +95,7 @@ class Oracle:
     backfill: str | None = None
     threshold_s: float = math.inf
     divider_s: float = math.inf
+    estimate_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the walltimes
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
     order: list = field(default_factory=list)  # seq of each try, as they started
@@ -100,25 +104,25 @@ class Oracle:
         t = self.table
         self.free = self.size
         ids = sorted(range(len(t)), key=lambda i: (t.submit_s[i], t.ids[i]))
+        estimates = t.walltime_s if self.estimate_s is None else self.estimate_s
         self.jobs = [
             Job(
                 seq,
                 float(t.submit_s[i]),
                 float(t.runtime_s[i]),
                 float(t.walltime_s[i]),
+                float(estimates[i]),
                 int(t.procs[i]),
                 bool(t.job_class[i] == SMALL),
             )
             for seq, i in enumerate(ids)
         ]
-        self.key = key_named(self.policy)
-        self.backfill_key = key_named(self.backfill or "fcfs")
+        self.coming = list(self.jobs)
 
     def run(self, until=math.inf):
         """Every instant up to `until`, itself included."""
-        coming = list(self.jobs)
         while True:
-            t = min([self.end(job) for job in self.running] + [job.r for job in coming[:1]], default=math.inf)
+            t = min([self.end(job) for job in self.running] + [job.r for job in self.coming[:1]], default=math.inf)
             if t > until or t == math.inf:
                 return self
             for job in [job for job in self.running if self.end(job) == t]:
@@ -127,8 +131,8 @@ class Oracle:
                 if self.killed_at_divider(job):
                     job.first_try, job.start, job.small = job.start, math.nan, False
                     self.waiting.append(job)
-            while coming and coming[0].r == t:
-                job = coming.pop(0)
+            while self.coming and self.coming[0].r == t:
+                job = self.coming.pop(0)
                 if job.q <= self.size:
                     self.waiting.append(job)
             self.easy_pass(t)  # also where the only event was a rejection: a job may have become overdue
@@ -141,21 +145,21 @@ class Oracle:
 
     # The queue's order
 
-    def key_at(self, key, t, job):
-        return key(t, job.r, min(job.walltime, UNLIMITED), job.q)
+    def key_at(self, policy, t, job):
+        return key_named(policy)(t, job.r, min(job.estimate, UNLIMITED), job.q)
 
     def sort_rule(self, t):
         def rule(job):
             if t - job.r > self.threshold_s:
                 return (0, 0, 0, job.r, job.seq)
-            return (1, 0 if job.small else 1, self.key_at(self.key, t, job), job.r, job.seq)
+            return (1, 0 if job.small else 1, self.key_at(self.policy, t, job), job.r, job.seq)
 
         return rule
 
     def backfill_rule(self, t):
         if self.backfill is None:
             return self.sort_rule(t)
-        return lambda job: (self.key_at(self.backfill_key, t, job), job.r, job.seq)
+        return lambda job: (self.key_at(self.backfill, t, job), job.r, job.seq)
 
     # The pass
 
@@ -167,13 +171,13 @@ class Oracle:
             self.begin(t, job)
         else:
             return
-        promised = [min(job.start + job.walltime, SOME_DAY) for job in self.running]
+        promised = [min(job.start + job.estimate, SOME_DAY) for job in self.running]
         held = list(zip(promised, [job.q for job in self.running], strict=True))
         shadow = next(at for at in sorted(promised) if free_at(at, self.size, held) >= head.q)
         for job in sorted(self.waiting, key=self.backfill_rule(t)):
             if job is head or job.q > self.free:
                 continue
-            held.append((t + job.walltime, job.q))
+            held.append((t + job.estimate, job.q))
             if free_at(shadow, self.size, held) >= head.q:
                 self.begin(t, job, backfilled=True)
             else:
@@ -195,3 +199,12 @@ def free_at(t, size, held):
 def oracle(table, size, policy, **options):
     """The whole run."""
     return Oracle(table, size, policy, **options).run()
+
+
+def assert_same(schedule, expected):
+    """A `Schedule` has the oracle's tries: the same jobs, in the same order, at the same dates, for the same reason."""
+    jobs = expected.jobs
+    assert np.array_equal(schedule.start_s, [job.start for job in jobs], equal_nan=True)
+    assert np.array_equal(schedule.first_try_s, [job.first_try for job in jobs], equal_nan=True)
+    assert schedule.backfilled.tolist() == [job.backfilled for job in jobs]
+    assert schedule.order.tolist() == expected.order

@@ -13,7 +13,7 @@ from batfill.jobs import LARGE, job_table
 from batfill.policies import POLICIES, policy_named
 from batfill.replay import Replay, replay
 from batfill.workloads import read_workload
-from oracle import Oracle, oracle
+from oracle import Oracle, assert_same, oracle
 from strategies import options, policies, random_mixed, random_table, table, workloads
 
 # The first call may compile the engine, which is no property of an example.
@@ -22,15 +22,6 @@ unhurried = settings(deadline=None, max_examples=300)
 
 def replayed(jobs, size, policy, *, backfill=None, **rest):
     return replay(jobs, size, policy_named(policy), backfill=policy_named(backfill) if backfill else None, **rest)
-
-
-def assert_same(schedule, expected):
-    """The same tries of the same jobs, in the same order, at the same dates, for the same reason."""
-    jobs = expected.jobs
-    assert schedule.start_s.tolist() == pytest.approx([job.start for job in jobs], abs=0, nan_ok=True)
-    assert schedule.first_try_s.tolist() == pytest.approx([job.first_try for job in jobs], abs=0, nan_ok=True)
-    assert schedule.backfilled.tolist() == [job.backfilled for job in jobs]
-    assert schedule.order.tolist() == expected.order
 
 
 # Random cases
@@ -213,16 +204,6 @@ def test_the_order_of_the_rows_given_does_not_matter():
     columns = {name: getattr(jobs, name)[shuffled] for name in ("submit_s", "runtime_s", "walltime_s", "procs", "ids")}
     again = job_table("shuffled", **columns)
     assert replayed(again, 12, "saf").start_s.tobytes() == replayed(jobs, 12, "saf").start_s.tobytes()
-
-
-def test_a_stopped_replay_goes_on_as_if_it_had_not_been_stopped():
-    jobs = random_table(6, n_jobs=500, size=12, span_s=900, small=0.3)
-    case = {"threshold_s": 50.0, "divider_s": 10.0}
-    stopped = Replay(jobs, 12, policy_named("wfp3"), **case)
-    for until_s in range(0, 1200, 7):
-        stopped.advance(float(until_s))
-    assert stopped.advance()
-    assert_same(stopped.schedule(), oracle(jobs, 12, "wfp3", **case))
 
 
 def test_an_empty_workload_is_an_empty_schedule():

@@ -1,0 +1,98 @@
+"""A replay stopped, looked into, changed and begun again, beside an oracle that is treated alike."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from batfill.policies import policy_named
+from batfill.replay import Replay
+from oracle import Oracle, assert_same, oracle
+from strategies import random_table
+
+SIZE = 12
+JOBS = random_table(6, n_jobs=400, size=SIZE, span_s=700, small=0.3)
+CASE = {"threshold_s": 50.0, "divider_s": 10.0}
+
+
+def new_replay(policy="wfp3", **case):
+    return Replay(JOBS, SIZE, policy_named(policy), **(case or CASE))
+
+
+def test_a_stopped_replay_goes_on_as_if_it_had_not_been_stopped():
+    run = new_replay()
+    for until_s in range(0, 1200, 7):
+        run.advance(float(until_s))
+    assert run.advance()
+    assert_same(run.schedule(), oracle(JOBS, SIZE, "wfp3", **CASE))
+
+
+def test_every_instant_can_be_looked_at():
+    run, beside = new_replay(), Oracle(JOBS, SIZE, "wfp3", **CASE)
+    done, instants = False, 0
+    while not done:
+        due = run.next_s
+        done = run.step()
+        beside.run(until=run.now_s)
+        assert run.now_s == due
+        assert run.waiting_rows.tolist() == sorted(job.seq for job in beside.waiting)
+        assert sorted(run.running_rows.tolist()) == sorted(job.seq for job in beside.running)
+        assert run.free == beside.free
+        instants += 1
+    assert instants > len(JOBS)
+    assert run.next_s == math.inf
+
+
+@pytest.mark.parametrize("changed", [("fcfs", None), ("unicef", "spf"), ("saf", "lexp"), ("mixed:1,0,0,-2,0,0", None)])
+@pytest.mark.parametrize("threshold_s", [math.inf, 0.0, 80.0])
+def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
+    policy, backfill = changed
+    run, beside = new_replay("lqf"), Oracle(JOBS, SIZE, "lqf", **CASE)
+    run.advance(500.0)
+    beside.run(until=500.0)
+    assert len(run.waiting_rows) > 50
+    run.change_rules(
+        policy_named(policy), backfill=policy_named(backfill) if backfill else None, threshold_s=threshold_s
+    )
+    beside.policy, beside.backfill, beside.threshold_s = policy, backfill, threshold_s
+    run.advance()
+    assert_same(run.schedule(), beside.run())
+
+
+def estimates(seed):
+    """Guesses that are right, too long, too short, and without end."""
+    rng = np.random.default_rng(seed)
+    guess = np.maximum(JOBS.runtime_s + rng.integers(-8, 9, len(JOBS)), 1.0)
+    return np.where(rng.random(len(JOBS)) < 0.03, math.inf, guess)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_estimates_stand_for_walltimes_in_keys_and_reservations(policy):
+    guess = estimates(1)
+    run = Replay(JOBS, SIZE, policy_named(policy), threshold_s=90.0, estimate_s=guess)
+    run.advance()
+    assert_same(run.schedule(), oracle(JOBS, SIZE, policy, threshold_s=90.0, estimate_s=guess))
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_new_estimates_hold_for_waiting_and_running_jobs(policy):
+    run, beside = new_replay(policy), Oracle(JOBS, SIZE, policy, **CASE)
+    for turn in range(1, 6):
+        run.advance(turn * 150.0)
+        beside.run(until=turn * 150.0)
+        guess = estimates(turn)
+        run.change_estimates(guess)
+        for job in beside.jobs:
+            job.estimate = float(guess[job.seq])
+    run.advance()
+    assert_same(run.schedule(), beside.run())
+
+
+def test_a_restarted_replay_is_a_new_one():
+    run = new_replay("lqf")
+    run.advance(600.0)
+    run.restart(policy_named("saf"), backfill=policy_named("spf"), threshold_s=70.0)
+    run.advance()
+    assert_same(run.schedule(), oracle(JOBS, SIZE, "saf", backfill="spf", threshold_s=70.0, divider_s=10.0))
