@@ -33,7 +33,7 @@ EXACT, BOUND, NONE = range(3)
 SLOT = np.dtype([("key", "f8"), ("walltime_s", "f8"), ("procs", "i4"), ("row", "u4")])
 # A leaf counts jobs in `size`, a group leaves; `procs` is the smallest q. An unused one has the next unused in `size`.
 NODE = np.dtype([("size", "u4"), ("state", "u4"), ("procs", "i8")])
-# Of keys that move with time: no job of the leaf had, at when_s, a key below `lowest`, and none falls faster than `slope`
+# Of keys that move with time: no job of the leaf had at when_s a key below `lowest`, and none falls faster than `slope`
 # (`easy.trend` says in which units). `lowest` is -inf where nothing is known.
 TREND = np.dtype([("when_s", "f8"), ("lowest", "f8"), ("slope", "f8")])
 SECTION = np.dtype([("size", "u4"), ("jobs", "u4")])
