@@ -37,8 +37,9 @@ class Recording:
     def lines(self, result: str) -> list[str]:
         """The lines of one of Batsim's result files, such as jobs."""
         plain = self.folder / f"out_{result}.csv"
-        text = plain.read_text() if plain.exists() else gzip.open(f"{plain}.gz", "rt").read()
-        return text.splitlines()
+        if plain.exists():
+            return plain.read_text().splitlines()
+        return gzip.decompress(Path(f"{plain}.gz").read_bytes()).decode().splitlines()
 
 
 def recording(name: str) -> Recording:
@@ -57,9 +58,9 @@ def key(event: dict[str, Any]) -> tuple[Any, ...]:
 class RecordedScheduler:
     """Decides what was decided, each time as soon as all is told that had been told then.
 
-    So it does not matter whether events of one date arrive together or apart. `forgive` names jobs whose ends may differ
-    from the recorded ones, because they would end by themselves at the very date they were killed: their kills are
-    left out, and whatever end they come to stands for the recorded one.
+    So it does not matter whether events of one date arrive together or apart. `forgive` names jobs whose ends may
+    differ from the recorded ones, because they would end by themselves at the very date they were killed: their kills
+    are left out, and whatever end they come to stands for the recorded one.
     """
 
     def __init__(self, recorded: Recording, forgive: frozenset[str] = frozenset()) -> None:

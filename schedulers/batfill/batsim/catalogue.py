@@ -126,8 +126,8 @@ class Catalogue:
         return job
 
     def unfinished(self) -> Iterable[Job]:
-        """The jobs that have not ended, or whose end the scheduler does not know yet."""
-        return filter(None, self._jobs.values())
+        """The jobs that have not ended."""
+        return (job for job in self._jobs.values() if job and job.state in (NOT_SUBMITTED, SUBMITTED, RUNNING))
 
     def register_profile(self, workload: str, name: str, profile: Any) -> None:
         """Add a profile, and its workload where that is new.

@@ -55,6 +55,11 @@ class SchedulerLink:
                     f"the scheduler at {self._endpoint} went away without an answer; see why it ended in its own output"
                 )
 
+    def close(self) -> None:
+        """Stop watching the connection."""
+        self._socket.disable_monitor()
+        self._monitor.close(linger=0)
+
 
 @contextmanager
 def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[SchedulerLink]:
@@ -71,10 +76,12 @@ def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[SchedulerLink]:
         socket.setsockopt(zmq.LINGER, 0)
         link = SchedulerLink(endpoint, socket, timeout_s)
         try:
-            socket.connect(endpoint)
-        except zmq.ZMQError as error:
-            raise SimulationStopped(f"{endpoint} cannot be connected to ({error}); check --socket-endpoint") from None
-        try:
+            try:
+                socket.connect(endpoint)
+            except zmq.ZMQError as error:
+                raise SimulationStopped(
+                    f"{endpoint} cannot be connected to ({error}); check --socket-endpoint"
+                ) from None
             yield link
         finally:
-            socket.disable_monitor()
+            link.close()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SUPPORTED_PROFILES = ("delay",)
 NO_WALLTIME = -1
+MAX_INT = 2**31 - 1  # Batsim's integers
 CLASSES = {"small": SMALL, "large": LARGE}
 
 
@@ -106,6 +107,8 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
         raise WorkloadError(f"{where}.id: {_shown(identifier)} is not a string or an integer; give the job a name")
     if type(res) is not int or res < 1:
         raise WorkloadError(f"{where}.res: {_shown(res)} is not an integer >= 1; give the processors it asks for")
+    if res > MAX_INT:
+        raise WorkloadError(f"{where}.res: {res} is more than Batsim's largest integer {MAX_INT}; give a smaller one")
     if not is_time(job.get("subtime")):
         raise WorkloadError(
             f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
@@ -157,7 +160,8 @@ def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
 
 def _user(job: dict[str, Any]) -> int:
     """The job's user, -1 where it has none that is a number."""
-    return next((user for key in ("user_id", "user") if type(user := job.get(key)) is int), -1)
+    users = (job.get(key) for key in ("user_id", "user"))
+    return next((user for user in users if type(user) is int and abs(user) <= MAX_INT), -1)
 
 
 def _class(job: dict[str, Any]) -> int:

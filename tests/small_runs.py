@@ -1,0 +1,138 @@
+"""Small simulations, driven from inside the process by a function that decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from batfill.batsim.external_events import ExternalEvent
+from batfill.batsim.platform import Host, Platform
+from batfill.batsim.settings import Settings
+from batfill.batsim.simulation import Simulation
+from batfill.outputs import JobRecord
+from batfill.workloads.batsim_json import BatsimDocument
+
+Message = dict[str, Any]
+Decision = tuple[Any, ...]  # (type, data) or (type, data, date)
+DYNAMIC = Settings(dynamic_jobs=True)
+REUSE = Settings(dynamic_jobs=True, reuse_profiles=True)
+
+
+def machines(n: int, n_storage: int = 0) -> Platform:
+    compute, storage = (
+        tuple(Host(f"{kind}{i}", 1e9, {"role": role}, {}) for i in range(count))
+        for kind, count, role in (("node", n, ""), ("disk", n_storage, "storage"))
+    )
+    return Platform(compute, storage, "master_host")
+
+
+def job(identifier: str, subtime: float = 0, res: int = 1, profile: str = "ten", **fields: Any) -> dict[str, Any]:
+    return {"id": identifier, "subtime": subtime, "res": res, "profile": profile, **fields}
+
+
+def document(*jobs: dict[str, Any], **profiles: float | dict[str, Any]) -> BatsimDocument:
+    """A workload of these jobs; profiles are `ten` (seconds) and those given, by their delay or whole."""
+    whole = {k: p if isinstance(p, dict) else {"type": "delay", "delay": p} for k, p in {"ten": 10, **profiles}.items()}
+    return BatsimDocument(Path("w.json"), 4, list(jobs), whole, "")
+
+
+@dataclass
+class Outcome:
+    messages: list[Message] = field(default_factory=list)
+    records: list[JobRecord] = field(default_factory=list)
+    states: list[tuple[float, int, int]] = field(default_factory=list)
+    simulation: Simulation | None = None
+
+    @property
+    def told(self) -> list[list[tuple[float, str]]]:
+        """Of each message after the first, the dates and types of its events."""
+        return [[(event["timestamp"], event["type"]) for event in m["events"]] for m in self.messages[1:]]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """The data of all events of this type."""
+        return [event["data"] for m in self.messages for event in m["events"] if event["type"] == kind]
+
+    def states_of(self) -> dict[str, str]:
+        return {record.job_id: record.final_state for record in self.records}
+
+
+def simulate(
+    workload: BatsimDocument | dict[str, BatsimDocument] | None,
+    decide: Callable[[Message], Iterable[Decision]],
+    *,
+    platform: Platform | None = None,
+    settings: Settings = Settings(),  # noqa: B008
+    events: list[ExternalEvent] | None = None,
+    outcome: Outcome | None = None,
+) -> Outcome:
+    """Run to the end. What happens is put into `outcome`, for those who expect the run to be stopped."""
+    outcome = outcome or Outcome()
+
+    def exchange(text: bytes) -> bytes:
+        message = json.loads(text)
+        outcome.messages.append(message)
+        now = message["now"]
+        done = now
+        events = []
+        for kind, data, *date in decide(message):
+            if kind == "THINK":
+                done += data
+            else:
+                events.append({"timestamp": date[0] if date else now, "type": kind, "data": data})
+        return json.dumps({"now": done, "events": events}).encode()
+
+    workloads = workload if isinstance(workload, dict) else {"w0": workload} if workload else {}
+    simulation = Simulation(
+        platform or machines(4),
+        workloads,
+        exchange,
+        settings=settings,
+        on_job_end=outcome.records.append,
+        on_machine_states=outcome.states.append,
+        events=events,
+    )
+    outcome.simulation = simulation
+    simulation.run()
+    return outcome
+
+
+def execute(identifier: str, alloc: str = "0") -> Decision:
+    return "EXECUTE_JOB", {"job_id": identifier, "alloc": alloc}
+
+
+def call(date: float) -> Decision:
+    return "CALL_ME_LATER", {"timestamp": date}
+
+
+def think(seconds: float) -> Decision:
+    """The reply comes so much later, in simulated time."""
+    return "THINK", seconds
+
+
+def kill(*identifiers: str) -> Decision:
+    return "KILL_JOB", {"job_ids": list(identifiers)}
+
+
+def register(identifier: str, **fields: Any) -> Decision:
+    described = {"id": identifier, "subtime": 0, "res": 1, "profile": "ten", "walltime": -1, **fields}
+    return "REGISTER_JOB", {"job_id": identifier, "job": described}
+
+
+FINISHED: Decision = ("NOTIFY", {"type": "registration_finished"})
+
+
+def at(script: dict[float | str, list[Decision]]) -> Callable[[Message], list[Decision]]:
+    """Decides by the script: at each date, once, in the first message of that date after SIMULATION_BEGINS.
+
+    The key "begin" is the reply to SIMULATION_BEGINS.
+    """
+    left = dict(script)
+
+    def decide(message: Message) -> list[Decision]:
+        begins = message["events"][0]["type"] == "SIMULATION_BEGINS"
+        return left.pop("begin" if begins else message["now"], [])
+
+    return decide

@@ -1,0 +1,399 @@
+"""The embedded simulator's core: what happens, what is told, and what stops it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from batfill.batsim.external_events import ExternalEvent
+from batfill.batsim.machines import machine_set
+from batfill.batsim.protocol import SimulationStopped
+from batfill.batsim.settings import Settings
+from batfill.batsim.simulation import Simulation
+from small_runs import (
+    DYNAMIC,
+    FINISHED,
+    REUSE,
+    Outcome,
+    at,
+    call,
+    document,
+    execute,
+    job,
+    kill,
+    machines,
+    register,
+    simulate,
+    think,
+)
+
+SUBMITTED, COMPLETED, CALL, NOTIFY = "JOB_SUBMITTED", "JOB_COMPLETED", "REQUESTED_CALL", "NOTIFY"
+
+
+def test_an_instant_is_told_whole():
+    workload = document(job("a"), job("b", 10), job("c", 10))
+    decide = at({0: [execute("w0!a"), call(10)], 10: [execute("w0!b"), execute("w0!c", "1")]})
+    assert simulate(workload, decide).told == [
+        [(0, SUBMITTED)],
+        [(10, COMPLETED), (10, SUBMITTED), (10, SUBMITTED), (10, CALL), (10, NOTIFY)],
+        [(20, COMPLETED), (20, COMPLETED)],
+        [(20, "SIMULATION_ENDS")],
+    ]
+
+
+def test_jobs_of_one_date_are_submitted_in_the_order_of_their_ids_as_strings_workload_by_workload():
+    w0 = document(job("10"), job("9"), job("1", 5))
+    w1 = document(job("2"), job("11"))
+    told = []
+
+    def decide(message):
+        submitted = [event["data"]["job_id"] for event in message["events"] if event["type"] == SUBMITTED]
+        told.extend(submitted)
+        return [("REJECT_JOB", {"job_id": identifier}) for identifier in submitted]
+
+    simulate({"w0": w0, "w1": w1}, decide)
+    assert told == ["w0!10", "w0!9", "w1!11", "w1!2", "w0!1"]
+
+
+def test_a_job_keeps_its_fields_and_gets_its_workloads_name():
+    workload = document(job("a", user_id=7, walltime=99.5))
+    outcome = simulate(workload, at({0: [execute("w0!a")]}), settings=Settings(forward_profiles=True))
+    described = {"id": "w0!a", "subtime": 0, "res": 1, "profile": "ten", "user_id": 7, "walltime": 99.5}
+    profile = {"type": "delay", "delay": 10}
+    assert outcome.events(SUBMITTED) == [{"job_id": "w0!a", "job": described, "profile": profile}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "profile", "state", "code", "execution_s"),
+    [
+        ({}, 10, "COMPLETED_SUCCESSFULLY", 0, 10),
+        ({"walltime": -1}, 10, "COMPLETED_SUCCESSFULLY", 0, 10),
+        ({"walltime": 10.5}, 10, "COMPLETED_SUCCESSFULLY", 0, 10),
+        ({"walltime": 10}, 10, "COMPLETED_WALLTIME_REACHED", -1, 10),
+        ({"walltime": 4}, 10, "COMPLETED_WALLTIME_REACHED", -1, 4),
+        ({}, {"type": "delay", "delay": 3, "ret": 2}, "COMPLETED_FAILED", 2, 3),
+        ({}, 0, "COMPLETED_SUCCESSFULLY", 0, 1e-5),
+    ],
+)
+def test_how_a_job_ends(fields, profile, state, code, execution_s):
+    outcome = simulate(document(job("a", profile="p", **fields), p=profile), at({0: [execute("w0!a", "2")]}))
+    ended = {"job_id": "w0!a", "job_state": state, "return_code": code, "alloc": "2"}
+    assert outcome.events(COMPLETED) == [ended]
+    assert outcome.records[0].final_state == state
+    assert outcome.records[0].execution_time == execution_s
+
+
+def test_a_killed_job_is_told_as_completed_then_as_killed_with_its_progress():
+    outcome = simulate(document(job("a")), at({0: [execute("w0!a"), call(4)], 4: [kill("w0!a")]}))
+    assert outcome.told[-2:] == [[(4, COMPLETED), (4, "JOB_KILLED")], [(4, "SIMULATION_ENDS")]]
+    ended = {"job_id": "w0!a", "job_state": "COMPLETED_KILLED", "return_code": -1, "alloc": "0"}
+    assert outcome.events(COMPLETED) == [ended]
+    progress = {"w0!a": {"profile_name": "ten", "progress": 0.4}}
+    assert outcome.events("JOB_KILLED") == [{"job_ids": ["w0!a"], "job_progress": progress}]
+    assert outcome.states[-1] == (4, 4, 0)
+
+
+def test_a_second_kill_of_a_job_says_nothing():
+    decide = at({0: [execute("w0!a"), call(4)], 4: [kill("w0!a", "w0!a"), kill("w0!a")]})
+    assert len(simulate(document(job("a")), decide).events("JOB_KILLED")) == 1
+
+
+def test_a_kill_takes_effect_after_the_reply_so_that_machines_are_free_only_once_it_is_told():
+    workload = document(job("a"), job("b"))
+    decide = at({0: [execute("w0!a"), call(4)], 4: [kill("w0!a"), execute("w0!b")]})
+    with pytest.raises(SimulationStopped, match="machine 0 already runs a job"):
+        simulate(workload, decide)
+
+
+def test_a_job_that_ends_while_the_scheduler_decides_to_kill_it_is_complete_and_the_kill_acknowledged():
+    decide = at({0: [execute("w0!a"), call(8)], 8: [(*kill("w0!a"), 10), think(2)]})
+    outcome = simulate(document(job("a")), decide)
+    assert outcome.states_of() == {"a": "COMPLETED_SUCCESSFULLY"}
+    assert outcome.events("JOB_KILLED") == [{"job_ids": ["w0!a"], "job_progress": {}}]
+
+
+def test_a_scheduler_that_takes_time_is_told_what_happened_meanwhile_once_it_is_done():
+    workload = document(job("a"), job("b", 1), job("c", 2))
+    script = {0: [(*execute("w0!a"), 0.5), think(1.5)], 1.5: [execute("w0!b", "1")], 2: [execute("w0!c", "2")]}
+    outcome = simulate(workload, at(script))
+    assert outcome.told[:3] == [[(0, SUBMITTED)], [(1, SUBMITTED)], [(2, SUBMITTED), (2, NOTIFY)]]
+    assert [m["now"] for m in outcome.messages[:4]] == [0, 0, 1.5, 2]
+    assert [record.starting_time for record in outcome.records] == [0.5, 1.5, 2]
+
+
+def test_dates_between_the_decimals_of_the_messages_do_not_move_the_clock():
+    third = 1 / 3
+    workload = document(job("a", third, profile="p"), p=third)
+    outcome = simulate(workload, lambda m: [execute("w0!a")] if m["events"][0]["type"] == SUBMITTED else [])
+    assert outcome.messages[1]["now"] == 0.333333
+    assert outcome.records[0].starting_time == third
+
+
+def test_a_call_keeps_the_simulation_alive():
+    outcome = simulate(document(job("a")), at({0: [execute("w0!a"), call(50), call(50)]}))
+    assert outcome.told[-2:] == [[(50, CALL), (50, CALL)], [(50, "SIMULATION_ENDS")]]
+
+
+def test_a_job_wider_than_the_platform_is_told_and_can_be_rejected():
+    outcome = simulate(document(job("a", res=99)), at({0: [("REJECT_JOB", {"job_id": "w0!a"})]}))
+    assert outcome.states_of() == {"a": "REJECTED"}
+    assert outcome.events(COMPLETED) == []
+
+
+def test_metadata_goes_with_the_job():
+    note = ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": "{'x': 1}"})
+    assert simulate(document(job("a")), at({0: [note, execute("w0!a")]})).records[0].metadata == "{'x': 1}"
+
+
+def test_a_job_may_be_run_by_hand_without_machines():
+    def state(name):
+        return "CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": name}
+
+    script = {0: [state("RUNNING"), call(3)], 3: [state("COMPLETED_KILLED")]}
+    outcome = simulate(document(job("a")), at(script))
+    record = outcome.records[0]
+    assert (record.final_state, record.execution_time, record.allocated) == ("COMPLETED_KILLED", 3, "")
+    assert outcome.states == []
+    outcome = simulate(document(job("a")), at({0: [state("REJECTED")]}))
+    assert outcome.states_of() == {"a": "REJECTED"}
+
+
+def test_several_executors_may_share_a_machine():
+    shared = ("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "1", "mapping": {"0": "0", "1": "0"}})
+    assert simulate(document(job("a", res=2)), at({0: [shared]})).records[0].allocated == "1"
+
+
+# Jobs and profiles of the scheduler's
+
+
+def test_a_registered_job_is_there_at_once_and_told_only_when_acknowledged():
+    script = {0: [execute("w0!a"), register("w0!b", user="me"), FINISHED], 10: [execute("w0!b")]}
+    quiet = simulate(document(job("a")), at(script), settings=DYNAMIC)
+    assert quiet.told[:2] == [[(0, SUBMITTED), (0, NOTIFY)], [(10, COMPLETED)]]
+    assert quiet.states_of() == {"a": "COMPLETED_SUCCESSFULLY", "b": "COMPLETED_SUCCESSFULLY"}
+    script[10] = [execute("w0!b")]
+    acknowledged = simulate(document(job("a")), at(script), settings=replace(DYNAMIC, acknowledge=True))
+    assert acknowledged.told[:3] == [[(0, SUBMITTED), (0, NOTIFY)], [(0, SUBMITTED)], [(10, COMPLETED)]]
+    assert acknowledged.events(SUBMITTED)[1]["job"]["user"] == "me"
+
+
+def test_jobs_may_be_registered_until_registration_is_finished_and_after_it_continues():
+    workload = document(job("a"))
+    more = ("NOTIFY", {"type": "continue_registration"})
+    script = {0: [execute("w0!a"), FINISHED, more, register("w0!b"), execute("w0!b", "1")], 10: [FINISHED]}
+    assert len(simulate(workload, at(script), settings=DYNAMIC).records) == 2
+    with pytest.raises(SimulationStopped, match="after NOTIFY registration_finished"):
+        simulate(workload, at({0: [FINISHED, register("w0!b")]}), settings=DYNAMIC)
+
+
+def test_a_profile_and_its_workload_can_be_registered():
+    profile = ("REGISTER_PROFILE", {"workload_name": "mine", "profile_name": "p", "profile": PROFILE})
+    script = {0: [execute("w0!a"), profile, register("mine!b", profile="p"), execute("mine!b", "1"), FINISHED]}
+    outcome = simulate(document(job("a")), at(script), settings=DYNAMIC)
+    record = outcome.records[0]
+    assert (record.job_id, record.workload_name, record.profile, record.execution_time) == ("b", "mine", "p", 3)
+
+
+def test_without_profile_reuse_a_profile_is_gone_once_its_first_job_has_ended_for_others_than_the_waiting():
+    workload = document(job("a"), job("b"))
+    script = {0: [execute("w0!a")], 10: [execute("w0!b"), register("w0!c"), FINISHED], 20: [execute("w0!c")]}
+    reused = simulate(workload, at(script), settings=REUSE)
+    assert len(reused.records) == 3
+    with pytest.raises(SimulationStopped, match=r"profile 'ten' is gone .* --enable-profile-reuse"):
+        simulate(workload, at(script), settings=DYNAMIC)
+
+
+def test_profiles_that_no_job_uses_are_dropped():
+    workload = document(job("a"), spare=5)
+    outcome = simulate(workload, at({0: [execute("w0!a")]}))
+    begins = outcome.messages[0]["events"][0]["data"]
+    assert begins["profiles"] == {"w0": {"ten": {"type": "delay", "delay": 10}}}
+    with pytest.raises(SimulationStopped, match="profile 'spare' is gone"):
+        simulate(workload, at({0: [register("w0!b", profile="spare")]}), settings=REUSE)
+
+
+# External events
+
+
+def external(date, kind, resources="0-1"):
+    return ExternalEvent(date, kind, machine_set(resources, 4), b"")
+
+
+def test_machines_come_and_go():
+    events = [
+        external(3, "machine_unavailable"),
+        external(5, "machine_available", "0"),
+        external(6, "machine_available", "1"),
+    ]
+    outcome = simulate(
+        document(job("a"), job("b", 5)), at({0: [execute("w0!a")], 5: [execute("w0!b", "2")]}), events=events
+    )
+    said = [data for data in outcome.events(NOTIFY) if "resources" in data]
+    assert said == [
+        {"type": "event_machine_unavailable", "resources": "0-1"},
+        {"type": "event_machine_available", "resources": "0"},
+        {"type": "event_machine_available", "resources": "1"},
+    ]
+    assert outcome.told[3] == [(6, NOTIFY), (6, NOTIFY)]  # the second: no_more_external_event_to_occur
+    assert outcome.states_of()["a"] == "COMPLETED_SUCCESSFULLY"  # its machine went away under it
+
+
+def test_an_unavailable_machine_takes_no_job():
+    with pytest.raises(SimulationStopped, match="machine 0 is unavailable"):
+        simulate(document(job("a", 4)), at({4: [execute("w0!a")]}), events=[external(3, "machine_unavailable")])
+
+
+def test_a_machine_cannot_go_twice():
+    events = [external(3, "machine_unavailable"), external(4, "machine_unavailable", "1")]
+    with pytest.raises(SimulationStopped, match=r"date 4.000000.*machine 1 is unavailable already"):
+        simulate(document(job("a", 9)), at({}), events=events)
+
+
+def test_an_event_of_an_unknown_type_is_passed_on_as_it_stands():
+    raw = b'{"type":"power_cut","timestamp":2,"where":"here"}'
+    outcome = simulate(
+        document(job("a")), at({0: [execute("w0!a")]}), events=[ExternalEvent(2, "power_cut", None, raw)]
+    )
+    assert {"type": "power_cut", "timestamp": 2, "where": "here"} in outcome.events(NOTIFY)
+
+
+# What stops it
+
+
+PROFILE = {"type": "delay", "delay": 3}
+TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
+
+
+@pytest.mark.parametrize(
+    ("decisions", "settings", "complaint"),
+    [
+        ([execute("w0!a", "0-1")], None, "EXECUTE_JOB: job 'w0!a' asks for 1 machines and is given 2"),
+        ([execute("w0!a", "9")], None, "job 'w0!a': machine 9 does not exist, the platform has 0-3"),
+        ([execute("w0!a", "x")], None, "'x' is not a list of machines"),
+        ([execute("w0!a"), execute("w0!b")], None, "job 'w0!b' cannot start on 0: machine 0 already runs a job"),
+        ([execute("w0!a"), execute("w0!a", "1")], None, "job 'w0!a' cannot start: its state is RUNNING"),
+        ([execute("w0!later")], None, "job 'w0!later' cannot start: its state is NOT_SUBMITTED"),
+        ([execute("w0!nobody")], None, "job 'w0!nobody' does not exist"),
+        ([("EXECUTE_JOB", {"alloc": "0"})], None, "None is not a job's id"),
+        ([("EXECUTE_JOB", {"job_id": "w0!a"})], None, "'alloc' is not a string"),
+        ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "additional_io_job": {}})], None, "has a additional_io_job"),
+        ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": {"0": "1"}})], None, "its mapping must give"),
+        ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": []})], None, "its mapping is not an object"),
+        ([("REJECT_JOB", {"job_id": "w0!a"}), execute("w0!a")], None, "its state is REJECTED"),
+        ([execute("w0!a"), ("REJECT_JOB", {"job_id": "w0!a"})], None, "cannot be rejected: its state is RUNNING"),
+        ([kill("w0!a")], None, "job 'w0!a' cannot be killed: its state is SUBMITTED"),
+        ([kill()], None, "'job_ids' is not an array of job ids"),
+        ([call(0)], None, "asks to be called at 0.000000, which is not in the future"),
+        ([("CALL_ME_LATER", {"timestamp": "soon"})], None, "'timestamp' is not a number"),
+        ([register("w0!n")], None, "no job can be registered; run with --enable-dynamic-jobs"),
+        ([("REGISTER_PROFILE", TEN_AGAIN)], None, "no profile can be registered; run with --enable-dynamic-jobs"),
+        ([("REGISTER_PROFILE", TEN_AGAIN)], DYNAMIC, "profile 'ten' of workload 'w0' exists or existed before"),
+        ([register("w0!a")], DYNAMIC, "job 'w0!a' exists or existed before"),
+        ([register("w9!n")], DYNAMIC, "job 'w9!n' is of no known workload; known: w0"),
+        ([register("w0!n", profile="none")], DYNAMIC, "profile: 'none' is not the name of a profile"),
+        ([register("w0!n", id="w0!m")], DYNAMIC, "job 'w0!n' is called 'w0!m' in its description"),
+        ([register("w0!n", res=0)], DYNAMIC, "job 'w0!n'.res: 0 is not an integer >= 1"),
+        ([register("w0!n", subtime=None)], DYNAMIC, "job 'w0!n'.subtime: nothing is not a number >= 0"),
+        ([("NOTIFY", {"type": "hello"})], None, "NOTIFY: 'hello' is not known"),
+        ([("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": 'a "b"'})], None, "holds a double quote"),
+        ([("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "LOST"})], None, "cannot become 'LOST'"),
+        (
+            [execute("w0!a"), ("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "COMPLETED_KILLED"})],
+            None,
+            "cannot become 'COMPLETED_KILLED': its state is RUNNING after EXECUTE_JOB",
+        ),
+        (
+            [("SET_RESOURCE_STATE", {})],
+            None,
+            "the scheduler sends SET_RESOURCE_STATE, which is not supported; supported",
+        ),
+        ([("DANCE", {})], None, "the scheduler sends DANCE, which is not supported"),
+    ],
+)
+def test_what_batsim_does_not_allow_stops_the_run_with_the_date_and_the_reason(decisions, settings, complaint):
+    workload = document(job("a"), job("b"), job("later", 99))
+    with pytest.raises(SimulationStopped) as stopped:
+        simulate(workload, at({0: decisions}), settings=settings or Settings())
+    line = str(stopped.value)
+    assert line.startswith("stopped at date 0.000000: ")
+    assert complaint in line
+    assert "\n" not in line
+
+
+def test_a_job_that_has_ended_cannot_be_killed_or_noted():
+    for late in (kill("w0!a"), ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": "x"})):
+        with pytest.raises(SimulationStopped, match=r"date 20.000000.*job 'w0!a' has ended"):
+            simulate(document(job("a"), job("b", 20)), at({0: [execute("w0!a")], 20: [late]}))
+
+
+@pytest.mark.parametrize(
+    ("reply", "complaint"),
+    [
+        (b"hello", "is not JSON"),
+        (b"[]", "is not an object"),
+        (b'{"events": []}', "has no number 'now'"),
+        (b'{"now": 0}', "has no array 'events'"),
+        (b'{"now": 0, "events": [1]}', "events[0] no object"),
+        (b'{"now": 0, "events": [{"type": "NOTIFY"}]}', "events[0] no number 'timestamp'"),
+        (b'{"now": 0, "events": [{"timestamp": 0}]}', "events[0] no string 'type'"),
+        (b'{"now": 0, "events": [{"timestamp": 0, "type": "NOTIFY"}]}', "events[0] (NOTIFY) no object 'data'"),
+        (b'{"now": 0, "events": [{"timestamp": 5, "type": "NOTIFY"}]}', "the timestamp 5, later than its 'now' 0"),
+    ],
+)
+def test_a_reply_that_is_no_message_stops_the_run(reply, complaint):
+    with pytest.raises(SimulationStopped) as stopped:
+        Simulation(machines(4), {"w0": document(job("a"))}, lambda message: reply, settings=Settings()).run()
+    assert str(stopped.value).startswith("the scheduler's reply ")
+    assert complaint in str(stopped.value)
+
+
+def test_jobs_that_are_never_executed_are_named_and_counted_and_the_others_are_written():
+    outcome = Outcome()
+    workload = document(*(job(f"j{i}") for i in range(8)))
+    with pytest.raises(SimulationStopped) as stopped:
+        simulate(workload, at({0: [execute("w0!j0")]}), outcome=outcome)
+    assert "7 jobs are never executed (w0!j1, w0!j2, w0!j3, w0!j4, w0!j5, ...)" in str(stopped.value)
+    assert outcome.states_of() == {"j0": "COMPLETED_SUCCESSFULLY"}
+
+
+def test_a_scheduler_that_never_finishes_registration_is_told_so():
+    with pytest.raises(SimulationStopped, match="never sent NOTIFY registration_finished"):
+        simulate(document(job("a")), at({0: [execute("w0!a")]}), settings=DYNAMIC)
+    with pytest.raises(SimulationStopped, match="never sent NOTIFY registration_finished"):
+        simulate(document(job("a")), at({0: [("REJECT_JOB", {"job_id": "w0!a"})]}), settings=DYNAMIC)
+
+
+def test_decisions_after_the_end_are_too_late():
+    workload = document(job("a"))
+    with pytest.raises(SimulationStopped, match="answers SIMULATION_ENDS with CALL_ME_LATER"):
+        simulate(
+            workload,
+            lambda m: (
+                [execute("w0!a")]
+                if m["now"] == 0 and len(m["events"]) == 2
+                else [call(99)]
+                if m["events"][0]["type"] == "SIMULATION_ENDS"
+                else []
+            ),
+        )
+
+
+def test_a_simulation_without_workload_runs_what_the_scheduler_registers():
+    profile = ("REGISTER_PROFILE", {"workload_name": "mine", "profile_name": "p", "profile": PROFILE})
+    script = {"begin": [profile, register("mine!b", profile="p"), execute("mine!b"), FINISHED]}
+    outcome = simulate(None, at(script), settings=DYNAMIC)
+    assert outcome.told == [[(3, COMPLETED)], [(3, "SIMULATION_ENDS")]]
+
+
+def test_progress_counts_what_is_done_there_and_waiting():
+    seen = []
+
+    def decide(message):
+        simulation = outcome.simulation
+        seen.append((simulation.jobs_done, simulation.jobs_total, simulation.jobs_waiting))
+        return [execute("w0!a")] if len(seen) == 2 else [execute("w0!b")] if len(seen) == 3 else []
+
+    outcome = Outcome()
+    simulate(document(job("a"), job("b")), decide, outcome=outcome)
+    assert seen == [(0, 2, 0), (0, 2, 2), (1, 2, 1), (2, 2, 0), (2, 2, 0)]

@@ -1,0 +1,97 @@
+"""Batsim's result files, written from records."""
+
+from __future__ import annotations
+
+import csv
+import math
+
+import pytest
+from procset import ProcSet
+
+from batfill.errors import WorkloadError
+from batfill.outputs import (
+    BATSIM_VERSION,
+    JobRecord,
+    MachineTimes,
+    ScheduleTotals,
+    machine_states_csv,
+    write_jobs_csv,
+    write_schedule_csv,
+)
+from golden import RUNS, recording
+
+
+def record(row: dict[str, str]) -> JobRecord:
+    """The record of a job that Batsim wrote this row for."""
+    rejected = row["final_state"] == "REJECTED"
+    return JobRecord(
+        row["job_id"],
+        row["workload_name"],
+        row["profile"],
+        float(row["submission_time"]),
+        int(row["requested_number_of_resources"]),
+        float(row["requested_time"]),
+        row["final_state"],
+        *(() if rejected else (float(row["starting_time"]), float(row["execution_time"]))),
+        allocated="" if rejected else ProcSet.from_str(row["allocated_resources"]),
+        metadata=row["metadata"],
+    )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_records_read_from_batsims_file_are_written_back_as_they_were(name, tmp_path):
+    lines = recording(name).lines("jobs")
+    place = lines[0].split(",").index("stretch")
+    totals = write_jobs_csv(tmp_path / "out_jobs.csv", map(record, csv.DictReader(lines)))
+    for ours, theirs in zip((tmp_path / "out_jobs.csv").read_text().splitlines(), lines, strict=True):
+        if ours != theirs:  # SimGrid's clock is off by some 1e-9 s: see the stretch of jobs of a second or two
+            a, b = ours.split(","), theirs.split(",")
+            assert math.isclose(float(a.pop(place)), float(b.pop(place)), rel_tol=5e-9, abs_tol=1.1e-6)
+            assert a == b
+    header, row = recording(name).lines("schedule")
+    schedule = dict(zip(header.split(","), row.split(","), strict=True))
+    assert totals.columns() == {key: schedule[key] for key in totals.columns()}
+
+
+def test_a_schedule_has_batsims_columns_and_says_who_wrote_it(tmp_path):
+    totals = ScheduleTotals()
+    totals.add(JobRecord("a", "w0", "p", 0, 1, -1, "COMPLETED_FAILED", 5, 10))
+    totals.add(JobRecord("b", "w0", "p", 0, 9, -1, "REJECTED"))
+    path = tmp_path / "out_schedule.csv"
+    write_schedule_csv(path, totals, machines=4, times=MachineTimes(10, 20, 3), scheduling_s=0.5, simulation_s=1)
+    header, row = path.read_text().splitlines()
+    assert header == recording("fcfs").lines("schedule")[0]
+    written = dict(zip(header.split(","), row.split(","), strict=True))
+    assert written["batsim_version"] == BATSIM_VERSION
+    assert {k: written[k] for k in ("nb_jobs", "nb_jobs_killed", "nb_jobs_rejected", "success_rate")} == {
+        "nb_jobs": "2", "nb_jobs_killed": "1", "nb_jobs_rejected": "1", "success_rate": "0.000000",
+    }  # fmt: skip
+    assert (written["mean_waiting_time"], written["max_slowdown"]) == ("2.500000", "1.500000")
+    assert (written["time_computing"], written["time_idle"], written["time_unavailable"]) == (
+        "10.000000", "20.000000", "3.000000",
+    )  # fmt: skip
+
+
+def test_a_schedule_without_jobs_has_no_means():
+    assert ScheduleTotals().columns()["mean_slowdown"] == "nan"
+
+
+def test_machine_states_are_written_with_six_digits(tmp_path):
+    path = tmp_path / "out_machine_states.csv"
+    with machine_states_csv(path) as write:
+        write((0.0, 3, 1))
+        write((2457768.0, 4, 0))
+        assert not path.exists()  # it is there when it is whole
+    assert path.read_text().splitlines()[1:] == ["0,0,0,0,3,1", "2.45777e+06,0,0,0,4,0"]
+
+
+def test_a_failure_leaves_no_file(tmp_path):
+    def broken():
+        yield JobRecord("a", "w0", "p", 0, 1, -1, "REJECTED")
+        raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        write_jobs_csv(tmp_path / "out_jobs.csv", broken())
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(WorkloadError, match="cannot be written"):
+        write_jobs_csv(tmp_path / "absent" / "out_jobs.csv", [])
