@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -112,9 +114,10 @@ def test_the_command_counts_every_rule_and_writes_it_into_the_header(tmp_path, c
     source, out = tmp_path / "in.swf", tmp_path / "out.swf.gz"
     source.write_text("; MaxProcs: 4\n" + row(1, 0, 5) + row(2, 0, 5, req_procs=9) + row(3, 0, -1) + row(4, 0, 0))
     with pytest.raises(SystemExit) as ended:
-        main(["workload", "clean", str(source), str(out)])
+        main(["workload", "clean", str(source), str(out), "--json"])
     assert ended.value.code == 0
-    err = capsys.readouterr().err
+    counts, err = capsys.readouterr()
+    assert json.loads(counts)["dropped"] == {"wide": 1, "processors": 0, "times": 1, "ran": 1}
     for said in ("wide: 1 of 4 rows dropped", "times: 1 of 4", "ran: 1 of 4", "processors filled in: 1 rows", "1 rows"):
         assert said in err
     cleaned = read_log(out)

@@ -287,9 +287,13 @@ def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_g
 def test_the_command_writes_a_log_that_reads_back(tmp_path, capsys, system, file, jobs):
     out, key = tmp_path / "out.swf.gz", tmp_path / "key.json"
     with pytest.raises(SystemExit) as ended:
-        main(["workload", "import", system, str(DATA / file), "-o", str(out), "--anonymise", "--key", str(key)])
+        main(
+            ["workload", "import", system, str(DATA / file), "-o", str(out), "--anonymise", "--key", str(key), "--json"]
+        )
     assert ended.value.code == 0
-    assert f"{jobs} jobs" in capsys.readouterr().err
+    counts, err = capsys.readouterr()
+    assert json.loads(counts)["jobs"] == jobs
+    assert f"{jobs} jobs" in err
     log = read_log(out)
     assert len(log) == jobs
     assert key.exists()

@@ -69,13 +69,13 @@ def test_jobs_named_by_words_are_numbered(tmp_path):
 
 def test_the_engine_reads_swf_and_json_alike(tmp_path):
     log = generate_log(40, 16, 2)
-    for name in ("x.swf", "x.json", "x.json.gz"):
+    names = ("x.swf", "x.json", "x.json.gz", "x.parquet")
+    for name in names:
         save_log(log, tmp_path / name)
-    one, two, three = (read_workload(tmp_path / name) for name in ("x.swf", "x.json", "x.json.gz"))
+    one, *others = (read_workload(tmp_path / name) for name in names)
     for column in ("ids", "submit_s", "runtime_s", "procs", "user"):
-        assert getattr(one.jobs, column).tolist() == getattr(two.jobs, column).tolist()
-        assert getattr(two.jobs, column).tolist() == getattr(three.jobs, column).tolist()
-    assert one.procs == two.procs == 16
+        assert all(getattr(one.jobs, column).tolist() == getattr(two.jobs, column).tolist() for two in others)
+    assert all(two.procs == one.procs == 16 for two in others)
     assert read_workload(tmp_path / "x.json", procs=99).procs == 99
 
 

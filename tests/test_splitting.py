@@ -103,6 +103,7 @@ def test_every_row_is_in_the_one_window_of_its_time(submit, width, align):
         ([0, 10**12], 10, {}, "take longer ones"),
         ([0], 0, {}, "longer than 0"),
         ([0], float("nan"), {}, "longer than 0"),
+        ([0], float("inf"), {}, "longer than 0"),
         ([0], "month", {}, "no UnixStartTime"),
         ([0], DAY, {"align": "calendar"}, "no UnixStartTime"),
     ],

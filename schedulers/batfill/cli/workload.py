@@ -15,8 +15,17 @@ from batfill.cli.workload_scale import scale
 from batfill.cli.workload_split import split
 
 app = typer.Typer(
-    help="Read, describe, clean, split, resample, generate, fetch and convert workloads.", no_args_is_help=True
+    help="Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
+    invoke_without_command=True,
 )
+
+
+@app.callback()
+def group(context: typer.Context) -> None:
+    """Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
 
 app.command()(describe)
 app.command()(clean)

@@ -39,6 +39,7 @@ def clean(
         typer.Option(help="Of jobs that ran too long: leave them, keep (raise the request), kill (cut the run)."),
     ] = Overrun.leave,
     procs: Annotated[int | None, typer.Option(help="Machine size [default: what the log says].")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON object.")] = False,
 ) -> None:
     """Clean a log by named rules; every row dropped or changed is counted by rule."""
     from batfill import __version__
@@ -67,3 +68,8 @@ def clean(
     for name, count in cleaned.changed.items():
         print(f"{name}: {count} rows changed", file=sys.stderr)
     print(f"{out}: {left} rows", file=sys.stderr)
+    if json:
+        import orjson
+
+        counts = {"file": str(out), "rows": left, "dropped": cleaned.dropped, "changed": cleaned.changed}
+        print(orjson.dumps(counts, option=orjson.OPT_INDENT_2).decode())

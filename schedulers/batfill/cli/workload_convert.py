@@ -26,7 +26,7 @@ def job_slice(text: str) -> slice:
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF log (plain, .gz, .xz, .bz2) or Batsim JSON.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.")],
     out: Annotated[Path, typer.Argument(metavar="OUT.json", help="The workload to write; .gz compresses it.")],
     platform: Annotated[Path | None, typer.Option(help="Write the matching platform XML here.")] = None,
     procs: Annotated[

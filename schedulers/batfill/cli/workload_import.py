@@ -40,6 +40,7 @@ def import_log(
     timezone: Annotated[str, typer.Option(help="The cluster's time zone, such as Europe/Paris.")] = "UTC",
     computer: Annotated[str, typer.Option(help="What the header calls the machine.")] = "unknown",
     cores_per_resource: Annotated[int, typer.Option(min=1, help="Processors of one OAR resource.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON object.")] = False,
 ) -> None:
     """Turn a cluster's accounting into an SWF log with a header; says what it left out."""
     from batfill import __version__
@@ -76,3 +77,8 @@ def import_log(
     for reason, count in reading.notes.items():
         print(f"{count} records: {reason}", file=sys.stderr)
     print(f"{out}: {rows} jobs", file=sys.stderr)
+    if json:
+        import orjson
+
+        counts = {"file": str(out), "jobs": rows, "notes": dict(reading.notes)}
+        print(orjson.dumps(counts, option=orjson.OPT_INDENT_2).decode())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_workload(path: Path, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
-    """The workload in a file: Batsim JSON or SWF, plain or compressed, told apart by the content's first character.
+    """The workload in a file: Batsim JSON or SWF, plain or compressed, or Parquet, told apart by their beginnings.
 
     Args:
         path: the file.
@@ -20,10 +20,15 @@ def read_workload(path: Path, *, procs: int | None = None, overrun: Overrun = "k
         overrun: what an SWF job does that ran longer than it asked for (see `read_swf`); Batsim JSON says it itself.
 
     Raises:
-        WorkloadError: the file is neither, or is damaged.
+        WorkloadError: the file is none of them, or is damaged.
     """
-    from batfill.workloads.files import first_byte
+    from batfill.workloads.files import first_byte, is_parquet
 
+    if is_parquet(path):
+        from batfill.workloads.parquet import read_parquet
+        from batfill.workloads.swf import workload_of
+
+        return workload_of(path, read_parquet(path), procs=procs, overrun=overrun)
     if first_byte(path) == b"{":
         from dataclasses import replace
 

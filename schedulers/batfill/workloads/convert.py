@@ -11,8 +11,8 @@ from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
 from batfill.workloads.files import digest, first_byte
+from batfill.workloads.load import pieces_of
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size
-from batfill.workloads.swf_log import SwfLog, batches_of
 from batfill.workloads.swf_rules import job_rows, notes_of
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.workloads.batsim_write import Jobs
+    from batfill.workloads.swf_log import SwfLog
 
 # Fields of a job object beside user_id, and the SWF columns they come from.
 JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue", "partition": "partition"}
@@ -47,7 +48,7 @@ def convert(
     host_speed: float = HOST_SPEED,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
-    """Write the workload in `source`, an SWF log or Batsim JSON, as Batsim JSON.
+    """Write the workload in `source` (SWF, Parquet or Batsim JSON) as Batsim JSON.
 
     Args:
         source: the log.
@@ -83,7 +84,7 @@ def convert(
 
     def first_pass() -> Iterator[SwfLog]:
         nonlocal header
-        for batch in batches_of(source):
+        for batch in pieces_of(source):
             header = header or batch.header
             yield batch
             advance(len(batch))
@@ -94,7 +95,7 @@ def convert(
 
     def second_pass() -> Iterator[Jobs]:
         first_row = 0
-        for batch in batches_of(source):
+        for batch in pieces_of(source):
             table = jobs_in(
                 batch, rows, first_row=first_row, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=changed
             )

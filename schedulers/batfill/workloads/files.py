@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from io import BufferedReader
     from pathlib import Path
 
-GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
+GZIP, XZ, BZIP2, PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"PAR1"
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 CHUNK_BYTES = 1 << 23
 
@@ -57,6 +57,12 @@ def decompressed(path: Path) -> Iterator[BinaryIO]:
                 yield stored
         except DAMAGE as error:
             raise WorkloadError(f"{path}: cannot be unpacked ({error}); fetch or copy the file again") from None
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the file begins as Parquet does."""
+    with readable(path) as stored:
+        return stored.read(4) == PARQUET
 
 
 def first_byte(path: Path) -> bytes:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.workloads.files import first_byte, readable
-from batfill.workloads.swf_log import COMPLETED, SwfLog, new_log, read_log
+from batfill.workloads.files import first_byte, is_parquet
+from batfill.workloads.swf_log import COMPLETED, SwfLog, batches_of, new_log, read_log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from batfill.jobs import Workload
@@ -22,9 +23,7 @@ def load_log(path: Path) -> SwfLog:
     Raises:
         WorkloadError: the file cannot be read as any of them, or holds no row.
     """
-    with readable(path) as stored:
-        parquet = stored.read(4) == b"PAR1"
-    if parquet:
+    if is_parquet(path):
         from batfill.workloads.parquet import read_parquet
 
         log = read_parquet(path)
@@ -37,6 +36,16 @@ def load_log(path: Path) -> SwfLog:
     if not len(log):
         raise WorkloadError(f"{path}: no row in it; is it an SWF log, and whole?")
     return log
+
+
+def pieces_of(path: Path) -> Iterator[SwfLog]:
+    """The rows of an SWF log piece by piece, as `batches_of`; those of a Parquet file at once."""
+    if not is_parquet(path):
+        yield from batches_of(path)
+        return
+    from batfill.workloads.parquet import read_parquet
+
+    yield read_parquet(path)
 
 
 def log_of(workload: Workload) -> SwfLog:

@@ -15,7 +15,6 @@ from batfill.workloads.swf_log import FIELDS, Comment, SwfLog
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAGIC = b"PAR1"
 COMMENTS = b"batfill.comments"
 
 

@@ -126,8 +126,8 @@ def _edges(
     """The windows' borders, rising; the last one is after the last submission."""
     if width_s == "month" or align == "calendar":
         return _calendar_edges(log, first_s, last_s, width_s)
-    if not width_s > 0:
-        raise WorkloadError(f"windows of {width_s:g} s; they must be longer than 0")
+    if not 0 < width_s < np.inf:
+        raise WorkloadError(f"windows of {width_s:g} s; they must be longer than 0 and end")
     origin = first_s if align == "first" else np.floor(first_s / width_s) * width_s
     n_windows = int((last_s - origin) // width_s) + 1
     if n_windows > MOST_WINDOWS:
