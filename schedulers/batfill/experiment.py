@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from batfill import __version__
 from batfill.batsim_files import write_batsim_files
 from batfill.errors import BatfillError, WorkloadError
+from batfill.jobs import UNKNOWN
 from batfill.metrics import TAU_S, Summary
 from batfill.options import Options
 from batfill.replay import replay
@@ -116,10 +120,13 @@ def replay_file(
     if workload.procs is None:
         raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
 
-    replay(workload.jobs.select(slice(0)), workload.procs, options.policy)  # load or compile the engine
+    jobs = workload.jobs
+    if options.divider_s == math.inf:  # without a divider a job's class means nothing, as in the plug-in
+        jobs = replace(jobs, job_class=np.full(len(jobs), UNKNOWN, np.int8))
+    replay(jobs.select(slice(0)), workload.procs, options.policy)  # load or compile the engine
     began = time.perf_counter()
     schedule = replay(
-        workload.jobs,
+        jobs,
         workload.procs,
         options.policy,
         backfill=options.backfill,
