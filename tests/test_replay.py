@@ -87,6 +87,14 @@ def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):
     assert_same(replayed(jobs, 64, policy, **case), oracle(jobs, 64, policy, **case))
 
 
+@pytest.mark.parametrize("threshold_s", [math.inf, 4000.0])
+@pytest.mark.parametrize("policy", ["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02"])
+def test_a_long_queue_whose_order_changes_drains_as_the_oracle_says(policy, threshold_s):
+    jobs = random_table(3, n_jobs=1500, size=16, span_s=5000, longest=60, small=0.2)
+    case = {"threshold_s": threshold_s, "divider_s": 40.0}
+    assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
+
+
 @pytest.mark.parametrize(("policy", "backfill"), [("sexp", None), ("wfp3", "unicef"), ("mixed:1,2,0,0,-90,0.1", None)])
 def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
     jobs = random_table(2, **BURST)

@@ -1,0 +1,191 @@
+"""One decision, three hosts: recorded Batsim, the embedded simulator and the replay see the same starts."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from procset import ProcSet
+
+from batfill.batsim.settings import Settings
+from batfill.batsim.simulation import Simulation
+from batfill.experiment import replay_file
+from batfill.jobs import SMALL
+from batfill.policies import POLICIES, policy_named
+from batfill.replay import replay
+from batfill.workloads.batsim_json import load_document, read_batsim_json
+from batfill.workloads.convert import convert
+from golden import RUNS, recording
+from plugin import DECISIVE, Plugin
+from small_runs import machines
+from strategies import random_table
+
+# pybatsim says so at every acknowledged registration, by a method of the logging module that is deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
+
+
+# Recorded runs of Batsim
+
+
+def decisions(reply):
+    """What a reply decides: one tuple per job, whatever the order and the number format."""
+    decided = set()
+    for event in json.loads(reply)["events"]:
+        kind, data = event["type"], event["data"]
+        if kind == "KILL_JOB":
+            decided |= {(kind, job) for job in data["job_ids"]}
+        elif kind == "REGISTER_JOB":
+            job = data["job"]
+            decided.add((kind, data["job_id"], *(job[field] for field in ("subtime", "walltime", "res", "profile"))))
+        elif kind in DECISIVE:
+            decided.add((kind, data["job_id"], str(ProcSet.from_str(data.get("alloc", "")))))
+    return decided
+
+
+def said(kind, reply):
+    return [event for event in json.loads(reply)["events"] if event["data"].get("type") == kind]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_told_what_batsim_told_the_plugin_decides_message_by_message_what_was_recorded(name):
+    run = recording(name)
+    plugin = Plugin(**json.loads((run.folder / "run.json").read_text())["scheduler"])
+    replies = [plugin(asked) for asked, _ in run.exchanges]
+    wrong = [
+        (asked, decisions(reply), decisions(recorded))
+        for reply, (asked, recorded) in zip(replies, run.exchanges, strict=True)
+        if decisions(reply) != decisions(recorded)
+    ]
+    assert not wrong, f"{len(wrong)} of {len(replies)} replies differ; the first: {wrong[0]}"
+
+    ends = [i for i, reply in enumerate(replies) if said("registration_finished", reply)]
+    assert len(ends) == ("--enable-dynamic-jobs" in run.batsim_options)
+    for end in ends:
+        assert any(said("no_more_static_job_to_submit", asked) for asked, _ in run.exchanges[: end + 1])
+        later = {kind for reply in replies[end + 1 :] for kind, *_ in decisions(reply)}
+        assert not later & {"KILL_JOB", "REGISTER_JOB"}
+
+
+def test_the_recordings_hold_every_kind_of_decision():
+    kinds = {kind for name in RUNS for _, reply in recording(name).exchanges for kind, *_ in decisions(reply)}
+    assert kinds == set(DECISIVE)
+
+
+# The embedded simulator and the replay
+
+
+def starts_of_plugin(document, size, **options):
+    """Start of every try by its name, as the plug-in and the embedded simulator make them."""
+    records = []
+    plugin = Plugin(**{name: value for name, value in options.items() if value not in (None, math.inf)})
+    settings = Settings(dynamic_jobs="divider" in options, reuse_profiles="divider" in options)
+    Simulation(machines(size), {"w0": document}, plugin, settings=settings, on_job_end=records.append).run()
+    return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
+
+
+def starts_of_replay(jobs, size, policy, backfill=None, threshold=math.inf, divider=math.inf):
+    schedule = replay(
+        jobs,
+        size,
+        policy_named(policy),
+        backfill=policy_named(backfill) if backfill else None,
+        threshold_s=threshold,
+        divider_s=divider,
+    )
+    starts = {}
+    for name, start_s, first_try_s in zip(jobs.ids, schedule.start_s.tolist(), schedule.first_try_s, strict=True):
+        if not math.isnan(first_try_s):
+            starts[name], starts[f"{name}#1"] = first_try_s, start_s
+        elif not math.isnan(start_s):
+            starts[name] = start_s
+    return starts
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A function that writes a job table as a Batsim workload and returns its path."""
+
+    def write(jobs, size):
+        path = tmp_path_factory.mktemp("workload") / "made.json"
+        rows = zip(jobs.ids, jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.procs, jobs.job_class, strict=True)
+        path.write_text(
+            json.dumps(
+                {
+                    "nb_res": size,
+                    "jobs": [
+                        {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
+                        | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
+                        | ({"class": "small"} if job_class == SMALL else {})
+                        for name, submit_s, runtime_s, walltime_s, procs, job_class in rows
+                    ],
+                    "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)},
+                }
+            )
+        )
+        return path
+
+    return write
+
+
+def assert_hosts_agree(path, size, **options):
+    ours = starts_of_replay(read_batsim_json(path).jobs, size, **options)
+    theirs = starts_of_plugin(load_document(path), size, **options)
+    different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
+    assert not different, f"{len(different)} of {len(ours)} starts differ, that of {min(different)} among them"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_on_made_workloads_the_hosts_agree_on_every_start(written, policy):
+    for seed, options in enumerate(
+        [{}, {"threshold": 300}, {"backfill": "spf", "threshold": 50}, {"backfill": "wfp3"}]
+    ):
+        path = written(random_table(seed, n_jobs=300, size=12, span_s=1000), 12)
+        assert_hosts_agree(path, 12, policy=policy, **options)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize("threshold", [math.inf, 200])
+def test_on_one_processor_the_hosts_agree_on_kills_and_second_tries(written, policy, threshold):
+    """One processor, since a pass is made when the kill is asked for, too: there it finds nothing free."""
+    path = written(random_table(8, n_jobs=200, size=1, span_s=2000, wide=0, small=0.5), 1)
+    assert_hosts_agree(path, 1, policy=policy, threshold=threshold, divider=10)
+
+
+def test_without_a_divider_a_jobs_class_means_nothing_to_any_host(written):
+    jobs = random_table(9, n_jobs=200, size=8, span_s=500, small=0.5)
+    path = written(jobs, 8)
+    report = replay_file(path, {"policy": "saf"})
+    starts = starts_of_plugin(load_document(path), 8, policy="saf")
+    waits = [starts[name] - submit_s for name, submit_s in zip(jobs.ids, jobs.submit_s, strict=True) if name in starts]
+    assert report.figures.mean_wait_s == pytest.approx(np.mean(waits), rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    """A function from a log to a Batsim workload of it, converted once."""
+    done = {}
+
+    def convert_once(log, jobs=None):
+        if (log, jobs) not in done:
+            done[log, jobs] = tmp_path_factory.mktemp("workload") / "log.json"
+            convert(log, done[log, jobs], jobs=slice(jobs))
+        return done[log, jobs]
+
+    return convert_once
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy):
+    path = converted(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"), 10_000)
+    for threshold in (math.inf, 200_000):
+        assert_hosts_agree(path, 128, policy=policy, threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("policy", "threshold"), [("fcfs", math.inf), ("saf", 200_000), ("wfp3", 200_000), ("f2", math.inf)]
+)
+def test_on_the_whole_of_kth_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy, threshold):
+    """Four of the policies; on a slice of the other log it is all of them, with and without the threshold."""
+    assert_hosts_agree(converted(archive_log("KTH-SP2-1996-2.1-cln.swf.gz")), 100, policy=policy, threshold=threshold)
