@@ -117,38 +117,26 @@ def test_the_provenance_says_what_was_run(experiment):
 
 
 @pytest.mark.parametrize(
-    ("sched", "reason"),
+    ("does", "reason", "log"),
     [
-        ("exits at once", "the scheduler ended with status 1 after"),
-        ("dies mid-way", "the scheduler ended with status 139 (SIGSEGV) after"),
-        ("fails mid-way", "the scheduler ended with status 1 after"),
+        ({"sched": "exits at once"}, "the scheduler ended with status 1 after", "sched.err.log"),
+        ({"sched": "dies mid-way"}, "the scheduler ended with status 139 (SIGSEGV) after", "sched.out.log"),
+        ({"sched": "fails mid-way"}, "the scheduler ended with status 1 after", "sched.err.log"),
+        ({"batsim": "exits at once"}, "the simulator ended with status 1 after", "batsim.log"),
+        ({"batsim": "dies mid-way"}, "the simulator ended with status 134 (SIGABRT) after", "batsim.log"),
     ],
 )
-def test_a_scheduler_that_dies_ends_the_run_with_2(experiment, sched, reason):
-    outcome = experiment.run(sched=sched)
+def test_a_process_that_dies_ends_the_run_with_2(experiment, does, reason, log):
+    outcome = experiment.run(**does)
     assert outcome.status == 2
     assert outcome.reason.startswith(reason)
-    assert "out/log/sched." in outcome.reason
+    assert f"out/log/{log}" in outcome.reason
     assert outcome.figures == {}
     assert experiment.record()["reason"] == outcome.reason
 
 
 def test_the_last_line_of_the_log_is_quoted(experiment):
     assert experiment.run(sched="exits at once").reason.endswith("ends with: ValueError: no such policy")
-
-
-@pytest.mark.parametrize(
-    ("batsim", "reason"),
-    [
-        ("exits at once", "the simulator ended with status 1 after"),
-        ("dies mid-way", "the simulator ended with status 134 (SIGABRT) after"),
-    ],
-)
-def test_a_simulator_that_dies_ends_the_run_with_2(experiment, batsim, reason):
-    outcome = experiment.run(batsim=batsim)
-    assert outcome.status == 2
-    assert outcome.reason.startswith(reason)
-    assert "out/log/batsim.log" in outcome.reason
 
 
 def test_a_process_that_cannot_be_started_is_named(experiment):
