@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.cli import main
 from batfill.errors import WorkloadError
 from batfill.workloads import read_workload
 from batfill.workloads.cleaning import clean
@@ -137,3 +139,17 @@ def test_random_files_are_described_cleaned_or_refused_in_one_line(tmp_path_fact
     else:
         message = ""
     assert "\n" not in message
+
+
+def test_the_documentations_commands_run(tmp_path, monkeypatch, capsys):
+    guide = Path(__file__).parents[1] / "docs" / "workloads.md"
+    block = guide.read_text().split("```console\n")[1].split("```")[0]
+    commands = [line.removeprefix("$ batfill ").split() for line in block.splitlines() if line.startswith("$ ")]
+    assert len(commands) == 6
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        assert ended.value.code == 0, command
+    assert "demo.swf.gz: 2000 jobs, seed 1" in capsys.readouterr().err
+    assert {"clean.json", "clean.xml", "weeks", "sample-002.swf.gz"} <= {path.name for path in tmp_path.iterdir()}
