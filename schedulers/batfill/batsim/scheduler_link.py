@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING
 
 import zmq
@@ -14,21 +14,23 @@ from batfill.batsim.protocol import SimulationStopped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# How long an answer that is already on its way may take to arrive after the connection went down.
-LAST_WORDS_MS = 200
+# How often, while an answer is awaited, the state of the connection is looked at.
+WATCH_S = 0.25
 
 
 class SchedulerLink:
-    """A request-reply connection to the scheduler, which binds; called with a message, it returns the reply."""
+    """A request-reply connection to the scheduler, which binds; called with a message, it returns the reply.
+
+    An answer in time costs no more than sending and receiving.
+    """
 
     def __init__(self, endpoint: str, socket: zmq.Socket[bytes], timeout_s: float) -> None:
         self._endpoint = endpoint
         self._socket = socket
-        self._timeout_s = timeout_s
+        self._timeout_s = timeout_s or inf
+        self._watch_s = min(WATCH_S, self._timeout_s)
+        self._socket.setsockopt(zmq.RCVTIMEO, ceil(self._watch_s * 1000))
         self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
-        self._poller = zmq.Poller()
-        self._poller.register(socket, zmq.POLLIN)
-        self._poller.register(self._monitor, zmq.POLLIN)
         self._met = False
 
     def __call__(self, message: bytes) -> bytes:
@@ -38,22 +40,34 @@ class SchedulerLink:
             SimulationStopped: it is gone, or does not answer in time.
         """
         self._socket.send(message)
+        waited_s = 0.0
+        gone = False
         while True:
-            ready = dict(self._poller.poll(ceil(self._timeout_s * 1000) or None))
-            if self._socket in ready:
+            try:
                 return self._socket.recv()
-            if not ready:
+            except zmq.Again:
+                waited_s += self._watch_s
+            if gone:
+                raise SimulationStopped(
+                    f"the scheduler at {self._endpoint} went away without an answer; see why it ended in its own output"
+                )
+            gone = self._is_gone()  # and what it said before that is still to be received
+            if waited_s >= self._timeout_s and not gone:
                 does_not = "does not answer" if self._met else "cannot be reached"
                 raise SimulationStopped(
                     f"the scheduler at {self._endpoint} {does_not} for {self._timeout_s:g} s; "
                     "see what it does, or wait longer with --sched-timeout"
                 )
-            if recv_monitor_message(self._monitor)["event"] != zmq.EVENT_DISCONNECTED:
+
+    def _is_gone(self) -> bool:
+        """Whether the connection went down since it was last looked at."""
+        gone = False
+        while self._monitor.poll(0):
+            if recv_monitor_message(self._monitor)["event"] == zmq.EVENT_DISCONNECTED:
+                gone = True
+            else:
                 self._met = True
-            elif not self._socket.poll(LAST_WORDS_MS):
-                raise SimulationStopped(
-                    f"the scheduler at {self._endpoint} went away without an answer; see why it ended in its own output"
-                )
+        return gone
 
     def close(self) -> None:
         """Stop watching the connection."""
