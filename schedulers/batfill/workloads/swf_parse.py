@@ -70,7 +70,7 @@ def parse(
                     point = digits
                 else:
                     if digits < EXACT_DIGITS:
-                        number = number * 10 + (text[at] - 48)
+                        number = number * 10 + (int(text[at]) - 48)
                     digits += 1
                 at += 1
             c = text[at]
