@@ -1,0 +1,113 @@
+"""The figures of a run, by hand and by their definitions."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batfill.jobs import LARGE, SMALL
+from batfill.metrics import bounded_slowdown, per_processor_slowdown, summarize
+from batfill.policies import policy_named
+from batfill.replay import replay
+from strategies import table
+
+
+def figures(rows, size, tau_s=10.0, **options):
+    return replay(table(rows), size, policy_named("fcfs"), **options).summary(tau_s)
+
+
+def test_a_schedule_by_hand():
+    # 2 processors: the first job runs 0-100 on both, the second 100-105 and the third 100-200 on one each
+    run = figures([(0, 100, 200, 2), (20, 5, 50, 1), (50, 100, 100, 1)], 2)
+    assert (run.jobs, run.rejected, run.killed, run.backfilled, run.requeued) == (3, 0, 1, 0, 0)
+    assert run.makespan_s == 200
+    assert run.utilisation == (200 + 5 + 100) / 400
+    assert run.mean_wait_s == (0 + 80 + 50) / 3
+    assert run.max_wait_s == 80
+    assert run.mean_turnaround_s == (100 + 85 + 150) / 3
+    assert run.mean_bsld == pytest.approx((1 + 85 / 10 + 150 / 100) / 3)
+    assert run.max_bsld == 8.5
+    assert run.mean_pp_bsld == pytest.approx((1 + 85 / 10 + 150 / 100) / 3)
+    assert (run.share_bsld_1, run.share_bsld_10, run.share_bsld_100, run.share_bsld_above) == (1 / 3, 2 / 3, 0, 0)
+
+
+def test_the_makespan_counts_from_the_first_submission():
+    assert figures([(1000, 10, 10, 1), (1005, 10, 10, 1)], 1).makespan_s == 20
+
+
+def test_tau_bounds_the_slowdown_of_short_jobs():
+    wait_s, runtime_s = np.array([90.0, 90.0, 0.0]), np.array([1.0, 30.0, 1.0])
+    assert bounded_slowdown(wait_s, runtime_s, 10.0).tolist() == [9.1, 4.0, 1.0]
+    assert bounded_slowdown(wait_s, runtime_s, 60.0).tolist() == [91 / 60, 2.0, 1.0]
+    assert bounded_slowdown(np.array([5.0]), np.array([0.0]), 10.0).tolist() == [1.0]
+
+
+def test_the_slowdown_per_processor_divides_by_q_and_is_at_least_one():
+    wait_s, runtime_s = np.array([90.0, 90.0]), np.array([10.0, 10.0])
+    assert per_processor_slowdown(wait_s, runtime_s, np.array([4, 64])).tolist() == [2.5, 1.0]
+
+
+def test_slowdown_classes_are_closed_above():
+    # waits that make bounded slowdowns of exactly 1, 10, 100, and just above each, with p = 10
+    wait_s = np.array([0.0, 1.0, 90.0, 90.1, 990.0, 990.1])
+    run = summarize(
+        size=1, submit_s=np.zeros(6), start_s=wait_s, runtime_s=np.full(6, 10.0), procs=np.ones(6, np.int64)
+    )
+    shares = run.share_bsld_1, run.share_bsld_10, run.share_bsld_100, run.share_bsld_above
+    assert shares == pytest.approx((1 / 6, 2 / 6, 2 / 6, 1 / 6))
+
+
+def test_rejected_jobs_are_counted_and_enter_no_mean():
+    run = figures([(0, 10, 10, 9), (0, 10, 10, 1)], 2)
+    assert (run.jobs, run.rejected, run.mean_wait_s, run.mean_bsld) == (2, 1, 0, 1)
+
+
+def test_a_run_of_no_job_has_figures_of_zero():
+    run = figures([(0, 10, 10, 9)], 2)
+    assert (run.jobs, run.rejected) == (1, 1)
+    assert set(list(run.as_dict().values())[2:]) == {0}
+
+
+def test_a_killed_try_counts_as_work_but_not_as_a_job():
+    # killed at 20, run again 30-60 on one of two processors; the other job runs 20-30
+    run = figures([(0, 30, 40, 2, SMALL), (1, 10, 10, 1, SMALL), (25, 5, 5, 2, LARGE)], 2, divider_s=20.0)
+    assert (run.jobs, run.requeued) == (3, 1)
+    assert run.mean_wait_s == (30 + 19 + 35) / 3  # the second try's start less the first submission
+    used = 2 * 20 + 2 * 30 + 10 + 2 * 5
+    assert run.makespan_s == 65
+    assert run.utilisation == used / (2 * 65)
+    assert run.wasted == 40 / used
+
+
+def test_jobs_that_only_the_log_ended_are_not_killed_where_the_log_says_so():
+    jobs = table([(0, 10, 10, 1), (0, 20, 10, 1), (0, 5, 10, 1)])
+    fcfs = policy_named("fcfs")
+    assert replay(jobs, 3, fcfs).summary().killed == 2
+    assert replay(dataclasses.replace(jobs, own_end=True), 3, fcfs).summary().killed == 1
+
+
+times = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 50)), min_size=1, max_size=20)
+
+
+@given(times, st.sampled_from([1.0, 10.0, 60.0]))
+def test_means_are_the_means_of_the_definitions(jobs, tau_s):
+    wait, run, procs = zip(*jobs, strict=True)
+    found = summarize(
+        size=50,
+        submit_s=np.zeros(len(jobs)),
+        start_s=np.array(wait, float),
+        runtime_s=np.array(run, float),
+        procs=np.array(procs),
+        tau_s=tau_s,
+    )
+    bsld = [max((w + p) / max(p, tau_s), 1) for w, p, _ in jobs]
+    per_processor = [max((w + p) / (q * max(p, tau_s)), 1) for w, p, q in jobs]
+    assert found.mean_bsld == pytest.approx(math.fsum(bsld) / len(jobs))
+    assert found.max_bsld == max(bsld)
+    assert found.mean_pp_bsld == pytest.approx(math.fsum(per_processor) / len(jobs))
+    assert found.share_bsld_1 + found.share_bsld_10 + found.share_bsld_100 + found.share_bsld_above == pytest.approx(1)

@@ -1,0 +1,130 @@
+"""The list of policies: keys as their formulas say, names as users type them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batfill.easy import key_at
+from batfill.errors import PolicyError
+from batfill.policies import MIXED, POLICIES, UNLIMITED_S, listing, mixed, policy_named
+from oracle import KEYS, key_named
+
+SUBMIT_S = np.array([0.0, 1.0, 250.0, 99_000.0, 99_000.0])
+WALLTIME_S = np.array([1.0, 60.0, 3_600.0, 7.5, math.inf])
+PROCS = np.array([1, 2, 7, 128, 3])
+
+
+def keys(policy, now_s):
+    """The five jobs' keys at this date, as a pass has them."""
+    fixed = policy.fixed_key(SUBMIT_S, WALLTIME_S, PROCS)
+    if not policy.order_changes:
+        return fixed.tolist()
+    jobs = zip(fixed, SUBMIT_S, WALLTIME_S, PROCS, strict=True)
+    return [key_at(now_s, policy.kind, policy.weight, *job) for job in jobs]
+
+
+def test_every_policy_of_the_definition_is_there_and_no_other():
+    assert POLICIES.keys() == KEYS.keys()
+
+
+@pytest.mark.parametrize("name", [*POLICIES, "mixed:1,-2,3,-4,5,-6", "mixed:0,0,0,0.5,0,0"])
+def test_keys_are_what_the_formulas_say(name):
+    formula = key_named(name)
+    for now_s in (99_000.0, 123_456.0):
+        jobs = zip(SUBMIT_S, np.minimum(WALLTIME_S, UNLIMITED_S), PROCS, strict=True)
+        expected = [formula(now_s, r, p, int(q)) for r, p, q in jobs]
+        assert keys(policy_named(name), now_s) == pytest.approx(expected, rel=1e-12)
+
+
+def test_some_keys_by_hand():
+    # r = 250, p~ = 3600, q = 7, at t = 4000: w = 3750
+    values = {name: keys(POLICIES[name], 4_000.0)[2] for name in POLICIES}
+    assert values["saf"] == 25_200
+    assert values["srf"] == pytest.approx(514.2857142857143)
+    assert values["sexp"] == pytest.approx(1 + 3750 / 3600)
+    assert values["wfp3"] == pytest.approx(-((3750 / 3600) ** 3) * 7)
+    assert values["unicef"] == pytest.approx(-3750 / (2.807354922057604 * 3600))
+    assert values["f1"] == pytest.approx(3.5563025007672873 * 7 + 870 * 2.3979400086720375)
+    assert values["f2"] == pytest.approx(60 * 7 + 25_600 * 2.3979400086720375)
+    assert values["f3"] == pytest.approx(25_200 + 6_860_000 * 2.3979400086720375)
+    assert values["f4"] == pytest.approx(3600 * 2.6457513110645907 + 530_000 * 2.3979400086720375)
+
+
+def test_every_key_is_a_number_for_jobs_at_the_edge():
+    """The first second, one processor, and no walltime: no logarithm of 0, no division by it, no infinity."""
+    for name in [*POLICIES, "mixed:1,1,1,1,1,1"]:
+        assert np.isfinite(keys(policy_named(name), 99_000.0)).all(), name
+
+
+def test_exactly_these_policies_change_the_order_while_jobs_wait():
+    changing = {name for name, policy in POLICIES.items() if policy.order_changes}
+    assert changing == {"sexp", "lexp", "wfp3", "unicef"}
+    assert mixed((0, 0, 0, 0, 1, 0)).order_changes
+    assert not mixed((1, 1, 1, 1, 0, 1)).order_changes
+
+
+number = st.integers(-5, 5).map(Fraction)
+job = st.tuples(st.integers(0, 1000), st.integers(1, 1000), st.integers(1, 100))
+
+
+@given(weights=st.tuples(*[number] * 5), jobs=st.tuples(job, job), later=st.integers(1, 10**6))
+def test_a_mix_without_the_expansion_factor_keeps_two_jobs_in_order_for_ever(weights, jobs, later):
+    """In exact arithmetic and with w itself, for which the fixed key has -r."""
+
+    def first_goes_first(t):
+        a, b, c, d, f = weights
+        one, other = (a * q + b * p + c * (t - r) + d * Fraction(p, q) + f * p * q for r, p, q in jobs)
+        return one < other
+
+    def fixed_key(r, p, q):
+        a, b, c, d, f = weights
+        return a * q + b * p - c * r + d * Fraction(p, q) + f * p * q
+
+    now = max(r for r, _, _ in jobs)
+    assert first_goes_first(now) == first_goes_first(now + later) == (fixed_key(*jobs[0]) < fixed_key(*jobs[1]))
+
+
+def test_weights_are_scaled_to_sum_up_to_one():
+    assert mixed((0, 0, 0, 0, -4, 4)).weight == -0.5
+
+
+@pytest.mark.parametrize("text", ["saf", " SAF ", "Saf"])
+def test_names_are_taken_as_people_write_them(text):
+    assert policy_named(text).name == "saf"
+
+
+def test_a_mixed_policys_name_means_the_same_policy_again():
+    policy = mixed((0.1, -1 / 3, 1e-17, 2, 3, 1e10))
+    again = policy_named(policy.name)
+    assert again.name == policy.name
+    assert keys(again, 99_000.0) == keys(policy, 99_000.0)
+
+
+@pytest.mark.parametrize("text", ["", "best", "saf:1", "saf,fcfs", "mixed"])
+def test_an_unknown_name_is_answered_with_the_known_ones(text):
+    with pytest.raises(PolicyError, match=r"is unknown; known are fcfs, lcfs, .*, and mixed:a,b,c,d,e,f"):
+        policy_named(text)
+
+
+@pytest.mark.parametrize("text", ["mixed:", "mixed:1,2,x,4,5,6"])
+def test_weights_that_are_no_numbers_are_refused(text):
+    with pytest.raises(PolicyError, match="weights are six numbers"):
+        policy_named(text)
+
+
+@pytest.mark.parametrize("text", ["mixed:1,2,3", "mixed:0,0,0,0,0,0", "mixed:1,2,3,4,5,nan", "mixed:1,2,3,4,5,inf"])
+def test_weights_must_be_six_finite_and_not_all_zero(text):
+    with pytest.raises(PolicyError, match="not six finite weights, one of them not zero"):
+        policy_named(text)
+
+
+def test_the_listing_says_of_each_policy_its_formula_and_source():
+    rows = listing()
+    assert [row["name"] for row in rows] == [*POLICIES, MIXED]
+    assert all(row["formula"] and row["source"] for row in rows)
