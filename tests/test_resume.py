@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import workloads
 
 from batfill.errors import BatfillError
 from batfill.policies import POLICIES, policy_named
 from batfill.replay import Replay, replay, replay_many
 from batfill.replay_files import load, save
+from strategies import workloads
 
 NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
 

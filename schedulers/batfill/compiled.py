@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,11 +32,8 @@ def kernel(function: Kernel) -> Kernel:
     return result
 
 
-def announce_compilation() -> None:
-    """Say on standard error that this run compiles, where what it needs is not compiled yet."""
-    from batfill import engine
-
-    cache = engine.advance._cache  # type: ignore[attr-defined]
+def is_ready(compiled: Any) -> bool:
+    """Whether a kernel was compiled before, for the sources as they are."""
+    cache = compiled._cache
     index = Path(cache.cache_path) / cache._cache_file._index_name
-    if not index.is_file() or SOURCES.encode() not in index.read_bytes():
-        print("batfill: compiling the engine, once after installation: about ten seconds", file=sys.stderr)
+    return index.is_file() and SOURCES.encode() in index.read_bytes()

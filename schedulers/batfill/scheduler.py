@@ -9,13 +9,14 @@ import heapq
 import logging
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import zmq
 from batsim.batsim import Batsim, BatsimScheduler, Job
 from procset import ProcSet
 
 from batfill.cluster import Cluster
+from batfill.engine import announce_compilation
 from batfill.errors import BatfillError, RunFailed
 from batfill.options import Options
 
@@ -36,7 +37,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         try:
             self.chosen = Options.of(self.options)
         except BatfillError as error:
-            sys.exit(f"batfill: {error}")
+            give_up(str(error))
         self.cluster: Cluster
         self.rejected = 0
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to be killed if they still run then
@@ -56,8 +57,8 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         if self.chosen.divider_s < math.inf and not (
             self.registration_open and self.bs.batconf["profile-reuse-enabled"]
         ):
-            sys.exit(
-                "batfill: option divider kills jobs and submits them again; "
+            give_up(
+                "option divider kills jobs and submits them again; "
                 "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the divider out"
             )
 
@@ -172,6 +173,12 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """Nothing: no data is staged."""
 
 
+def give_up(message: str) -> NoReturn:
+    """End the process for a user's mistake: pybatsim would show a traceback for an exception."""
+    print(f"batfill: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
 def serve(options: dict[str, Any], endpoint: str, timeout_ms: int = 0) -> Batsim:
     """Schedule for the one Batsim that connects to `endpoint`, to its end.
 
@@ -185,6 +192,7 @@ def serve(options: dict[str, Any], endpoint: str, timeout_ms: int = 0) -> Batsim
         RunFailed: Batsim did not answer in time, or jobs were neither started nor rejected.
     """
     scheduler = Scheduler(options)
+    announce_compilation()
     Cluster(range(2), scheduler.chosen).decide(0.0)  # load the compiled pass before Batsim waits for it
     try:
         batsim = Batsim(scheduler, endpoint, timeout_ms)

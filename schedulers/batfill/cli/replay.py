@@ -36,7 +36,7 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one policy over a whole workload in the compiled engine, and print its figures."""
-    from batfill.compiled import announce_compilation
+    from batfill.engine import announce_compilation
     from batfill.experiment import replay_file
 
     announce_compilation()

@@ -31,7 +31,6 @@ def schedule(
     """Run the scheduler for the Batsim that connects: the plug-in under pybatsim, with sane defaults."""
     import logging
 
-    from batfill.compiled import announce_compilation
     from batfill.errors import BatfillError
     from batfill.scheduler import serve
 
@@ -41,5 +40,4 @@ def schedule(
     logging.basicConfig(format="batfill: %(levelname)s: %(message)s", level=level)
     # pybatsim warns once per acknowledged registration, and that dynamic jobs are enabled: both are as they should be.
     logging.getLogger("batsim").setLevel(max(level, logging.ERROR) if level >= logging.WARNING else level)
-    announce_compilation()
     serve({"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}, socket, timeout)

@@ -1,0 +1,40 @@
+"""What was compiled is used again only while it is what the sources say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import batfill
+from batfill.compiled import FILES, SOURCES
+from batfill.engine import advance
+
+PACKAGE = Path(batfill.__file__).parent
+
+
+def test_every_file_with_a_kernel_makes_the_cache_stale_when_it_changes():
+    with_kernels = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "@kernel" in path.read_text()}
+    assert with_kernels <= set(FILES)
+
+
+def test_numba_is_told_of_all_sources():
+    # The name is numba's own business; where it is gone, a stale kernel could be used.
+    assert advance._cache._cache_file._source_stamp == SOURCES
+
+
+def test_the_first_run_says_once_that_it_compiles(tmp_path):
+    workload = tmp_path / "w.json"
+    workload.write_text(
+        '{"nb_res": 4, "jobs": [{"id": "1", "subtime": 0, "res": 2, "walltime": 9, "profile": "d"}], '
+        '"profiles": {"d": {"type": "delay", "delay": 5}}}'
+    )
+    command = [sys.executable, "-m", "batfill", "replay", str(workload), "--json"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    said = [
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=200).stderr
+        for _ in range(2)
+    ]
+    assert said[0].startswith("batfill: compiling the engine, once after installation")
+    assert said[1] == ""
