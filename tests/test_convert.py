@@ -4,9 +4,15 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from batfill.errors import WorkloadError
+from batfill.jobs import job_table
+from batfill.workloads.batsim_json import read_batsim_json
+from batfill.workloads.batsim_write import write_batsim_json
 from batfill.workloads.convert import convert
 from swf_text import row
 
@@ -122,6 +128,43 @@ def test_a_real_log_becomes_the_reference_jobs(archive_log, tmp_path):
     assert workload["nb_res"] == 100
     run = {name: profile["delay"] for name, profile in workload["profiles"].items()}
     assert all(job["walltime"] > run[job["profile"]] for job in workload["jobs"])
+
+
+JOBS = st.lists(
+    st.tuples(
+        st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=6),
+        st.integers(0, 10**9) | st.floats(0, 1e9),
+        st.integers(0, 10**6) | st.floats(0, 1e6),
+        st.integers(1, 10**6) | st.just(np.inf),
+        st.integers(1, 500),
+        st.integers(-1, 99),
+    ),
+    min_size=1,
+    max_size=12,
+    unique_by=lambda job: job[0],
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(JOBS)
+def test_what_is_written_is_what_is_read(tmp_path_factory, jobs):
+    ids, submit_s, runtime_s, walltime_s, procs, user = zip(*jobs, strict=True)
+    named = np.empty(len(ids), object)
+    named[:] = ids
+    times = {"submit_s": submit_s, "runtime_s": runtime_s, "walltime_s": walltime_s}
+    table = job_table(
+        "x",
+        ids=named,
+        procs=np.array(procs),
+        user=np.array(user),
+        **{name: np.array(column, float) for name, column in times.items()},
+    )
+    path = tmp_path_factory.mktemp("trip") / "x.json"
+    assert write_batsim_json(path, [(table, {})], procs=7, description={"made_by": "a test"}) == len(jobs)
+    again = read_batsim_json(path)
+    assert again.procs == 7
+    for column in ("ids", "submit_s", "runtime_s", "walltime_s", "procs", "user"):
+        assert getattr(again.jobs, column).tolist() == getattr(table, column).tolist()
 
 
 # From Batsim JSON

@@ -43,13 +43,15 @@ def clean(
 ) -> None:
     """Clean a log by named rules; every row dropped or changed is counted by rule."""
     from batfill import __version__
+    from batfill.cli.progress import progress
     from batfill.workloads import cleaning
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, save_log
     from batfill.workloads.swf import machine_size
 
     format_of(out)
-    log = load_log(source)
+    with progress("rows read") as advance:
+        log = load_log(source, advance=advance)
     named = cleaning.header_flurries(log.header) if flurries else []
     if flurries_from is not None:
         named += cleaning.header_flurries(load_log(flurries_from).header)

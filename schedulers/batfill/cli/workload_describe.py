@@ -14,9 +14,11 @@ def describe(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Report on a log: jobs, users, span, load, quality, premature jobs, and what each cleaning rule would drop."""
+    from batfill.cli.progress import progress
     from batfill.workloads import describe as library
 
-    report = library.describe(source, procs=procs)
+    with progress("rows read") as advance:
+        report = library.describe(source, procs=procs, advance=advance)
     if json:
         import orjson
 

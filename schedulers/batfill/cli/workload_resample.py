@@ -50,7 +50,8 @@ def resample(
     from batfill.workloads.save import format_of, save_log, stem_of
 
     format_of(out)
-    log = load_log(source)
+    with progress("rows read") as advance:
+        log = load_log(source, advance=advance)
     stem = stem_of(out)
     with progress("samples", samples) as advance:
         for sample in range(samples):

@@ -20,6 +20,7 @@ def scale(
 ) -> None:
     """Change a log's load by the times between its submissions."""
     from batfill import __version__
+    from batfill.cli.progress import progress
     from batfill.workloads import scaling
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, save_log
@@ -28,7 +29,8 @@ def scale(
     if (interarrival is None) == (load is None):
         raise typer.BadParameter("give one of --interarrival and --load")
     format_of(out)
-    log = load_log(source)
+    with progress("rows read") as advance:
+        log = load_log(source, advance=advance)
     if load is not None:
         size = known_size(source, machine_size(source, log.header, procs))
         scaled, factor = scaling.at_load(log, size, load)

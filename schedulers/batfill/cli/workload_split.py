@@ -56,7 +56,8 @@ def split(
     from batfill.workloads.save import format_of, save_log, stem_of
 
     format_of(Path(f"x{suffix}"))
-    log = load_log(source)
+    with progress("rows read") as advance:
+        log = load_log(source, advance=advance)
     found = splitting.windows(log, "month" if months else days * 86_400, align=align.value, boundary=boundary.value)
     chosen = splitting.select(found, skip=skip, count=count, min_jobs=min_jobs)
     make_folder(folder)

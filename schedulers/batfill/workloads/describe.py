@@ -17,6 +17,7 @@ from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, SwfLog
 from batfill.workloads.swf_rules import requested
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,17 +27,20 @@ PREMATURE = 100  # a job is premature when it asked for so many times what it ra
 SAID = ("Version", "Computer", "Installation", "Acknowledge", "TimeZoneString", "MaxProcs", "MaxNodes", "UnixStartTime")
 
 
-def describe(path: Path, *, procs: int | None = None) -> dict[str, Any]:
+def describe(
+    path: Path, *, procs: int | None = None, advance: Callable[[int], None] = lambda _: None
+) -> dict[str, Any]:
     """The report on the log in `path`, as `--json` prints it: numbers, shares between 0 and 1, seconds.
 
     Args:
         path: SWF, Parquet or Batsim JSON.
         procs: the machine's size; by default what the log says. Without it no load is reported.
+        advance: told of rows as they are read.
 
     Raises:
         WorkloadError: the file cannot be read, or no row ran.
     """
-    log = load_log(path)
+    log = load_log(path, advance=advance)
     size = machine_size(path, log.header, procs)
     ran = runs(log)
     if not ran.any():

@@ -11,14 +11,14 @@ from batfill.workloads.files import first_byte, is_parquet
 from batfill.workloads.swf_log import COMPLETED, SwfLog, batches_of, new_log, read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from batfill.jobs import Workload
 
 
-def load_log(path: Path) -> SwfLog:
-    """The log in an SWF, Parquet or Batsim JSON file, told apart by the content.
+def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+    """The log in an SWF, Parquet or Batsim JSON file, told apart by the content; `advance` is told of SWF rows read.
 
     Raises:
         WorkloadError: the file cannot be read as any of them, or holds no row.
@@ -32,7 +32,7 @@ def load_log(path: Path) -> SwfLog:
 
         log = log_of(read_batsim_json(path))
     else:
-        log = read_log(path)
+        log = read_log(path, advance=advance)
     if not len(log):
         raise WorkloadError(f"{path}: no row in it; is it an SWF log, and whole?")
     return log

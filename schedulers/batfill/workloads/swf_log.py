@@ -13,7 +13,7 @@ from batfill.workloads.files import CHUNK_BYTES, decompressed, whole_file
 from batfill.workloads.swf_parse import N_FIELDS, TENS, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -115,21 +115,23 @@ def header_name(text: str) -> str:
     return name.strip().lower() if colon else ""
 
 
-def read_log(path: Path) -> SwfLog:
-    """The whole of an SWF file, plain or compressed.
+def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+    """The whole of an SWF file, plain or compressed; `advance` is told of rows as they are read.
 
     Raises:
         WorkloadError: the file cannot be read or unpacked, a line does not hold 18 fields, or a field is not a number
             (the line is named).
     """
-    batches = list(batches_of(path))
-    if not batches:
-        return SwfLog((), np.empty((0, N_FIELDS)), np.empty(0, np.int64))
+    batches: list[SwfLog] = []
     comments: list[Comment] = []
     rows_before = 0
-    for batch in batches:
+    for batch in batches_of(path):
+        batches.append(batch)
         comments += [Comment(rows_before + before, text) for before, text in batch.comments]
         rows_before += len(batch)
+        advance(len(batch))
+    if not batches:
+        return SwfLog((), np.empty((0, N_FIELDS)), np.empty(0, np.int64))
     return SwfLog(
         tuple(comments), np.concatenate([b.rows for b in batches]), np.concatenate([b.lines for b in batches])
     )
