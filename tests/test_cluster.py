@@ -1,0 +1,157 @@
+"""A cluster fed job by job, in any order within an instant, while machines come and go."""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import numpy as np
+import pytest
+
+from batfill.cluster import GAP, Cluster, intervals_of, without
+from batfill.options import Options
+from oracle import KEYS, SOME_DAY, oracle
+from strategies import random_table
+
+
+def machine_ids(intervals):
+    return {machine for first, last in intervals for machine in range(first, last + 1)}
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "lqf", "wfp3", "sexp"])
+@pytest.mark.parametrize("threshold", [math.inf, 40])
+def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(policy, threshold):
+    jobs = random_table(11, n_jobs=300, size=10, span_s=120, wide=0)
+    jobs.runtime_s[:] = np.maximum(jobs.runtime_s, 1)  # whole instants: no job ends where it starts
+    cluster = Cluster(range(10), Options.of({"policy": policy, "threshold": threshold}))
+    rng = np.random.default_rng(1)
+    ends, starts = [], {}
+    for t in range(10_000):
+        while ends and ends[0][0] == t:
+            cluster.end(heapq.heappop(ends)[1])
+        for row in rng.permutation(np.flatnonzero(jobs.submit_s == t)):
+            assert cluster.submit(jobs.ids[row], t, float(jobs.walltime_s[row]), int(jobs.procs[row]))
+        for begun in cluster.decide(float(t)):
+            row = int(begun.job)
+            starts[row] = t
+            heapq.heappush(ends, (t + min(jobs.runtime_s[row], jobs.walltime_s[row]), begun.job))
+    expected = oracle(jobs, 10, policy, threshold_s=threshold)
+    assert [starts[row] for row in range(len(jobs))] == [job.start for job in expected.jobs]
+
+
+def test_a_job_put_between_two_neighbours_without_room_has_all_numbered_anew():
+    cluster = Cluster(range(1), Options.of({"threshold": 5}))
+    cluster.submit("0", 0.0, 9.0, 1)
+    cluster.decide(0.0)
+    names = [f"{i:02}" for i in range(1, 61)]
+    for name in reversed(names):  # halves the room below the last one; it is used up after some twenty
+        cluster.submit(name, 1.0, 9.0, 1)
+    assert [cluster.jobs[row]["seq"] for _, _, row in cluster.by_age] == sorted(cluster.jobs["seq"][:61])
+    assert cluster.jobs["seq"][1] > 20 * GAP  # the first to come is the last in order
+    for ended, name in zip(["0", *names], names, strict=False):
+        cluster.end(ended)
+        assert [start.job for start in cluster.decide(9.0)] == [name]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_says(policy, seed):
+    size = 8
+    rng = np.random.default_rng(seed)
+    jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
+    cluster = Cluster(range(size), Options.of({"policy": policy}))
+    known = {
+        str(i): (s, w, int(q)) for i, s, w, q in zip(jobs.ids, jobs.submit_s, jobs.walltime_s, jobs.procs, strict=True)
+    }
+    waiting, running, away = [], {}, set()  # running: job -> (start, machines, true end)
+    for t in range(600):
+        for job in [job for job, (_, _, end) in running.items() if end <= t]:
+            cluster.end(job)
+            del running[job]
+        changed = set(rng.integers(0, size, rng.integers(0, 3)).tolist()) if t % 5 == 0 else set()
+        gone, back = changed - away, changed & away
+        cluster.withdraw(gone)
+        cluster.restore(back)
+        away = (away | gone) - back
+        for row in np.flatnonzero(jobs.submit_s == t):
+            waiting.append(str(jobs.ids[row]))
+            cluster.submit(str(jobs.ids[row]), t, float(jobs.walltime_s[row]), int(jobs.procs[row]))
+
+        expected = expected_starts(t, waiting, running, away, known, size, KEYS[policy])
+        found = cluster.decide(float(t))
+        assert [start.job for start in found] == expected
+        for start in found:
+            idle = set(range(size)) - away - set().union(*(machines for _, machines, _ in running.values()))
+            machines = machine_ids(start.machines)
+            assert machines == set(sorted(idle)[: known[start.job][2]])
+            row = int(start.job)
+            running[start.job] = t, machines, t + max(1, min(jobs.runtime_s[row], jobs.walltime_s[row]))
+            waiting.remove(start.job)
+        assert len(cluster.idle) == cluster.running.state[0]["free"]
+
+
+def expected_starts(t, waiting, running, away, known, size, key):
+    """One pass by its definition, where `free` and what a job gives back count only the machines that are there."""
+    there = set(range(size)) - away
+    busy = set().union(*(machines for _, machines, _ in running.values()))
+    free = len(there - busy)
+    held = [
+        (min(start + known[job][1], SOME_DAY), len(machines - away)) for job, (start, machines, _) in running.items()
+    ]
+    order = sorted(
+        waiting, key=lambda job: (key(t, known[job][0], min(known[job][1], 1e12), known[job][2]), known[job][0], job)
+    )
+    starts = []
+    while order and known[order[0]][2] <= free:
+        job = order.pop(0)
+        free -= known[job][2]
+        held.append((min(t + known[job][1], SOME_DAY), known[job][2]))
+        starts.append(job)
+    if not order:
+        return starts
+    need = known[order[0]][2]
+
+    def free_at(at):
+        return free + sum(procs for end, procs in held if end <= at)
+
+    shadow = next((at for at in sorted(end for end, _ in held) if free_at(at) >= need), SOME_DAY)
+    extra = max(free_at(shadow) - need, 0)
+    for job in order[1:]:
+        _, walltime, procs = known[job]
+        if procs <= free and (t + walltime <= shadow or procs <= extra):
+            extra -= procs * (t + walltime > shadow)
+            free -= procs
+            starts.append(job)
+    return starts
+
+
+def test_a_small_job_is_to_be_killed_one_divider_after_its_start_unless_its_walltime_comes_first():
+    cluster = Cluster(range(3), Options.of({"divider": 20}))
+    for job, walltime_s, small in (("1", 50.0, True), ("2", 20.0, True), ("3", 50.0, False)):
+        cluster.submit(job, 0.0, walltime_s, 1, small=small)
+    assert [start.kill_at_s for start in cluster.decide(5.0)] == [25.0, math.inf, math.inf]
+
+
+@pytest.mark.parametrize("procs", [0, -1, 5])
+def test_a_job_that_can_never_run_is_not_taken(procs):
+    cluster = Cluster(range(4), Options.of({}))
+    assert not cluster.submit("1", 0.0, 10.0, procs)
+    assert cluster.decide(0.0) == []
+
+
+def test_ids_and_intervals_are_each_others_inverse():
+    assert intervals_of([0, 1, 2, 5, 7, 8]) == [(0, 2), (5, 5), (7, 8)]
+    assert intervals_of([]) == []
+    assert without([(0, 3), (6, 6)], {1, 6}) == [(0, 0), (2, 3)]
+
+
+def test_a_cluster_outgrows_its_first_room():
+    cluster = Cluster(range(2), Options.of({"policy": "spf"}))
+    cluster.submit("first", 0.0, 5000.0, 2)
+    cluster.decide(0.0)
+    names = [f"{i:05}" for i in range(5000)]
+    for name in names:
+        cluster.submit(name, 1.0, 5001.0 - int(name), 2)
+    for ended, name in zip(["first", *reversed(names)], reversed(names), strict=False):
+        cluster.end(ended)
+        assert [start.job for start in cluster.decide(2.0)] == [name]
