@@ -122,7 +122,8 @@ def test_the_command_counts_every_rule_and_writes_it_into_the_header(tmp_path, c
         assert said in err
     cleaned = read_log(out)
     assert cleaned["job"].tolist() == [1]
-    assert "wide: 1 rows dropped" in cleaned.header[-1]
+    assert "wide: 1 rows dropped" in cleaned.header[-2]
+    assert "source in.swf, source_sha256" in cleaned.header[-1]
 
 
 def test_flurries_of_a_cleaned_log_clean_the_original(archive_log, tmp_path, capsys):

@@ -42,11 +42,10 @@ def clean(
     json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON object.")] = False,
 ) -> None:
     """Clean a log by named rules; every row dropped or changed is counted by rule."""
-    from batfill import __version__
     from batfill.cli.progress import progress
     from batfill.workloads import cleaning
     from batfill.workloads.load import load_log
-    from batfill.workloads.save import format_of, save_log
+    from batfill.workloads.save import format_of, provenance, save_log
     from batfill.workloads.swf import machine_size
 
     format_of(out)
@@ -63,7 +62,7 @@ def clean(
         flurries=named,
         overrun=overrun.value,
     )
-    made = {"made_by": f"batfill {__version__} workload clean", "source": source.name, "notes": cleaned.log.header[-1:]}
+    made = provenance("clean", source, notes=list(cleaned.log.header[-1:]))
     left = save_log(cleaned.log, out, procs=procs, description=made)
     for name, count in cleaned.dropped.items():
         print(f"{name}: {count} of {len(log)} rows dropped", file=sys.stderr)

@@ -41,30 +41,27 @@ def resample(
             help="A user's weeks: all of the log (keeps the load), from first to last job, or with a job only."
         ),
     ] = ProfileWeeks.all,
+    procs: Annotated[
+        int | None, typer.Option(min=1, help="Machine size for .json [default: what the log says].")
+    ] = None,
 ) -> None:
     """Make new logs from a log's weeks, whole or user by user."""
-    from batfill import __version__
     from batfill.cli.progress import progress
     from batfill.workloads.load import load_log
     from batfill.workloads.resampling import resample as library_resample
-    from batfill.workloads.save import format_of, save_log, stem_of
+    from batfill.workloads.save import format_of, provenance, save_log, stem_of
 
     format_of(out)
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
     stem = stem_of(out)
+    description = provenance("resample", source, seed=seed, method=method.value)
     with progress("samples", samples) as advance:
         for sample in range(samples):
             path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
             made = library_resample(
                 log, seed, sample=sample, method=method.value, weeks=weeks, profile_weeks=profile_weeks.value
             )
-            description = {
-                "made_by": f"batfill {__version__} workload resample",
-                "source": source.name,
-                "seed": seed,
-                "sample": sample,
-            }
-            rows = save_log(made, path, description=description)
+            rows = save_log(made, path, procs=procs, description={**description, "sample": sample})
             advance(1)
             print(f"{path}: {rows} rows, seed {seed}, sample {sample}", file=sys.stderr)

@@ -19,11 +19,10 @@ def scale(
     procs: Annotated[int | None, typer.Option(help="Machine size [default: what the log says].")] = None,
 ) -> None:
     """Change a log's load by the times between its submissions."""
-    from batfill import __version__
     from batfill.cli.progress import progress
     from batfill.workloads import scaling
     from batfill.workloads.load import load_log
-    from batfill.workloads.save import format_of, save_log
+    from batfill.workloads.save import format_of, provenance, save_log
     from batfill.workloads.swf import known_size, machine_size
 
     if (interarrival is None) == (load is None):
@@ -37,7 +36,5 @@ def scale(
     else:
         factor = 1.0 if interarrival is None else interarrival
         scaled = scaling.stretch(log, factor)
-    note = f"times between submissions multiplied by {factor:.9g} by batfill {__version__}"
-    made = {"made_by": f"batfill {__version__} workload scale", "source": source.name, "interarrival": factor}
-    rows = save_log(scaled.renewed(scaled.rows, note), out, procs=procs, description=made)
-    print(f"{out}: {rows} rows, {note}", file=sys.stderr)
+    rows = save_log(scaled, out, procs=procs, description=provenance("scale", source, interarrival=f"{factor:.9g}"))
+    print(f"{out}: {rows} rows, times between submissions multiplied by {factor:.9g}", file=sys.stderr)

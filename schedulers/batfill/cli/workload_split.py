@@ -45,15 +45,17 @@ def split(
     count: Annotated[int | None, typer.Option(min=1, help="Only the first so many consecutive windows.")] = None,
     min_jobs: Annotated[int, typer.Option(min=0, help="Only windows with so many jobs.")] = 1,
     suffix: Annotated[str, typer.Option(help="Format of the files: .swf, .swf.gz, .json, .parquet ...")] = ".swf.gz",
+    procs: Annotated[
+        int | None, typer.Option(min=1, help="Machine size for .json [default: what the log says].")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
 ) -> None:
     """Cut a log into windows of time; each file's second 0 is its window's start."""
-    from batfill import __version__
     from batfill.cli.progress import progress
     from batfill.workloads import splitting
     from batfill.workloads.files import make_folder
     from batfill.workloads.load import load_log
-    from batfill.workloads.save import format_of, save_log, stem_of
+    from batfill.workloads.save import format_of, provenance, save_log, stem_of
 
     format_of(Path(f"x{suffix}"))
     with progress("rows read") as advance:
@@ -62,13 +64,13 @@ def split(
     chosen = splitting.select(found, skip=skip, count=count, min_jobs=min_jobs)
     make_folder(folder)
     stem = stem_of(source)
-    made = {"made_by": f"batfill {__version__} workload split", "source": source.name, "boundary": boundary.value}
+    made = provenance("split", source, boundary=boundary.value, align=align.value)
     rows = []
     with progress("windows", len(chosen)) as advance:
         for window in chosen:
             out = folder / f"{stem}-{window.index:04}{suffix}"
             if len(window.rows):
-                save_log(splitting.cut(log, window), out, description={**made, "window": window.index})
+                save_log(splitting.cut(log, window), out, procs=procs, description={**made, "window": window.index})
             rows.append(
                 {
                     "file": str(out) if len(window.rows) else None,

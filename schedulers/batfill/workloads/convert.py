@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
-from batfill.workloads.files import digest, first_byte
+from batfill.workloads.files import first_byte
 from batfill.workloads.load import pieces_of
+from batfill.workloads.save import provenance
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size
 from batfill.workloads.swf_rules import job_rows, notes_of
 
@@ -77,7 +77,7 @@ def convert(
                 overrun=overrun,
                 jobs=jobs,
                 host_speed=host_speed,
-                description=description(source, overrun, jobs),
+                description=_description(source, overrun, jobs),
             )
         )
     header: tuple[str, ...] = ()
@@ -104,16 +104,10 @@ def convert(
             first_row += len(batch)
             advance(len(batch))
 
-    n_jobs = write_batsim_json(out, second_pass(), procs=size, description=description(source, overrun, jobs))
+    n_jobs = write_batsim_json(out, second_pass(), procs=size, description=_description(source, overrun, jobs))
     return Converted(n_jobs, size, notes_of(rows, changed))
 
 
-def description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:
-    """What made a converted file."""
-    part = "" if jobs == ALL_JOBS else f", jobs {'' if jobs.start is None else jobs.start}:{jobs.stop or ''}"
-    return {
-        "made_by": f"batfill {__version__} workload convert",
-        "source": source.name,
-        "source_sha256": digest(source),
-        "choices": f"overrun={overrun}{part}",
-    }
+def _description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:
+    part = "all" if jobs == ALL_JOBS else f"{jobs.start or 0}:{'' if jobs.stop is None else jobs.stop}"
+    return provenance("convert", source, overrun=overrun, jobs=part)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
+from batfill.workloads.files import digest
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size
 from batfill.workloads.swf_log import SwfLog, write_log
 from batfill.workloads.swf_rules import job_rows
@@ -42,6 +44,12 @@ def stem_of(path: Path) -> str:
     return plain.stem if plain.suffix in FORMATS else plain.name
 
 
+def provenance(command: str, source: Path, **choices: object) -> dict[str, object]:
+    """What made a file: the version and command, the source with its sum, and the choices taken."""
+    made_by = f"batfill {__version__} workload {command}"
+    return {"made_by": made_by, "source": source.name, "source_sha256": digest(source), **choices}
+
+
 def save_log(
     log: SwfLog,
     out: Path,
@@ -57,12 +65,17 @@ def save_log(
         out: the file; its name says the format.
         procs: the machine's size for Batsim JSON; by default what the log's header says.
         overrun: what becomes of requests below the run time in Batsim JSON.
-        description: what made the file, for Batsim JSON.
+        description: what made the file. Batsim JSON holds it as such; other logs get it as a note in their header,
+            where it names a source (without one, the log was made with such a note).
 
     Raises:
         WorkloadError: the name asks for no known format, the file cannot be written, or the log holds no job.
     """
     wanted = format_of(out)
+    if description and "source" in description and wanted != ".json":
+        log = log.noted(
+            ", ".join(f"{name} {value}" for name, value in description.items() if not isinstance(value, list))
+        )
     if wanted == ".swf":
         write_log(log, out)
         return len(log)

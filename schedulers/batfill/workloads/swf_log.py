@@ -80,6 +80,12 @@ class SwfLog:
         """What the header says after `; name:`, or None; names are compared without case."""
         return header_value(self.header, name)
 
+    def noted(self, note: str) -> SwfLog:
+        """The same log with one more line at the end of its header."""
+        later = [comment for comment in self.comments if comment.rows_before]
+        header = [Comment(0, text) for text in (*self.header, f"; Note: {note}")]
+        return SwfLog((*header, *later), self.rows, self.lines)
+
     def renewed(self, rows: NDArray[np.float64], *notes: str) -> SwfLog:
         """Other rows under this log's header: notes are added, the old rows' number and dates taken out."""
         kept = [text for text in self.header if header_name(text) not in OF_THE_ROWS]
