@@ -247,12 +247,12 @@ def test_where_nothing_may_be_registered_nothing_is_said_of_it():
 
 
 @pytest.mark.parametrize("config", [{}, {"dynamic": True, "reuse": False}])
-def test_a_divider_needs_batsims_options_and_says_which(config):
-    with pytest.raises(SystemExit) as stopped:
+def test_a_divider_needs_batsims_options_and_says_which(capsys, config):
+    with pytest.raises(SystemExit, match=r"^2$"):
         Plugin(divider=20).begin(1, **config)
-    assert str(stopped.value) == (
+    assert capsys.readouterr().err == (
         "batfill: option divider kills jobs and submits them again; "
-        "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the divider out"
+        "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the divider out\n"
     )
 
 
@@ -293,12 +293,11 @@ def test_no_event_is_sent_after_the_end():
         ({"divider": 0}, "option divider: 0 is not a number of seconds > 0"),
     ],
 )
-def test_an_option_that_cannot_be_used_ends_the_scheduler_with_one_line(options, said):
-    with pytest.raises(SystemExit) as stopped:
+def test_an_option_that_cannot_be_used_ends_the_scheduler_with_one_line(capsys, options, said):
+    with pytest.raises(SystemExit, match=r"^2$"):
         Scheduler(options)
-    message = str(stopped.value)
-    assert message.startswith(f"batfill: {said}")
-    assert "\n" not in message
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"batfill: {said}")
 
 
 def test_pybatsim_itself_warns_of_nothing(caplog):

@@ -1,0 +1,50 @@
+"""`batfill` as a user meets it: an exit status and two streams."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple
+
+from batfill.cli import main
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+def batfill(*arguments: object) -> Done:
+    """Run the command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    status = 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            status = ended.code
+    return Done(status, out.getvalue(), err.getvalue())
+
+
+def result(*arguments: object) -> str:
+    """What the command prints when all goes well, which says nothing on stderr."""
+    done = batfill(*arguments)
+    assert (done.status, done.err) == (0, "")
+    return done.out
+
+
+def json_result(*arguments: object) -> Any:
+    return json.loads(result(*arguments, "--json"))
+
+
+def refusal(*arguments: object) -> str:
+    """The one line with which the command refuses a user's mistake."""
+    done = batfill(*arguments)
+    assert (done.status, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert line.startswith("batfill: ")
+    return line.removeprefix("batfill: ")

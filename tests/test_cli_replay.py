@@ -1,0 +1,158 @@
+"""`batfill replay`: figures on stdout, files on demand."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from batfill import __version__
+from batfill.policies import policy_named
+from batfill.replay import replay
+from batfill.workloads import read_workload
+from command import batfill, json_result, result
+from swf_text import row
+
+SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
+FIGURES = ("jobs", "rejected", "killed", "backfilled", "makespan_s", "utilisation", "mean_wait_s", "max_wait_s")
+FIGURES += ("mean_bsld", "mean_pp_bsld", "read_s", "simulate_s")
+
+
+def test_json_has_the_figures_and_what_is_needed_to_repeat_them():
+    report = json_result("replay", SAMPLE, "--policy", "saf", "--threshold", 7200, "--backfill", "spf")
+    workload = read_workload(SAMPLE)
+    again = replay(
+        workload.jobs, 64, policy_named("saf"), backfill=policy_named("spf"), threshold_s=7200.0
+    ).summary()  # fmt: skip
+    assert report.items() >= again.as_dict().items()
+    assert set(FIGURES) <= report.keys()
+    said = {name: report[name] for name in ("workload", "workload_sha256", "procs", "policy", "backfill", "threshold")}
+    assert said == {
+        "workload": "sample.json",
+        "workload_sha256": workload.digest,
+        "procs": 64,
+        "policy": "saf",
+        "backfill": "spf",
+        "threshold": 7200.0,
+    }
+    assert (report["version"], report["engine"]) == (__version__, "batfill replay")
+
+
+def test_text_shows_the_same_figures():
+    text = result("replay", SAMPLE, "--policy", "saf")
+    report = json_result("replay", SAMPLE, "--policy", "saf")
+    lines = text.splitlines()
+    assert lines[0] == "workload     sample.json on 64 processors"
+    assert f"jobs         800 (0 rejected, {report['killed']} killed at their walltime)" in lines
+    assert f"backfilled   {report['backfilled']}" in lines
+    assert f"{report['mean_wait_s']:,.3f} s" in text
+    assert f"{report['mean_bsld']:,.4f} (tau 10 s" in text
+
+
+def test_tau_is_the_bound_of_the_slowdown():
+    bsld = [json_result("replay", SAMPLE, "--tau", tau)["mean_bsld"] for tau in (1, 10, 600)]
+    assert bsld[0] > bsld[1] > bsld[2] >= 1
+
+
+def test_the_machine_may_be_smaller_than_the_workload_says():
+    report = json_result("replay", SAMPLE, "--procs", 16)
+    wide = sum(job["res"] > 16 for job in json.loads(SAMPLE.read_text())["jobs"])
+    assert report["rejected"] == wide > 0
+    assert report["jobs"] == 800
+
+
+def test_an_overrun_is_kept_or_killed(tmp_path):
+    log = tmp_path / "log.swf"
+    log.write_text(row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 10, req_time=50))
+    keep, kill = (json_result("replay", log, "--procs", 4, "--overrun", how) for how in ("keep", "kill"))
+    assert (keep["killed"], keep["makespan_s"]) == (0, 50)
+    # To Batsim a job that runs for exactly its walltime is ended there, too.
+    assert (kill["killed"], kill["makespan_s"]) == (2, 50)
+    assert kill["utilisation"] == (40 + 50 + 10) / 200
+
+
+def small_first(tmp_path):
+    """One processor; the first job is small and runs for longer than a divider of 20 s."""
+    jobs = [
+        {"id": "1", "subtime": 0, "res": 1, "walltime": 40, "profile": "30", "class": "small"},
+        {"id": "2", "subtime": 1, "res": 1, "walltime": 40, "profile": "10", "class": "small"},
+        {"id": "3", "subtime": 2, "res": 9, "walltime": 40, "profile": "10"},
+        {"id": "4", "subtime": 3, "res": 1, "walltime": 10, "profile": "30"},
+    ]
+    profiles = {str(s): {"type": "delay", "delay": s} for s in (10, 30)}
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": profiles}))
+    return path
+
+
+def test_a_divider_kills_and_requeues_small_jobs(tmp_path):
+    path = small_first(tmp_path)
+    assert json_result("replay", path, "--divider", 20)["requeued"] == 1
+    assert json_result("replay", path, "--divider", 30)["requeued"] == 0
+    assert json_result("replay", path)["requeued"] == 0
+    assert "requeued     1 tries killed (28.57% of the work)" in result("replay", path, "--divider", "20").splitlines()
+
+
+def test_out_writes_batsims_files(tmp_path):
+    result("replay", small_first(tmp_path), "--divider", 20, "--out", tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "small.json",
+        "out_jobs.csv",
+        "out_schedule.csv",
+        "out_machine_states.csv",
+    }
+    with (tmp_path / "out_jobs.csv").open() as lines:
+        jobs = list(csv.DictReader(lines))
+    told = ("job_id", "final_state", "starting_time", "finish_time", "waiting_time", "allocated_resources")
+    assert [tuple(job[name] for name in told) for job in jobs] == [
+        ("3", "REJECTED", "", "", "", ""),
+        ("1", "COMPLETED_KILLED", "0.000000", "20.000000", "0.000000", "0"),
+        ("2", "COMPLETED_SUCCESSFULLY", "20.000000", "30.000000", "19.000000", "0"),
+        ("1#1", "COMPLETED_SUCCESSFULLY", "30.000000", "60.000000", "30.000000", "0"),
+        ("4", "COMPLETED_WALLTIME_REACHED", "60.000000", "70.000000", "57.000000", "0"),
+    ]
+    header, totals = (tmp_path / "out_schedule.csv").read_text().splitlines()
+    columns = dict(zip(header.split(","), totals.split(","), strict=True))
+    assert (columns["makespan"], columns["nb_jobs"], columns["nb_jobs_killed"]) == ("70.000000", "5", "2")
+    states = (tmp_path / "out_machine_states.csv").read_text().splitlines()
+    assert states[1:] == ["0,0,0,0,0,1", "70,0,0,0,1,0"]
+
+
+def test_the_same_input_and_options_give_the_same_bytes(tmp_path):
+    options = ("--policy", "unicef", "--threshold", 3600)
+    reports = [json_result("replay", SAMPLE, *options, "--out", tmp_path / name) for name in ("one", "two")]
+    for report in reports:
+        del report["read_s"], report["simulate_s"]
+    assert reports[0] == reports[1]
+    for what in ("jobs", "machine_states"):
+        assert (tmp_path / f"one_{what}.csv").read_bytes() == (tmp_path / f"two_{what}.csv").read_bytes()
+
+
+def test_results_may_be_written_again(tmp_path):
+    for policy in ("fcfs", "saf"):
+        result("replay", SAMPLE, "--policy", policy, "--out", tmp_path / "out")
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_log_gives_the_known_figures(archive_log):
+    log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
+    report = json_result("replay", log, "--policy", "fcfs")
+    assert (report["jobs"], report["procs"], report["backfilled"]) == (28_467, 100, 17_183)
+    assert report["mean_wait_s"] == pytest.approx(6804.974, abs=0.0005)
+    assert report["mean_bsld"] == pytest.approx(90.7559, abs=0.00005)
+
+
+def test_a_mixed_policy_with_negative_weights_is_an_argument_like_any_other():
+    fcfs, mixed = (
+        json_result("replay", SAMPLE, "--policy", policy)["mean_wait_s"] for policy in ("fcfs", "mixed:0,0,-1,0,0,0")
+    )
+    assert fcfs == mixed
+
+
+def test_without_a_workload_the_help_is_named():
+    done = batfill("replay")
+    assert done.status == 2
+    assert done.err.count("\n") == 1
+    assert "batfill replay --help" in done.err
