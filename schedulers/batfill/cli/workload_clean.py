@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class Overrun(StrEnum):
-    """What becomes of jobs that ran longer than they asked for."""
-
-    leave = "leave"
-    keep = "keep"
-    kill = "kill"
+Overrun = Literal["leave", "keep", "kill"]
 
 
 def clean(
@@ -37,7 +30,7 @@ def clean(
     overrun: Annotated[
         Overrun,
         typer.Option(help="Of jobs that ran too long: leave them, keep (raise the request), kill (cut the run)."),
-    ] = Overrun.leave,
+    ] = "leave",
     procs: Annotated[int | None, typer.Option(help="Machine size [default: what the log says].")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON object.")] = False,
 ) -> None:
@@ -60,7 +53,7 @@ def clean(
         procs=machine_size(source, log.header, procs),
         statuses=status or (),
         flurries=named,
-        overrun=overrun.value,
+        overrun=overrun,
     )
     made = provenance("clean", source, notes=list(cleaned.log.header[-1:]))
     left = save_log(cleaned.log, out, procs=procs, description=made)

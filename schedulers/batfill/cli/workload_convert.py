@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class Overrun(StrEnum):
-    """What a job does that ran longer than it asked for."""
-
-    keep = "keep"
-    kill = "kill"
+Overrun = Literal["keep", "kill"]
 
 
 def job_slice(text: str) -> slice:
@@ -34,7 +28,7 @@ def convert(
     ] = None,
     overrun: Annotated[
         Overrun, typer.Option(help="keep: requests below the run time are raised above it; kill: the job ends there.")
-    ] = Overrun.keep,
+    ] = "keep",
     first: Annotated[int | None, typer.Option(min=1, help="Only the first N jobs.")] = None,
     jobs: Annotated[
         str | None, typer.Option(metavar="START:STOP", help="Only these jobs, counted by submission.")
@@ -60,7 +54,7 @@ def convert(
             source,
             out,
             procs=procs,
-            overrun=overrun.value,
+            overrun=overrun,
             jobs=part,
             fields=tuple(field or ()),
             host_speed=host_speed,

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class Kind(StrEnum):
-    """Which of the model's parameters jobs are drawn from."""
-
-    all = "all"
-    both = "both"
-    batch = "batch"
-    interactive = "interactive"
-
-
-class Requests(StrEnum):
-    """Where requested times come from."""
-
-    tsafrir = "tsafrir"
-    exact = "exact"
-    none = "none"
+Kind = Literal["all", "both", "batch", "interactive"]
+Requests = Literal["tsafrir", "exact", "none"]
 
 
 def generate(
@@ -34,11 +19,11 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds and options give equal files.")] = 0,
     kind: Annotated[
         Kind, typer.Option(help="all: one set of parameters; both: batch and interactive jobs merged.")
-    ] = Kind.all,
+    ] = "all",
     users: Annotated[int, typer.Option(min=1, help="How many synthetic users.")] = 64,
     requests: Annotated[
         Requests, typer.Option(help="Requested times: Tsafrir's model, exactly the run times, or none.")
-    ] = Requests.tsafrir,
+    ] = "tsafrir",
     longest_request: Annotated[
         float | None, typer.Option(help="Longest request in seconds [default: the longest run, rounded up to hours].")
     ] = None,
@@ -59,9 +44,9 @@ def generate(
         jobs,
         procs,
         seed,
-        kind=kind.value,
+        kind=kind,
         users=users,
-        requests=requests.value,
+        requests=requests,
         longest_request_s=longest_request,
         interarrival=1.0 if interarrival is None else interarrival,
         load=load,

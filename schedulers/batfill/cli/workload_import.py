@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class System(StrEnum):
-    """Whose accounting it is."""
-
-    slurm = "slurm"
-    oar = "oar"
-    pbs = "pbs"
+System = Literal["slurm", "oar", "pbs"]
 
 
 def import_log(
@@ -48,11 +41,11 @@ def import_log(
     from batfill.workloads.save import format_of, save_log
 
     format_of(out)
-    if system is System.slurm:
+    if system == "slurm":
         from batfill.workloads.slurm import read_slurm
 
         reading = read_slurm(files, zone=timezone)
-    elif system is System.oar:
+    elif system == "oar":
         from batfill.workloads.oar import read_oar
 
         reading = read_oar(files, cores_per_resource=cores_per_resource)
@@ -63,7 +56,7 @@ def import_log(
     names = Key() if key is None else Key.load(key)
     log = swf_of(
         reading,
-        source=f"{system.value} accounting",
+        source=f"{system} accounting",
         anonymise=anonymise,
         key=names,
         procs=procs,
@@ -72,7 +65,7 @@ def import_log(
     )
     if key is not None:
         names.save(key)
-    made = {"made_by": f"batfill {__version__} workload import {system.value}"}
+    made = {"made_by": f"batfill {__version__} workload import {system}"}
     rows = save_log(log, out, procs=procs, description=made)
     for reason, count in reading.notes.items():
         print(f"{count} records: {reason}", file=sys.stderr)

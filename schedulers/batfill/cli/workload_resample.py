@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class Method(StrEnum):
-    """What is drawn."""
-
-    users = "users"
-    weeks = "weeks"
-
-
-class ProfileWeeks(StrEnum):
-    """Which of a user's weeks are drawn from."""
-
-    all = "all"
-    span = "span"
-    active = "active"
+Method = Literal["users", "weeks"]
+ProfileWeeks = Literal["all", "span", "active"]
 
 
 def resample(
@@ -31,7 +18,7 @@ def resample(
     method: Annotated[
         Method,
         typer.Option(help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper)."),
-    ] = Method.users,
+    ] = "users",
     weeks: Annotated[int | None, typer.Option(min=1, help="Length [default: the log's].")] = None,
     samples: Annotated[int, typer.Option(min=1, help="How many logs.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Sample k of a seed is the same however many are made.")] = 0,
@@ -40,7 +27,7 @@ def resample(
         typer.Option(
             help="A user's weeks: all of the log (keeps the load), from first to last job, or with a job only."
         ),
-    ] = ProfileWeeks.all,
+    ] = "all",
     procs: Annotated[
         int | None, typer.Option(min=1, help="Machine size for .json [default: what the log says].")
     ] = None,
@@ -55,13 +42,11 @@ def resample(
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
     stem = stem_of(out)
-    description = provenance("resample", source, seed=seed, method=method.value)
+    description = provenance("resample", source, seed=seed, method=method)
     with progress("samples", samples) as advance:
         for sample in range(samples):
             path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
-            made = library_resample(
-                log, seed, sample=sample, method=method.value, weeks=weeks, profile_weeks=profile_weeks.value
-            )
+            made = library_resample(log, seed, sample=sample, method=method, weeks=weeks, profile_weeks=profile_weeks)
             rows = save_log(made, path, procs=procs, description={**description, "sample": sample})
             advance(1)
             print(f"{path}: {rows} rows, seed {seed}, sample {sample}", file=sys.stderr)

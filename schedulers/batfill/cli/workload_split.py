@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class Align(StrEnum):
-    """Where the first window starts."""
-
-    log = "log"
-    first = "first"
-    calendar = "calendar"
-
-
-class Boundary(StrEnum):
-    """Which jobs a window keeps."""
-
-    submitted = "submitted"
-    submit_finish = "submit-finish"
-    start_finish = "start-finish"
+Align = Literal["log", "first", "calendar"]
+Boundary = Literal["submitted", "submit-finish", "start-finish"]
 
 
 def split(
@@ -33,14 +19,14 @@ def split(
     months: Annotated[bool, typer.Option("--months", help="Calendar months instead.")] = False,
     align: Annotated[
         Align, typer.Option(help="First window: at the log's second 0, the first submission, or midnight (Monday's).")
-    ] = Align.log,
+    ] = "log",
     boundary: Annotated[
         Boundary,
         typer.Option(
             help="Keep all jobs submitted in a window; only those that by the log also finished in it (nearest to the "
             "mixed-policies paper); or those that started and finished in one window."
         ),
-    ] = Boundary.submitted,
+    ] = "submitted",
     skip: Annotated[int, typer.Option(min=0, help="Leave out the first so many windows.")] = 0,
     count: Annotated[int | None, typer.Option(min=1, help="Only the first so many consecutive windows.")] = None,
     min_jobs: Annotated[int, typer.Option(min=0, help="Only windows with so many jobs.")] = 1,
@@ -60,11 +46,11 @@ def split(
     format_of(Path(f"x{suffix}"))
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
-    found = splitting.windows(log, "month" if months else days * 86_400, align=align.value, boundary=boundary.value)
+    found = splitting.windows(log, "month" if months else days * 86_400, align=align, boundary=boundary)
     chosen = splitting.select(found, skip=skip, count=count, min_jobs=min_jobs)
     make_folder(folder)
     stem = stem_of(source)
-    made = provenance("split", source, boundary=boundary.value, align=align.value)
+    made = provenance("split", source, boundary=boundary, align=align)
     rows = []
     with progress("windows", len(chosen)) as advance:
         for window in chosen:
