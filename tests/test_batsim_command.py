@@ -98,7 +98,7 @@ def reject_all(message):
 
 
 def test_the_context_is_printed_for_programs_and_nothing_is_simulated(tmp_path, capsys):
-    arguments = ["-p", "absent.xml", "-e", f"{tmp_path}/x", "-s", "tcp://there:1", "--dump-execution-context"]
+    arguments = ["-p", "absent.xml", "-e", f"{tmp_path}/new/x", "-s", "tcp://there:1", "--dump-execution-context"]
     assert main(arguments) == 0
     context = json.loads(capsys.readouterr().out)
     assert context == {
@@ -107,7 +107,7 @@ def test_the_context_is_printed_for_programs_and_nothing_is_simulated(tmp_path, 
         "redis_hostname": "127.0.0.1",
         "redis_port": 6379,
         "redis_prefix": "default",
-        "export_prefix": f"{tmp_path}/x",
+        "export_prefix": f"{tmp_path}/new/x",
         "external_scheduler": True,
     }
     assert main([*arguments, "--no-sched"]) == 0
@@ -145,7 +145,7 @@ def test_an_option_without_meaning_here_is_refused_by_name(names, capsys):
         (["-p", "x", "--mmax", "-1"], "--mmax: -1 is below 0; 0 means no limit"),
         (["-p", "x", "--mmax", "many"], "argument --mmax: invalid int value: 'many'"),
         (["-p", "x", "--enable-profile-reuse"], "--enable-profile-reuse needs --enable-dynamic-jobs; add it"),
-        (["-p", "x", "-e", "absent/out"], "--export: there is no folder absent; make it first"),
+        (["-p", "absent.xml", "-e", "absent/out"], "--export: there is no folder absent; make it first"),
         (["-p", "x", "-r", "node1"], "--add-role-to-hosts: 'node1' is not of the form host1,host2:role"),
         (["-p", "x", "--sched-timeout", "-1"], "--sched-timeout: -1.0 is not a number of seconds from 0"),
         (["-p", "x", "--sched-timeout", "nan"], "--sched-timeout: nan is not a number of seconds from 0"),

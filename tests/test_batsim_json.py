@@ -100,6 +100,7 @@ def test_the_recorded_workloads_are_read_in_batsims_order(name):
         (changed("jobs.1.id", ...), "jobs[1].id: nothing is not a string or an integer"),
         (changed("jobs.1.id", 1.5), "jobs[1].id: 1.5 is not a string or an integer"),
         (changed("jobs.1.id", ""), "jobs[1].id: '' is not a string or an integer"),
+        (changed("jobs.1.id", "a,b"), "jobs[1]: id 'a,b' or profile 'q' holds a comma, a quote or a line break"),
         (changed("jobs.2.id", "b"), "jobs[2].id: 'b' occurs before"),
         (changed("jobs.2.id", "12"), "jobs[2].id: '12' occurs before"),  # the number 12 is the same id
         (changed("jobs.0.res", "four"), "jobs[0].res: 'four' is not an integer >= 1"),

@@ -11,6 +11,7 @@ from batfill.batsim.machines import machine_set
 from batfill.batsim.protocol import SimulationStopped
 from batfill.batsim.settings import Settings
 from batfill.batsim.simulation import Simulation
+from batfill.errors import WorkloadError
 from small_runs import (
     DYNAMIC,
     FINISHED,
@@ -54,6 +55,13 @@ def test_jobs_of_one_date_are_submitted_in_the_order_of_their_ids_as_strings_wor
 
     simulate({"w0": w0, "w1": w1}, decide)
     assert told == ["w0!10", "w0!9", "w1!11", "w1!2", "w0!1"]
+
+
+def test_an_id_with_its_workloads_name_is_the_same_as_without():
+    outcome = simulate(document(job("w0!a")), at({0: [execute("w0!a")]}))
+    assert outcome.states_of() == {"a": "COMPLETED_SUCCESSFULLY"}
+    with pytest.raises(WorkloadError, match="job 'w0!a' occurs twice"):
+        simulate(document(job("w0!a"), job("a")), at({}))
 
 
 def test_a_job_keeps_its_fields_and_gets_its_workloads_name():
@@ -289,6 +297,7 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         ([register("w0!n")], None, "no job can be registered; run with --enable-dynamic-jobs"),
         ([("REGISTER_PROFILE", TEN_AGAIN)], None, "no profile can be registered; run with --enable-dynamic-jobs"),
         ([("REGISTER_PROFILE", TEN_AGAIN)], DYNAMIC, "profile 'ten' of workload 'w0' exists or existed before"),
+        ([("REGISTER_PROFILE", {**TEN_AGAIN, "workload_name": "a!b"})], DYNAMIC, "'a!b' cannot be a workload's name"),
         ([register("w0!a")], DYNAMIC, "job 'w0!a' exists or existed before"),
         ([register("w9!n")], DYNAMIC, "job 'w9!n' is of no known workload; known: w0"),
         ([register("w0!n", profile="none")], DYNAMIC, "profile: 'none' is not the name of a profile"),

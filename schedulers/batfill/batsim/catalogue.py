@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from batfill.errors import WorkloadError
 from batfill.outputs import SUCCESS, JobRecord
-from batfill.workloads.batsim_json import NO_WALLTIME, check_job, check_profile
+from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, check_job, check_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,6 +103,9 @@ class Catalogue:
             jobs.sort(key=lambda job: (job.subtime, job.id))
             self._static += jobs
             self._jobs.update((job.id, job) for job in jobs)
+        if len(self._jobs) < len(self._static):
+            twice = next(job_id for job_id, n in Counter(job.id for job in self._static).items() if n > 1)
+            raise WorkloadError(f"job {twice!r} occurs twice, with and without its workload's name; rename one")
 
     @property
     def static_jobs(self) -> list[Job]:
@@ -135,6 +139,8 @@ class Catalogue:
         Raises:
             WorkloadError: the name was in use before, or the profile is unusable.
         """
+        if not workload or "!" in workload or UNWRITABLE.search(workload):
+            raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
         profiles = self._profiles.setdefault(workload, {})
         if name in profiles:
             raise WorkloadError(f"profile {name!r} of workload {workload!r} exists or existed before; use a new name")

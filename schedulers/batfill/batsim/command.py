@@ -49,10 +49,13 @@ def simulate(options: Options) -> None:
     """Simulate what the options say and write `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`.
 
     Raises:
-        PlatformError, WorkloadError: an input cannot be used; nothing is written.
+        ArgumentsError, PlatformError, WorkloadError: an input cannot be used; nothing is written.
         SimulationStopped: the simulation could not go on; the files hold what there is until then.
     """
     started = time.perf_counter()
+    folder = _result(options, "jobs").parent
+    if not folder.is_dir():
+        raise ArgumentsError(f"--export: there is no folder {folder}; make it first")
     say = _speaker(options.verbosity)
     documents = {f"w{i}": load_document(path) for i, path in enumerate(options.workloads)}
     platform = _platform(options, documents)

@@ -90,15 +90,6 @@ def parse(arguments: Sequence[str]) -> Options:
         raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
     if given.mmax < 0:
         raise ArgumentsError(f"--mmax: {given.mmax} is below 0; 0 means no limit")
-    config = given.sched_cfg or ""
-    if given.sched_cfg_file:
-        try:
-            config = given.sched_cfg_file.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ArgumentsError(f"--sched-cfg-file: {given.sched_cfg_file} cannot be read ({error})") from None
-    folder = Path(given.export + "_jobs.csv").parent
-    if not folder.is_dir():
-        raise ArgumentsError(f"--export: there is no folder {folder}; make it first")
     return Options(
         platform=given.platform,
         workloads=tuple(given.workload),
@@ -118,7 +109,7 @@ def parse(arguments: Sequence[str]) -> Options:
             share_compute=given.enable_compute_sharing,
             share_storage=not given.disable_storage_sharing,
             forward_unknown_events=bool(given.events) and given.forward_unknown_events,
-            sched_config=config,
+            sched_config=_config(given),
         ),
         verbosity="quiet" if given.quiet else given.verbosity,
         dump_execution_context=given.dump_execution_context,
@@ -221,6 +212,17 @@ def _roles(given: Sequence[str]) -> dict[str, str]:
             raise ArgumentsError(f"--add-role-to-hosts: {text!r} is not of the form host1,host2:role")
         roles.update(dict.fromkeys(hosts.split(","), role))
     return roles
+
+
+def _config(given: argparse.Namespace) -> str:
+    """The text handed to the scheduler."""
+    if given.sched_cfg_file is None or given.dump_execution_context:
+        return given.sched_cfg or ""
+    try:
+        text: str = given.sched_cfg_file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentsError(f"--sched-cfg-file: {given.sched_cfg_file} cannot be read ({error})") from None
+    return text
 
 
 def _timeout(given: float | None) -> float:

@@ -6,6 +6,7 @@ walltime, any field of the user's) and `profiles` (type "delay", delay, ret).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SUPPORTED_PROFILES = ("delay",)
 NO_WALLTIME = -1
 MAX_INT = 2**31 - 1  # Batsim's integers
+UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
 
 
@@ -120,6 +122,11 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
         )
     if not isinstance(profile, str) or profile not in profiles:
         raise WorkloadError(f"{where}.profile: {_shown(profile)} is not the name of a profile; add it to profiles")
+    if UNWRITABLE.search(f"{identifier}{profile}"):
+        raise WorkloadError(
+            f"{where}: id {_shown(identifier)} or profile {_shown(profile)} holds a comma, a quote or a line break, "
+            "which Batsim's csv files cannot; rename it"
+        )
 
 
 def check_profile(where: str, profile: Any) -> None:
