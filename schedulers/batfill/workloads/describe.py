@@ -167,7 +167,7 @@ def as_text(report: dict[str, Any]) -> str:
             f"load {load['overall']:.3f}; per week {min(weeks):.2f} to {max(weeks):.2f}, median {np.median(weeks):.2f}"
         )
     lines.append("quality:")
-    lines += [f"  {name.replace('_', ' ')}: {_shown(name, value)}" for name, value in quality.items()]
+    lines += [f"  {name.replace('_', ' ')}: {_shown(value)}" for name, value in quality.items()]
     lines.append(
         f"premature jobs: {report['premature']['ccgrid']:.2%} asked for {PREMATURE} times their run time or more"
     )
@@ -181,7 +181,7 @@ def as_text(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return "unknown"
     if isinstance(value, bool):
