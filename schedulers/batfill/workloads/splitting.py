@@ -10,7 +10,7 @@ import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.workloads.clock import DAY_S, WEEK_S, clock_of
-from batfill.workloads.swf_log import FIELD, Comment, SwfLog, header_name
+from batfill.workloads.swf_log import FIELD, SwfLog, header_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ def cut(log: SwfLog, window: Window) -> SwfLog:
     rows[:, FIELD["submit_s"]] -= window.start_s
     clock = clock_of(log.header)
     comments = tuple(
-        Comment(0, f"; UnixStartTime: {clock.unix_start_s + round(window.start_s)}")
+        comment._replace(text=f"; UnixStartTime: {clock.unix_start_s + round(window.start_s)}")
         if clock and header_name(comment.text) == "unixstarttime"
         else comment
         for comment in log.comments
