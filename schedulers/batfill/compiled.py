@@ -26,14 +26,25 @@ def kernel(function: Kernel) -> Kernel:
     tuple up and down, twenty times the work of a short pass; a kernel allocates nothing, so it needs no counting. A
     call would also copy the tuples' 70 words, so kernels are put into their callers.
     """
-    compiled: Any = njit(cache=True, error_model="numpy", nogil=True, forceinline=True, _nrt=False)(function)  # type: ignore[call-overload]
-    compiled._cache._cache_file._source_stamp = SOURCES
-    result: Kernel = compiled
+    return compiled(function, inline=True)
+
+
+def seldom(function: Kernel) -> Kernel:
+    """As `kernel`, but called: for what happens seldom and would make its callers long to compile."""
+    return compiled(function, inline=False)
+
+
+def compiled(function: Kernel, *, inline: bool) -> Kernel:
+    """The function, compiled at its first call and stored for all of SOURCES."""
+    options = {"cache": True, "error_model": "numpy", "nogil": True, "forceinline": inline, "_nrt": False}
+    dispatcher: Any = njit(**options)(function)  # type: ignore[call-overload]
+    dispatcher._cache._cache_file._source_stamp = SOURCES
+    result: Kernel = dispatcher
     return result
 
 
-def is_ready(compiled: Any) -> bool:
+def is_ready(dispatcher: Any) -> bool:
     """Whether a kernel was compiled before, for the sources as they are."""
-    cache = compiled._cache
+    cache = dispatcher._cache
     index = Path(cache.cache_path) / cache._cache_file._index_name
     return index.is_file() and SOURCES.encode() in index.read_bytes()

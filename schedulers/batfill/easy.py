@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.compiled import kernel
+from batfill.compiled import kernel, seldom
 from batfill.policies import EXPANSION, FIXED, UNLIMITED_S, WFP3
 from batfill.waiting import (
     EXACT,
@@ -198,6 +198,14 @@ def enqueue(waiting, running, jobs, rules, section, row):
     insert(waiting, section, place_key(jobs, rules, section, row), row, jobs[row].estimate_s, jobs[row].procs, jobs)
 
 
+@seldom
+def move_to(section, waiting, running, jobs, rules, row):
+    """As `enqueue`, of a job that waits already or is killed."""
+    if jobs[row].section != AWAY:
+        dequeue(waiting, running, jobs, rules, row)
+    enqueue(waiting, running, jobs, rules, section, row)
+
+
 @kernel
 def enqueue_rows(waiting, running, jobs, rules, rows, first):
     """Let the jobs of `rows` from place `first` on wait in their sections: the first place there was no room for."""
@@ -208,7 +216,7 @@ def enqueue_rows(waiting, running, jobs, rules, rows, first):
     return len(rows)
 
 
-@kernel
+@seldom
 def dequeue(waiting, running, jobs, rules, row):
     """Take a waiting job out of the queue."""
     running.state[0].settled = 0
@@ -241,41 +249,48 @@ WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)
 
 
 @kernel
-def arrives(now_s, waiting, running, jobs, rules, row):
-    """Take in a job that is submitted alone, and decide about it without a pass where that is possible.
+def arrives(now_s, waiting, running, jobs, rules, row, alone):
+    """Take in a job that is submitted, and decide about it without a pass where that is possible.
+
+    Returns STARTS or BACKFILLS for a job that runs now, WAITS where it waits and no job starts, UNDECIDED where it
+    waits and a pass must tell. `alone` says that nothing else happens at this instant but ends handled before. The
+    caller has made sure of `waiting.has_room`.
+    """
+    what = judge(now_s, waiting, running, jobs, rules, row) if alone else UNDECIDED
+    if what in (STARTS, BACKFILLS):
+        start(now_s, running, row, jobs[row].estimate_s, jobs[row].procs)
+    else:
+        enqueue(waiting, running, jobs, rules, SMALL if jobs[row].small else LARGE, row)
+        running.state[0].settled = what == WAITS
+    return what
+
+
+@kernel
+def judge(now_s, waiting, running, jobs, rules, row):
+    """What becomes of a job that is submitted alone: see `arrives`.
 
     As long as no job ends, the idle processors and the reservation of the same head stay what they were after the last
     pass, and t only grows: a job that could not start then cannot start now. So the newcomer alone is to be looked at,
     unless it goes before the head, or the policy may have changed the head meanwhile.
-
-    Returns STARTS or BACKFILLS for a job that runs now, WAITS where none starts, UNDECIDED where it takes a pass. The
-    caller has made sure of `waiting.has_room`, and of no other event at this instant but ends handled before.
     """
     state = running.state[0]
-    procs, estimate_s = jobs[row].procs, jobs[row].estimate_s
-    section = SMALL if jobs[row].small else LARGE
+    procs = jobs[row].procs
     if nobody_waits(waiting):
-        if procs <= state.free:
-            start(now_s, running, row, estimate_s, procs)
-            return STARTS
-        enqueue(waiting, running, jobs, rules, section, row)
-        state.settled, state.head, state.reserved = 1, row, 0
-        return WAITS
+        state.head, state.reserved = row, 0
+        return STARTS if procs <= state.free else WAITS
+    section = SMALL if jobs[row].small else LARGE
     if not state.settled or rules.kind != FIXED or goes_before(jobs, rules, section, row, state.head):
-        enqueue(waiting, running, jobs, rules, section, row)
         return UNDECIDED
-    if procs <= state.free:
-        if not state.reserved:
-            state.shadow_s, state.extra = reservation(jobs[state.head].procs, running)
-            state.reserved = 1
-        in_time = now_s + estimate_s <= state.shadow_s
-        if in_time or procs <= state.extra:
-            if not in_time:
-                state.extra -= procs
-            start(now_s, running, row, estimate_s, procs)
-            return BACKFILLS
-    enqueue(waiting, running, jobs, rules, section, row)
-    state.settled = 1
+    if procs > state.free:
+        return WAITS
+    if not state.reserved:
+        state.shadow_s, state.extra = reservation(jobs[state.head].procs, running)
+        state.reserved = 1
+    if now_s + jobs[row].estimate_s <= state.shadow_s:
+        return BACKFILLS
+    if procs <= state.extra:
+        state.extra -= procs
+        return BACKFILLS
     return WAITS
 
 
@@ -446,7 +461,7 @@ def lower_bound(now_s, waiting, leaf):
     return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
 
 
-@kernel
+@seldom
 def smallest_in_leaf(now_s, waiting, leaf, jobs, rules):
     """The slot of the leaf's job with the lowest key at `now_s`, and that key; brings the leaf's trend up to date."""
     best, lowest, slope = leaf * LEAF, np.inf, np.inf
@@ -495,7 +510,7 @@ def smallest(now_s, waiting, section, jobs, rules):
     return best
 
 
-@kernel
+@seldom
 def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
     """The pass where keys move with time, or where backfilling has an order of its own."""
     n = 0

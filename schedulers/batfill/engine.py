@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.compiled import is_ready, kernel
-from batfill.easy import AWAY, BACKFILLS, STARTS, UNDECIDED, arrives, dequeue, easy_pass, enqueue, finish, overdue
-from batfill.waiting import LARGE, OVERDUE, SMALL, has_room
+from batfill.easy import AWAY, BACKFILLS, STARTS, UNDECIDED, arrives, easy_pass, finish, move_to, overdue
+from batfill.waiting import LARGE, OVERDUE, has_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,8 +134,7 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
             if jobs[row].section != AWAY:
                 if not has_room(waiting):
                     return NEEDS_ROOM
-                dequeue(waiting, running, jobs, rules, row)
-                enqueue(waiting, running, jobs, rules, OVERDUE, row)
+                move_to(OVERDUE, waiting, running, jobs, rules, row)
             state.looked_at += 1
 
         while state.ends > 0 and ends[0].end_s == now_s:
@@ -151,7 +150,7 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
                 first_tries[row].start_s = fates[row].start_s
                 jobs[row].small = 0
                 late = overdue(now_s, jobs[row].submit_s, rules.threshold_s)
-                enqueue(waiting, running, jobs, rules, OVERDUE if late else LARGE, row)
+                move_to(OVERDUE if late else LARGE, waiting, running, jobs, rules, row)
 
         decided = False
         while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:
@@ -161,14 +160,12 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
             else:
                 if not has_room(waiting):
                     return NEEDS_ROOM
-                if row + 1 == n_jobs or jobs[row + 1].submit_s > now_s:
-                    what = arrives(now_s, waiting, running, jobs, rules, row)
-                    decided = what != UNDECIDED
-                    if what in (STARTS, BACKFILLS):
-                        machine.log[state.starts].row = row
-                        record_start(now_s, divider_s, row, what == BACKFILLS, jobs, machine)
-                else:
-                    enqueue(waiting, running, jobs, rules, SMALL if jobs[row].small else LARGE, row)
+                alone = row + 1 == n_jobs or jobs[row + 1].submit_s > now_s
+                what = arrives(now_s, waiting, running, jobs, rules, row, alone)
+                decided = what != UNDECIDED
+                if what in (STARTS, BACKFILLS):
+                    machine.log[state.starts].row = row
+                    record_start(now_s, divider_s, row, what == BACKFILLS, jobs, machine)
             state.submitted += 1
         if decided:
             continue

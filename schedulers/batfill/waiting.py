@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.compiled import kernel
+from batfill.compiled import kernel, seldom
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -276,20 +276,26 @@ def split_leaf(waiting, section, group_place, leaf_place):
     waiting.leaves[leaf].state = max(waiting.leaves[leaf].state, BOUND)
 
 
+@seldom
+def split(waiting, section, group_place, leaf_place):
+    """Make room in a full leaf, or first in its group where that is full as well."""
+    if waiting.groups[waiting.section_group[section, group_place]].size == FAN:
+        split_group(waiting, section, group_place)
+    else:
+        split_leaf(waiting, section, group_place, leaf_place)
+
+
 @kernel
 def insert(waiting, section, key, row, walltime_s, procs, jobs):
     """Put the job into its place in the section. The caller has made sure of `has_room`."""
     waiting.sections[section].jobs += 1
-    seq = jobs[row].seq
-    group_place, leaf_place, slot = find(waiting, section, key, seq, jobs)
-    while waiting.leaves[waiting.group_leaf[waiting.section_group[section, group_place], leaf_place]].size == LEAF:
-        if waiting.groups[waiting.section_group[section, group_place]].size == FAN:
-            split_group(waiting, section, group_place)
-        else:
-            split_leaf(waiting, section, group_place, leaf_place)
-        group_place, leaf_place, slot = find(waiting, section, key, seq, jobs)
-    group = waiting.section_group[section, group_place]
-    leaf = waiting.group_leaf[group, leaf_place]
+    while True:
+        group_place, leaf_place, slot = find(waiting, section, key, jobs[row].seq, jobs)
+        group = waiting.section_group[section, group_place]
+        leaf = waiting.group_leaf[group, leaf_place]
+        if waiting.leaves[leaf].size < LEAF:
+            break
+        split(waiting, section, group_place, leaf_place)
 
     base = leaf * LEAF
     for i in range(base + waiting.leaves[leaf].size, base + slot, -1):
@@ -316,7 +322,7 @@ def lower(shortest_s, walltime_s, procs):
         shortest_s[width] = min(shortest_s[width], walltime_s)
 
 
-@kernel
+@seldom
 def summarize_leaf(waiting, leaf):
     """Make the leaf's smallest q and p~ exact."""
     shortest_s = waiting.leaf_shortest_s[leaf]
@@ -333,7 +339,7 @@ def summarize_leaf(waiting, leaf):
     waiting.leaves[leaf].state = EXACT
 
 
-@kernel
+@seldom
 def summarize_group(waiting, group):
     """Make the group's smallest q and p~ as good as its leaves' are."""
     shortest_s = waiting.group_shortest_s[group]
@@ -381,7 +387,7 @@ def settle_leaf(waiting, section, group_place, leaf_place, taken):
     return False
 
 
-@kernel
+@seldom
 def settle_group(waiting, section, group_place):
     """After leaves have left a group: drop it if it is empty, merge it into the group before if both are small.
 
