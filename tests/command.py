@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 from batfill.cli import main
 
+# Said once after an installation, by whatever command comes first.
+COMPILING = "batfill: compiling the engine"
+
 
 class Done(NamedTuple):
     """What a command left behind."""
@@ -27,7 +30,8 @@ def batfill(*arguments: object) -> Done:
             main([str(argument) for argument in arguments])
         except SystemExit as ended:
             status = ended.code
-    return Done(status, out.getvalue(), err.getvalue())
+    said = [line for line in err.getvalue().splitlines(keepends=True) if not line.startswith(COMPILING)]
+    return Done(status, out.getvalue(), "".join(said))
 
 
 def result(*arguments: object) -> str:

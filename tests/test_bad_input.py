@@ -1,0 +1,198 @@
+"""What a user gets wrong is answered with one line: where, what, and how to mend it; and nothing is left behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+
+import pytest
+
+from command import refusal
+from swf_text import row
+
+JOB = {"id": "a", "subtime": 0, "res": 1, "walltime": 9, "profile": "five"}
+FIVE = {"five": {"type": "delay", "delay": 5}}
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """A function from a file's name and content to the line that refuses to replay it."""
+
+    def run(name, content, *options):
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        line = refusal("replay", path, "--out", tmp_path / "out", *options)
+        assert [left.name for left in tmp_path.iterdir()] == ([] if content is None else [name])
+        assert line.startswith(f"{path}:")
+        return line.removeprefix(f"{path}:").strip()
+
+    return run
+
+
+def workload(*jobs, nb_res=4, profiles=FIVE):
+    return json.dumps({"nb_res": nb_res, "jobs": list(jobs), "profiles": profiles})
+
+
+# Files
+
+
+def test_a_missing_file(refused):
+    assert refused("log.swf", None) == "no such file or directory; check the path"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read(tmp_path):
+    (tmp_path / "log.swf").touch(mode=0o200)
+    assert "permission denied" in refusal("replay", tmp_path / "log.swf")
+
+
+def test_a_folder(tmp_path):
+    assert "is a directory" in refusal("replay", tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "; MaxProcs: 4\n; Note: nothing ran\n"])
+def test_a_file_without_a_job(refused, content):
+    assert refused("log.swf", content) == "no job in it, only 0 rows; is it an SWF log, and whole?"
+
+
+def test_a_truncated_gzip_file(refused):
+    whole = gzip.compress("".join(row(i, i, 5) for i in range(5000)).encode())
+    assert refused("log.swf.gz", whole[:-100], "--procs", 4).startswith("cannot be unpacked")
+    assert refused("log.swf.gz", whole[:200], "--procs", 4).startswith("cannot be unpacked")
+
+
+def test_a_log_with_a_line_that_is_none(refused):
+    assert refused("log.swf", row(1, 0, 5) + "1 2 three\n", "--procs", 4).startswith("2: ")
+
+
+def test_a_log_of_a_machine_of_unknown_size(refused):
+    assert "give --procs" in refused("log.swf", row(1, 0, 5))
+
+
+def test_a_file_of_other_content(refused):
+    assert refused("log.swf", os.urandom(100).replace(b"{", b"x").replace(b"\n", b"x"), "--procs", 4)
+
+
+# JSON of the wrong shape: the path into the document is named
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "not JSON"),
+        ('{"jobs": [], "profiles": {}}', "nb_res: missing; it is an integer"),
+        ('{"nb_res": "4", "jobs": [], "profiles": {}}', "nb_res: '4' is not an integer"),
+        ('{"nb_res": 0, "jobs": [], "profiles": {}}', "nb_res: 0 is not an integer >= 1"),
+        ('{"nb_res": 4, "jobs": {}, "profiles": {}}', "jobs: {} is not an array"),
+        ('{"nb_res": 4, "jobs": []}', "profiles: missing; it is an object"),
+        (workload(7), "jobs[0]: 7 is not an object"),
+        (workload(JOB, {**JOB, "id": None}), "jobs[1].id: nothing is not a string or an integer"),
+        (workload(profiles={"p": {"type": "parallel"}}), "profiles['p'].type: 'parallel' is not supported"),
+        (workload(profiles={"p": {"type": "delay"}}), "profiles['p'].delay: nothing is not a number >= 0"),
+        (workload(profiles={"p": {"type": "delay", "delay": -1}}), "profiles['p'].delay: -1 is not a number >= 0"),
+    ],
+)
+def test_json_of_the_wrong_shape(refused, content, said):
+    assert refused("w.json", content).startswith(said)
+
+
+# Jobs that cannot be
+
+
+@pytest.mark.parametrize("again", ["a", "b"])
+def test_a_job_id_that_occurs_twice(refused, again):
+    jobs = [JOB, {**JOB, "id": "b"}, {**JOB, "id": again, "subtime": 7}]
+    assert refused("w.json", workload(*jobs)) == f"jobs[2].id: {again!r} occurs before; ids must be unique"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("subtime", -1, "-1 is not a number >= 0"),
+        ("subtime", "0", "'0' is not a number >= 0"),
+        ("walltime", 0, "0 is not a number > 0"),
+        ("walltime", -5, "-5 is not a number > 0"),
+        ("res", 0, "0 is not an integer >= 1"),
+        ("res", -2, "-2 is not an integer >= 1"),
+        ("res", 1.5, "1.5 is not an integer >= 1"),
+        ("profile", "ten", "'ten' is not the name of a profile"),
+    ],
+)
+def test_a_job_with_a_field_that_cannot_be(refused, field, value, said):
+    line = refused("w.json", workload(JOB, {**JOB, "id": "b", field: value}))
+    assert line.startswith(f"jobs[1].{field}: {said}; ")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+@pytest.mark.parametrize("field", ["subtime", "walltime"])
+def test_a_time_that_is_no_finite_number(refused, field, number):
+    text = workload({**JOB, field: 12345}).replace("12345", number)
+    assert refused("w.json", text)
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999"])
+def test_a_delay_that_is_no_finite_number(refused, number):
+    assert refused(
+        "w.json", workload(JOB, profiles={"five": {"type": "delay", "delay": 12345}}).replace("12345", number)
+    )
+
+
+# Options
+
+
+@pytest.fixture
+def good(tmp_path):
+    path = tmp_path / "w.json"
+    path.write_text(workload(JOB))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--policy", "best"), "policy 'best' is unknown; known are fcfs, lcfs, "),
+        (("--policy", "mixed:1,2"), "policy mixed: [1.0, 2.0] are not six finite weights"),
+        (("--backfill", "best"), "policy 'best' is unknown; known are fcfs, lcfs, "),
+        (("--threshold", "-1"), "option threshold: -1.0 is not a number of seconds >= 0"),
+        (("--threshold", "nan"), "option threshold: nan is not a number of seconds >= 0"),
+        (("--divider", "0"), "option divider: 0.0 is not a number of seconds > 0"),
+        (("--tau", "0"), "option tau: 0.0 is not a number of seconds > 0"),
+        (("--tau", "nan"), "option tau: nan is not a number of seconds > 0"),
+    ],
+)
+def test_an_option_that_cannot_be(good, options, said):
+    assert refusal("replay", good, *options).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--threshold", "soon"), "--threshold"),
+        (("--procs", "0"), "--procs"),
+        (("--overrun", "forgive"), "--overrun"),
+        (("--polcy", "saf"), "--polcy"),
+        (("extra",), "extra"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read(good, options, named):
+    line = refusal("replay", good, *options)
+    assert named in line
+    assert line.endswith("(see batfill replay --help)")
+
+
+def test_a_folder_for_results_that_does_not_exist(good, tmp_path):
+    line = refusal("replay", good, "--out", tmp_path / "results" / "out")
+    assert line == f"--out {tmp_path}/results/out: the folder {tmp_path}/results does not exist; make it first"
+
+
+def test_results_that_cannot_be_written(good, tmp_path):
+    (tmp_path / "out_jobs.csv").mkdir()
+    line = refusal("replay", good, "--out", tmp_path / "out")
+    assert line.startswith(f"{tmp_path}/out_jobs.csv: cannot be written (")
+    assert sorted(left.name for left in tmp_path.iterdir()) == ["out_jobs.csv", "w.json"]
+
+
+def test_a_command_that_there_is_not():
+    assert "No such command 'reply'" in refusal("reply")

@@ -1,0 +1,168 @@
+"""`batfill schedule`: the plug-in over ZeroMQ, and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+
+from command import COMPILING, refusal, result
+from plugin import as_message, begins, completed, event, notify, submitted
+
+ROOT = Path(__file__).parents[1]
+END = event("SIMULATION_ENDS")
+
+
+@contextmanager
+def socket_of(kind):
+    with zmq.Context() as context, context.socket(kind) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        yield socket
+
+
+def free_port():
+    with socket_of(zmq.REP) as socket:
+        return socket.bind_to_random_port("tcp://127.0.0.1")
+
+
+@contextmanager
+def scheduled(*command):
+    """The process of this scheduler, and a function that tells it a message and returns its reply."""
+    port = free_port()
+    command = [*command, "-s", f"tcp://127.0.0.1:{port}"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        socket_of(zmq.REQ) as socket,
+    ):
+        socket.connect(f"tcp://127.0.0.1:{port}")
+
+        def tell(now, *events, answered=True):
+            socket.send(as_message(now, *events))
+            if not answered:
+                return None
+            assert socket.poll(60_000), "no answer"
+            return json.loads(socket.recv())["events"]
+
+        try:
+            yield process, tell
+        finally:
+            process.kill()
+
+
+def ended(process):
+    """Exit status and what was said on both streams, compilation aside."""
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, [line for line in err.splitlines() if not line.startswith(COMPILING)]
+
+
+BATFILL = [sys.executable, "-m", "batfill", "schedule"]
+
+
+def test_it_schedules_until_the_simulation_ends_and_says_nothing():
+    with scheduled(*BATFILL, "--policy", "saf") as (process, tell):
+        tell(0, begins(range(2)))
+        assert [decision["type"] for decision in tell(0, submitted("1", 0, 9, 2))] == ["EXECUTE_JOB"]
+        assert tell(5, completed("1")) == []
+        assert tell(5, END) == []
+        assert ended(process) == (0, "", [])
+
+
+def test_rejected_jobs_are_said_on_stderr():
+    with scheduled(*BATFILL) as (process, tell):
+        tell(0, begins(range(2)))
+        tell(0, submitted("1", 0, 9, 3))
+        tell(0, END)
+        assert ended(process) == (
+            0,
+            "",
+            [
+                "batfill: WARNING: w0!1 asks for 3 of 2 machines: rejected; others like it are only counted",
+                "batfill: WARNING: 1 jobs were rejected: they ask for more machines than there are",
+            ],
+        )
+
+
+def test_jobs_left_waiting_are_a_failure():
+    with scheduled(*BATFILL) as (process, tell):
+        tell(0, begins(range(2)))
+        tell(0, notify("event_machine_unavailable", resources="0"), submitted("1", 0, 9, 2))
+        tell(0, END)
+        assert ended(process) == (1, "", ["batfill: 1 of 1 jobs were neither started nor rejected"])
+
+
+def test_a_silent_batsim_is_given_up_after_the_timeout():
+    with scheduled(*BATFILL, "--timeout", "200") as (process, tell):
+        tell(0, begins(range(2)))
+        status, out, (line,) = ended(process)
+        assert (status, out) == (1, "")
+        assert line.startswith("batfill: Batsim has not sent a message for 200 ms")
+
+
+def test_a_divider_without_dynamic_jobs_is_a_mistake():
+    with scheduled(*BATFILL, "--divider", "60") as (process, tell):
+        tell(0, begins(range(2)), answered=False)
+        status, out, (line,) = ended(process)
+        assert (status, out) == (2, "")
+        assert "start Batsim with --enable-dynamic-jobs --enable-profile-reuse" in line
+
+
+def refused_endpoint(endpoint):
+    """The line that refuses it; in a process of its own, as pybatsim leaves its context open when it cannot bind."""
+    done = subprocess.run([*BATFILL, "--socket", endpoint], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith(COMPILING)]
+    return line
+
+
+def test_the_port_in_use_is_named():
+    with socket_of(zmq.REP) as socket:
+        endpoint = f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
+        line = refused_endpoint(endpoint)
+    assert line.startswith(f"batfill: socket {endpoint}: Address already in use")
+    assert "give another with --socket" in line
+
+
+def test_an_endpoint_that_is_none_is_named():
+    assert refused_endpoint("nowhere").startswith("batfill: socket nowhere: Invalid argument")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--policy", "best"), "policy 'best' is unknown; known are fcfs"),
+        (("--threshold", "-5"), "option threshold: -5.0 is not a number of seconds >= 0"),
+        (("--verbosity", "loud"), "--verbosity: 'loud' is none of debug, info, warning, error"),
+    ],
+)
+def test_a_mistake_is_one_line(options, said):
+    assert refusal("schedule", *options).startswith(said)
+
+
+@pytest.mark.parametrize("host", ["batfill", "pybatsim"])
+def test_with_the_embedded_simulator_it_makes_the_replays_schedule(tmp_path, host):
+    options = {"policy": "saf", "threshold": 36_000}
+    if host == "batfill":
+        command = [*BATFILL, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
+    else:
+        pybatsim = str(Path(sys.executable).with_name("pybatsim"))
+        command = [pybatsim, "batfill/scheduler", "-t", "0", "-v", "warning", "-o", json.dumps(options)]
+    workload = ROOT / "workloads" / "sample.json"
+    with scheduled(*command) as (process, _):
+        endpoint = process.args[-1]
+        simulator = ["batsim", "-p", ROOT / "platforms" / "sample.xml", "-w", workload, "-s", endpoint, "-q"]
+        result(*simulator, "-e", tmp_path / "out")
+        assert ended(process)[0] == 0
+
+    result("replay", workload, "--policy", "saf", "--threshold", 36_000, "--out", tmp_path / "replay")
+    rows = []
+    for name in ("out", "replay"):
+        with (tmp_path / f"{name}_jobs.csv").open() as lines:
+            rows.append({row["job_id"]: (row["starting_time"], row["finish_time"]) for row in csv.DictReader(lines)})
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 800

@@ -1,0 +1,98 @@
+"""What is installed: one package, its type marker, and a scheduler that pybatsim finds in three ways."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import zipfile
+from configparser import ConfigParser
+from importlib.metadata import entry_points, version
+from pathlib import Path
+
+import pytest
+from batsim.tools.launcher import instanciate_scheduler
+
+import batfill
+from batfill.scheduler import Scheduler
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, open."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=100)
+    (path,) = folder.glob("*.whl")
+    with zipfile.ZipFile(path) as opened:
+        yield opened
+
+
+def test_the_wheel_holds_one_top_level_package(wheel):
+    """Above all none called `schedulers`: it would overwrite pybatsim's."""
+    top = {name.partition("/")[0] for name in wheel.namelist()}
+    assert top == {"batfill", f"batfill-{batfill.__version__}.dist-info"}
+
+
+def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
+    source = ROOT / "schedulers"
+    modules = {str(path.relative_to(source)) for path in source.rglob("*.py")}
+    assert modules | {"batfill/py.typed"} <= set(wheel.namelist())
+
+
+def test_the_wheel_says_how_it_is_run_and_under_which_licence(wheel):
+    described = f"batfill-{batfill.__version__}.dist-info"
+    points = ConfigParser()
+    points.read_string(wheel.read(f"{described}/entry_points.txt").decode())
+    assert points["console_scripts"]["batfill"] == "batfill.cli:main"
+    assert points["pybatsim.schedulers"]["batfill"] == "batfill.scheduler:Scheduler"
+    assert f"{described}/licenses/LICENSE" in wheel.namelist()
+
+
+def test_pybatsim_3_finds_the_scheduler_by_module_path():
+    scheduler = instanciate_scheduler("batfill/scheduler", {"policy": "saf"})
+    assert type(scheduler) is Scheduler
+    assert scheduler.chosen.policy.name == "saf"
+
+
+def test_pybatsim_3_finds_the_scheduler_by_file():
+    path = Path(batfill.__file__).with_name("scheduler.py")
+    assert type(instanciate_scheduler(str(path), {"policy": "saf"})) is Scheduler
+
+
+def test_pybatsim_4_finds_the_scheduler_by_entry_point():
+    (point,) = entry_points(group="pybatsim.schedulers", name="batfill")
+    assert point.load() is Scheduler
+
+
+def test_the_installed_version_is_the_packages():
+    assert version("batfill") == batfill.__version__
+
+
+def test_commands_import_nothing_heavy_before_they_are_called():
+    """`batfill --help` must answer at once."""
+    allowed = {"__future__", "typing", "pathlib", "collections", "contextlib", "sys", "typer", "batfill"}
+    for path in (ROOT / "schedulers" / "batfill" / "cli").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+                assert not node.module.startswith("batfill") or node.module.startswith("batfill.cli"), path.name
+            assert {name.partition(".")[0] for name in names} <= allowed, path.name
+
+
+def test_help_loads_no_library_that_is_slow_to_import():
+    program = "import sys, batfill.cli.app; print(*({'numpy', 'numba', 'pandas', 'zmq'} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == ""
+
+
+def test_the_command_and_the_module_are_the_same_program():
+    script = Path(sys.executable).with_name("batfill")
+    for command in ([str(script)], [sys.executable, "-m", "batfill"]):
+        done = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True, timeout=60)
+        assert (done.stdout, done.stderr) == (f"batfill {batfill.__version__}\n", "")
