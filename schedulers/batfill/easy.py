@@ -47,11 +47,12 @@ JOB = np.dtype(
         ("backfill_key", "f8"),  # the backfill policy's fixed key
         ("seq", "i8"),  # place by (submission time, id)
         ("procs", "i4"),  # q
-        ("small", "i2"),  # 1 where it is classified small and has not been killed yet
+        ("small", "i2"),  # KILLABLE or EXEMPT where it is classified small and has not been killed yet; else 0
         ("section", "i2"),  # where it waits: OVERDUE, SMALL or LARGE; AWAY where it does not wait
     ]
 )
 AWAY = -1
+KILLABLE, EXEMPT = 1, 2  # small jobs that may be killed at the divider, and that may not
 
 
 class Rules(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.compiled import is_ready, kernel
-from batfill.easy import AWAY, BACKFILLS, STARTS, UNDECIDED, arrives, easy_pass, finish, move_to, overdue
+from batfill.easy import AWAY, BACKFILLS, KILLABLE, STARTS, UNDECIDED, arrives, easy_pass, finish, move_to, overdue
 from batfill.waiting import LARGE, OVERDUE, has_room
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ FIRST_TRY = np.dtype(
     [
         ("start_s", "f8"),  # start of a try that was killed at the divider; nan where there is none
         ("divider_s", "f8"),  # the divider in force when that try started
+        ("walltime_s", "f8"),  # the estimate that counts after it
     ]
 )
 END = np.dtype([("end_s", "f8"), ("row", "u4"), ("unused", "u4")])  # 16 bytes: one move
@@ -98,7 +99,7 @@ def record_start(now_s, divider_s, row, backfilled, jobs, machine):
     machine.fates[row].start_s = now_s
     machine.log[state.starts].backfilled = backfilled
     end_s = now_s + machine.fates[row].duration_s
-    if jobs[row].small:
+    if jobs[row].small == KILLABLE:
         machine.first_tries[row].divider_s = divider_s
         end_s = min(end_s, now_s + divider_s)
     push(machine.ends, state.ends, end_s, row)
@@ -139,7 +140,7 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
 
         while state.ends > 0 and ends[0].end_s == now_s:
             row = ends[0].row
-            killed = jobs[row].small and first_tries[row].divider_s < fates[row].duration_s
+            killed = jobs[row].small == KILLABLE and first_tries[row].divider_s < fates[row].duration_s
             if killed and not has_room(waiting):
                 return NEEDS_ROOM
             pop(ends, state.ends)
@@ -149,6 +150,7 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
                 state.killed += 1
                 first_tries[row].start_s = fates[row].start_s
                 jobs[row].small = 0
+                jobs[row].estimate_s = first_tries[row].walltime_s
                 late = overdue(now_s, jobs[row].submit_s, rules.threshold_s)
                 move_to(OVERDUE if late else LARGE, waiting, running, jobs, rules, row)
 

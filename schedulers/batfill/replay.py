@@ -111,6 +111,7 @@ class Replay:
         threshold_s: float = np.inf,
         divider_s: float = np.inf,
         estimate_s: NDArray[np.float64] | None = None,
+        learns: bool = False,
     ) -> None:
         """Prepare a replay from an empty machine.
 
@@ -122,6 +123,7 @@ class Replay:
             threshold_s: Theta: jobs that have waited longer come first, oldest first.
             divider_s: a small job still running after this time is killed and requeued as large; inf for never.
             estimate_s: what the scheduler expects each job to run, shape (n_jobs,); by default its walltime.
+            learns: whether `jobs["small"]` will be set while it runs, for any job.
         """
         self.table = jobs
         self.size = size
@@ -133,7 +135,7 @@ class Replay:
         self.jobs["seq"] = np.arange(n_jobs)
         fates = np.zeros(n_jobs, FATE)
         fates["duration_s"] = np.minimum(jobs.runtime_s, jobs.walltime_s)
-        n_small = int((jobs.job_class == SMALL).sum())
+        n_small = n_jobs if learns else int((jobs.job_class == SMALL).sum())
         self.machine = Machine(
             fates=fates,
             first_tries=np.zeros(n_jobs if n_small else 0, FIRST_TRY),
@@ -154,6 +156,8 @@ class Replay:
         self.jobs["section"] = AWAY
         self.machine.fates["start_s"] = np.nan
         self.machine.first_tries[:] = np.nan
+        if len(self.machine.first_tries):
+            self.machine.first_tries["walltime_s"] = self.estimate_s
         self.machine.state[:] = 0
         self.running.state[:] = 0
         self.running.state["free"] = self.size
@@ -216,6 +220,8 @@ class Replay:
     def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
         """Expect these run times, shape (n_jobs,), from the next decision on, of the running jobs too."""
         self.jobs["estimate_s"] = estimate_s
+        if len(self.machine.first_tries):
+            self.machine.first_tries["walltime_s"] = estimate_s
         running = self.running.jobs[: self.running.state["jobs"][0]]
         running["end_s"] = self.machine.fates["start_s"][running["row"]] + estimate_s[running["row"]]
         running[:] = running[np.argsort(running["end_s"], kind="stable")]
