@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,8 +44,9 @@ def compiled(function: Kernel, *, inline: bool) -> Kernel:
     return result
 
 
-def is_ready(dispatcher: Any) -> bool:
-    """Whether a kernel was compiled before, for the sources as they are."""
+def announce_compilation(dispatcher: Any) -> None:
+    """Say on standard error that this run compiles, where this kernel was not compiled for the sources as they are."""
     cache = dispatcher._cache
     index = Path(cache.cache_path) / cache._cache_file._index_name
-    return index.is_file() and SOURCES.encode() in index.read_bytes()
+    if not (index.is_file() and SOURCES.encode() in index.read_bytes()):
+        print("batfill: compiling the engine, once after installation: about ten seconds", file=sys.stderr)

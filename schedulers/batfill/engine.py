@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.compiled import is_ready, kernel
+from batfill.compiled import kernel
 from batfill.easy import AWAY, BACKFILLS, KILLABLE, STARTS, UNDECIDED, arrives, easy_pass, finish, move_to, overdue
 from batfill.waiting import LARGE, OVERDUE, has_room
 
@@ -177,9 +176,3 @@ def advance(until_s, divider_s, size, jobs, rules, waiting, running, scratch, ma
         n, ahead = easy_pass(now_s, waiting, running, jobs, rules, scratch, started)
         for i in range(n):
             record_start(now_s, divider_s, started[i].row, i >= ahead, jobs, machine)
-
-
-def announce_compilation() -> None:
-    """Say on standard error that this run compiles, where the engine is not compiled yet."""
-    if not is_ready(advance):
-        print("batfill: compiling the engine, once after installation: about ten seconds", file=sys.stderr)

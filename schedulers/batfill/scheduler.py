@@ -16,7 +16,8 @@ from batsim.batsim import Batsim, BatsimScheduler, Job
 from procset import ProcSet
 
 from batfill.cluster import Cluster
-from batfill.engine import announce_compilation
+from batfill.compiled import announce_compilation
+from batfill.easy import easy_pass
 from batfill.errors import BatfillError, RunFailed
 from batfill.options import Options
 
@@ -192,7 +193,7 @@ def serve(options: dict[str, Any], endpoint: str, timeout_ms: int = 0) -> Batsim
         RunFailed: Batsim did not answer in time, or jobs were neither started nor rejected.
     """
     scheduler = Scheduler(options)
-    announce_compilation()
+    announce_compilation(easy_pass)
     Cluster(range(2), scheduler.chosen).decide(0.0)  # load the compiled pass before Batsim waits for it
     try:
         batsim = Batsim(scheduler, endpoint, timeout_ms)

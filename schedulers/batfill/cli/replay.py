@@ -36,10 +36,11 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one policy over a whole workload in the compiled engine, and print its figures."""
-    from batfill.engine import announce_compilation
+    from batfill.compiled import announce_compilation
+    from batfill.engine import advance
     from batfill.experiment import replay_file
 
-    announce_compilation()
+    announce_compilation(advance)
     options = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
     report = replay_file(workload, options, procs=procs, tau_s=tau, overrun=overrun, out=out)
     print(report.as_json() if as_json else report.as_text())
