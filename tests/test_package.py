@@ -67,8 +67,10 @@ def test_pybatsim_4_finds_the_scheduler_by_entry_point():
     assert point.load() is Scheduler
 
 
-def test_the_installed_version_is_the_packages():
+def test_one_version_is_said_everywhere():
     assert version("batfill") == batfill.__version__
+    assert f"\nversion: {batfill.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {batfill.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_commands_import_nothing_heavy_before_they_are_called():
