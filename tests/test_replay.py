@@ -69,7 +69,7 @@ def test_fractions_of_seconds_change_nothing(workload, case):
 
 
 # Times are multiples of 100 s, so that the oracle has few instants to sort thousands of jobs at.
-BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 3, "unit_s": 100, "wide": 0.0, "unlimited": 0.01}
+BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "wide": 0.0, "unlimited": 0.01}
 
 
 @pytest.mark.parametrize(
