@@ -76,6 +76,7 @@ class Job:
     estimate: float  # what the scheduler knows of the run time
     q: int
     small: bool
+    exempt: bool = False  # small, and yet not to be killed
     start: float = math.nan
     backfilled: bool = False
     first_try: float = math.nan  # start of the try that was killed
@@ -138,7 +139,7 @@ class Oracle:
             self.easy_pass(t)  # also where the only event was a rejection: a job may have become overdue
 
     def killed_at_divider(self, job):
-        return job.small and self.divider_s < job.duration
+        return job.small and not job.exempt and self.divider_s < job.duration
 
     def end(self, job):
         return job.start + (self.divider_s if self.killed_at_divider(job) else job.duration)

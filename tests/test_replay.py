@@ -103,6 +103,25 @@ def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, 
     assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill).run(until=10_000.0))
 
 
+@pytest.mark.parametrize(
+    ("policy", "threshold_s"), [("fcfs", math.inf), ("lpf", math.inf), ("srf", 900.0), ("wfp3", 2500.0)]
+)
+def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_oracle_says(policy, threshold_s):
+    # No long job fits beside two others, so some processors are always left for short ones.
+    long = random_table(5, n_jobs=4500, size=64, span_s=3, longest=30, unit_s=100, wide=0)
+    short = random_table(6, n_jobs=500, size=8, span_s=60, longest=3, unit_s=50)
+    rows = [
+        *zip(long.submit_s, long.runtime_s + 500, long.walltime_s + 500, 20 + long.procs % 20, strict=True),
+        *zip(short.submit_s * 50 + 50, short.runtime_s, short.walltime_s, short.procs, strict=True),
+    ]
+    jobs = table(rows)
+    run = Replay(jobs, 64, policy_named(policy), threshold_s=threshold_s)
+    run.advance(3500.0)
+    assert_same(run.schedule(), Oracle(jobs, 64, policy, threshold_s=threshold_s).run(until=3500.0))
+    assert len(run.waiting_rows) > 4096
+    assert run.schedule().backfilled[4500:].sum() > 20
+
+
 # Invariants, seen from the schedule alone
 
 
