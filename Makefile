@@ -18,7 +18,7 @@ lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/mypy
 
 bench: $(VENV)/.test  ## Time the engine beside a plain C replay
-	$(BIN)/python benchmarks/engine.py $(ARGS)
+	$(BIN)/python benchmarks/run.py $(ARGS)
 
 format: $(VENV)/.dev  ## Format the code
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,116 @@
+"""Times batfill beside a plain C replay and other yardsticks, and checks every ratio against its bar: `make bench`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import commands
+import engine
+import memory
+import messages
+import numpy as np
+import typer
+from logs import LOGS, LogMissing
+from table import Row, as_text
+from timing import Case, Setting
+from yardstick import Yardstick, compiled
+
+from batfill import __version__
+from batfill.cli.progress import progress
+from batfill.errors import BatfillError, RunFailed
+from batfill.workloads.files import digest, write_text
+
+
+def machine() -> str:
+    """The processor's model and how many there are."""
+    found = [
+        line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "name" in line
+    ]
+    return f"{found[0] if found else platform.machine()}, {len(found)} cores"
+
+
+def provenance(yardstick: Yardstick | None, rounds: int, seed: int) -> list[str]:
+    """What the figures depend on, one line each."""
+    here = []
+    for log in LOGS:
+        try:
+            here.append(f"{log.file} sha256 {digest(log.path)[:16]}")
+        except LogMissing as missing:
+            here.append(str(missing))
+    return [
+        f"machine   {machine()}",
+        f"versions  batfill {__version__}, python {platform.python_version()}, numba {version('numba')}, "
+        f"numpy {np.__version__}, {yardstick.compiler if yardstick else engine.NO_COMPILER}",
+        f"date      {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load average {os.getloadavg()[0]:.2f} at the end",
+        f"command   {shlex.join(sys.argv)}",
+        f"measured  medians of {rounds}, by turns; seed {seed}",
+        *(f"log       {line}" for line in here),
+    ]
+
+
+def chosen(quick: bool, only: str) -> list[Case]:
+    """The cases asked for."""
+    every = [case for part in (engine, memory, commands, messages) for case in part.cases()]
+    return [case for case in every if (case.quick or not quick) and only in f"{case.section}: {case.title}"]
+
+
+def measure(cases: list[Case], setting: Setting) -> dict[str, list[Row]]:
+    """Every case's rows by section; a case whose log is missing says so."""
+    sections: dict[str, list[Row]] = {}
+    with progress("measuring", len(cases)) as step:
+        for case in cases:
+            rows = sections.setdefault(case.section, [])
+            try:
+                rows += case.run(setting)
+            except LogMissing:
+                rows.append(Row(case.title, "skipped: its log is not here"))
+            step(1)
+    return sections
+
+
+def main(
+    out: Annotated[Path | None, typer.Option(help="Write the table to this file, too.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Only the small cases: under half a minute.")] = False,
+    only: Annotated[str, typer.Option(help="Only the cases whose section or title has this in it.")] = "",
+    rounds: Annotated[int, typer.Option(help="How many turns each contender has.", min=1)] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the mixed policies' weights and of the messages' jobs.")] = 1,
+) -> None:
+    """Print seconds, ratios and growth exponents; a MISSED bar is no failure, a start that differs from C's is."""
+    try:
+        text = suite(chosen(quick, only), out, rounds, seed)
+    except (BatfillError, RunFailed) as failed:
+        print(f"benchmarks: {failed}", file=sys.stderr)
+        sys.exit(1 if isinstance(failed, RunFailed) else 2)
+    print(text, end="")
+
+
+def suite(cases: list[Case], out: Path | None, rounds: int, seed: int) -> str:
+    """Measure the cases; the table, which is also written to `out`.
+
+    Raises:
+        BatfillError: there is no case to measure, or no folder to write to.
+        RunFailed: a start differs from plain C's, or a command that is measured failed.
+    """
+    if not cases:
+        raise BatfillError("--only: no case has this in its section or title; the table of a whole run shows them")
+    if out is not None and not out.parent.is_dir():
+        raise BatfillError(f"--out {out}: the folder {out.parent} does not exist; make it first")
+    with tempfile.TemporaryDirectory() as folder:
+        yardstick = compiled(Path(folder))
+        sections = measure(cases, Setting(rounds, seed, Path(folder), yardstick))
+    text = "\n".join([*provenance(yardstick, rounds, seed), "", as_text(sections)]) + "\n"
+    if out is not None:
+        write_text(out, text)
+    return text
+
+
+if __name__ == "__main__":
+    typer.run(main)
