@@ -11,8 +11,10 @@ from batfill.cli.batsim import batsim
 from batfill.cli.platform import platform
 from batfill.cli.policies import policies
 from batfill.cli.replay import replay
+from batfill.cli.report import report
 from batfill.cli.run import run
 from batfill.cli.schedule import schedule
+from batfill.cli.tune import tune
 from batfill.cli.workload import app as workload
 
 app = typer.Typer(
@@ -50,6 +52,8 @@ app.command(context_settings=BATSIM_SETTINGS, add_help_option=False)(batsim)
 app.command()(platform)
 app.command()(policies)
 app.command()(replay)
+app.command()(report)
 app.command()(run)
 app.command()(schedule)
+app.command()(tune)
 app.add_typer(workload, name="workload")

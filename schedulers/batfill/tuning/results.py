@@ -1,0 +1,68 @@
+"""Result files: what was found, and all that is needed to find it again. No dates and no timings: equal bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill import __version__
+from batfill.experiment import ENGINE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def document(
+    command: str, *, seed: int, given: Mapping[str, Any], source: Mapping[str, Any], results: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Results first, provenance last; `given` are the command's options, `source` says what was read."""
+    return {
+        **results,
+        "made_by": f"batfill {__version__} {command}",
+        "engine": ENGINE,
+        "seed": seed,
+        "options": dict(given),
+        "input": dict(source),
+    }
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """The text of a result file: keys in their order, null for what is not known."""
+    return json.dumps(plain(content), indent=1, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's own types."""
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def as_table(rows: list[dict[str, Any]]) -> str:
+    """Rows with the same keys as columns to read: words to the left, figures to the right."""
+    head = list(rows[0])
+    cells = [head, *([cell(row[name]) for name in head] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
+    left = [isinstance(rows[0][name], str) for name in head]
+    return "\n".join(
+        "  ".join(
+            word.ljust(width) if to_left else word.rjust(width)
+            for word, width, to_left in zip(line, widths, left, strict=True)
+        ).rstrip()
+        for line in cells
+    )
+
+
+def cell(value: Any) -> str:
+    """One value as a reader wants it."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
+    return str(value)

@@ -1,0 +1,98 @@
+"""A log cut into the periods on which policies are searched and compared, each from an empty machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from batfill.errors import WorkloadError
+from batfill.workloads.clock import DAY_S
+from batfill.workloads.files import digest
+from batfill.workloads.load import load_log
+from batfill.workloads.splitting import cut, select, windows
+from batfill.workloads.swf import workload_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from batfill.jobs import JobTable
+    from batfill.workloads.splitting import Align, Boundary
+    from batfill.workloads.swf import Overrun
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Periods:
+    """Periods of one log in their order; weeks unless asked otherwise."""
+
+    source: str  # the log's file name
+    digest: str  # sha256 of its bytes as stored
+    procs: int  # m
+    numbers: tuple[int, ...]  # of the periods in the log, from 0, empty ones counted
+    tables: tuple[JobTable, ...]  # second 0 is the period's start; never empty
+    choices: dict[str, Any]  # how they were cut
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def part(self, first: int, stop: int) -> Periods:
+        """The periods from place `first` to before `stop`."""
+        numbers, tables = self.numbers[first:stop], self.tables[first:stop]
+        return Periods(self.source, self.digest, self.procs, numbers, tables, self.choices)
+
+    def provenance(self) -> dict[str, Any]:
+        """What result files say of the input."""
+        return {
+            "source": self.source,
+            "source_sha256": self.digest,
+            "procs": self.procs,
+            "periods": list(self.numbers),
+            **self.choices,
+        }
+
+
+def read_periods(
+    path: Path,
+    *,
+    procs: int | None = None,
+    days: float | Literal["month"] = 7,
+    align: Align = "log",
+    boundary: Boundary = "submit-finish",
+    skip: int = 0,
+    count: int | None = None,
+    min_jobs: int = 1,
+    overrun: Overrun = "keep",
+) -> Periods:
+    """The periods of a log.
+
+    Args:
+        path: SWF, Parquet or Batsim JSON.
+        procs: the machine's size; None for what the log says.
+        days: how long a period is, or "month" for calendar months.
+        align: see `splitting.windows`.
+        boundary: see `splitting.windows`. The default, jobs submitted and finished in one period by the log, comes
+            nearest to the figures of the 2019 study of mixed policies.
+        skip: leave out so many periods at first.
+        count: take so many consecutive ones; None for all.
+        min_jobs: leave out periods with fewer jobs.
+        overrun: see `read_swf`.
+
+    Raises:
+        WorkloadError: the log cannot be read or cut so, or its machine's size is not known.
+    """
+    log = load_log(path)
+    width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
+    found = windows(log, width_s, align=align, boundary=boundary)
+    chosen = select(found, skip=skip, count=count, min_jobs=max(min_jobs, 1))
+    kept = [(window.index, workload_of(path, cut(log, window), procs=procs, overrun=overrun)) for window in chosen]
+    size = kept[0][1].procs
+    if size is None:
+        raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
+    choices = {"days": days, "align": align, "boundary": boundary, "overrun": overrun}
+    numbers = tuple(number for number, _ in kept)
+    return Periods(path.name, digest(path), size, numbers, tuple(workload.jobs for _, workload in kept), choices)
+
+
+def periods_of(tables: Sequence[JobTable], procs: int, source: str = "made") -> Periods:
+    """Periods from job tables that are there already."""
+    return Periods(source, "", procs, tuple(range(len(tables))), tuple(tables), {})

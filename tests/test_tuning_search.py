@@ -1,0 +1,213 @@
+"""Searching mixed policies on periods whose best schedule is known by trying every order."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from batfill.errors import BatfillError
+from batfill.policies import POLICIES, policy_named
+from batfill.tuning.bootstrap import paired_ratio
+from batfill.tuning.costs import PURE, Setting, costs
+from batfill.tuning.coverage import Coverage, l1_grid
+from batfill.tuning.evolution import Evolution, penalty, xnes
+from batfill.tuning.results import as_json
+from batfill.tuning.space import Space
+from batfill.tuning.study import study
+from batfill.tuning.tune import tune, whole_numbers
+from batfill.tuning.weeks import periods_of
+from oracle import oracle
+from strategies import random_table, table
+
+SETTING = Setting()
+# One processor: no job can be backfilled, so that a schedule is an order.
+LENGTHS = ((90, 20, 400, 35, 60), (15, 300, 40, 25, 120), (70, 11, 33, 500, 18))
+ONE_BY_ONE = periods_of(
+    [table([(0, 50, 50, 1), *((i + 1, p, p, 1) for i, p in enumerate(week))]) for week in LENGTHS], procs=1
+)
+
+
+def cost_of_order(order):
+    """The mean bounded slowdown of one period where the jobs after the first run in this order."""
+    now_s, slowdowns = 50, [1.0]
+    for submit_s, p in order:
+        now_s += p
+        slowdowns.append(max((now_s - submit_s) / max(p, 10), 1))
+    return sum(slowdowns) / len(slowdowns)
+
+
+BEST = [min(map(cost_of_order, itertools.permutations(list(enumerate(week, start=1))))) for week in LENGTHS]
+
+
+def test_costs_are_those_of_the_oracle():
+    periods = periods_of([random_table(seed, n_jobs=60, size=8, span_s=200) for seed in (1, 2)], procs=8)
+    policies = [policy_named(name) for name in PURE]
+    found = costs(periods, policies, Setting(threshold_s=40.0, tau_s=5.0))
+    for (i, policy), (k, jobs) in itertools.product(enumerate(policies), enumerate(periods.tables)):
+        ran = oracle(jobs, 8, policy.name, backfill="spf", threshold_s=40.0).jobs
+        slowdowns = []
+        for row, job in enumerate(ran):
+            if not math.isnan(job.start):
+                p = min(jobs.runtime_s[row], jobs.walltime_s[row])
+                slowdowns.append(max((job.start - jobs.submit_s[row] + p) / max(p, 5.0), 1))
+        assert found[i, k] == pytest.approx(sum(slowdowns) / len(slowdowns), rel=1e-12)
+
+
+@pytest.mark.parametrize(("least", "points"), [(1, 6), (7, 18), (10_000, 10_002)])
+def test_the_grid_is_uniform_on_the_sphere_and_has_the_points_it_says(least, points):
+    grid = l1_grid(least)
+    assert len(grid) == len({tuple(point) for point in grid.tolist()}) == points
+    assert np.allclose(np.abs(grid).sum(axis=1), 1)
+    k = round(math.sqrt((points - 2) / 4))
+    assert np.allclose(grid * k, np.round(grid * k))
+
+
+@pytest.mark.parametrize("units", ["plain", "typical"])
+def test_coverage_finds_the_best_order_of_every_period(units):
+    space = Space.of(3) if units == "plain" else Space.scaled(3, ONE_BY_ONE)
+    search = Coverage(ONE_BY_ONE, SETTING, space, 500)
+    assert search.costs.min(axis=0) == pytest.approx(BEST)
+    for i in range(3):
+        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], SETTING)[0, 0] == pytest.approx(BEST[i])
+    assert costs(ONE_BY_ONE, [search.best(0, 3)], SETTING).sum() == pytest.approx(sum(BEST))
+
+
+def test_of_equally_good_points_coverage_takes_the_sensible_one():
+    calm = periods_of([table([(0, 10, 10, 1), (20, 10, 10, 1)])], procs=1)
+    search = Coverage(calm, SETTING, Space.of(3), 50)
+    assert (search.costs == 1).all()
+    q, p, w = search.weights[search.place(0, 1)]
+    assert q > 0
+    assert p > 0 > w
+
+
+@pytest.mark.parametrize("features", [3, 6])
+def test_xnes_finds_the_best_order_of_every_period(features):
+    search = Evolution(ONE_BY_ONE, SETTING, Space.scaled(features, ONE_BY_ONE), seed=1, evaluations=120)
+    for i in range(3):
+        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], SETTING)[0, 0] == pytest.approx(BEST[i])
+
+
+def test_xnes_is_driven_by_the_cost_and_repeats_itself():
+    # Only the direction counts: the cost is the distance to a point on the sphere.
+    goal = np.array([0.2, -0.5, 0.1, 0.0, 0.15, -0.05])
+
+    def distance(policies):
+        points = [[float(word) for word in policy.name.partition(":")[2].split(",")] for policy in policies]
+        return np.abs(np.array(points) - goal).sum(axis=1)
+
+    found = xnes(distance, Space.of(6), seed=3, evaluations=3000)
+    assert found.cost < 0.01
+    assert found.cost == distance([found.policy])[0]
+    assert found.evaluations >= 3000
+    assert xnes(distance, Space.of(6), seed=3, evaluations=3000).policy.name == found.policy.name
+    assert xnes(distance, Space.of(6), seed=4, evaluations=3000).policy.name != found.policy.name
+
+
+def test_the_penalty_is_least_on_the_sphere():
+    assert penalty(np.array([0.5, -0.25, 0.25])) == 2
+    assert penalty(np.array([0.5, -0.25, 0.2])) > 2
+    assert penalty(np.array([0.5, -0.25, 0.3])) > 2
+    assert penalty(np.zeros(3)) == math.inf
+
+
+def test_a_weight_counts_per_unit_of_its_feature():
+    jobs = table([(0, 30, 30, 1), (5, 90, 90, 3)])
+    space = Space.scaled(6, periods_of([jobs], procs=4))
+    assert space.units.tolist() == [2, 60, 60, 30, 1, 150]
+    q, p, *_ = (float(word) for word in space.policy(np.ones(6)).name.partition(":")[2].split(","))
+    assert q / p == pytest.approx(30)
+
+
+class Remembers:
+    """A search that always finds SPF, and remembers what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def best(self, first, stop):
+        self.asked.append((first, stop))
+        return POLICIES["spf"]
+
+    def as_dict(self):
+        return {}
+
+
+def test_no_choice_but_the_best_of_a_week_sees_that_week():
+    weeks = periods_of(ONE_BY_ONE.tables * 2, procs=1)
+    search = Remembers()
+    done = study(weeks, SETTING, search, pure=[POLICIES["fcfs"]], n_training=3, last=(1, 2))
+    assert search.asked == [(i, i + 1) for i in range(6)] + [(0, 3)] + [(0, 2), (1, 3), (2, 4), (3, 5)]
+    assert done.lines["w*"].costs == pytest.approx(BEST * 2)
+    assert np.isnan(done.lines["wgreedy"].costs).tolist() == [True] + [False] * 5
+    assert done.lines["last 2"].policies == (None, None, "spf", "spf", "spf", "spf")
+    sums = {row["policy"]: row for row in done.sums()}
+    assert sums["last 2"]["testing"] == sums["w*"]["testing"] == pytest.approx(sum(BEST))
+    assert sums["last 2"]["training"] is None
+    fcfs = sum(cost_of_order(list(enumerate(week, start=1))) for week in LENGTHS)
+    assert sums["fcfs"]["training"] == pytest.approx(fcfs)
+    assert done.against("fcfs", seed=0)["w*"]["ratio"] == pytest.approx(sum(BEST) / fcfs)
+
+
+def test_a_bootstrap_interval_draws_both_costs_of_a_period_together():
+    base = np.array([1.0, 10.0, 100.0])
+    same = paired_ratio(2 * base, base, seed=0, samples=200)
+    assert (same.ratio, same.low, same.high, same.verdict) == (2, 2, 2, "worse")
+    # By hand: of two periods, both are drawn in half of the samples, and each one twice in a quarter.
+    two = paired_ratio(np.array([1.0, 6.0]), np.array([2.0, 2.0]), seed=0, samples=4000, level=0.4)
+    assert (two.ratio, two.low, two.high, two.verdict) == (1.75, 1.75, 1.75, "worse")
+    wide = paired_ratio(np.array([1.0, 6.0]), np.array([2.0, 2.0]), seed=0, samples=4000, level=0.9)
+    assert (wide.low, wide.high, wide.verdict) == (0.5, 3, "not told apart")
+    assert paired_ratio(base / 2, base, seed=5).verdict == "better"
+
+
+@pytest.mark.parametrize("choices", [{"points": 60}, {"method": "xnes", "features": 6, "evaluations": 20}])
+def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_again(choices):
+    weeks = periods_of([random_table(seed, n_jobs=40, size=8, span_s=100) for seed in range(4)], procs=8)
+    first = as_json(tune(weeks, SETTING, seed=3, last=(1,), **choices))
+    assert first == as_json(tune(weeks, SETTING, seed=3, last=(1,), **choices))
+    found = tune(weeks, SETTING, seed=3, last=(1,), **choices)
+    assert found["seed"] == 3
+    assert found["engine"] == "batfill replay"
+    assert found["made_by"].startswith("batfill ")
+    assert found["input"]["periods"] == [0, 1, 2, 3]
+    # What was found is a policy that anyone can name and run.
+    replayed = costs(weeks, [policy_named(found["trained"])], SETTING)[0]
+    assert [week["mean_bsld"]["w*train"] for week in found["by_period"]] == replayed.tolist()
+
+
+def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
+    for name in ("a", "b"):
+        tune(ONE_BY_ONE, SETTING, points=60, last=(1,), maps=tmp_path / name)
+    drawn = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert drawn == ["period-0000.png", "period-0001.png", "period-0002.png"]
+    assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in drawn)
+    assert (tmp_path / "a" / drawn[0]).read_bytes() != (tmp_path / "a" / drawn[1]).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"last": (3,)}, "3 periods are too few to train on 1 and look 3 back"),
+        ({"training": 3}, "too few to train on 3"),
+        ({"features": 6}, "take --method xnes"),
+        ({"method": "xnes", "maps": "x"}, "only a grid can be drawn"),
+        ({"baseline": "wfp3"}, "add --policy wfp3"),
+    ],
+)
+def test_choices_that_do_not_go_together_are_refused(choices, words):
+    with pytest.raises(BatfillError, match=words):
+        tune(ONE_BY_ONE, SETTING, **{"last": (1,), **choices})
+
+
+@pytest.mark.parametrize("text", ["", "0", "1,x", "-1", "1,,2"])
+def test_only_lists_of_whole_numbers_are_taken(text):
+    with pytest.raises(BatfillError, match="whole numbers above 0"):
+        whole_numbers("--last", text)
+
+
+def test_lists_of_whole_numbers_are_taken():
+    assert whole_numbers("--last", "1, 4") == (1, 4)
