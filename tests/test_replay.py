@@ -122,6 +122,27 @@ def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_orac
     assert run.schedule().backfilled[4500:].sum() > 20
 
 
+@pytest.mark.parametrize("policy", ["lqf", "sqf", "laf", "fcfs"])
+def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy):
+    """Their leaving empties most leaves between those of the others, so that groups of leaves are merged."""
+    rng = np.random.default_rng(1)
+    old, wide, narrow = rng.integers(35, 65, 9000), rng.integers(40, 65, 2500), rng.integers(1, 9, 400)
+    rows = [
+        (0, 100_000, 100_000, 30),  # what the head waits for
+        *((1, 9, 1_000_000, q) for q in old.tolist()),
+        (2, 698, 698, 34),  # backfilled; from now on no processor is free
+        *((300, 9, 1_000_000, q) for q in wide.tolist()),
+        *((300, p, 500, q) for p, q in zip(rng.integers(1, 100, 400).tolist(), narrow.tolist(), strict=True)),
+        *((t, 9, 9, 65) for t in (502, 650)),  # rejected: instants at which nothing else happens
+    ]
+    jobs = table(rows)
+    run = Replay(jobs, 64, policy_named(policy), threshold_s=500.0)
+    run.advance(780.0)
+    schedule = run.schedule()
+    assert_same(schedule, Oracle(jobs, 64, policy, threshold_s=500.0).run(until=780.0))
+    assert (schedule.start_s >= 700).sum() > 5  # narrow jobs, when the backfilled one has ended
+
+
 # Invariants, seen from the schedule alone
 
 
