@@ -166,7 +166,8 @@ def test_a_late_arrival_is_as_overdue_as_its_submission_time_says():
     plugin = Plugin(policy="saf", threshold=50).begin(1)
     plugin.tell(0, submitted("1", 0, 200, 1))
     plugin.tell(100, submitted("2", 100, 10, 1))
-    plugin.tell(160, submitted("3", 20, 99, 1))  # of an age of 140 s, when job 2 has been looked at already
+    plugin.tell(155, submitted("4", 155, 5, 1))  # job 2 is found to be overdue
+    plugin.tell(160, submitted("3", 20, 99, 1))  # older than job 2
     assert plugin.tell(200, completed("1")) == ["start 3 on 0"]
 
 
