@@ -14,12 +14,15 @@ from batfill import __version__
 from batfill.batsim_files import write_batsim_files
 from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import UNKNOWN
+from batfill.knowledge.choice import USER
+from batfill.knowledge.outcome import Learned, learn
 from batfill.metrics import TAU_S, Summary
 from batfill.options import Options
 from batfill.replay import replay
 from batfill.workloads import read_workload
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from batfill.jobs import Workload
@@ -39,11 +42,13 @@ class Report:
     figures: Summary
     read_s: float
     simulate_s: float
+    learned: Learned | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Figures first, provenance last."""
         return {
             **self.figures.as_dict(),
+            **(self.learned.as_dict() if self.learned else {}),
             "read_s": self.read_s,
             "simulate_s": self.simulate_s,
             "workload": self.workload.name,
@@ -82,6 +87,8 @@ class Report:
         ]
         if f.requeued:
             rows.insert(4, ("requeued", f"{f.requeued:,} tries killed ({f.wasted:.2%} of the work)"))
+        if self.learned:
+            rows.insert(2, ("knowledge", self.learned.as_text()))
         return "\n".join(
             [f"{name:13}{value}" for name, value in rows] + [f"{'note':13}{note}" for note in self.workload.notes]
         )
@@ -95,6 +102,7 @@ def replay_file(
     tau_s: float = TAU_S,
     overrun: Overrun = "keep",
     out: Path | None = None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """Replay a workload file.
 
@@ -105,6 +113,7 @@ def replay_file(
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`.
         out: write Batsim's result files with this prefix.
+        advance: is told of jobs classified, where they are.
 
     Raises:
         BatfillError: the file or an option cannot be used, or the machine's size is not known.
@@ -125,15 +134,20 @@ def replay_file(
         jobs = replace(jobs, job_class=np.full(len(jobs), UNKNOWN, np.int8))
     replay(jobs.select(slice(0)), workload.procs, options.policy)  # load or compile the engine
     began = time.perf_counter()
-    schedule = replay(
-        jobs,
-        workload.procs,
-        options.policy,
-        backfill=options.backfill,
-        threshold_s=options.threshold_s,
-        divider_s=options.divider_s,
-    )
+    learned: Learned | None = None
+    if options.learning.knowledge != USER:
+        schedule, learned = learn(jobs, workload.procs, options, workload.clock, advance)
+    else:
+        schedule = replay(
+            jobs,
+            workload.procs,
+            options.policy,
+            backfill=options.backfill,
+            threshold_s=options.threshold_s,
+            divider_s=options.divider_s,
+        )
     simulate_s = time.perf_counter() - began
     if out is not None:
         write_batsim_files(schedule, out, simulate_s=simulate_s)
-    return Report(workload, given, workload.procs, tau_s, schedule.summary(tau_s), read_s, simulate_s)
+    figures = schedule.summary(tau_s)
+    return Report(workload, given, workload.procs, tau_s, figures, read_s, simulate_s, learned)

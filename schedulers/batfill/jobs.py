@@ -12,6 +12,8 @@ from batfill.errors import WorkloadError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from batfill.workloads.clock import Clock
+
 # A job's class as the workload says it, before anything is learned.
 UNKNOWN, LARGE, SMALL = -1, 0, 1
 
@@ -32,6 +34,7 @@ class JobTable:
     user: NDArray[np.int64]  # the submitting user's number, -1 where unknown
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload says
     own_end: bool = False  # whether a job with p = p~ ended by itself, as logs have it; to Batsim its walltime ended it
+    killable: NDArray[np.bool_] | None = None  # whether a try may be killed and the job started again; None: all may
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -52,6 +55,7 @@ class Workload:
     procs: int | None  # m    the machine's size, where the source says it
     digest: str  # sha256 of the source's bytes as stored, hexadecimal; "" where there is no file
     notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
+    clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
 
 
 def job_table(
@@ -65,6 +69,7 @@ def job_table(
     user: NDArray[np.int64] | None = None,
     job_class: NDArray[np.int8] | None = None,
     own_end: bool = False,
+    killable: NDArray[np.bool_] | None = None,
 ) -> JobTable:
     """The checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -78,6 +83,7 @@ def job_table(
         user: the user's number; -1 (the default) where unknown.
         job_class: SMALL, LARGE or UNKNOWN (the default).
         own_end: whether a job with p = p~ ended by itself.
+        killable: whether a try may be killed and the job started again; None: all may.
 
     Raises:
         WorkloadError: a value is out of range (the first such job is named), or an id occurs twice.
@@ -106,6 +112,7 @@ def job_table(
         user=np.full(n, -1, np.int64) if user is None else user,
         job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else job_class,
         own_end=own_end,
+        killable=killable,
     )
     later = submit_s[1:] > submit_s[:-1]
     tied = submit_s[1:] == submit_s[:-1]

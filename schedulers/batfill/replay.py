@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from batfill.easy import AWAY, JOB, STARTED, Rules, Running, enqueue_rows, running_room, scratch_room
+from batfill.easy import AWAY, JOB, KILLABLE, STARTED, Rules, Running, enqueue_rows, running_room, scratch_room
 from batfill.engine import DONE, END, FATE, FIRST_TRY, NEEDS_ROOM, STATE, Machine, advance
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
@@ -227,6 +227,14 @@ class Replay:
         running[:] = running[np.argsort(running["end_s"], kind="stable")]
         self.adopt(self.policy, self.backfill, self.rules.threshold_s)
         self.order_anew()
+
+    def bound_small(self) -> None:
+        """Expect the waiting small jobs to end at the divider in force at the latest: then they are killed."""
+        rows = self.waiting_rows
+        rows = rows[self.jobs["small"][rows] == KILLABLE]
+        if len(rows):
+            self.jobs["estimate_s"][rows] = np.minimum(self.machine.first_tries["walltime_s"][rows], self.divider_s)
+            self.order_anew()
 
     def order_anew(self) -> None:
         """Let the waiting jobs wait by the rules in force; who is overdue is found at the next instant."""

@@ -26,7 +26,8 @@ SAME = ""
 
 def save(run: Replay, path: Path) -> None:
     """Write the replay's whole state, its workload included, to one file (NumPy's .npz; nothing in it is code)."""
-    table = {f.name: np.asarray(getattr(run.table, f.name)) for f in fields(run.table)}
+    columns = {f.name: getattr(run.table, f.name) for f in fields(run.table)}
+    table = {name: np.asarray(column) for name, column in columns.items() if column is not None}
     table["ids"] = table["ids"].astype(np.str_)
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from batfill.cli import learning
+
 
 def replay(
     workload: Annotated[Path, typer.Argument(help="An SWF log (plain, .gz, .xz, .bz2) or a Batsim JSON workload.")],
@@ -25,6 +27,16 @@ def replay(
             "the queue as large ones."
         ),
     ] = None,
+    knowledge: learning.Knowledge = "user",
+    kill: learning.Kill = False,
+    bound: learning.Bound = False,
+    regime: learning.Regime = None,
+    divider_rule: learning.DividerRule = None,
+    cut: learning.Cut = None,
+    train: learning.Train = None,
+    max_waste: learning.MaxWaste = None,
+    max_kill_share: learning.MaxKillShare = None,
+    seed: learning.Seed = None,
     tau: Annotated[float, typer.Option(help="The bound of the bounded slowdown, in seconds.")] = 10.0,
     overrun: Annotated[
         Literal["keep", "kill"],
@@ -36,11 +48,25 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one policy over a whole workload in the compiled engine, and print its figures."""
+    from batfill.cli.progress import progress
     from batfill.compiled import announce_compilation
     from batfill.engine import advance
     from batfill.experiment import replay_file
 
     announce_compilation(advance)
-    options = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
-    report = replay_file(workload, options, procs=procs, tau_s=tau, overrun=overrun, out=out)
+    options: dict[str, object] = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
+    options |= learning.chosen(
+        knowledge=None if knowledge == "user" else knowledge,
+        kill=kill,
+        bound=bound,
+        regime=regime,
+        divider_rule=divider_rule,
+        cut=cut,
+        train=train,
+        max_waste=max_waste,
+        max_kill_share=max_kill_share,
+        seed=seed,
+    )
+    with progress("jobs judged") as judged:
+        report = replay_file(workload, options, procs=procs, tau_s=tau, overrun=overrun, out=out, advance=judged)
     print(report.as_json() if as_json else report.as_text())

@@ -75,7 +75,8 @@ def load_document(path: Path) -> BatsimDocument:
 def read_batsim_json(path: Path) -> Workload:
     """The workload in this file as the engine's jobs: run time = the profile's delay, no walltime = infinity.
 
-    A field `class` of "small" or "large" becomes the job's class; an integer `user_id` or `user` its user.
+    A field `class` of "small" or "large" becomes the job's class; an integer `user_id` or `user` its user;
+    `killable` of false says that the job must not be killed and started again.
 
     Raises:
         WorkloadError: as `load_document`.
@@ -92,6 +93,7 @@ def read_batsim_json(path: Path) -> Workload:
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
         user=np.array([_user(job) for job in jobs], dtype=np.int64),
         job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
+        killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
     )
     return Workload(name=path.name, jobs=table, procs=document.nb_res, digest=document.digest)
 

@@ -27,6 +27,10 @@ class Clock:
         """The date of a second of the log, in the users' zone."""
         return datetime.fromtimestamp(self.unix_start_s + at_s, self.zone)
 
+    def later(self, by_s: float) -> Clock:
+        """The clock of what begins that much later."""
+        return Clock(self.unix_start_s + round(by_s), self.zone)
+
     def second(self, date: datetime) -> float:
         """The second of the log at which this date was."""
         return date.timestamp() - self.unix_start_s

@@ -9,6 +9,7 @@ import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.jobs import UNKNOWN, JobTable, Workload, job_table
+from batfill.workloads.clock import clock_of
 from batfill.workloads.files import digest
 from batfill.workloads.swf_log import SwfLog, header_value, read_log
 from batfill.workloads.swf_rules import JobRows, job_rows, notes_of, requested
@@ -43,6 +44,7 @@ def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: O
     rows = job_rows(path, [log])
     changed: Counter[str] = Counter()
     jobs = jobs_in(log, rows, overrun=overrun, changed=changed)
+    clock = clock_of(log.header)
     return Workload(
         name=path.name,
         jobs=job_table(
@@ -58,6 +60,7 @@ def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: O
         procs=machine_size(path, log.header, procs),
         digest=digest(path),
         notes=notes_of(rows, changed),
+        clock=clock.later(rows.first_submit_s) if clock else None,
     )
 
 

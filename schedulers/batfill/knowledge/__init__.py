@@ -1,0 +1,83 @@
+"""What a scheduler may know of run times: one interface, the same in a replay, under Batsim and in a study of a log.
+
+A knowledge is told of jobs as they are submitted and as they end, and of nothing else; only the clairvoyant ones are
+given the run times, and their names say so. Who asks it is `drive.Driver` in a replay, `Cluster` under Batsim, and
+`study` in a log as it was.
+
+A job counts as ended for a job that is submitted at t if it ended before t, not at t: messages of one instant may come
+grouped or apart, and what is known must not depend on it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+
+class Job(NamedTuple):
+    """What is known of a job at its submission."""
+
+    row: int  # its place by (submission, id)
+    submit_s: float  # r
+    walltime_s: float  # p~
+    procs: int  # q
+    user: int  # -1 where unknown
+    killable: bool = True  # whether it may be killed and started again
+
+
+class Verdict(NamedTuple):
+    """What a knowledge makes of a job at its submission."""
+
+    expected_s: float  # run time to expect; at most p~
+    small: bool
+    probability: float = math.nan  # that it is small, where that is learned
+
+
+class Knowledge(Protocol):
+    """What a scheduler may know of run times."""
+
+    name: str
+    classifies: bool  # whether jobs can be small
+    outlived: bool  # whether a job may run longer than expected; its expectation is then corrected
+    divider_s: float  # in force: jobs that run shorter are small; inf while there is none
+
+    def judge(self, job: Job) -> Verdict:
+        """What to make of a job that is submitted now."""
+        ...
+
+    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+        """A job ran this long, whole, until `end_s`; calls come in the order of the ends."""
+        ...
+
+    def killed(self, job: Job, ran_s: float) -> None:
+        """A try was killed at the divider after `ran_s`."""
+        ...
+
+    def renew(self, now_s: float) -> None:
+        """It is `now_s`, and all that ended before has been told; called before an instant's submissions are judged."""
+        ...
+
+    def renewal_s(self) -> float:
+        """When the knowledge is next renewed as a whole; inf for never."""
+        ...
+
+
+class Plain:
+    """What most knowledges do not need to do."""
+
+    classifies = False
+    outlived = False
+    divider_s = math.inf
+
+    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+        """Nothing is learned."""
+
+    def killed(self, job: Job, ran_s: float) -> None:
+        """Nothing is learned."""
+
+    def renew(self, now_s: float) -> None:
+        """Nothing changes with time."""
+
+    def renewal_s(self) -> float:
+        """Never."""
+        return math.inf

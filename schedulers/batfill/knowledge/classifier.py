@@ -1,0 +1,171 @@
+"""Small or large, learned online from the jobs that have ended: a random forest, trained anew every week.
+
+Source: Zrigui et al., JPDC 2022. What they decoupled from the simulation is one of three regimes here; in none of them
+is anything known of a job before it has ended in the simulation at hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from batfill.knowledge import Job, Plain, Verdict
+from batfill.knowledge.budget import Budget
+from batfill.knowledge.features import NAMES, NO_CLOCK, History
+from batfill.knowledge.forest import Forest
+from batfill.knowledge.median import RollingMedian
+from batfill.workloads.clock import WEEK_S, Clock
+
+Regime = Literal["decoupled", "weekly", "fresh"]
+DividerRule = Literal["known", "week"]
+FEWEST = 2  # jobs that must be known, of both classes, before a forest is trained
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the classifier learns; every result names them."""
+
+    regime: Regime = "fresh"  # decoupled: lags, shares, divider and forest of the last week's end; weekly: lags and
+    # shares as of now; fresh: the divider, too
+    divider_rule: DividerRule = (
+        "known"  # the median run time of all known jobs, or of those that ended in the last week
+    )
+    cut: float = 0.5  # the probability from which a job counts as small; at 0 all do, and nothing but the divider is
+    # learned
+    seed: int = 0
+    on_drift: bool = False  # train when the errors grow and every fourth week, instead of every week
+    max_waste: float = math.inf  # limits that move the cut, see `Budget`
+    max_kill_share: float = math.inf
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.cut <= 1
+        assert self.regime != "fresh" or self.divider_rule == "known", "a week's median is renewed with the week"
+
+
+class Classifier(Plain):
+    """The small/large classifier."""
+
+    classifies = True
+
+    def __init__(self, settings: Settings | None = None, clock: Clock | None = None) -> None:
+        """Know nothing; `clock` gives the log's own hours and days."""
+        self.settings = settings or Settings()
+        self.name = f"classifier-{self.settings.regime}"
+        self.history = History(clock or NO_CLOCK)
+        self.median = RollingMedian()
+        self.divider_s = math.inf
+        self.forest: Forest | None = None
+        self.cut = self.settings.cut
+        self.budget = Budget(self.settings.max_waste, self.settings.max_kill_share)
+        self.learns = self.settings.cut > 0 or self.budget.limited
+        self.drift = Drift()
+        self.next_s: float = WEEK_S
+        self.trained = 0
+        self.judged: dict[int, tuple[list[float], bool]] = {}  # by row: features and verdict, until the job ends
+        self.features: list[list[float]] = []  # of the jobs known, in the order of their ends
+        self.runtime_s: list[float] = []
+        self.of_this_week: list[tuple[Job, float]] = []
+
+    def judge(self, job: Job) -> Verdict:
+        """Small if the forest says so with a probability of `cut`; large while there is no forest."""
+        # Before the first week's end the jobs of that week are told apart by what is known of them, for the training.
+        divider_s = self.divider_s if self.divider_s < math.inf else self.median.value
+        features = self.history.features(job, divider_s)
+        probability = self.forest.probability(features) if self.forest else math.nan
+        if self.budget.limited:
+            self.cut = self.budget.moved(self.cut)
+        small = self.divider_s < math.inf and (not self.learns or probability >= self.cut)
+        small = small and (not self.budget.limited or self.budget.takes(job, self.divider_s))
+        self.judged[job.row] = features, small
+        return Verdict(job.walltime_s, small, probability)
+
+    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+        """One more job to learn from."""
+        features, small = self.judged.pop(job.row)
+        self.budget.settle(job, runtime_s, killed=False)
+        self.features.append(features)
+        self.runtime_s.append(runtime_s)
+        self.of_this_week.append((job, runtime_s))
+        if self.settings.regime != "decoupled":
+            self.history.add(job, runtime_s)
+        self.median.add(runtime_s)
+        if self.forest is not None:
+            self.drift.add(wrong=small != (runtime_s < self.divider_s))
+
+    def killed(self, job: Job, ran_s: float) -> None:
+        """It was not small, and costs what it ran; its run time is not known before its end."""
+        self.budget.settle(job, ran_s, killed=True)
+
+    def renew(self, now_s: float) -> None:
+        """At a week's end, or when due, train; under fresh information the divider is that of now."""
+        if now_s >= self.next_s or (self.drift.found and self.settings.on_drift):
+            self.learn(now_s)
+        if self.settings.regime == "fresh":
+            self.divider_s = self.median.value
+
+    def renewal_s(self) -> float:
+        """The week's end."""
+        return self.next_s
+
+    def learn(self, now_s: float) -> None:
+        """Take over what this week has shown."""
+        period_s = 4 * WEEK_S if self.settings.on_drift else WEEK_S
+        self.next_s = (now_s // WEEK_S) * WEEK_S + period_s
+        if self.settings.regime == "decoupled":
+            for job, runtime_s in self.of_this_week:
+                self.history.add(job, runtime_s)
+        if self.settings.divider_rule == "known":
+            self.divider_s = self.median.value
+        elif self.of_this_week:
+            self.divider_s = float(np.median([runtime_s for _, runtime_s in self.of_this_week]))
+        self.of_this_week.clear()
+        small = np.array(self.runtime_s) < self.divider_s
+        if self.learns and len(small) >= FEWEST and 0 < small.sum() < len(small):
+            self.forest = Forest(np.array(self.features, np.float32), small, self.settings.seed + self.trained)
+            self.trained += 1
+        self.drift = Drift()
+
+    @property
+    def importances(self) -> dict[str, float]:
+        """What each feature contributes to the forest in force (decrease of Gini impurity, summing to 1)."""
+        return {} if self.forest is None else dict(zip(NAMES, self.forest.importances.tolist(), strict=True))
+
+
+class Drift:
+    """Whether the last jobs' errors are more than those before them, since the training, explain.
+
+    The test is DDM's (Gama et al., SBIA 2004), three standard deviations of a binomial, against a window of the last
+    jobs instead of all since the training, whose mean is slow.
+    """
+
+    WINDOW = 200  # jobs
+    DEVIATIONS = 3.0
+
+    def __init__(self) -> None:
+        self.recent: deque[bool] = deque()
+        self.recent_errors = 0
+        self.before = 0  # jobs
+        self.errors_before = 0
+
+    def add(self, *, wrong: bool) -> None:
+        """One more job's class is known."""
+        self.recent.append(wrong)
+        self.recent_errors += wrong
+        if len(self.recent) > self.WINDOW:
+            oldest = self.recent.popleft()
+            self.recent_errors -= oldest
+            self.errors_before += oldest
+            self.before += 1
+
+    @property
+    def found(self) -> bool:
+        """Whether there are `DEVIATIONS` more errors in the window than the rate before it lets expect."""
+        if self.before < self.WINDOW:
+            return False
+        rate = self.errors_before / self.before
+        expected = rate * self.WINDOW
+        return self.recent_errors > expected + self.DEVIATIONS * math.sqrt(max(expected, 1.0) * (1 - rate))

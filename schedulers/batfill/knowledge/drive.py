@@ -1,0 +1,169 @@
+"""A replay whose scheduler learns: it stops before each submission, is told what has ended, and judges the new jobs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.easy import EXEMPT, KILLABLE
+from batfill.knowledge import Job
+from batfill.knowledge.corrections import correct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from batfill.knowledge import Knowledge, Verdict
+    from batfill.replay import Replay, Schedule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Driven:
+    """A schedule, and what was made of each job at its submission; columns of shape (n_jobs,)."""
+
+    schedule: Schedule
+    small: NDArray[np.bool_]
+    probability: NDArray[np.float64]  # nan where there was none
+    divider_s: NDArray[np.float64]  # in force at the submission; inf where there was none
+
+
+class Driver:
+    """Drives one replay from its beginning to its end."""
+
+    def __init__(
+        self,
+        run: Replay,
+        knowledge: Knowledge,
+        *,
+        kill: bool = False,
+        bound: bool = False,
+        killable: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Prepare to drive.
+
+        Args:
+            run: a replay that stands at its beginning, made with `learns`.
+            knowledge: what to ask; it is used up.
+            kill: whether small jobs are killed at the divider and requeued as large.
+            bound: whether a job that will be killed at the divider is expected to end there at the latest.
+            killable: whether each job may be killed, shape (n_jobs,); by default all.
+        """
+        assert kill or not bound
+        self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
+        table, n_jobs = run.table, len(run.table)
+        may_be = np.ones(n_jobs, bool) if killable is None else killable
+        columns = (table.submit_s, table.walltime_s, table.procs, table.user, may_be)
+        self.jobs = [Job(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))]
+        self.duration_s = run.machine.fates["duration_s"].tolist()  # for the ends; no knowledge is given them
+        self.ends: list[tuple[float, int, bool]] = []  # heap of (when, row, whether killed) of the tries under way
+        self.seen_starts = 0
+        self.tried = np.zeros(n_jobs, bool)
+        self.corrections = np.zeros(n_jobs, np.int64)
+        self.small = np.zeros(n_jobs, bool)
+        self.probability = np.full(n_jobs, np.nan)
+        self.divider_s = np.full(n_jobs, np.inf)
+
+    def drive(self, advance: Callable[[int], None] = lambda _: None) -> Driven:
+        """Go to the end; `advance` is told of jobs judged."""
+        for first, beyond in instants(self.run.table.submit_s):
+            self.go_before(self.jobs[first].submit_s)
+            self.learn(self.jobs[first].submit_s)
+            self.judge(first, beyond)
+            advance(beyond - first)
+        self.go_before(math.inf)
+        return Driven(self.run.schedule(), self.small, self.probability, self.divider_s)
+
+    def go_before(self, until_s: float) -> None:
+        """Handle all instants before this one, and be ready for it."""
+        if not self.knowledge.outlived:
+            self.run.advance(np.nextafter(until_s, -math.inf))
+            return
+        while (next_s := self.run.next_s) < until_s:
+            self.correct(next_s)
+            self.run.step()
+        self.correct(until_s)
+
+    def correct(self, now_s: float) -> None:
+        """No job that runs at `now_s` is expected to have ended."""
+        run = self.run
+        if run.running.state["jobs"][0] and run.running.jobs["end_s"][0] <= now_s < math.inf:
+            correct(now_s, run.running.jobs, run.running.state, run.jobs, run.table.walltime_s, self.corrections)
+
+    def learn(self, now_s: float) -> None:
+        """Tell what ended before, and renew what is due, in the order of time."""
+        self.watch_starts()
+        while (due_s := self.knowledge.renewal_s()) <= now_s:
+            self.tell_ends(due_s)
+            self.knowledge.renew(due_s)
+        self.tell_ends(now_s)
+        self.knowledge.renew(now_s)
+        if self.kill and self.run.divider_s != self.knowledge.divider_s:
+            self.run.divider_s = self.knowledge.divider_s
+            if self.bound:
+                self.run.bound_small()
+
+    def watch_starts(self) -> None:
+        """Note when the tries that have started will end; that is told when it has happened."""
+        machine = self.run.machine
+        starts = int(machine.state["starts"][0])
+        rows = machine.log["row"][self.seen_starts : starts].tolist()
+        self.seen_starts = starts
+        for row in rows:
+            start_s, duration_s = float(machine.fates["start_s"][row]), self.duration_s[row]
+            first = machine.first_tries[row]
+            if self.tried[row]:
+                heappush(self.ends, (start_s + duration_s, row, False))
+                continue
+            self.tried[row] = True
+            if not math.isnan(first["start_s"]):  # it has been killed already, and perhaps has started again
+                heappush(self.ends, (float(first["start_s"] + first["divider_s"]), row, True))
+            elif self.run.jobs["small"][row] == KILLABLE and first["divider_s"] < duration_s:
+                heappush(self.ends, (start_s + float(first["divider_s"]), row, True))
+            else:
+                heappush(self.ends, (start_s + duration_s, row, False))
+
+    def tell_ends(self, before_s: float) -> None:
+        """Tell the knowledge of the tries that ended before this instant."""
+        while self.ends and self.ends[0][0] < before_s:
+            end_s, row, killed = heappop(self.ends)
+            if killed:
+                self.knowledge.killed(self.jobs[row], float(self.run.machine.first_tries["divider_s"][row]))
+            else:
+                self.knowledge.ended(self.jobs[row], self.duration_s[row], end_s)
+
+    def judge(self, first: int, beyond: int) -> None:
+        """Take down what is to be made of the jobs that are submitted at the next instant."""
+        for row in range(first, beyond):
+            job = self.jobs[row]
+            if job.procs > self.run.size:
+                continue
+            verdict = self.knowledge.judge(job)
+            self.small[row], self.probability[row] = verdict.small, verdict.probability
+            self.divider_s[row] = self.knowledge.divider_s
+            self.take_down(job, verdict)
+
+    def take_down(self, job: Job, verdict: Verdict) -> None:
+        """Let the replay know of a job what the knowledge makes of it."""
+        run, row = self.run, job.row
+        expected_s = verdict.expected_s
+        if expected_s != job.walltime_s:
+            known = np.array([job.submit_s]), np.array([expected_s]), np.array([job.procs])
+            run.jobs["key"][row] = key = run.policy.fixed_key(*known)[0]
+            run.jobs["backfill_key"][row] = key if run.backfill is None else run.backfill.fixed_key(*known)[0]
+        killable = verdict.small and self.kill and job.killable
+        if verdict.small:
+            run.jobs["small"][row] = KILLABLE if killable else EXEMPT
+        if self.bound and killable:
+            expected_s = min(expected_s, self.run.divider_s)
+        run.jobs["estimate_s"][row] = expected_s
+
+
+def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
+    """The rows of each submission instant, as (first, one beyond the last)."""
+    firsts = np.flatnonzero(np.diff(submit_s, prepend=-1.0)).tolist()
+    yield from zip(firsts, [*firsts[1:], len(submit_s)], strict=True)

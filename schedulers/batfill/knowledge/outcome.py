@@ -1,0 +1,162 @@
+"""A replay that learned, and what that was worth: how often it was right, and what its kills cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.knowledge.classifier import Classifier
+from batfill.knowledge.drive import Driven, Driver
+from batfill.replay import Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from batfill.jobs import JobTable
+    from batfill.knowledge import Knowledge
+    from batfill.options import Options
+    from batfill.replay import Schedule
+    from batfill.workloads.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Jobs by what they were judged and what they were."""
+
+    true_small: int
+    false_small: int
+    true_large: int
+    false_large: int
+
+    @classmethod
+    def of(cls, judged: NDArray[np.bool_], small: NDArray[np.bool_]) -> Confusion:
+        """Of the jobs judged small and of those that were, both of shape (n_jobs,)."""
+        counts = (judged & small, judged & ~small, ~judged & ~small, ~judged & small)
+        return cls(*(int(count.sum()) for count in counts))
+
+    @property
+    def jobs(self) -> int:
+        """All."""
+        return self.true_small + self.false_small + self.true_large + self.false_large
+
+    def rates(self) -> dict[str, float | None]:
+        """The paper's shares: of equations (1) to (3) and Table 6; None where there is nothing to divide by.
+
+        The two false rates are over what was judged so, as in Table 6: FL / (FL + TL) and FS / (FS + TS).
+        """
+        right = self.true_small + self.true_large
+        return {
+            "accuracy": ratio(right, self.jobs),
+            "precision": ratio(self.true_small, self.true_small + self.false_small),
+            "recall": ratio(self.true_small, self.true_small + self.false_large),
+            "false_large": ratio(self.false_large, self.false_large + self.true_large),
+            "false_small": ratio(self.false_small, self.false_small + self.true_small),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Counts and rates."""
+        return {"jobs": self.jobs, **asdict(self), **self.rates()}
+
+
+def ratio(part: int, whole: int) -> float | None:
+    """A share; None of nothing."""
+    return part / whole if whole else None
+
+
+def confusion(driven: Driven) -> Confusion:
+    """Of the jobs judged while there was a divider, by the divider of that time."""
+    judged = np.isfinite(driven.divider_s) & ~driven.schedule.rejected
+    small = driven.schedule.runtime_s < driven.divider_s
+    return Confusion.of(driven.small[judged], small[judged])
+
+
+def kills_by_width(schedule: Schedule) -> list[dict[str, float]]:
+    """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors, where there are any."""
+    return kills_by(schedule, np.ceil(np.log2(schedule.jobs.procs)).astype(np.int64), "procs_up_to", lambda w: 1 << w)
+
+
+def kills_by_user(schedule: Schedule) -> list[dict[str, float]]:
+    """Kills and wasted processor-seconds of each user who had any, the most killed first."""
+    table = kills_by(schedule, schedule.jobs.user, "user", lambda user: user)
+    return sorted((row for row in table if row["kills"]), key=lambda row: (-row["kills"], row["user"]))
+
+
+def kills_by(schedule: Schedule, group: NDArray[np.int64], name: str, label: Any) -> list[dict[str, float]]:
+    """A row per group: jobs, kills, kills per job, processor-seconds wasted and used, waste per use."""
+    ran, again = ~schedule.rejected, schedule.requeued
+    wasted = np.where(again, np.nan_to_num(schedule.divider_s) * schedule.jobs.procs, 0.0)
+    used = schedule.runtime_s * schedule.jobs.procs + wasted
+    groups, where = np.unique(group[ran], return_inverse=True)
+    jobs, kills, wasted_s, used_s = (
+        np.bincount(where, weights=column[ran], minlength=len(groups))
+        for column in (np.ones(len(group)), again.astype(float), wasted, used)
+    )
+    return [
+        {
+            name: label(int(groups[i])),
+            "jobs": int(jobs[i]),
+            "kills": int(kills[i]),
+            "kill_share": float(kills[i] / jobs[i]),
+            "wasted_proc_s": float(wasted_s[i]),
+            "waste": float(wasted_s[i] / used_s[i]) if used_s[i] > 0 else 0.0,
+        }
+        for i in range(len(groups))
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """What was learned on the way, for a report."""
+
+    knowledge: Knowledge
+    driven: Driven
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was learned under `learned`, and the kills under `kills_by_...`."""
+        learned: dict[str, Any] = {"knowledge": self.knowledge.name}
+        if isinstance(self.knowledge, Classifier):
+            learned |= asdict(self.knowledge.settings)
+            learned |= {"trained": self.knowledge.trained, "cut_at_end": self.knowledge.cut}
+        if self.knowledge.classifies:
+            learned |= {"divider_at_end_s": self.knowledge.divider_s, **confusion(self.driven).as_dict()}
+        learned = {name: None if value in (math.inf, -math.inf) else value for name, value in learned.items()}
+        if not self.driven.schedule.requeued.any():
+            return {"learned": learned}
+        schedule = self.driven.schedule
+        return {
+            "learned": learned,
+            "kills_by_width": kills_by_width(schedule),
+            "kills_by_user": kills_by_user(schedule),
+        }
+
+    def as_text(self) -> str:
+        """One line."""
+        text = self.knowledge.name
+        if isinstance(self.knowledge, Classifier):
+            settings = self.knowledge.settings
+            text += (
+                f" (divider rule {settings.divider_rule}, cut {self.knowledge.cut:g}, seed {settings.seed}, "
+                f"trained {self.knowledge.trained} times)"
+            )
+        if self.knowledge.classifies:
+            rates = confusion(self.driven).rates()
+            shown = (f"{name} {rate:.1%}" for name, rate in rates.items() if rate is not None)
+            text += f", divider {self.knowledge.divider_s:g} s: {', '.join(shown)}"
+        return text
+
+
+def learn(
+    jobs: JobTable, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
+) -> tuple[Schedule, Learned]:
+    """Replay the workload with what the options' knowledge makes of its jobs; `advance` is told of jobs judged."""
+    run = Replay(jobs, size, options.policy, backfill=options.backfill, threshold_s=options.threshold_s, learns=True)
+    learning = options.learning
+    knowledge = learning.make(jobs, clock)
+    driver = Driver(run, knowledge, kill=learning.kill, bound=learning.bound, killable=jobs.killable)
+    driven = driver.drive(advance)
+    return driven.schedule, Learned(knowledge, driven)

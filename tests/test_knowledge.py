@@ -1,0 +1,244 @@
+"""Run times that are predicted, bounded or known: what a replay makes of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batfill.errors import BatfillError
+from batfill.knowledge import Job, Plain, Verdict
+from batfill.knowledge.choice import KNOWLEDGES, Learning
+from batfill.knowledge.drive import Driver
+from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, RuntimeClairvoyant, UserEstimate
+from batfill.knowledge.median import RollingMedian
+from batfill.knowledge.regression import OnlineRegression
+from batfill.options import Options
+from batfill.policies import policy_named
+from batfill.replay import Replay, replay
+from strategies import random_table, table
+
+
+class Told(Plain):
+    """Expects and calls small what it is told to; notes what it hears."""
+
+    name = "told"
+    classifies = True
+
+    def __init__(self, expected_s=None, small=(), divider_s=math.inf, outlived=False):
+        self.expected_s, self.small, self.divider_s, self.outlived = expected_s or {}, small, divider_s, outlived
+        self.heard = []
+
+    def judge(self, job):
+        self.heard.append(("judge", job.row))
+        return Verdict(self.expected_s.get(job.row, job.walltime_s), job.row in self.small)
+
+    def ended(self, job, runtime_s, end_s):
+        self.heard.append(("ended", job.row, runtime_s, end_s))
+
+    def killed(self, job, ran_s):
+        self.heard.append(("killed", job.row, ran_s))
+
+
+def drive(jobs, size, knowledge, policy="fcfs", threshold_s=math.inf, **options):
+    run = Replay(jobs, size, policy_named(policy), threshold_s=threshold_s, learns=True)
+    return Driver(run, knowledge, **options).drive()
+
+
+def starts(driven):
+    return driven.schedule.start_s.tolist()
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize("threshold_s", [math.inf, 100.0])
+def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s):
+    jobs = random_table(1, n_jobs=400, size=10, span_s=1500)
+    plain = replay(jobs, 10, policy_named(policy), threshold_s=threshold_s)
+    driven = drive(jobs, 10, UserEstimate(), policy, threshold_s)
+    np.testing.assert_array_equal(driven.schedule.start_s, plain.start_s)
+    np.testing.assert_array_equal(driven.schedule.order, plain.order)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "spf", "saf", "wfp3", "lexp"])
+def test_clairvoyance_is_a_replay_in_which_users_ask_for_what_they_need(policy):
+    jobs = random_table(2, n_jobs=300, size=8, span_s=1200)
+    runtime_s = np.maximum(np.minimum(jobs.runtime_s, jobs.walltime_s), 1e-9)
+    exact = Replay(jobs, 8, policy_named(policy), estimate_s=runtime_s)
+    exact.advance()
+    driven = drive(jobs, 8, RuntimeClairvoyant(runtime_s), policy)
+    np.testing.assert_array_equal(driven.schedule.start_s, exact.schedule().start_s)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_classes_told_while_it_runs_are_as_good_as_classes_in_the_workload(policy):
+    jobs = random_table(3, n_jobs=400, size=10, span_s=1500, small=0.5)
+    plain = replay(jobs, 10, policy_named(policy), divider_s=12.0, threshold_s=200.0)
+    small = set(np.flatnonzero(jobs.job_class == 1).tolist())
+    driven = drive(jobs, 10, Told(small=small, divider_s=12.0), policy, 200.0, kill=True)
+    assert plain.requeued.any()
+    np.testing.assert_array_equal(driven.schedule.start_s, plain.start_s)
+    np.testing.assert_array_equal(driven.schedule.first_try_s, plain.first_try_s)
+
+
+def test_a_knowledge_hears_of_each_end_and_kill_before_the_next_submission_in_the_order_of_time():
+    # One processor. Job 0 is small and runs 30 s, so it is killed at 10; it runs again from 15 on, after job 1.
+    jobs = table([(0, 30, 40, 1), (5, 5, 5, 1), (10, 2, 2, 1), (16, 3, 3, 1), (60, 1, 1, 1)])
+    knowledge = Told(small={0, 1}, divider_s=10.0)
+    driven = drive(jobs, 1, knowledge, kill=True)
+    assert starts(driven) == [15, 10, 45, 47, 60]
+    assert knowledge.heard == [
+        ("judge", 0),
+        ("judge", 1),
+        ("judge", 2),  # at 10, when job 0 is killed: that is not known yet
+        ("killed", 0, 10.0),
+        ("ended", 1, 5.0, 15.0),
+        ("judge", 3),
+        ("ended", 0, 30.0, 45.0),
+        ("ended", 2, 2.0, 47.0),
+        ("ended", 3, 3.0, 50.0),
+        ("judge", 4),
+    ]
+
+
+def test_a_job_that_outlives_its_expectation_is_expected_a_minute_later_then_five():
+    # Job 0 holds 1 of 2 processors for 1000 s, is expected to run 10 s and asks for 2000. Job 1 needs both.
+    # Expected ends: 10; from 10 on 70; from 70 on 370; from 370 on 1270.
+    jobs = table(
+        [(0, 1000, 2000, 1), (1, 5, 5, 2), (65, 4, 4, 1), (66, 5, 5, 1), (80, 280, 280, 1), (371, 800, 800, 1)]
+    )
+    driven = drive(jobs, 2, Told({0: 10.0}, outlived=True))
+    # At 65 a job of 4 s fits before 70. At 66 there is no processor for job 3, and from 69 on its 5 s do not end before
+    # 70; at 80 the shadow is at 370, so it runs, and from 85 on the 280 s of job 4 fit, too.
+    assert starts(driven) == [0, 1171, 65, 80, 85, 371]
+
+
+def test_a_correction_never_goes_beyond_the_walltime():
+    jobs = table([(0, 100, 100, 1), (1, 5, 5, 2), (95, 5, 5, 1), (95, 6, 6, 1)])
+    driven = drive(jobs, 2, Told({0: 90.0}, outlived=True))
+    assert starts(driven) == [0, 100, 95, 105]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
+def test_no_job_that_runs_is_expected_to_have_ended(policy):
+    jobs = random_table(4, n_jobs=300, size=8, span_s=9000, longest=300, unlimited=0.0)
+    run = Replay(jobs, 8, policy_named(policy), learns=True)
+    driver = Driver(run, Told(dict.fromkeys(range(300), 5.0), outlived=True))
+    correct = driver.correct
+    moments = []
+
+    def checked(now_s):
+        correct(now_s)
+        rows = run.running_rows
+        ends_s = run.machine.fates["start_s"][rows] + run.jobs["estimate_s"][rows]
+        np.testing.assert_allclose(run.running.jobs["end_s"][: len(rows)], ends_s)
+        assert (np.diff(ends_s) >= 0).all()
+        assert ((ends_s > now_s) | (run.jobs["estimate_s"][rows] == jobs.walltime_s[rows])).all()
+        moments.append(now_s)
+
+    driver.correct = checked
+    driver.drive()
+    assert len(moments) > 300
+    assert np.isfinite(run.schedule().start_s[jobs.procs <= 8]).all()
+
+
+def test_while_a_kill_is_certain_the_divider_is_the_latest_end():
+    # Job 0 asks for 1000 s, is small, and holds 1 of 2 processors; job 1 needs both. Job 2 of 10 s fits before 1000 but
+    # not before 10. At 10 job 0 is killed and, being the oldest, runs at once again, expected for its whole request.
+    jobs = table([(0, 500, 1000, 1), (1, 5, 5, 2), (2, 10, 10, 1)])
+    assert starts(drive(jobs, 2, Told(small={0}, divider_s=10.0), kill=True)) == [10, 510, 2]
+    assert starts(drive(jobs, 2, Told(small={0}, divider_s=10.0), kill=True, bound=True)) == [10, 510, 10]
+
+
+def test_after_the_kill_the_whole_request_counts_again():
+    # As above; the second try of job 0 is expected to end at 1010, so the 900 s of job 3 fit beside it before job 1.
+    jobs = table([(0, 500, 1000, 1), (1, 5, 5, 2), (19, 3, 3, 2), (20, 900, 900, 1)])
+    driven = drive(jobs, 2, Told(small={0}, divider_s=10.0), kill=True, bound=True)
+    assert driven.schedule.requeued.tolist() == [True, False, False, False]
+    assert driven.schedule.start_s[3] == 20
+
+
+def test_a_job_that_must_not_be_killed_goes_first_and_runs_to_its_end():
+    jobs = table([(0, 50, 60, 1), (1, 5, 5, 1), (2, 30, 60, 1)])
+    killable = np.array([True, True, False])
+    driven = drive(jobs, 1, Told(small={2}, divider_s=10.0), kill=True, bound=True, killable=killable)
+    assert starts(driven) == [0, 80, 50]
+    assert not driven.schedule.requeued.any()
+
+
+def test_easy_plus_plus_takes_the_mean_of_the_users_last_two_and_at_most_the_request():
+    easy, job = LastTwo(), Job(0, 0.0, 100.0, 1, 7)
+    assert easy.judge(job).expected_s == 100
+    for runtime_s in (1.0, 20.0, 40.0):
+        easy.ended(job, runtime_s, 0.0)
+    assert easy.judge(job).expected_s == 30
+    assert easy.judge(job._replace(walltime_s=25.0)).expected_s == 25
+    assert easy.judge(job._replace(user=8)).expected_s == 100
+
+
+def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
+    rng = np.random.default_rng(0)
+    regression = OnlineRegression()
+    errors = []
+    for row, walltime_s in enumerate(rng.choice([3600.0, 7200.0, 36_000.0], 3000)):
+        job = Job(row, 60.0 * row, float(walltime_s), 4, int(rng.integers(5)))
+        errors.append(abs(regression.judge(job).expected_s - walltime_s / 10))
+        regression.ended(job, walltime_s / 10, 60.0 * row)
+    assert np.mean(errors[-500:]) < 0.2 * np.mean(errors[:20])
+    assert regression.judge(job).expected_s <= job.walltime_s
+
+
+@given(st.lists(st.integers(0, 50).map(float), min_size=1))
+def test_a_rolling_median_is_the_median(values):
+    median = RollingMedian()
+    assert median.value == math.inf
+    for n, value in enumerate(values):
+        median.add(value)
+        assert median.value == np.median(values[: n + 1])
+
+
+def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_what_has_ended():
+    knowledge = ClassClairvoyant(np.array([5.0, 9.0, 4.0, 7.0]))
+    job = Job(2, 0.0, 100.0, 1, 0)
+    knowledge.renew(0.0)
+    assert not knowledge.judge(job).small
+    for runtime_s in (5.0, 9.0):
+        knowledge.ended(job, runtime_s, 0.0)
+    knowledge.renew(1.0)
+    assert knowledge.divider_s == 7
+    assert knowledge.judge(job).small
+    assert not knowledge.judge(job._replace(row=3)).small
+
+
+@pytest.mark.parametrize("name", KNOWLEDGES)
+def test_every_knowledge_listed_drives_a_replay_to_its_end(name):
+    jobs = random_table(5, n_jobs=300, size=8, span_s=2_000_000, longest=3000, unit_s=10)
+    driven = drive(jobs, 8, Learning.of({"knowledge": name}).make(jobs, None), "saf")
+    np.testing.assert_array_equal(np.isfinite(driven.schedule.start_s), jobs.procs <= 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"knowledge": "magic"}, "option knowledge: 'magic' is none of user, easy++"),
+        ({"kill": True}, "option kill: knowledge user calls no job small"),
+        ({"knowledge": "classifier", "bound": True}, "option bound: no end is guaranteed without kill"),
+        ({"knowledge": "easy++", "cut": 0.2}, "option cut: only a classifier has it"),
+        ({"knowledge": "classifier", "cut": 2}, "option cut: 2 is not a number from 0 to 1"),
+        ({"knowledge": "classifier", "max-waste": 0.1}, "option max-waste: nothing is killed"),
+        ({"knowledge": "classifier", "divider-rule": "week"}, "option divider-rule: week is renewed weekly"),
+        ({"knowledge": "classifier", "seed": 1.5}, "option seed: 1.5 is not a whole number"),
+        ({"knowledge": "classifier", "kill": "yes"}, "option kill: 'yes' is neither true nor false"),
+        ({"knowledge": "classifier", "divider": 5}, "option divider: knowledge classifier takes no class"),
+    ],
+)
+def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):
+    with pytest.raises(BatfillError, match=f"^{says.replace('+', '[+]')}"):
+        Options.of(options)
+
+
+def test_what_knows_the_future_cannot_serve_where_there_is_none():
+    with pytest.raises(BatfillError, match="which only a replay has"):
+        Learning.of({"knowledge": "runtime-clairvoyant"}).make(None, None)

@@ -1,0 +1,252 @@
+"""The small/large classifier: its features, its forest, its regimes, and that it never sees the future."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import get_args
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+from batfill.knowledge import Job
+from batfill.knowledge.budget import Budget
+from batfill.knowledge.classifier import Classifier, Drift, Regime, Settings
+from batfill.knowledge.drive import Driver
+from batfill.knowledge.features import NAMES, NONE_YET, History
+from batfill.knowledge.forest import NODE, flattened, walk
+from batfill.knowledge.outcome import Confusion, confusion, kills_by_user, kills_by_width
+from batfill.policies import policy_named
+from batfill.replay import Replay
+from batfill.workloads.clock import WEEK_S, Clock
+from strategies import table
+
+REGIMES = get_args(Regime)
+DAY_S = 86_400
+SIZE = 16
+
+
+def weeks_of_habits(seed, n_jobs=1200, weeks=4):
+    """Users whose jobs mostly run for as long as that user's jobs do."""
+    rng = np.random.default_rng(seed)
+    user = rng.integers(0, 12, n_jobs)
+    submit_s = np.sort(rng.integers(0, weeks * WEEK_S, n_jobs)).astype(float)
+    runtime_s = np.ceil(np.exp(rng.normal(4 + user / 3, 0.7)))
+    walltime_s = np.maximum(runtime_s, rng.choice([3600.0, 18_000.0, 64_800.0], n_jobs))
+    procs = rng.integers(1, SIZE + 1, n_jobs)
+    jobs = table(list(zip(submit_s, runtime_s, walltime_s, procs, strict=True)))
+    return replace(jobs, user=user)
+
+
+def drive(jobs, classifier, **options):
+    return Driver(Replay(jobs, SIZE, policy_named("saf"), learns=True), classifier, **options).drive()
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("on_drift", [False, True])
+def test_scrambling_the_future_changes_no_judgement_of_the_past(regime, on_drift):
+    jobs = weeks_of_habits(1, weeks=6)
+    settings = Settings(regime=regime, on_drift=on_drift)
+    driven = drive(jobs, Classifier(settings), kill=True, bound=True)
+    moment_s = 3.5 * WEEK_S
+    rng = np.random.default_rng(2)
+    open_then = ~(driven.schedule.end_s <= moment_s)  # not ended, or not even submitted
+    scrambled_s = np.where(open_then, jobs.runtime_s + rng.integers(1, 50_000, len(jobs)), jobs.runtime_s)
+    other = drive(replace(jobs, runtime_s=scrambled_s), Classifier(settings), kill=True, bound=True)
+    past = jobs.submit_s <= moment_s
+    assert np.isfinite(driven.probability[past]).sum() > 100  # there was something to see
+    for name in ("small", "probability", "divider_s"):
+        np.testing.assert_array_equal(getattr(driven, name)[past], getattr(other, name)[past])
+    assert not np.array_equal(driven.small[~past], other.small[~past])
+
+
+def test_everything_is_large_in_the_first_week_and_small_jobs_are_found_later():
+    jobs = weeks_of_habits(3)
+    for regime in REGIMES:
+        driven = drive(jobs, Classifier(Settings(regime=regime)))
+        first = jobs.submit_s < WEEK_S
+        assert not driven.small[first].any()
+        later = ~first & np.isfinite(driven.divider_s)
+        accuracy = (driven.small == (jobs.runtime_s < driven.divider_s))[later].mean()
+        assert accuracy > 0.7, regime
+
+
+def test_the_divider_is_renewed_as_its_regime_says():
+    jobs = weeks_of_habits(4)
+    week = jobs.submit_s // WEEK_S
+    for regime, most in (("decoupled", 1), ("weekly", 1), ("fresh", 1200)):
+        driven = drive(jobs, Classifier(Settings(regime=regime)))
+        for number in range(1, 4):
+            assert len(np.unique(driven.divider_s[week == number])) <= most
+        ended = driven.schedule.end_s < (2 * WEEK_S if most == 1 else jobs.submit_s[week == 2][-1])
+        last_of_third = driven.divider_s[week == 2][-1]
+        assert last_of_third == np.median(jobs.runtime_s[ended])
+
+
+def test_the_divider_may_be_that_of_the_last_week_alone():
+    jobs = weeks_of_habits(5)
+    driven = drive(jobs, Classifier(Settings(regime="weekly", divider_rule="week")))
+    end_s = driven.schedule.end_s
+    of_week = (end_s >= 2 * WEEK_S) & (end_s < 3 * WEEK_S)
+    assert driven.divider_s[jobs.submit_s >= 3 * WEEK_S][0] == np.median(jobs.runtime_s[of_week])
+
+
+def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
+    job = Job(0, 10.0, 100.0, 1, 3)
+    for regime, lag in (("decoupled", NONE_YET), ("weekly", 0.0), ("fresh", 0.0)):
+        classifier = Classifier(Settings(regime=regime))
+        classifier.judge(job)
+        classifier.ended(job, 5.0, 15.0)
+        classifier.judge(job._replace(row=1, submit_s=20.0))
+        assert classifier.judged[1][0][NAMES.index("lag 1 (u, p~)")] == lag
+        classifier.renew(WEEK_S)
+        classifier.judge(job._replace(row=2, submit_s=WEEK_S + 10.0))
+        assert classifier.judged[2][0][NAMES.index("lag 1 (u, p~)")] == 0.0
+
+
+def obvious_features(earlier, job, divider_s, unix_start_s):
+    """Table 4 by its definition, from the list of (job, run time) that have ended."""
+
+    def day(j):
+        return datetime.fromtimestamp(unix_start_s + j.submit_s, UTC)
+
+    same = {
+        "p~": lambda j: j.walltime_s == job.walltime_s,
+        "q": lambda j: j.procs == job.procs,
+        "day": lambda j: day(j).weekday() == day(job).weekday(),
+    }
+    date = day(job)
+    features = {
+        "p~": job.walltime_s,
+        "q": job.procs,
+        "hour": date.hour,
+        "weekday": date.weekday(),
+        "day of month": date.day,
+        "month": date.month,
+        "week": date.isocalendar()[1],
+        "quarter": 1 + (date.month - 1) // 3,
+    }
+    for name, is_same in same.items():
+        classes = [float(p < divider_s) for j, p in earlier if j.user == job.user and is_same(j)]
+        for lag in (1, 2, 3):
+            features[f"lag {lag} (u, {name})"] = classes[-lag] if len(classes) >= lag else NONE_YET
+        features[f"share (u, {name})"] = sum(classes) / len(classes) if classes else NONE_YET
+    return [features[name] for name in NAMES]
+
+
+def test_features_are_those_of_the_definition():
+    rng = np.random.default_rng(6)
+    start_s = 843_545_102
+    history, earlier = History(Clock(start_s, UTC)), []
+    for row in range(300):
+        job = Job(row, 7000.0 * row, float(rng.choice([60, 600])), int(rng.integers(1, 4)), int(rng.integers(3)))
+        divider_s = float(rng.integers(10, 40))
+        assert history.features(job, divider_s) == pytest.approx(obvious_features(earlier, job, divider_s, start_s))
+        runtime_s = float(rng.integers(1, 60))
+        history.add(job, runtime_s)
+        earlier.append((job, runtime_s))
+
+
+def test_the_compiled_walk_says_what_the_forest_says():
+    rng = np.random.default_rng(7)
+    x = rng.choice([-1.0, 0.0, 1.0, 0.3, 7.5], (800, 6)).astype(np.float32)
+    y = x.sum(axis=1) + rng.normal(size=800) > 3
+    grown = RandomForestClassifier(20, random_state=0, min_samples_leaf=3).fit(x, y)
+    nodes, roots = flattened(grown)
+    assert nodes.dtype == NODE
+    walked = [walk(nodes, roots, row) for row in x]
+    np.testing.assert_allclose(walked, grown.predict_proba(x)[:, 1], rtol=1e-12)
+
+
+def test_one_seed_makes_one_run_and_another_seed_another():
+    jobs = weeks_of_habits(8)
+    first, again, other = (drive(jobs, Classifier(Settings(seed=seed))) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.probability, again.probability)
+    assert not np.array_equal(first.probability, other.probability, equal_nan=True)
+
+
+def test_at_cut_0_every_job_has_a_first_try_once_a_run_time_is_known_and_nothing_is_trained():
+    jobs = weeks_of_habits(9)
+    classifier = Classifier(Settings(cut=0.0))
+    driven = drive(jobs, classifier, kill=True, bound=True)
+    assert driven.small[np.isfinite(driven.divider_s)].all()
+    assert classifier.trained == 0
+    assert driven.schedule.requeued.mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_lower_cut_calls_more_jobs_small():
+    jobs = weeks_of_habits(10)
+    small = [int(drive(jobs, Classifier(Settings(cut=cut))).small.sum()) for cut in (0.8, 0.5, 0.2)]
+    assert small[0] < small[1] < small[2]
+
+
+@pytest.mark.parametrize("limits", [{"max_kill_share": 0.05}, {"max_waste": 0.002}])
+def test_a_limit_on_kills_or_waste_holds_and_is_used(limits):
+    jobs = weeks_of_habits(11)
+    driven = drive(jobs, Classifier(Settings(**limits)), kill=True)
+    kills = driven.schedule.requeued
+    waste = driven.schedule.summary().wasted
+    assert kills.sum() > 10
+    assert kills.mean() <= limits.get("max_kill_share", 1)
+    assert waste <= limits.get("max_waste", 1)
+    unlimited = drive(jobs, Classifier(Settings(cut=0.0)), kill=True)
+    assert kills.sum() < unlimited.schedule.requeued.sum()
+
+
+def test_a_budget_counts_what_is_under_way_as_lost():
+    budget = Budget(max_waste=0.5)
+    job = Job(0, 0.0, 1000.0, 2, 0)
+    assert not budget.takes(job, 10.0)  # nothing has been used yet
+    budget.settle(job._replace(row=9), 50.0, killed=False)  # 100 processor-seconds, so 50 may be wasted
+    assert [budget.takes(job._replace(row=row), 10.0) for row in (1, 2, 3)] == [True, True, False]
+    budget.settle(job._replace(row=1), 5.0, killed=False)  # it was small: its 20 are free again, 10 more are used
+    assert budget.takes(job._replace(row=3), 10.0)
+    assert budget.takes(job._replace(row=4, killable=False), 10.0)
+
+
+def test_drift_is_seen_when_errors_grow_and_not_before():
+    rng = np.random.default_rng(12)
+    drift = Drift()
+    for wrong in rng.random(1000) < 0.1:
+        drift.add(wrong=bool(wrong))
+    assert not drift.found
+    for wrong in rng.random(200) < 0.35:
+        drift.add(wrong=bool(wrong))
+    assert drift.found
+
+
+def test_on_drift_a_forest_is_trained_before_the_fourth_week_has_passed():
+    jobs = weeks_of_habits(13, n_jobs=3000, weeks=6)
+    habits = jobs.user[:, None] == np.arange(12)
+    turned = np.where(jobs.submit_s > 2 * WEEK_S, np.exp(8 - (habits @ np.arange(12)) / 3), jobs.runtime_s)
+    jobs = replace(jobs, runtime_s=np.ceil(turned), walltime_s=np.full(len(jobs), 64_800.0))
+    classifier = Classifier(Settings(on_drift=True))
+    drive(jobs, classifier)
+    assert classifier.trained > 2  # at the ends of weeks 1 and 4, and when the habits turned
+
+
+def test_rates_are_those_of_the_paper():
+    # Small jobs: 3 judged so, 1 not; large jobs: 5 judged so, 1 not.
+    judged = np.array([True] * 3 + [False] + [False] * 5 + [True])
+    small = np.array([True] * 4 + [False] * 6)
+    found = Confusion.of(judged, small)
+    assert (found.true_small, found.false_large, found.true_large, found.false_small) == (3, 1, 5, 1)
+    rates = found.rates()
+    assert rates == {"accuracy": 0.8, "precision": 0.75, "recall": 0.75, "false_large": 1 / 6, "false_small": 0.25}
+    assert Confusion(0, 0, 0, 0).rates()["precision"] is None
+
+
+def test_kills_by_user_and_by_width_add_up_to_the_summary():
+    jobs = weeks_of_habits(14)
+    driven = drive(jobs, Classifier(Settings(cut=0.2)), kill=True)
+    figures = driven.schedule.summary()
+    used = figures.utilisation * SIZE * figures.makespan_s
+    for rows in (kills_by_user(driven.schedule), kills_by_width(driven.schedule)):
+        assert sum(row["kills"] for row in rows) == figures.requeued > 0
+        assert sum(row["wasted_proc_s"] for row in rows) == pytest.approx(figures.wasted * used)
+    widths = [row["procs_up_to"] for row in kills_by_width(driven.schedule)]
+    assert widths == [1, 2, 4, 8, 16]
+    assert confusion(driven).jobs == int(np.isfinite(driven.divider_s).sum())
+    assert math.isfinite(figures.mean_bsld)
