@@ -1,0 +1,67 @@
+// What a job's colour says. Colours differ in lightness as well as in hue, so that they tell apart for everyone.
+const PALETTE = ["#4f7cac", "#9bd0e6", "#e6b840", "#c2412d"];
+const GREY = "#9aa3ad";
+
+class Colours {
+  constructor(run) {
+    this.run = run;
+    this.overdueAfter = Infinity;
+    this.choose("slowdown");
+  }
+
+  // Each way: its legend as [colour, words], and the place in it of a job.
+  choose(what) {
+    const { run } = this;
+    const ways = {
+      slowdown: {
+        legend: ["bounded slowdown 1", "up to 10", "up to 100", "above 100"].map((words, k) => [PALETTE[k], words]),
+        place: (i) => run.slowdownClass[i],
+      },
+      fate: {
+        legend: [[GREY, "in order"], ["#4f7cac", "overtook an earlier job"], ["#e6b840", "overdue"],
+          ["#c2412d", "killed"], ["#5b2a86", "failed"]],
+        place: (i) => (run.state[i] === CUT || run.state[i] === REQUEUED ? 3 : run.state[i] === FAILED ? 4
+          : run.wait[i] > this.overdueAfter ? 2 : run.overtook[i]),
+      },
+      width: {
+        legend: [["#9bd0e6", "1 processor"], ["#4f7cac", "up to 1/16 of the machine"], ["#e6b840", "up to 1/4"],
+          ["#c2412d", "wider"]],
+        place: (i) => (run.procs[i] === 1 ? 0 : run.procs[i] <= run.size / 16 ? 1 : run.procs[i] <= run.size / 4 ? 2 : 3),
+      },
+      job: {
+        legend: [["#4f7cac", "every job its own"], ...["#9bd0e6", "#e6b840", "#c2412d", "#7a9e5f", "#8d6cab"].map((c) => [c, ""])],
+        place: (i) => (i * 7) % 6,
+      },
+    };
+    Object.assign(this, ways[what], { what });
+  }
+
+  // Colours as the pixels of an image hold them.
+  inks(canvas) {
+    const style = getComputedStyle(canvas);
+    const [idle, other] = ["--idle", "--other"].map((name) => pixel(style.getPropertyValue(name).trim()));
+    const inks = this.legend.map(([colour]) => pixel(colour));
+    return { idle, other, of: (i) => inks[this.place(i)] };
+  }
+
+  // What can be read on a job's colour.
+  text(i) {
+    const [r, g, b] = parts(this.legend[this.place(i)][0]);
+    return r * 0.299 + g * 0.587 + b * 0.114 > 140 ? "#111" : "#fff";
+  }
+
+  // How many tries that match have each colour.
+  counts() {
+    const counts = this.legend.map(() => 0);
+    for (let i = 0; i < this.run.length; i++)
+      if (this.run.matching[i] && this.run.ran(i)) counts[this.place(i)]++;
+    return counts;
+  }
+}
+
+function parts(colour) { return [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)); }
+
+function pixel(colour) {
+  const [r, g, b] = parts(colour);
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}

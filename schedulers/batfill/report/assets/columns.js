@@ -1,0 +1,40 @@
+// What packing.py wrote, as typed arrays by name.
+const TYPES = { i1: Int8Array, i2: Int16Array, i4: Int32Array, f8: Float64Array };
+
+async function unpack({ columns, data }) {
+  const bytes = await inflated(data);
+  const arrays = {};
+  let at = 0;
+  for (const { name, type, length, differences } of columns) {
+    const size = TYPES[type].BYTES_PER_ELEMENT;
+    const stored = new TYPES[type](joined(bytes, at, length, size).buffer);
+    arrays[name] = differences ? summed(stored) : stored;
+    at += length * size;
+  }
+  return arrays;
+}
+
+async function inflated(base64) {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// Bytes of equal weight stand together in the file; here each number gets its own back.
+function joined(bytes, at, length, size) {
+  const out = new Uint8Array(length * size);
+  for (let plane = 0; plane < size; plane++) {
+    const from = at + plane * length;
+    for (let i = 0; i < length; i++) out[i * size + plane] = bytes[from + i];
+  }
+  return out;
+}
+
+function summed(steps) {
+  const out = new Int32Array(steps.length);
+  let sum = 0;
+  for (let i = 0; i < steps.length; i++) out[i] = sum += steps[i];
+  return out;
+}

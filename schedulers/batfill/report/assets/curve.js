@@ -1,0 +1,54 @@
+// The mean over each pixel's time of how much is there: processors at work, jobs that wait.
+class Curve extends Plot {
+  // `amount(i)` is there from `begin(i)` to `end(i)`; `top` is the most there can be, or 0 for the most there was.
+  constructor(canvas, view, { begin, end, amount, top, unit, colour }) {
+    super(canvas, view, 110, 6, 24);
+    Object.assign(this, { since: begin, until: end, amount, most: top, unit, colour });
+    view.onchange(() => this.draw());
+  }
+
+  draw() {
+    this.begin();
+    const means = this.means(Math.round(this.inner));
+    const most = this.most || Math.max(means.reduce((a, b) => Math.max(a, b), 0), 1);
+    const { pen } = this, bottom = this.top + this.tall;
+    const y = (value) => bottom - (value / most) * this.tall;
+    for (const tick of numberTicks(most, 3)) {
+      pen.fillStyle = this.line;
+      pen.fillRect(LEFT, y(tick), this.inner, 1);
+      this.leftLabel(number(tick, 0) + this.unit, Math.max(y(tick), 8));
+    }
+    pen.beginPath();
+    pen.moveTo(LEFT, bottom);
+    means.forEach((mean, k) => { pen.lineTo(LEFT + k, y(mean)); pen.lineTo(LEFT + k + 1, y(mean)); });
+    pen.lineTo(LEFT + means.length, bottom);
+    pen.fillStyle = this.colour;
+    pen.globalAlpha = 0.35;
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.strokeStyle = this.colour;
+    pen.stroke();
+    this.timeAxis();
+    this.last = means;
+  }
+
+  means(width) {
+    const { run, from, to } = this.view;
+    const means = new Float64Array(width), step = new Float64Array(width + 1);
+    const perSecond = width / (to - from);
+    for (let i = 0; i < run.length; i++) {
+      if (run.state[i] === REFUSED) continue;
+      const a = Math.max((this.since(i) - from) * perSecond, 0), b = Math.min((this.until(i) - from) * perSecond, width);
+      if (b <= a) continue;
+      const amount = this.amount(i), first = Math.floor(a), last = Math.min(Math.floor(b), width - 1);
+      if (first === last) { means[first] += amount * (b - a); continue; }
+      means[first] += amount * (first + 1 - a);
+      means[last] += amount * (b - last);
+      step[first + 1] += amount;
+      step[last] -= amount;
+    }
+    let level = 0;
+    for (let k = 0; k < width; k++) means[k] += level += step[k];
+    return means;
+  }
+}

@@ -1,0 +1,103 @@
+// The machines over time, painted pixel by pixel: a pixel shows the job that has the machine and the time at its
+// middle, so that what is seen of 300,000 jobs is a fair sample; jobs that match a filter are at least a pixel wide.
+class Gantt extends Plot {
+  constructor(canvas, view, colours) {
+    super(canvas, view, 420, 4, 24);
+    this.colours = colours;
+    this.cursor = -1;
+    view.onchange(() => this.draw());
+  }
+
+  y(machine) { return this.top + ((machine - this.view.low) / (this.view.high - this.view.low)) * this.tall; }
+
+  machine(y) { return Math.floor(this.view.low + ((y - this.top) / this.tall) * (this.view.high - this.view.low)); }
+
+  draw() {
+    this.begin();
+    const { pen, scale, view } = this;
+    const image = pen.createImageData(Math.round(this.inner * scale), Math.round(this.tall * scale));
+    this.paint(image);
+    pen.putImageData(image, Math.round(LEFT * scale), Math.round(this.top * scale));
+    this.labels();
+    this.frame(this.cursor);
+    for (const machine of numberTicks(view.run.size, 8 * view.run.size / (view.high - view.low)))
+      if (machine >= view.low && machine <= view.high) this.leftLabel(number(machine, 0), this.y(machine));
+    this.timeAxis();
+  }
+
+  paint(image) {
+    const { run, from, to, low, high } = this.view;
+    const { width, height } = image;
+    const pixels = new Uint32Array(image.data.buffer);
+    const perSecond = width / (to - from), perMachine = height / (high - low);
+    const { idle, other, of } = this.colours.inks(this.canvas);
+    pixels.fill(idle);
+    const filtered = run.matched < run.length;
+    for (const wanted of filtered ? [0, 1] : [1]) {
+      const least = filtered && wanted ? 1 : 0;
+      for (let i = 0; i < run.length; i++) {
+        if (run.matching[i] !== wanted || run.state[i] === REFUSED) continue;
+        const start = run.submit[i] + run.wait[i];
+        if (start >= to || run.end[i] <= from) continue;
+        const x0 = Math.max(Math.round((start - from) * perSecond), 0);
+        let x1 = Math.min(Math.round((run.end[i] - from) * perSecond), width);
+        if (x1 < x0 + least) x1 = Math.min(x0 + least, width);
+        if (x1 <= x0) continue;
+        const ink = wanted ? of(i) : other;
+        const gapX = x1 - x0 > 5 ? 1 : 0;
+        for (let k = run.offset[i]; k < run.offset[i + 1]; k++) {
+          const y0 = Math.max(Math.round((run.first[k] - low) * perMachine), 0);
+          let y1 = Math.min(Math.round((run.first[k] + run.span[k] + 1 - low) * perMachine), height);
+          if (y1 < y0 + least) y1 = Math.min(y0 + least, height);
+          const gapY = y1 - y0 > 5 ? 1 : 0;
+          for (let y = y0; y < y1 - gapY; y++) pixels.fill(ink, y * width + x0, y * width + x1 - gapX);
+        }
+      }
+    }
+  }
+
+  // The rectangles of a try on the screen: [x, y, width, height] each.
+  boxes(i) {
+    const { run } = this.view;
+    const right = LEFT + this.inner, bottom = this.top + this.tall;
+    const x0 = Math.max(this.x(run.start(i)), LEFT), x1 = Math.min(this.x(run.end[i]), right);
+    const boxes = [];
+    for (let k = run.offset[i]; k < run.offset[i + 1]; k++) {
+      const y0 = Math.max(this.y(run.first[k]), this.top), y1 = Math.min(this.y(run.first[k] + run.span[k] + 1), bottom);
+      if (x1 >= x0 && y1 > y0) boxes.push([x0, y0, x1 - x0, y1 - y0]);
+    }
+    return boxes;
+  }
+
+  // Names and marks where there is room; the marks say without colour who was killed and, by fate, who overtook.
+  labels() {
+    const { pen } = this, { run, from, to } = this.view;
+    if (((to - from) / (run.to - run.from)) * run.length > 20000) return;
+    pen.textAlign = "left";
+    pen.textBaseline = "middle";
+    for (let i = 0; i < run.length; i++) {
+      if (!run.matching[i] || !run.ran(i) || run.start(i) >= to || run.end[i] <= from) continue;
+      for (const [x, y, w, h] of this.boxes(i)) {
+        if (w < 14 || h < 10) continue;
+        pen.fillStyle = this.colours.text(i);
+        if (run.state[i] === CUT || run.state[i] === REQUEUED) pen.fillRect(x + w - 4, y, 3, h - 1);
+        if (run.overtook[i] && this.colours.what === "fate") {
+          pen.beginPath();
+          pen.moveTo(x, y);
+          pen.lineTo(x + 7, y);
+          pen.lineTo(x, y + 7);
+          pen.fill();
+        }
+        const name = run.name_of(i);
+        if (w > 12 + name.length * 7 && h >= 13) pen.fillText(name, x + 8, y + h / 2);
+      }
+    }
+  }
+
+  frame(i) {
+    if (i < 0) return;
+    this.pen.strokeStyle = this.ink;
+    this.pen.lineWidth = 2;
+    for (const [x, y, w, h] of this.boxes(i)) this.pen.strokeRect(x - 1, y - 1, Math.max(w, 1) + 1, h + 1);
+  }
+}

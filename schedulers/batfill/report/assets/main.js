@@ -1,0 +1,201 @@
+// One explorer: the charts of one run, its filter, and what pointer and keyboard do there.
+class Explorer {
+  constructor(place, run) {
+    this.place = place;
+    this.run = run;
+    run.matched = run.length;
+    this.view = new View(run);
+    this.colours = new Colours(run);
+    this.gantt = new Gantt(place.querySelector(".gantt"), this.view, this.colours);
+    const ran = { begin: (i) => run.start(i), end: (i) => run.end[i] };
+    // A requeued job waits from the end of its try before, which is the row before.
+    const waited = { begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: (i) => run.start(i), top: 0 };
+    this.curves = [
+      new Curve(place.querySelector(".used"), this.view,
+        { ...ran, amount: (i) => (100 * run.procs[i]) / run.size, top: 100, unit: " %", colour: "#4f7cac" }),
+      new Curve(place.querySelector(".queue"), this.view, { ...waited, amount: () => 1, unit: "", colour: "#c2412d" }),
+    ];
+    this.said = place.querySelector(".said");
+    this.form = place.querySelector("form");
+    this.form.addEventListener("input", () => this.refilter());
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.form.addEventListener("reset", () => setTimeout(() => this.refilter()));
+    for (const button of place.querySelectorAll("[data-do]"))
+      button.addEventListener("click", () => this.act(button.dataset.do));
+    this.pointer();
+    this.gantt.canvas.addEventListener("keydown", (event) => {
+      const what = KEYS[event.key];
+      if (!what || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      this.act(what);
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.view.redraw());
+    this.refilter();
+  }
+
+  refilter() {
+    applyFilter(this.run, this.form, this.colours);
+    this.colours.choose(this.form.elements.colour.value);
+    this.place.querySelector(".matching").textContent = summaryOfMatching(this.run);
+    this.legend();
+    this.table();
+    this.view.redraw();
+  }
+
+  legend() {
+    const counts = this.colours.counts();
+    const items = this.colours.legend.map(([colour, words], k) => {
+      const item = document.createElement("li");
+      const patch = document.createElement("span");
+      patch.style.background = colour;
+      item.append(patch, words && this.form.elements.colour.value !== "job" ? `${words} (${number(counts[k])})` : words);
+      return item;
+    });
+    this.place.querySelector(".legend").replaceChildren(...items);
+  }
+
+  table() {
+    const { run } = this;
+    const rows = worst(run).map((i) => {
+      const row = document.createElement("tr");
+      const show = document.createElement("button");
+      show.type = "button";
+      show.textContent = run.name_of(i);
+      show.disabled = !run.ran(i);
+      show.setAttribute("aria-label", `Show job ${run.name_of(i)} in the chart`);
+      show.addEventListener("click", () => this.goto(i));
+      const cells = [show, clock(run.submit[i]), number(run.procs[i]),
+        run.ran(i) ? duration(run.wait[i]) : "", run.ran(i) ? duration(run.runtime[i]) : "",
+        run.ran(i) ? number(run.bsld[i]) : "", run.states[run.state[i]]];
+      for (const cell of cells) row.insertCell().append(cell);
+      return row;
+    });
+    this.place.querySelector("tbody.jobs").replaceChildren(...rows);
+  }
+
+  // Move to a job, frame it and say what it is.
+  goto(i) {
+    this.gantt.cursor = i;
+    this.said.textContent = details(this.run, i);
+    this.view.reveal(i);
+  }
+
+  // The next job that matches, by row.
+  step(by) {
+    const { run } = this;
+    for (let i = this.gantt.cursor + by; i >= 0 && i < run.length; i += by)
+      if (run.matching[i] && run.ran(i)) return this.goto(i);
+    this.said.textContent = "No further job.";
+  }
+
+  act(what) {
+    const { view } = this;
+    const time = (view.to - view.from) / 5, machines = (view.high - view.low) / 5;
+    ({
+      in: () => view.zoom(1 / 1.6), out: () => view.zoom(1.6), all: () => view.whole(), back: () => view.back(),
+      left: () => view.pan(-time, 0), right: () => view.pan(time, 0),
+      up: () => view.pan(0, -machines), down: () => view.pan(0, machines),
+      taller: () => view.zoomMachines(1 / 1.6), smaller: () => view.zoomMachines(1.6),
+      next: () => this.step(1), previous: () => this.step(-1),
+    })[what]();
+  }
+
+  // Drag to zoom into a rectangle, with shift to move; the wheel zooms once the chart has the focus.
+  pointer() {
+    const { gantt, view } = this, { canvas } = gantt;
+    const box = this.place.querySelector(".selection");
+    const at = (event) => {
+      const area = canvas.getBoundingClientRect();
+      return [event.clientX - area.left, event.clientY - area.top];
+    };
+    let from = null;
+    canvas.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      from = at(event);
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const [x, y] = at(event);
+      if (!from) return this.hover(x, y);
+      if (event.shiftKey) {
+        view.pan(gantt.time(from[0]) - gantt.time(x), 0);
+        from = [x, y];
+        return;
+      }
+      box.hidden = false;
+      Object.assign(box.style, {
+        left: `${Math.min(x, from[0])}px`, top: `${Math.min(y, from[1])}px`,
+        width: `${Math.abs(x - from[0])}px`, height: `${Math.abs(y - from[1])}px`,
+      });
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      const [x, y] = at(event);
+      box.hidden = true;
+      if (from && !event.shiftKey && Math.abs(x - from[0]) > 4 && Math.abs(y - from[1]) > 4) {
+        const times = [gantt.time(from[0]), gantt.time(x)].sort((a, b) => a - b);
+        const machines = [gantt.machine(from[1]), gantt.machine(y)].sort((a, b) => a - b);
+        view.set(...times, machines[0], machines[1] + 1);
+      } else if (from && !event.shiftKey) {
+        const i = this.run.at(gantt.time(x), gantt.machine(y));
+        if (i >= 0) this.goto(i);
+      }
+      from = null;
+    });
+    canvas.addEventListener("pointerleave", () => { this.place.querySelector(".tip").hidden = true; });
+    canvas.addEventListener("dblclick", () => view.back());
+    canvas.addEventListener("wheel", (event) => {
+      if (document.activeElement !== canvas) return;
+      event.preventDefault();
+      const [x, y] = at(event), factor = event.deltaY > 0 ? 1.25 : 0.8;
+      if (event.shiftKey) view.zoomMachines(factor, gantt.machine(y));
+      else view.zoom(factor, gantt.time(x));
+    }, { passive: false });
+  }
+
+  hover(x, y) {
+    const tip = this.place.querySelector(".tip");
+    const inside = x >= LEFT && x < LEFT + this.gantt.inner && y >= this.gantt.top && y < this.gantt.top + this.gantt.tall;
+    const i = inside ? this.run.at(this.gantt.time(x), this.gantt.machine(y)) : -1;
+    tip.hidden = i < 0;
+    if (i < 0) return;
+    tip.textContent = details(this.run, i);
+    tip.style.left = `${Math.min(x + 14, this.gantt.width - 310)}px`;
+    tip.style.top = `${y + 16}px`;
+  }
+}
+
+const KEYS = {
+  "+": "in", "=": "in", "-": "out", 0: "all", Backspace: "back", ArrowLeft: "left", ArrowRight: "right",
+  ArrowUp: "up", ArrowDown: "down", "]": "taller", "[": "smaller", n: "next", p: "previous",
+};
+
+// A run's jobs are unpacked when its part of the page is first open.
+async function explore(run) {
+  const number = run.id.replace("run-", "");
+  const data = document.querySelector(`script[data-run="${number}"]`);
+  const place = document.getElementById(`explore-${number}`);
+  if (!run.open || !data || place.explorer) return;
+  place.explorer = "coming";
+  const head = JSON.parse(data.textContent);
+  data.remove();
+  const columns = await unpack(head.numbers);
+  const ids = new TextDecoder().decode(await inflated(head.ids)).split("\n");
+  place.explorer = new Explorer(place, new Run(head, columns, ids));
+  place.classList.add("ready");
+}
+
+function openTarget() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target?.matches("details")) target.open = true;
+}
+
+async function main() {
+  const runs = [...document.querySelectorAll("details.run")];
+  for (const run of runs) run.addEventListener("toggle", () => explore(run));
+  addEventListener("hashchange", openTarget);
+  openTarget();
+  await Promise.all(runs.map(explore));
+  document.documentElement.dataset.ready = "yes";
+}
+
+main();

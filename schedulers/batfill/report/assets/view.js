@@ -1,0 +1,94 @@
+// What part of time and of the machines is shown; charts that share a view move together.
+class View {
+  constructor(run) {
+    this.run = run;
+    this.shown = [];
+    this.past = [];
+    this.whole();
+  }
+
+  onchange(show) { this.shown.push(show); }
+
+  whole() { this.past = []; this.set(this.run.from, this.run.to, 0, this.run.size, false); }
+
+  set(from, to, low, high, remember = true) {
+    const old = [this.from, this.to, this.low, this.high];
+    const { run } = this;
+    const width = Math.min(Math.max(to - from, 1), run.to - run.from);
+    const height = Math.min(Math.max(high - low, 1), run.size);
+    this.from = Math.min(Math.max(from, run.from), run.to - width);
+    this.to = this.from + width;
+    this.low = Math.min(Math.max(low, 0), run.size - height);
+    this.high = this.low + height;
+    if (remember) this.past.push(old);
+    this.redraw();
+  }
+
+  back() {
+    const old = this.past.pop();
+    if (old) this.set(...old, false);
+    else this.whole();
+  }
+
+  redraw() {
+    if (this.due) return;
+    this.due = requestAnimationFrame(() => {
+      this.due = 0;
+      for (const show of this.shown) show();
+    });
+  }
+
+  zoom(factor, time = (this.from + this.to) / 2) {
+    const width = (this.to - this.from) * factor;
+    const from = time - ((time - this.from) / (this.to - this.from)) * width;
+    this.set(from, from + width, this.low, this.high, false);
+  }
+
+  zoomMachines(factor, machine = (this.low + this.high) / 2) {
+    const height = (this.high - this.low) * factor;
+    const low = machine - ((machine - this.low) / (this.high - this.low)) * height;
+    this.set(this.from, this.to, low, low + height, false);
+  }
+
+  pan(time, machines) {
+    this.set(this.from + time, this.to + time, this.low + machines, this.high + machines, false);
+  }
+
+  // Let this try be seen: nothing moves while it is.
+  reveal(i) {
+    const { run } = this;
+    const start = run.start(i), middle = (start + run.end[i]) / 2, width = this.to - this.from;
+    const seen = start < this.to && run.end[i] > this.from;
+    const machine = run.first[run.offset[i]], height = this.high - this.low;
+    const inside = machine >= this.low && machine < this.high;
+    if (seen && inside) this.redraw();
+    else this.set(seen ? this.from : middle - width / 2, seen ? this.to : middle + width / 2,
+      inside ? this.low : machine - height / 2, inside ? this.high : machine + height / 2, false);
+  }
+}
+
+// Round steps of about `most` ticks between two times or numbers.
+const TIME_STEPS = [1, 5, 15, 60, 300, 900, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 31536000];
+
+function timeTicks(from, to, most) {
+  const step = TIME_STEPS.find((step) => (to - from) / step <= most) ?? 31536000 * Math.ceil((to - from) / 31536000 / most);
+  return ticksBy(step, from, to);
+}
+
+function numberTicks(to, most) {
+  const rough = to / most, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((k) => k * power >= rough) * power;
+  return ticksBy(step, 0, to);
+}
+
+function ticksBy(step, from, to) {
+  const ticks = [];
+  for (let k = Math.ceil(from / step); k * step <= to; k++) ticks.push(k * step);
+  return ticks;
+}
+
+function timeLabel(t, span) {
+  if (span > 4 * 86400) return `day ${number(t / 86400, 1)}`;
+  const text = clock(t);
+  return span > 600 ? text.slice(0, -3) : text;
+}

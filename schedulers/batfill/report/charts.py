@@ -1,0 +1,80 @@
+"""The charts of a comparison, as SVG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from batfill.report.comparison import DAY_S
+from batfill.report.svg import COLOURS, Plot, colour
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from batfill.report.comparison import Comparison, Difference
+
+ROW = 30
+NAMES_WIDTH = 190
+
+
+def cumulative_chart(comparison: Comparison) -> str:
+    """The bsld of the jobs submitted so far, over the number of all jobs."""
+    dates_s, sums = comparison.cumulative()
+    days = ((dates_s - dates_s[0]) / DAY_S).tolist()
+    plot = Plot(
+        "Bounded slowdown summed over the jobs in order of submission, divided by the number of jobs, for each run",
+        (0, max(days[-1], 1e-3)),
+        (0, max(float(sums.max()) * 1.05, 1e-9)),
+    )
+    plot.x_axis("submitted, days")
+    plot.y_axis("sum of bsld / jobs")
+    for k, row in enumerate(sums):
+        plot.curve(days, row.tolist(), k)
+    plot.key(comparison.names)
+    return plot.svg()
+
+
+def difference_chart(differences: Sequence[Difference], first: str) -> str:
+    """The mean paired difference of bsld from the first run, with its interval."""
+    low = min(0.0, *(d.bsld.low for d in differences))
+    high = max(0.0, *(d.bsld.high for d in differences))
+    margin = (high - low) * 0.05 or 1.0
+    plot = Plot(
+        f"Mean difference of the bounded slowdown from {first}, with 95 % confidence intervals",
+        (low - margin, high + margin),
+        (0, len(differences)),
+        height=60 + ROW * len(differences),
+        left=NAMES_WIDTH,
+    )
+    plot.x_axis(f"mean bsld minus that of {first} (left of 0: lower)")
+    plot.line(plot.x(0), plot.top, plot.x(0), plot.bottom, COLOURS[-1], 1.5)
+    for k, d in enumerate(differences):
+        y = plot.y(len(differences) - k - 0.5)
+        plot.text(plot.left - 8, y + 4, d.name, "end", "name")
+        plot.line(plot.x(d.bsld.low), y, plot.x(d.bsld.high), y, colour(k + 1), 3)
+        plot.add(f'<circle cx="{plot.x(d.bsld.mean):.1f}" cy="{y:.1f}" r="5" fill="{colour(k + 1)}"/>')
+    return plot.svg()
+
+
+def weekly_chart(comparison: Comparison) -> str:
+    """A box per run: its weekly means of bsld, on a logarithmic scale."""
+    boxes = comparison.weekly_boxes()
+    plot = Plot(
+        "Weekly means of the bounded slowdown of each run: median, quartiles, and 5th to 95th percentile",
+        (min(box.low for box in boxes) / 1.2, max(box.high for box in boxes) * 1.2),
+        (0, len(boxes)),
+        height=60 + ROW * len(boxes),
+        left=NAMES_WIDTH,
+        log_x=True,
+    )
+    plot.x_axis("weekly mean bsld")
+    for k, box in enumerate(boxes):
+        y = plot.y(len(boxes) - k - 0.5)
+        low, left, middle, right, high = (plot.x(value) for value in box[1:])
+        plot.text(plot.left - 8, y + 4, box.name, "end", "name")
+        plot.line(low, y, high, y, colour(k), 1.5)
+        plot.add(
+            f'<rect x="{left:.1f}" y="{y - 8:.1f}" width="{max(right - left, 1):.1f}" height="16" '
+            f'fill="{colour(k)}" fill-opacity="0.45" stroke="{colour(k)}"/>'
+        )
+        plot.line(middle, y - 8, middle, y + 8, colour(k), 3)
+    return plot.svg()

@@ -1,0 +1,214 @@
+"""Figures for papers, as wide as a column of two, each with its data as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill import __version__
+from batfill.errors import BatfillError
+from batfill.report.comparison import DAY_S
+from batfill.report.single import wait_grid
+from batfill.report.svg import colour
+from batfill.workloads.files import raw_file, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from batfill.report.comparison import Comparison
+    from batfill.report.runs import Run
+
+FORMATS = ("pdf", "svg", "png")
+COLUMN_IN = 3.5  # the width of a column in the two-column styles of IEEE and ACM, within a twentieth
+STYLE: Any = {
+    "font.size": 8,
+    "axes.linewidth": 0.6,
+    "axes.grid": True,
+    "grid.linewidth": 0.3,
+    "lines.linewidth": 1.2,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,  # TrueType, as publishers ask
+    "svg.hashsalt": "batfill",  # equal data give equal files
+    "savefig.dpi": 300,
+}
+LINES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is drawn, and the table it is drawn from."""
+
+    name: str
+    head: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+    draw: Callable[[Axes], None]
+    height_in: float = 2.3
+
+
+def check_formats(formats: Sequence[str]) -> None:
+    """Refuse what cannot be written, before anything is.
+
+    Raises:
+        BatfillError: a format is unknown, or matplotlib is not installed.
+    """
+    if unknown := [name for name in formats if name not in FORMATS]:
+        raise BatfillError(f"--figures: {unknown[0]!r} is none of {', '.join(FORMATS)}; separate several by commas")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise BatfillError("--figures needs matplotlib; install it: pip install matplotlib") from None
+
+
+def write_figures(
+    runs: Sequence[Run],
+    groups: Sequence[Comparison],
+    folder: Path,
+    formats: Sequence[str],
+    *,
+    tau_s: float,
+    seed: int,
+) -> list[Path]:
+    """Write the figures of these runs and comparisons into the folder; returns their files."""
+    figures = [wait_figure(run) for run in runs]
+    for k, comparison in enumerate(groups):
+        suffix = f"-{k + 1}" if len(groups) > 1 else ""
+        figures += comparison_figures(comparison, suffix, seed)
+    if not groups:
+        figures += [
+            distribution_figure([run.name], [run.bsld(tau_s)[run.final]], f"-{plain(run.name)}") for run in runs
+        ]
+    inputs = ", ".join(f"{run.path.name} sha256 {run.digest}" for run in runs)
+    origin = f"# batfill {__version__}, tau {tau_s:g} s, seed {seed}, from {inputs}"
+    return [path for figure in figures for path in write_figure(figure, folder, formats, origin)]
+
+
+def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: str) -> list[Path]:
+    """The figure in every format, and its data."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Canvas
+
+    written = []
+    with mpl.rc_context(STYLE):
+        canvas = Canvas(figsize=(COLUMN_IN, figure.height_in), layout="constrained")
+        figure.draw(canvas.subplots())
+        for kind in formats:
+            path = folder / f"{figure.name}.{kind}"
+            dateless = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
+            with raw_file(path) as stream:
+                canvas.savefig(stream, format=kind, metadata=dateless)
+            written.append(path)
+    text = io.StringIO()
+    text.write(f"{origin}\n")
+    csv.writer(text, lineterminator="\n").writerows([figure.head, *figure.rows])
+    path = folder / f"{figure.name}.csv"
+    write_text(path, text.getvalue())
+    return [*written, path]
+
+
+def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
+    """Cumulative curves, distributions, paired differences and weekly boxes."""
+    names = comparison.names
+    dates_s, sums = comparison.cumulative()
+    days = (dates_s - dates_s[0]) / DAY_S
+
+    def draw_cumulative(axes: Axes) -> None:
+        for k, name in enumerate(names):
+            axes.plot(days, sums[k], LINES[k % len(LINES)], color=colour(k), label=name)
+        axes.set(xlabel="submitted (days)", ylabel="sum of bsld / jobs", ylim=(0, None))
+        axes.legend()
+
+    differences = comparison.differences(seed)
+
+    def draw_differences(axes: Axes) -> None:
+        for k, d in enumerate(differences):
+            axes.plot([d.bsld.low, d.bsld.high], [k, k], color=colour(k + 1))
+            axes.plot(d.bsld.mean, k, "o", color=colour(k + 1), markersize=4)
+        axes.axvline(0, color="0.4", linewidth=0.8)
+        axes.set(xlabel=f"mean bsld minus that of {names[0]}", ylim=(len(differences) - 0.5, -0.5))
+        axes.set_yticks(range(len(differences)), [d.name for d in differences])
+
+    boxes = comparison.weekly_boxes()
+
+    def draw_weekly(axes: Axes) -> None:
+        stats = [
+            {
+                "label": b.name,
+                "whislo": b.low,
+                "q1": b.quartile,
+                "med": b.median,
+                "q3": b.upper_quartile,
+                "whishi": b.high,
+            }
+            for b in boxes
+        ]
+        axes.bxp(stats, showfliers=False, widths=0.5)
+        axes.set(ylabel="weekly mean bsld", yscale="log")
+
+    return [
+        Figure(
+            f"cumulative-bsld{suffix}",
+            ("day", *names),
+            list(zip(days.tolist(), *sums.tolist(), strict=True)),
+            draw_cumulative,
+        ),
+        distribution_figure(names, list(comparison.bsld), suffix),
+        Figure(
+            f"differences{suffix}",
+            ("run", "bsld", "bsld_low", "bsld_high", "wait_s", "wait_s_low", "wait_s_high", "better", "worse"),
+            [(d.name, *d.bsld, *d.wait_s, d.better, d.worse) for d in differences],
+            draw_differences,
+            height_in=0.7 + 0.25 * len(differences),
+        ),
+        Figure(
+            f"weekly-bsld{suffix}", ("run", "p5", "p25", "p50", "p75", "p95"), [tuple(b) for b in boxes], draw_weekly
+        ),
+    ]
+
+
+def distribution_figure(names: Sequence[str], bslds: Iterable[np.ndarray], suffix: str) -> Figure:
+    """The share of the jobs whose bounded slowdown is at most so much."""
+    shares = np.linspace(0, 1, 201)
+    columns = [np.quantile(bsld, shares, method="inverted_cdf") if len(bsld) else shares * np.nan for bsld in bslds]
+
+    def draw(axes: Axes) -> None:
+        for k, (name, column) in enumerate(zip(names, columns, strict=True)):
+            axes.step(column, shares, LINES[k % len(LINES)], where="post", color=colour(k), label=name)
+        axes.set(xlabel="bounded slowdown", ylabel="share of the jobs", xscale="log", ylim=(0, 1))
+        axes.legend(loc="lower right")
+
+    rows = list(zip(shares.tolist(), *(column.tolist() for column in columns), strict=True))
+    return Figure(f"distribution-bsld{suffix}", ("share", *names), rows, draw)
+
+
+def wait_figure(run: Run) -> Figure:
+    """Mean waiting time by width and length."""
+    grid = wait_grid(run)
+    hours = grid.mean_wait_s / 3600
+
+    def draw(axes: Axes) -> None:
+        axes.grid(False)
+        image = axes.imshow(hours, cmap="cividis_r", aspect="auto", norm="symlog")  # linear up to 2 h
+        axes.set_xticks(range(len(grid.lengths)), [words.removeprefix("up to ") for words in grid.lengths])
+        axes.set_yticks(range(len(grid.widths)), list(grid.widths))
+        axes.set(xlabel="time run, up to", ylabel="processors")
+        axes.figure.colorbar(image, ax=axes, label="mean wait (h)")
+
+    rows: list[tuple[object, ...]] = [
+        (width, length, int(grid.jobs[i, k]), float(grid.mean_wait_s[i, k]))
+        for i, width in enumerate(grid.widths)
+        for k, length in enumerate(grid.lengths)
+    ]
+    return Figure(f"waiting-{plain(run.name)}", ("processors", "ran", "jobs", "mean_wait_s"), rows, draw)
+
+
+def plain(name: str) -> str:
+    """The name as part of a file's name."""
+    return re.sub(r"[^\w.-]+", "-", name)

@@ -1,0 +1,192 @@
+"""The parts of the page, as HTML: a run's figures, tables and explorer, and a comparison of runs."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING
+
+from batfill.report.charts import cumulative_chart, difference_chart, weekly_chart
+from batfill.report.comparison import DAY_S, RESAMPLES
+from batfill.report.runs import STATE_WORDS
+from batfill.report.single import slowdown_classes, wait_grid
+from batfill.report.svg import COLOURS
+from batfill.report.words import duration, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from batfill.report.comparison import Comparison, Difference, Interval
+    from batfill.report.runs import Run
+
+CLASS_COLOURS = ("#4f7cac", "#9bd0e6", "#e6b840", "#c2412d")  # as in assets/colours.js
+
+
+def asset(name: str) -> str:
+    """The text of a file of the page."""
+    return files("batfill.report").joinpath("assets", name).read_text("utf-8")
+
+
+def run_section(run: Run, number: int, *, tau_s: float, overdue_s: float | None, explore: bool) -> str:
+    """All that is said of one run; without `explore` its jobs are not in the page."""
+    f = run.summary(tau_s)
+    overdue = run.final & (run.wait_s > (math.inf if overdue_s is None else overdue_s))
+    pairs = [
+        ("jobs", f"{f.jobs:,}"),
+        ("mean wait", duration(f.mean_wait_s)),
+        ("longest wait", duration(f.max_wait_s)),
+        (f"mean bsld (tau {tau_s:g} s)", f"{f.mean_bsld:,.2f}"),
+        ("utilisation", f"{f.utilisation:.1%}"),
+        ("makespan", duration(f.makespan_s)),
+        ("overtook an earlier job", f"{f.backfilled:,}"),
+        ("ended at their walltime", f"{f.killed:,}"),
+    ]
+    if overdue_s is not None:
+        pairs.append((f"waited over {duration(overdue_s)}", f"{int(overdue.sum()):,}"))
+    if f.requeued:
+        pairs.append(("tries killed and requeued", f"{f.requeued:,} ({f.wasted:.1%} of the work)"))
+    if f.rejected:
+        pairs.append(("rejected", f"{f.rejected:,}"))
+    figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
+    parts = [
+        f'<details class="run" id="run-{number}"{" open" * (number == 0)}>',
+        f"<summary><h2>{escape(run.name)} on {run.size:,} processors</h2></summary>",
+        f'<dl class="figures">{figures}</dl>',
+        explorer(run, number, f.utilisation, overdue_s)
+        if explore
+        else '<p class="note">Too many jobs for one page together: `batfill report` on this run alone shows them.</p>',
+        '<div class="columns"><div>',
+        wait_table(run),
+        "</div><div>",
+        class_table(run, tau_s),
+        "</div></div></details>",
+    ]
+    return "\n".join(parts)
+
+
+def explorer(run: Run, number: int, utilisation: float, overdue_s: float | None) -> str:
+    """Gantt, curves and filter, which the page's script brings to life."""
+    fates = "".join(
+        f'<option value="{k}">{words}</option>' for k, words in enumerate(STATE_WORDS) if (run.state == k).any()
+    )
+    return Template(asset("explorer.html")).substitute(
+        number=number,
+        name=escape(run.name, quote=True),
+        fates=fates,
+        overdue="" if overdue_s is None else f"{overdue_s / 3600:g}",
+        utilisation=f"{utilisation:.1%}",
+    )
+
+
+def wait_table(run: Run) -> str:
+    """Mean waiting time by width and length, darker where it is longer."""
+    grid = wait_grid(run)
+    longest = max(float(grid.mean_wait_s[grid.jobs > 0].max(initial=0.0)), 1.0)
+    rows = []
+    for width, jobs, means in zip(grid.widths, grid.jobs.tolist(), grid.mean_wait_s.tolist(), strict=True):
+        cells = []
+        for count, wait_s in zip(jobs, means, strict=True):
+            if not count:
+                cells.append("")
+                continue
+            depth = 0.75 * math.log1p(wait_s) / math.log1p(longest)
+            cells.append(
+                f'<span class="cell" style="--depth:{depth:.2f}">{duration(wait_s)}<small>{count:,} jobs</small></span>'
+            )
+        rows.append((width, *cells))
+    caption = "Mean waiting time, by processors (rows) and time run (columns)"
+    return f'<h3>Waiting by width and length</h3><div class="heat">{table(("", *grid.lengths), rows, caption)}</div>'
+
+
+def class_table(run: Run, tau_s: float) -> str:
+    """How many jobs there are in each class of bounded slowdown."""
+    classes = slowdown_classes(run, tau_s)
+    total = max(sum(row.jobs for row in classes), 1)
+    rows = [
+        (
+            row.bsld,
+            f'<span class="bar" style="width:{9 * row.jobs / total:.2f}em;background:{CLASS_COLOURS[k]}"></span>',
+            f"{row.jobs:,}",
+            f"{row.jobs / total:.1%}",
+            duration(row.mean_wait_s),
+            f"{row.overtook:,}",
+        )
+        for k, row in enumerate(classes)
+    ]
+    head = ("bsld", '<span class="sr">share</span>', "jobs", "share", "mean wait", "overtook")
+    caption = f"Jobs by bounded slowdown (tau {tau_s:g} s); overtook: started before a job submitted earlier"
+    return f"<h3>Slowdown classes</h3>{table(head, rows, caption)}"
+
+
+def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str:
+    """Ranking, paired differences, cumulative curves and weekly boxes."""
+    differences = comparison.differences(seed)
+    ranking = comparison.ranking()
+    first, weeks = escape(comparison.names[0]), int(comparison.weeks.max()) + 1
+    blocks = "days" if comparison.block_s == DAY_S else "weeks"
+    ranks = table(
+        ("run", "mean bsld", "mean wait", "weeks in which it is best", "mean rank over weeks"),
+        [
+            (
+                swatch(comparison.names.index(row.name)) + escape(row.name),
+                f"{row.mean_bsld:,.2f}",
+                duration(row.mean_wait_s),
+                f"{row.best_in} of {weeks}",
+                f"{row.mean_rank:.2f}",
+            )
+            for row in ranking
+        ],
+    )
+    return "\n".join(
+        [
+            f'<section id="comparison-{number}">',
+            f"<h2>{len(comparison.names)} runs of {len(comparison.submit_s):,} jobs</h2>",
+            f"<h3>Ranking by mean bounded slowdown</h3>{ranks}",
+            f"<h3>Differences from {first}, job by job</h3>",
+            difference_chart(differences, comparison.names[0]),
+            difference_table(differences),
+            '<p class="note">The same jobs in both runs. 95 % confidence intervals by the percentile bootstrap over '
+            f"{blocks} ({RESAMPLES:,} resamples, seed {seed}); jobs near in time depend on each other, so whole "
+            f"{blocks} are drawn.</p>",
+            '<div class="columns"><div>',
+            "<h3>Cumulative bounded slowdown</h3>",
+            cumulative_chart(comparison),
+            '<p class="note">The bounded slowdowns of the jobs submitted so far, divided by the number of all jobs: '
+            "each curve ends at its run's mean, and climbs where the mean comes from.</p>",
+            "</div><div>",
+            "<h3>Weekly means</h3>",
+            weekly_chart(comparison),
+            '<p class="note">Mean bounded slowdown of the jobs submitted in each week: median, quartiles, and from the '
+            "5th to the 95th percentile.</p></div></div></section>",
+        ]
+    )
+
+
+def swatch(k: int) -> str:
+    """A patch in the k-th run's colour."""
+    return f'<span class="bar" style="width:.8em;background:{COLOURS[k % len(COLOURS)]}"></span> '
+
+
+def difference_table(differences: Sequence[Difference]) -> str:
+    """The differences in numbers."""
+    head = ("run", "bsld", "95 % interval", "wait", "95 % interval", "jobs that wait less", "more")
+    rows = [
+        (
+            escape(d.name),
+            f"{d.bsld.mean:+,.2f}",
+            f"{d.bsld.low:+,.2f} to {d.bsld.high:+,.2f}",
+            duration(d.wait_s.mean),
+            f"{duration(d.wait_s.low)} to {duration(d.wait_s.high)}{verdict(d.wait_s)}",
+            f"{d.better:.1%}",
+            f"{d.worse:.1%}",
+        )
+        for d in differences
+    ]
+    return table(head, rows)
+
+
+def verdict(interval: Interval) -> str:
+    """Whether the interval leaves open which run is better."""
+    return " (holds 0)" if interval.low <= 0 <= interval.high else ""
