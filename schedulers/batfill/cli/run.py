@@ -16,7 +16,7 @@ def run(
     ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run one experiment, simulator and scheduler, as robin would, and print its figures.
+    """Run one experiment, simulator and scheduler, as robin would, print its figures and write a page about it.
 
     Exits with 0 when both succeeded and every job ended, 1 when the run could not be set up or reached its
     simulation-timeout, 2 when a process failed or the descriptor cannot be used, 3 when interrupted.
@@ -37,3 +37,12 @@ def run(
     if outcome.status:
         fail(outcome.reason, outcome.status)
     print(json.dumps(outcome.figures, indent=1) if as_json else figures_as_text(outcome.figures))
+    if outcome.results and not as_json:
+        from batfill.errors import BatfillError
+        from batfill.report import write_report
+
+        try:
+            (page,) = write_report([outcome.results], command=shlex.join(sys.argv))
+            print(f"batfill: look at it in a browser: {page}", file=sys.stderr)
+        except BatfillError as error:  # the run itself went well
+            print(f"batfill: no report: {error}", file=sys.stderr)

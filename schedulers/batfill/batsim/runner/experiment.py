@@ -56,6 +56,7 @@ class Outcome(NamedTuple):
     reason: str  # one line; "" where it succeeded
     figures: dict[str, float]  # see `figures_of`; empty where it did not succeed
     notes: tuple[str, ...]  # what the user should know besides
+    results: Path | None = None  # the prefix of the result files, where it succeeded
 
 
 def run(
@@ -124,7 +125,7 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
         raise overstayed(setting, ends[0], overstayer)
     figures = figures_of(rows, schedule.machines if schedule else None)
     said["figures"] = figures
-    return Outcome(0, "", figures, tuple(setting.notes))
+    return Outcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix))
 
 
 def expected_jobs(setting: Setting, command: SimulatorCommand) -> list[JobName]:
