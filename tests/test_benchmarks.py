@@ -171,3 +171,8 @@ def test_messages_keep_the_queue_as_long_as_they_say(suite):
         crowd.message()
     assert crowd.submitted == 500
     assert abs(int(crowd.cluster.waiting.sections["jobs"].sum()) - 300) < 60
+
+
+def test_the_documentation_shows_the_latest_results():
+    latest = max((BENCHMARKS / "results").glob("*.txt")).read_text()
+    assert latest in (BENCHMARKS.parent / "docs" / "performance.md").read_text()
