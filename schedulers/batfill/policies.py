@@ -112,6 +112,7 @@ POLICIES = {
 MIXED = "mixed:a,b,c,d,e,f"
 MIXED_FORMULA = "a q + b p~ + c w + d p~/q + e (w+p~)/p~ + f p~ q, the weights scaled to L1 norm 1"
 MIXED_SOURCE = "linear mixed policy; the 2019 study of mixed policies, Section 3; FCFS is mixed:0,0,-1,0,0,0"
+IN_FILE = "NAME@FILE.json"  # of `policy_files`
 
 
 def mixed(weights: tuple[float, ...]) -> Policy:
@@ -137,11 +138,15 @@ def mixed(weights: tuple[float, ...]) -> Policy:
 
 
 def policy_named(text: str) -> Policy:
-    """The policy a user means: a name of POLICIES, or `mixed:` and six weights separated by commas.
+    """The policy a user means: a name of POLICIES, `mixed:` and six weights separated by commas, or a file's.
 
     Raises:
         PolicyError: there is none of that name; the message lists the known ones.
     """
+    if "@" in text:
+        from batfill.policy_files import policy_in_file
+
+        return policy_in_file(text)
     name, colon, rest = text.strip().lower().partition(":")
     if name == "mixed" and colon:
         try:
@@ -150,7 +155,7 @@ def policy_named(text: str) -> Policy:
             raise PolicyError(f"policy {text}: weights are six numbers separated by commas, as in {MIXED}") from None
     if name in POLICIES and not colon:
         return POLICIES[name]
-    raise PolicyError(f"policy {text!r} is unknown; known are {', '.join(POLICIES)}, and {MIXED}")
+    raise PolicyError(f"policy {text!r} is unknown; known are {', '.join(POLICIES)}, {IN_FILE}, and {MIXED}")
 
 
 def listing() -> list[dict[str, str]]:

@@ -8,6 +8,8 @@ import typer
 
 from batfill.cli.batsim import SETTINGS as BATSIM_SETTINGS
 from batfill.cli.batsim import batsim
+from batfill.cli.campaign import campaign
+from batfill.cli.fit import fit
 from batfill.cli.platform import platform
 from batfill.cli.policies import policies
 from batfill.cli.replay import replay
@@ -49,6 +51,8 @@ def options(
 
 
 app.command(context_settings=BATSIM_SETTINGS, add_help_option=False)(batsim)
+app.command()(campaign)
+app.command()(fit)
 app.command()(platform)
 app.command()(policies)
 app.command()(replay)

@@ -1,0 +1,73 @@
+"""List scheduling without backfilling, as one half of the 2023 regression study compares policies.
+
+Whenever a job is submitted or ends the queue's first job starts, again and again, until one does not fit. Slow and
+plain: for windows of some thousand jobs.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.easy import key_at
+from batfill.replay import Schedule
+
+if TYPE_CHECKING:
+    from batfill.jobs import JobTable
+    from batfill.policies import Policy
+
+
+def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Schedule:
+    """The schedule of the whole workload; policies see walltimes, jobs run min(p, p~)."""
+    fixed = policy.fixed_key(jobs.submit_s, jobs.walltime_s, jobs.procs)
+    runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
+    known = list(
+        zip(fixed.tolist(), jobs.submit_s.tolist(), jobs.walltime_s.tolist(), jobs.procs.tolist(), strict=True)
+    )
+    start_s = np.full(len(jobs), np.nan)
+    waiting: list[tuple[float, float, int]] = []  # heap of (fixed key, r, row); the order is by `head` if keys move
+    ends: list[tuple[float, int]] = []
+    order: list[int] = []
+    free, arrived = size, 0
+
+    def head(now_s: float) -> int:
+        if not policy.order_changes:
+            return 0
+        return min(
+            range(len(waiting)),
+            key=lambda i: (key_at(now_s, policy.kind, policy.weight, *known[waiting[i][2]]), *waiting[i][1:]),
+        )
+
+    while ends or arrived < len(jobs):
+        submit_s = jobs.submit_s[arrived] if arrived < len(jobs) else np.inf
+        now_s = float(min(ends[0][0], submit_s) if ends else submit_s)
+        while ends and ends[0][0] == now_s:
+            free += heapq.heappop(ends)[1]
+        while arrived < len(jobs) and jobs.submit_s[arrived] == now_s:
+            if jobs.procs[arrived] <= size:
+                heapq.heappush(waiting, (known[arrived][0], now_s, arrived))
+            arrived += 1
+        while waiting:
+            first = head(now_s)
+            row = waiting[first][2]
+            if known[row][3] > free:
+                break
+            waiting[first] = waiting[-1]
+            waiting.pop()
+            heapq.heapify(waiting)
+            free -= known[row][3]
+            start_s[row] = now_s
+            order.append(row)
+            heapq.heappush(ends, (now_s + float(runtime_s[row]), known[row][3]))
+    nothing = np.full(len(jobs), np.nan)
+    return Schedule(
+        jobs=jobs,
+        size=size,
+        start_s=start_s,
+        backfilled=np.zeros(len(jobs), bool),
+        first_try_s=nothing,
+        divider_s=nothing,
+        order=np.array(order, np.int64),
+    )
