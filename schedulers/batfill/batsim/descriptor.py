@@ -6,13 +6,15 @@ import difflib
 import hashlib
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batfill.errors import BatfillError
+from batfill.yaml_lines import top_level
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from batfill.yaml_lines import Entry
 
 Text = Annotated[str, Field(min_length=1)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -47,13 +49,6 @@ class ReadDescriptor(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Entry(NamedTuple):
-    """A key's value and the line the key stands on."""
-
-    value: object
-    line: int
-
-
 def read_descriptor(path: Path) -> ReadDescriptor:
     """The experiment that `path` describes. Keys that are not robin's are ignored, as robin does.
 
@@ -64,7 +59,8 @@ def read_descriptor(path: Path) -> ReadDescriptor:
         stored = path.read_bytes()
     except OSError as error:
         raise DescriptorError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
-    entries = top_level(path, stored)
+    what = f"a descriptor; write one `key: value` a line: {', '.join(MEANING)}"
+    entries = top_level(path, stored, what, DescriptorError)
     misspelt = misspellings(entries)
     for key in MEANING:
         if key not in entries:
@@ -86,44 +82,6 @@ def read_descriptor(path: Path) -> ReadDescriptor:
         for wrong, meant in misspelt.items()
     )
     return ReadDescriptor(descriptor, hashlib.sha256(stored).hexdigest(), notes)
-
-
-def top_level(path: Path, stored: bytes) -> dict[str, Entry]:
-    """The keys of the document's mapping, with their values and lines.
-
-    Raises:
-        DescriptorError: this is no YAML mapping, or a key stands in it twice.
-    """
-    loader = yaml.SafeLoader(b"")
-    try:
-        loader = yaml.SafeLoader(stored)
-        root = loader.get_single_node()
-        if not isinstance(root, yaml.MappingNode):
-            raise DescriptorError(f"{path}:1: not a descriptor; write one `key: value` a line: {', '.join(MEANING)}")
-        entries: dict[str, Entry] = {}
-        for key_node, value_node in root.value:
-            key, line = str(key_node.value), key_node.start_mark.line + 1
-            if key in entries:
-                raise DescriptorError(
-                    f"{path}:{line}: key {key} stands on line {entries[key].line} already; keep one of them"
-                )
-            entries[key] = Entry(value_of(loader, value_node), line)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise DescriptorError(f"{path}:{line}: not YAML ({problem}); mend that line") from None
-    finally:
-        loader.dispose()
-    return entries
-
-
-def value_of(loader: yaml.SafeLoader, node: yaml.Node) -> object:
-    """What the node says, or its text where that is no value of YAML's (the check of its type then shows it)."""
-    try:
-        return loader.construct_object(node, deep=True)
-    except (yaml.constructor.ConstructorError, ValueError):
-        return node.value
 
 
 def misspellings(keys: dict[str, Entry]) -> dict[str, str]:

@@ -1,0 +1,111 @@
+"""A YAML document together with the line of each key, so that a mistake in it is named where it stands."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from batfill.errors import BatfillError
+
+Place = tuple[int | str, ...]  # the keys and indices that lead to a value
+
+
+class Entry(NamedTuple):
+    """A key's value and the line the key stands on."""
+
+    value: object
+    line: int
+
+
+class Document(NamedTuple):
+    """A document's value, and the line of every place in it."""
+
+    value: object
+    lines: dict[Place, int]
+
+    def line(self, place: Place) -> int:
+        """The line of this place, or of the innermost one around it that the document has."""
+        while place not in self.lines:
+            place = place[:-1]
+        return self.lines[place]
+
+
+def top_level(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> dict[str, Entry]:
+    """The keys of the document's mapping, with their values and lines.
+
+    Args:
+        path: what error messages call the document.
+        stored: its bytes.
+        what: completes "not ..." where it is no mapping.
+        error: what is raised where it is none, is not YAML, or has a key twice.
+    """
+    with mapping_of(path, stored, what, error) as (loader, root):
+        keys = keys_of(path, root, error)
+        return {key: Entry(value_of(loader, node), line) for key, (node, line) in keys.items()}
+
+
+def whole(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> Document:
+    """The document with the lines of all that is in it; the arguments are those of `top_level`."""
+    lines: dict[Place, int] = {(): 1}
+
+    def visit(node: yaml.Node, place: Place) -> object:
+        if isinstance(node, yaml.MappingNode):
+            found = {}
+            for key, (value, line) in keys_of(path, node, error).items():
+                lines[*place, key] = line
+                found[key] = visit(value, (*place, key))
+            return found
+        if isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                lines[*place, i] = item.start_mark.line + 1
+            return [visit(item, (*place, i)) for i, item in enumerate(node.value)]
+        return value_of(loader, node)
+
+    with mapping_of(path, stored, what, error) as (loader, root):
+        return Document(visit(root, ()), lines)
+
+
+@contextmanager
+def mapping_of(
+    path: Path, stored: bytes, what: str, error: type[BatfillError]
+) -> Iterator[tuple[yaml.SafeLoader, yaml.MappingNode]]:
+    """The document's root, and the loader that makes values of its nodes."""
+    loader = yaml.SafeLoader(b"")
+    try:
+        loader = yaml.SafeLoader(stored)
+        root = loader.get_single_node()
+        if not isinstance(root, yaml.MappingNode):
+            raise error(f"{path}:1: not {what}")
+        yield loader, root
+    except yaml.YAMLError as wrong:
+        mark = getattr(wrong, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        problem = getattr(wrong, "problem", None) or getattr(wrong, "reason", None) or str(wrong)
+        raise error(f"{path}:{line}: not YAML ({problem}); mend that line") from None
+    finally:
+        loader.dispose()
+
+
+def keys_of(path: Path, mapping: yaml.MappingNode, error: type[BatfillError]) -> dict[str, tuple[yaml.Node, int]]:
+    """The mapping's values as nodes, and the lines of their keys."""
+    found: dict[str, tuple[yaml.Node, int]] = {}
+    for key_node, value_node in mapping.value:
+        key, line = str(key_node.value), key_node.start_mark.line + 1
+        if key in found:
+            raise error(f"{path}:{line}: key {key} stands on line {found[key][1]} already; keep one of them")
+        found[key] = value_node, line
+    return found
+
+
+def value_of(loader: yaml.SafeLoader, node: yaml.Node) -> object:
+    """What the node says, or its text where that is no value of YAML's (the check of its type then shows it)."""
+    try:
+        return loader.construct_object(node, deep=True)
+    except (yaml.constructor.ConstructorError, ValueError):
+        return node.value
