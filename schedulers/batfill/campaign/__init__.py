@@ -1,0 +1,1 @@
+"""Campaigns: grids of replays on one machine or many, stored as one row per run and resumed where they stopped."""

@@ -1,0 +1,205 @@
+"""The file of a campaign: workloads x resamplings x windows x policies x knowledge x thresholds, checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from batfill.errors import BatfillError
+from batfill.metrics import TAU_S
+from batfill.options import SAME, Options
+from batfill.workloads.resampling import MOST_WEEKS, Method, ProfileWeeks
+from batfill.workloads.splitting import Align, Boundary
+from batfill.workloads.swf import Overrun
+from batfill.yaml_lines import Document, Place, whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+USER = "user"  # the requested times are all that is known
+CLASSIFIER = "classifier"  # the one knowledge that takes a seed
+
+
+class CampaignError(BatfillError):
+    """A campaign cannot be run as it is written, or its folder cannot be used."""
+
+
+class Section(BaseModel):
+    """A mapping of the file; keys are written with dashes, and unknown ones are refused."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-")
+    )
+
+
+class WorkloadSection(Section):
+    """A workload file, relative to the campaign's, and how it is read."""
+
+    file: Text
+    procs: Count | None = None  # the machine's; None for what the file says
+    overrun: Overrun = "keep"
+
+
+class Windows(Section):
+    """The windows that each log is cut into, each run from an empty machine; see `splitting.windows` and `select`."""
+
+    days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["month"] = 7.0
+    align: Align = "log"
+    boundary: Boundary = "submitted"
+    skip: Annotated[int, Field(ge=0)] = 0
+    count: Count | None = None
+    min_jobs: Count = 1
+
+
+class Resamplings(Section):
+    """New logs that take the place of each log: `samples` for every seed; see `resampling.resample`."""
+
+    samples: Count = 1
+    method: Method = "users"
+    weeks: Annotated[int, Field(ge=1, le=MOST_WEEKS)] | None = None
+    profile_weeks: ProfileWeeks = "all"
+
+
+class ClusterSection(Section):
+    """A cluster whose batch system starts the workers, `jobs` jobs of `cores` one-core workers each."""
+
+    type: Literal["slurm", "oar"]
+    jobs: Count
+    cores: Count
+    memory: Text  # of one job, as in "8GB"
+    walltime: Text = "01:00:00"
+    queue: Text | None = None
+    project: Text | None = None  # Slurm's account
+    interface: Text | None = None  # the network between the nodes
+    directives: list[Text] = []  # further options of the batch system, as in "--exclusive"
+    prologue: list[Text] = []  # shell commands before a worker starts
+
+
+class Campaign(Section):
+    """All runs: every combination of the lists."""
+
+    workloads: Annotated[list[WorkloadSection], Field(min_length=1)]
+    policies: Annotated[list[Text], Field(min_length=1)]
+    backfills: Annotated[list[Text], Field(min_length=1)] = [SAME]
+    thresholds: Annotated[list[Seconds | None], Field(min_length=1)] = [None]
+    knowledge: Annotated[list[Text | dict[str, Any]], Field(min_length=1)] = [USER]
+    windows: Windows | None = None
+    resamplings: Resamplings | None = None
+    seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
+    tau: Annotated[float, Field(gt=0, allow_inf_nan=False)] = TAU_S
+    per_job: bool = False
+    cluster: ClusterSection | None = None
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """The scheduler's options of every combination, as `Options.of` takes them, without a seed."""
+        return [
+            {"policy": policy, "backfill": backfill, "threshold": threshold, **learning(knowledge)}
+            for policy in self.policies
+            for backfill in self.backfills
+            for threshold in self.thresholds
+            for knowledge in self.knowledge
+        ]
+
+
+class ReadCampaign(NamedTuple):
+    """A campaign, its file, and the sha256 of the file (hexadecimal)."""
+
+    campaign: Campaign
+    path: Path
+    digest: str
+    text: str
+
+
+def read_campaign(path: Path) -> ReadCampaign:
+    """The campaign that `path` describes.
+
+    Raises:
+        CampaignError: the file cannot be read, is not YAML, or a key is unknown, missing, mistyped or given twice.
+    """
+    try:
+        stored = path.read_bytes()
+    except OSError as error:
+        raise CampaignError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
+    document = whole(path, stored, "a campaign; it needs at least `workloads:` and `policies:`", CampaignError)
+    try:
+        campaign = Campaign.model_validate(document.value)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise CampaignError(
+            one_line(path, document, wrong["loc"], wrong["type"], wrong["msg"], wrong["input"])
+        ) from None
+    check_options(path, document, campaign)
+    return ReadCampaign(campaign, path, hashlib.sha256(stored).hexdigest(), stored.decode())
+
+
+def one_line(path: Path, document: Document, place: Place, kind: str, message: str, given: object) -> str:
+    """What is wrong at this place of the file, and what would be right."""
+    at = f"{path}:{document.line(place)}"
+    if kind == "extra_forbidden":
+        return f"{at}: key {place[-1]} is unknown here; known are {', '.join(keys_around(place))}"
+    if kind == "missing":
+        return f"{at}: key {place[-1]} is missing; add `{place[-1]}:` with its value"
+    inner = [part for i, part in enumerate(place) if place[: i + 1] in document.lines]
+    return f"{at}: {'.'.join(map(str, inner))} is {given!r}; {message[0].lower()}{message[1:]}"
+
+
+def keys_around(place: Place) -> list[str]:
+    """The keys of the section that holds this place."""
+    sections: dict[int | str, type[Section]] = {
+        "workloads": WorkloadSection,
+        "windows": Windows,
+        "resamplings": Resamplings,
+        "cluster": ClusterSection,
+    }
+    section = sections[place[0]] if len(place) > 1 else Campaign
+    return [str(info.alias) for info in section.model_fields.values()]
+
+
+def check_options(path: Path, document: Document, campaign: Campaign) -> None:
+    """Refuse what the scheduler would refuse, lists that repeat a value, and seeds that nothing uses."""
+    lists: dict[str, list[dict[str, Any]]] = {
+        "policies": [{"policy": policy} for policy in campaign.policies],
+        "backfills": [{"backfill": backfill} for backfill in campaign.backfills],
+        "thresholds": [{"threshold": threshold} for threshold in campaign.thresholds],
+        "knowledge": [learning(knowledge) for knowledge in campaign.knowledge],
+        "seeds": [{} for _ in campaign.seeds],
+        "workloads": [{} for _ in campaign.workloads],
+    }
+    for key, each in lists.items():
+        values = getattr(campaign, key)
+        for i, given in enumerate(each):
+            at = f"{path}:{document.line((key, i))}"
+            try:
+                Options.of(given)
+            except BatfillError as error:
+                raise CampaignError(f"{at}: {error}") from None
+            if values[i] in values[:i]:
+                raise CampaignError(f"{at}: {key} has {document.value[key][i]!r} twice; keep one of them")  # type: ignore[index]
+    for i, given in enumerate(lists["knowledge"]):
+        if "seed" in given:
+            line = document.line(("knowledge", i, "seed"))
+            raise CampaignError(f"{path}:{line}: the seeds of a campaign are a list of their own; write `seeds:`")
+    random = campaign.resamplings or any(seeded(given) for given in lists["knowledge"])
+    if ("seeds",) in document.lines and not random:
+        raise CampaignError(
+            f"{path}:{document.line(('seeds',))}: nothing here is random; leave seeds out, or add resamplings"
+        )
+
+
+def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
+    """The options that an entry of `knowledge:` stands for: none for the user's requested times."""
+    given = {"knowledge": knowledge} if isinstance(knowledge, str) else knowledge
+    return {} if given == {"knowledge": USER} else given
+
+
+def seeded(given: dict[str, Any]) -> bool:
+    """Whether a scheduler of these options takes a seed."""
+    return given.get("knowledge") == CLASSIFIER

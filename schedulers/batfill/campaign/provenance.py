@@ -1,0 +1,91 @@
+"""What made a campaign's results: programs, inputs, machine and command of every session that worked on them."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batfill import __version__
+from batfill.compiled import SOURCES
+from batfill.experiment import ENGINE
+from batfill.workloads.files import write_text
+
+if TYPE_CHECKING:
+    from batfill.campaign.config import ReadCampaign
+    from batfill.campaign.plan import Plan
+
+LIBRARIES = ("numba", "numpy", "pyarrow", "scikit-learn", "distributed")
+FILE = "provenance.json"
+
+
+class Provenance:
+    """The file `provenance.json`: the campaign as it is, and one entry per session, the latest last."""
+
+    def __init__(self, folder: Path, read: ReadCampaign, plan: Plan, *, workers: str, left: int) -> None:
+        """Begin a session that has `left` runs to do on these workers."""
+        self.path = folder / FILE
+        sources = {planned.trace.source for planned in plan.runs}
+        self.campaign: dict[str, Any] = {
+            "campaign": str(read.path),
+            "campaign_sha256": read.digest,
+            "campaign_text": read.text,
+            "inputs": [
+                {"file": source.path, "sha256": source.sha256} for source in sorted(sources, key=lambda s: s.path)
+            ],
+            "seeds": read.campaign.seeds,
+            "runs": len(plan.runs),
+        }
+        self.session: dict[str, Any] = {
+            "began": now(),
+            "ended": None,
+            "version": __version__,
+            "engine": ENGINE,
+            "engine_sha256": SOURCES,
+            "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+            "workers": workers,
+            "machine": {"name": platform.node(), "system": platform.platform(), "processor": processor()},
+            "python": platform.python_version(),
+            "libraries": {name: version(name) for name in LIBRARIES},
+            "runs_left": left,
+            "runs_done": 0,
+        }
+        self.earlier = sessions(self.path)
+        self.write()
+
+    def end(self, done: int) -> None:
+        """The session has done so many runs."""
+        self.session |= {"ended": now(), "runs_done": done}
+        self.write()
+
+    def write(self) -> None:
+        """Put it on disk; a session that was killed has no end there."""
+        whole = {**self.campaign, "sessions": [*self.earlier, self.session]}
+        write_text(self.path, json.dumps(whole, indent=1) + "\n")
+
+
+def sessions(path: Path) -> list[Any]:
+    """The sessions that the file tells of; none where it cannot be read, since nothing depends on it."""
+    try:
+        return list(json.loads(path.read_text())["sessions"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def processor() -> str:
+    """The processor's name, as Linux says it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def now() -> str:
+    """The date, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,157 @@
+"""The folder of a campaign: what is in it is whole, whenever and however the campaign was stopped.
+
+runs.parquet        one row per run of the campaign, in its order, written when all are there
+parts/              the rows of runs finished since; each file appears whole under its name
+earlier.parquet     rows of runs that the campaign's file no longer asks for
+jobs/RUN.parquet    a run's jobs, where asked for
+provenance.json     what made all this
+"""
+
+from __future__ import annotations
+
+import fcntl
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from batfill.campaign.config import CampaignError
+from batfill.metrics import Summary
+from batfill.workloads.files import make_folder, raw_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("run", pa.string()),
+    ("workload", pa.string()),
+    ("workload_sha256", pa.string()),
+    ("procs", pa.int64()),
+    ("overrun", pa.string()),
+    ("seed", pa.int64()),
+    ("sample", pa.int64()),
+    ("window", pa.int64()),
+    ("window_start_s", pa.float64()),
+    ("window_end_s", pa.float64()),
+    ("policy", pa.string()),
+    ("backfill", pa.string()),
+    ("threshold_s", pa.float64()),
+    ("knowledge", pa.string()),
+    ("learning", pa.string()),
+    ("tau_s", pa.float64()),
+    *((column.name, pa.int64() if column.type == "int" else pa.float64()) for column in fields(Summary)),
+    ("learned", pa.string()),
+    ("simulate_s", pa.float64()),
+    ("version", pa.string()),
+]
+SCHEMA = pa.schema(COLUMNS)
+
+
+class Store:
+    """An open folder; one campaign at a time has it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use `open_store`."""
+        self.folder = folder
+        self.parts = folder / "parts"
+        self.jobs = folder / "jobs"
+        self.runs = folder / "runs.parquet"
+        self.earlier = folder / "earlier.parquet"
+
+    def rows(self) -> pa.Table:
+        """The finished runs, once each, in no particular order.
+
+        Raises:
+            CampaignError: a file is not one of a campaign's.
+        """
+        found = [path for path in (self.runs, self.earlier) if path.is_file()]
+        found += sorted(self.parts.glob("*.parquet"))
+        tables = [SCHEMA.empty_table(), *(read_rows(path) for path in found)]
+        table = pa.concat_tables(tables)
+        seen: set[str] = set()
+        first = []
+        for i, run in enumerate(names_in(table)):
+            if run not in seen:
+                seen.add(run)
+                first.append(i)
+        return table.take(pa.array(first, pa.int64()))
+
+    def finished(self, *, per_job: bool) -> set[str]:
+        """The runs that need not be run again: those with a row and, where asked for, with their jobs."""
+        runs = set(names_in(self.rows()))
+        if per_job:
+            runs &= {path.stem for path in self.jobs.glob("*.parquet")}
+        return runs
+
+    def add(self, rows: Sequence[dict[str, Any]], jobs: Iterable[tuple[str, bytes]] = ()) -> None:
+        """Keep these runs. Their jobs come first: a run with a row has them."""
+        for run, stored in jobs:
+            make_folder(self.jobs)
+            with raw_file(self.jobs / f"{run}.parquet") as file:
+                file.write(stored)
+        if rows:
+            make_folder(self.parts)
+            write_rows(pa.Table.from_pylist(list(rows), SCHEMA), self.parts / f"{rows[0]['run']}.parquet")
+
+    def merge(self, order: Sequence[str]) -> pa.Table:
+        """Put these runs, all finished, into runs.parquet in this order, and all others into earlier.parquet."""
+        table = self.rows()
+        place = {run: i for i, run in enumerate(names_in(table))}
+        wanted = set(order)
+        others = [i for run, i in place.items() if run not in wanted]
+        runs = table.take(pa.array([place[run] for run in order], pa.int64()))
+        if others:
+            write_rows(table.take(pa.array(others, pa.int64())), self.earlier)
+        write_rows(runs, self.runs)
+        if not others:
+            self.earlier.unlink(missing_ok=True)
+        for path in self.parts.glob("*.parquet"):
+            path.unlink()
+        if self.parts.is_dir():
+            self.parts.rmdir()
+        return runs
+
+
+@contextmanager
+def open_store(folder: Path) -> Iterator[Store]:
+    """The campaign's folder, made where it is not there, and locked against a second campaign.
+
+    The lock goes with the process that holds it, even if that is killed.
+
+    Raises:
+        BatfillError: the folder cannot be made, or another campaign is running in it.
+    """
+    make_folder(folder)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CampaignError(
+                f"{folder}: a campaign is running in this folder; wait for it, or choose another with --out"
+            ) from None
+        for left_over in folder.rglob(".*.part"):
+            left_over.unlink()
+        yield Store(folder)
+
+
+def read_rows(path: Path) -> pa.Table:
+    """The rows in a file of the campaign's."""
+    try:
+        return pq.read_table(path).select(SCHEMA.names).cast(SCHEMA)
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise CampaignError(f"{path}: not a campaign's results ({reason}); take it out of the folder") from None
+
+
+def names_in(table: pa.Table) -> list[str]:
+    """The runs that these rows are of."""
+    return [str(run) for run in table.column("run").to_pylist()]
+
+
+def write_rows(table: pa.Table, path: Path) -> None:
+    """Write the rows as a Parquet file that appears whole."""
+    with raw_file(path) as file:
+        pq.write_table(table, file)

@@ -1,0 +1,45 @@
+"""What the choices of a campaign came to, workload by workload."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OPTIONS = ("policy", "backfill", "threshold_s", "knowledge", "learning")
+
+
+def overview(table: pa.Table) -> list[dict[str, Any]]:
+    """A row per workload and choice of options, in the table's order: runs, and means over them.
+
+    Each run counts alike, whatever its number of jobs; runs without a figure do not count.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    columns = ["workload", *OPTIONS, "mean_wait_s", "mean_bsld"]
+    for row in table.select(columns).to_pylist():
+        groups[tuple(row[name] for name in ("workload", *OPTIONS))].append(row)
+    return [
+        {
+            "workload": key[0],
+            "options": options_text(*key[1:]),
+            "runs": len(rows),
+            "mean_wait_s": sum(row["mean_wait_s"] for row in rows) / len(rows),
+            "mean_bsld": sum(row["mean_bsld"] for row in rows) / len(rows),
+            "max_mean_bsld": max(row["mean_bsld"] for row in rows),
+        }
+        for key, rows in groups.items()
+    ]
+
+
+def options_text(policy: str, backfill: str, threshold_s: float | None, knowledge: str, learning: str | None) -> str:
+    """The options as a person says them, the usual ones left out."""
+    parts = [policy]
+    if backfill != "same":
+        parts.append(f"backfill {backfill}")
+    if threshold_s is not None:
+        parts.append(f"threshold {threshold_s:g} s")
+    if knowledge != "user":
+        parts.append(f"{knowledge} {learning}" if learning else knowledge)
+    return ", ".join(parts)

@@ -1,0 +1,150 @@
+"""What the runs of a campaign replay: a log or a resampling of it, whole or cut into windows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.campaign.config import CampaignError, Resamplings, Windows
+from batfill.errors import WorkloadError
+from batfill.workloads import read_workload
+from batfill.workloads.clock import DAY_S
+from batfill.workloads.files import digest
+from batfill.workloads.load import load_log
+from batfill.workloads.resampling import resample
+from batfill.workloads.splitting import cut, select, windows
+from batfill.workloads.swf import Overrun, workload_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from batfill.jobs import Workload
+    from batfill.workloads.splitting import Window
+    from batfill.workloads.swf_log import SwfLog
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A workload file by its content, and how it is read."""
+
+    path: str  # absolute
+    sha256: str
+    procs: int | None
+    overrun: Overrun
+
+    @property
+    def name(self) -> str:
+        """The file's."""
+        return Path(self.path).name
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A workload, or one sample of it, and how it is cut. Equal traces hold equal jobs, wherever they are made."""
+
+    source: Source
+    resamplings: Resamplings | None = None
+    seed: int = 0
+    sample: int = 0
+    windows: Windows | None = None
+
+    def key(self) -> dict[str, Any]:
+        """All that its jobs depend on, for a run's content hash; where the file lies is not part of it."""
+        source = asdict(self.source)
+        del source["path"]
+        sections = {name: section and section.model_dump() for name, section in self.sections()}
+        if self.resamplings is None:
+            return {**source, **sections}
+        del sections["resamplings"]["samples"]
+        return {**source, **sections, "seed": self.seed, "sample": self.sample}
+
+    def sections(self) -> Iterator[tuple[str, Any]]:
+        """The parts of the campaign's file that it was made by."""
+        yield "resamplings", self.resamplings
+        if self.windows is not None:  # which windows are taken does not change what is in them
+            yield "windows", self.windows.model_copy(update={"skip": 0, "count": None, "min_jobs": 1})
+
+
+class Piece(NamedTuple):
+    """What one run replays: a window's number and place in its log, or None and nan for a whole log."""
+
+    workload: Workload
+    window: int | None
+    start_s: float
+    end_s: float
+
+
+@lru_cache(maxsize=2)
+def log_of(source: Source) -> SwfLog:
+    """The log in the file.
+
+    Raises:
+        WorkloadError: it cannot be read, or is not the file that the campaign was planned with.
+    """
+    require_same(source)
+    return load_log(Path(source.path))
+
+
+@lru_cache(maxsize=2)
+def windows_of(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
+    """The log of the trace, and the windows that the campaign takes, by number."""
+    log = log_of(trace.source)
+    if trace.resamplings is not None:
+        made = trace.resamplings
+        log = resample(
+            log,
+            trace.seed,
+            sample=trace.sample,
+            method=made.method,
+            weeks=made.weeks,
+            profile_weeks=made.profile_weeks,
+        )
+    if trace.windows is None:
+        return log, {}
+    wanted = trace.windows
+    width_s = wanted.days if isinstance(wanted.days, str) else wanted.days * DAY_S
+    found = windows(log, width_s, align=wanted.align, boundary=wanted.boundary)
+    chosen = select(found, skip=wanted.skip, count=wanted.count, min_jobs=wanted.min_jobs)
+    return log, {window.index: window for window in chosen}
+
+
+@lru_cache(maxsize=2)
+def piece_of(trace: Trace, number: int | None) -> Piece:
+    """The jobs of this window, or of the whole trace.
+
+    Raises:
+        WorkloadError: the log cannot be read or cut so, or its machine's size is not known.
+    """
+    source = trace.source
+    path, procs, overrun = Path(source.path), source.procs, source.overrun
+    if trace.windows is None and trace.resamplings is None:
+        require_same(source)
+        piece = Piece(read_workload(path, procs=procs, overrun=overrun), None, float("nan"), float("nan"))
+    else:
+        log, chosen = windows_of(trace)
+        window = None if number is None else chosen[number]
+        part = log if window is None else cut(log, window)
+        borders = (window.start_s, window.end_s) if window else (float("nan"), float("nan"))
+        piece = Piece(workload_of(path, part, procs=procs, overrun=overrun), number, *borders)
+    if piece.workload.procs is None:
+        raise WorkloadError(f"{path}: does not say how many processors the machine has; give its `procs:`")
+    return piece
+
+
+def require_same(source: Source) -> None:
+    """Refuse a file that has changed, or is another one on this machine."""
+    found = digest(Path(source.path))
+    if found != source.sha256:
+        raise CampaignError(
+            f"{source.path}: sha256 {found[:12]}... here, {source.sha256[:12]}... when the campaign was planned; "
+            "give every machine the same file, then run the campaign again"
+        )
+
+
+def jobs_by_window(trace: Trace) -> dict[int | None, int]:
+    """How many jobs each window of the trace has, or the whole of it (None), before any rule of reading drops some."""
+    if trace.windows is None:
+        return {None: len(log_of(trace.source))}
+    return {number: len(window.rows) for number, window in windows_of(trace)[1].items()}

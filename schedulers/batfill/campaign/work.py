@@ -1,0 +1,150 @@
+"""What a worker does: the runs of one task, from the same jobs, to rows of results."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from batfill import __version__
+from batfill.campaign.traces import Piece, Trace, piece_of
+from batfill.jobs import UNKNOWN
+from batfill.knowledge.choice import USER
+from batfill.knowledge.outcome import Learned, learn
+from batfill.metrics import bounded_slowdown
+from batfill.options import Options
+from batfill.replay import replay
+
+if TYPE_CHECKING:
+    from batfill.jobs import JobTable, Workload
+    from batfill.replay import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One replay."""
+
+    id: str  # its content hash
+    window: int | None
+    given: dict[str, Any]  # the scheduler's options
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Runs on one trace."""
+
+    trace: Trace
+    runs: tuple[Run, ...]
+    tau_s: float
+    per_job: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A row per run, as `store.SCHEMA` has it, and the runs' job tables (Parquet files' bytes) where asked for."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    jobs: dict[str, bytes] = field(default_factory=dict)
+
+
+def run_task(task: Task) -> Finished:
+    """Every run of the task.
+
+    Raises:
+        BatfillError: the workload cannot be read here, or is another one.
+    """
+    finished = Finished()
+    for run in task.runs:
+        piece = piece_of(task.trace, run.window)
+        began = time.perf_counter()
+        schedule, learned = simulate(piece.workload.jobs, piece.workload, run.given)
+        simulate_s = time.perf_counter() - began
+        finished.rows.append(
+            {
+                "run": run.id,
+                **origin(task.trace, piece),
+                **chosen(run.given),
+                "tau_s": task.tau_s,
+                "seed": run.given.get("seed", task.trace.seed if task.trace.resamplings else None),
+                **schedule.summary(task.tau_s).as_dict(),
+                "learned": json.dumps(learned.as_dict()) if learned else None,
+                "simulate_s": simulate_s,
+                "version": __version__,
+            }
+        )
+        if task.per_job:
+            finished.jobs[run.id] = job_table_bytes(run.id, schedule, task.tau_s)
+    return finished
+
+
+def simulate(jobs: JobTable, workload: Workload, given: dict[str, Any]) -> tuple[Schedule, Learned | None]:
+    """These jobs on the workload's machine under these options, from an empty machine."""
+    assert workload.procs is not None
+    options = Options.of(given)
+    jobs = replace(jobs, job_class=np.full(len(jobs), UNKNOWN, np.int8))  # without a divider a class means nothing
+    if options.learning.knowledge != USER:
+        return learn(jobs, workload.procs, options, workload.clock, lambda _: None)
+    backfill, threshold_s = options.backfill, options.threshold_s
+    return replay(jobs, workload.procs, options.policy, backfill=backfill, threshold_s=threshold_s), None
+
+
+def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
+    """What was replayed."""
+    source = trace.source
+    return {
+        "workload": source.name,
+        "workload_sha256": source.sha256,
+        "procs": piece.workload.procs,
+        "overrun": source.overrun,
+        "sample": trace.sample if trace.resamplings else None,
+        "window": piece.window,
+        "window_start_s": None if math.isnan(piece.start_s) else piece.start_s,
+        "window_end_s": None if math.isnan(piece.end_s) else piece.end_s,
+    }
+
+
+def chosen(given: dict[str, Any]) -> dict[str, Any]:
+    """The options as columns; those of learning beyond its name as JSON."""
+    plain = ("policy", "backfill", "threshold", "knowledge", "seed")
+    rest = {name: value for name, value in given.items() if name not in plain}
+    return {
+        "policy": given["policy"],
+        "backfill": given["backfill"],
+        "threshold_s": given["threshold"],
+        "knowledge": given.get("knowledge", USER),
+        "learning": json.dumps(rest, sort_keys=True) if rest else None,
+    }
+
+
+def job_table_bytes(identity: str, schedule: Schedule, tau_s: float) -> bytes:
+    """The run's jobs as a Parquet file: what each asked for, when it ran, and what that was worth."""
+    jobs = schedule.jobs
+    wait_s = schedule.start_s - jobs.submit_s
+    table = pa.table(
+        {
+            "run": pa.array([identity] * len(jobs), pa.string()).dictionary_encode(),
+            "job": pa.array(jobs.ids.tolist(), pa.string()),
+            "user": jobs.user,
+            "procs": jobs.procs,
+            "submit_s": jobs.submit_s,
+            "walltime_s": jobs.walltime_s,
+            "start_s": schedule.start_s,
+            "end_s": schedule.end_s,
+            "wait_s": wait_s,
+            "bsld": bounded_slowdown(wait_s, schedule.runtime_s, tau_s),
+            "backfilled": schedule.backfilled,
+            "killed": schedule.killed,
+            "requeued": schedule.requeued,
+            "rejected": schedule.rejected,
+        }
+    )
+    stored = io.BytesIO()
+    pq.write_table(table, stored)
+    return stored.getvalue()

@@ -1,0 +1,84 @@
+"""A campaign's file is checked whole before anything runs, and a mistake in it is named by line."""
+
+from __future__ import annotations
+
+import pytest
+
+from batfill.campaign.config import CampaignError, read_campaign
+
+LEAST = "workloads: [{file: log.swf}]\npolicies: [fcfs]\n"
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text):
+        path = tmp_path / "c.yaml"
+        path.write_text(text)
+        return read_campaign(path).campaign
+
+    return read
+
+
+def test_the_least_campaign_is_one_run_per_workload(read):
+    campaign = read(LEAST)
+    assert campaign.choices == [{"policy": "fcfs", "backfill": "same", "threshold": None}]
+    assert (campaign.windows, campaign.resamplings, campaign.seeds) == (None, None, [0])
+
+
+def test_choices_are_every_combination(read):
+    campaign = read(
+        "workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\nbackfills: [same, spf]\nthresholds: [null, 7200]\n"
+        "knowledge: [user, {knowledge: classifier, kill: true}]\n"
+    )
+    assert len(campaign.choices) == 16
+    assert campaign.choices[-1] == {
+        "policy": "saf",
+        "backfill": "spf",
+        "threshold": 7200,
+        "knowledge": "classifier",
+        "kill": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("- a list\n", "1: not a campaign; it needs at least `workloads:` and `policies:`"),
+        ("policies: [fcfs\n", "2: not YAML (expected ',' or ']', but got '<stream end>'); mend that line"),
+        ("policies: [fcfs]\n", "1: key workloads is missing; add `workloads:` with its value"),
+        ("workloads:\n- {}\npolicies: [fcfs]\n", "2: key file is missing; add `file:` with its value"),
+        (LEAST + "tau: 10\ntau: 20\n", "4: key tau stands on line 3 already; keep one of them"),
+        (LEAST + "windows:\n  days: 7\n  skipp: 1\n", "5: key skipp is unknown here; known are days, align, "),
+        (LEAST + "tresholds: [1]\n", "3: key tresholds is unknown here; known are workloads, policies, "),
+        (LEAST + "tau: 0\n", "3: tau is 0; input should be greater than 0"),
+        (LEAST + "tau: .nan\n", "3: tau is nan; input should be "),
+        (LEAST + "per-job: 1\n", "3: per-job is 1; input should be a valid boolean"),
+        (LEAST + "thresholds:\n- 1\n- soon\n", "5: thresholds.1 is 'soon'; input should be a valid number"),
+        (
+            LEAST + "windows: {align: moon}\n",
+            "3: windows.align is 'moon'; input should be 'log', 'first' or 'calendar'",
+        ),
+        (LEAST + "windows: {days: 0}\n", "3: windows.days is 0; input should be greater than 0"),
+        (LEAST + "resamplings: {samples: 0}\n", "3: resamplings.samples is 0; input should be greater than or equal"),
+        (LEAST + "cluster: {type: pbs}\n", "3: cluster.type is 'pbs'; input should be 'slurm' or 'oar'"),
+        (LEAST + "knowledge: [3]\n", "3: knowledge.0 is 3; input should be a valid string"),
+        (LEAST + "knowledge:\n- user\n- oracle\n", "5: option knowledge: 'oracle' is none of user, "),
+        (LEAST + "knowledge: [{kill: true}]\n", "3: option kill: knowledge user calls no job small"),
+        (LEAST + "knowledge: [{knowledge: classifier, seed: 1}]\n", "3: the seeds of a campaign are a list of their "),
+        (LEAST + "knowledge: [user, user]\n", "3: knowledge has 'user' twice; keep one of them"),
+        ("workloads: [{file: a}]\npolicies:\n- fcfs\n- sfa\n", "4: policy 'sfa' is unknown; known are "),
+        ("workloads: [{file: a}]\npolicies: [saf, saf]\n", "2: policies has 'saf' twice; keep one of them"),
+        ("workloads: [{file: a}, {file: a}]\npolicies: [saf]\n", "1: workloads has {'file': 'a'} twice; keep one"),
+        (LEAST + "seeds: [1, 2]\n", "3: nothing here is random; leave seeds out, or add resamplings"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_where(read, tmp_path, text, line):
+    with pytest.raises(CampaignError) as refused:
+        read(text)
+    (said,) = str(refused.value).splitlines()
+    assert said.startswith(f"{tmp_path / 'c.yaml'}:{line}")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CampaignError, match="no such file or directory; check the path"):
+        read_campaign(tmp_path / "none.yaml")

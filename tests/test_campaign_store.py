@@ -1,0 +1,76 @@
+"""What is in a campaign's folder is whole, and nothing finished is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from batfill.campaign.config import CampaignError
+from batfill.campaign.store import SCHEMA, open_store
+
+
+def row(run, **values):
+    return {**dict.fromkeys(SCHEMA.names), "run": run, **values}
+
+
+def names(table):
+    return table.column("run").to_pylist()
+
+
+def test_runs_are_merged_in_the_campaigns_order(tmp_path):
+    with open_store(tmp_path / "out") as store:
+        store.add([row("c"), row("a")])
+        store.add([row("b")])
+        assert store.finished(per_job=False) == {"a", "b", "c"}
+        assert names(store.merge(["a", "b", "c"])) == ["a", "b", "c"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".lock", "runs.parquet"]
+
+
+def test_a_run_no_longer_asked_for_is_kept_aside_and_comes_back(tmp_path):
+    with open_store(tmp_path) as store:
+        store.add([row("a", seed=1), row("b", seed=2)])
+        store.merge(["a", "b"])
+        assert names(store.merge(["b"])) == ["b"]
+        assert store.finished(per_job=False) == {"a", "b"}
+        assert store.merge(["a", "b"]).column("seed").to_pylist() == [1, 2]
+        assert not store.earlier.exists()
+
+
+def test_a_merge_that_was_killed_before_it_tidied_up_changes_nothing(tmp_path):
+    with open_store(tmp_path) as store:
+        store.add([row("a", seed=1)])
+        part = next(store.parts.iterdir())
+        stored = part.read_bytes()
+        store.merge(["a"])
+        store.parts.mkdir()
+        part.write_bytes(stored)
+        assert names(store.merge(["a"])) == ["a"]
+
+
+def test_with_job_tables_a_run_is_finished_when_both_are_there(tmp_path):
+    with open_store(tmp_path) as store:
+        store.add([row("a"), row("b")], [("a", b"table")])
+        assert store.finished(per_job=True) == {"a"}
+        assert store.finished(per_job=False) == {"a", "b"}
+
+
+def test_what_a_killed_campaign_was_writing_is_swept_away(tmp_path):
+    (tmp_path / "jobs").mkdir()
+    half = [tmp_path / ".runs.parquet.77.part", tmp_path / "jobs" / ".a.parquet.77.part"]
+    for path in half:
+        path.write_bytes(b"half")
+    with open_store(tmp_path) as store:
+        assert not any(path.exists() for path in half)
+        assert store.finished(per_job=False) == set()
+
+
+def test_a_second_campaign_in_the_folder_is_refused(tmp_path):
+    with open_store(tmp_path), pytest.raises(CampaignError, match="a campaign is running in this folder; wait for it"):
+        open_store(tmp_path).__enter__()
+    with open_store(tmp_path):
+        pass  # the first has ended
+
+
+def test_a_foreign_file_is_named(tmp_path):
+    (tmp_path / "runs.parquet").write_bytes(b"not Parquet")
+    with open_store(tmp_path) as store, pytest.raises(CampaignError, match=r"runs\.parquet: not a campaign's results"):
+        store.rows()
