@@ -16,6 +16,7 @@ from batfill.allocation import IdleMachines, Intervals
 from batfill.easy import (
     AWAY,
     JOB,
+    KILLABLE,
     STARTED,
     Rules,
     dequeue,
@@ -26,6 +27,7 @@ from batfill.easy import (
     running_room,
     scratch_room,
 )
+from batfill.knowledge.corrections import correct
 from batfill.waiting import LARGE, OVERDUE, SMALL, clear, enlarged, has_room, waiting_room
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class Cluster:
         self.size = len(ids)
         self.policy, self.backfill = policy, backfill
         self.divider_s = options.divider_s
+        self.bound = options.learning.bound
+        self.outlived = options.learning.outlived
         self.rules = Rules(
             policy.kind,
             policy.weight,
@@ -75,25 +79,50 @@ class Cluster:
         self.names: list[str] = []  # by row
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
         self.machines: dict[int, Intervals] = {}  # by row, of the running jobs
-        self.expected_end_s: dict[int, float] = {}
+        self.start_s = np.zeros(FIRST_ROOM)  # by row
+        self.walltime_s = np.zeros(FIRST_ROOM)
+        self.corrections = np.zeros(FIRST_ROOM, np.int64)  # of expected run times that were outlived
         self.by_age: list[tuple[float, str, int]] = []  # (submission, id, row), ascending
         self.looked_at = 0  # how many of these have been looked at for being overdue
         self.small_left = 0  # jobs that may still be killed and requeued
 
-    def submit(self, job: str, submit_s: float, walltime_s: float, procs: int, *, small: bool = False) -> bool:
-        """Let a job wait; `walltime_s` is inf where it has none. False: it can never run and is not taken."""
+    def submit(
+        self,
+        job: str,
+        submit_s: float,
+        walltime_s: float,
+        procs: int,
+        *,
+        small: int = 0,
+        expected_s: float | None = None,
+    ) -> bool:
+        """Let a job wait. False: it can never run and is not taken.
+
+        Args:
+            job: its name.
+            submit_s: when it was submitted.
+            walltime_s: p~; inf where it has none.
+            procs: q.
+            small: easy.KILLABLE or EXEMPT for a small job.
+            expected_s: the run time to expect; by default p~.
+        """
         if not 1 <= procs <= self.size:
             return False
         row = len(self.names)
         if row == len(self.jobs):
-            self.jobs = np.concatenate([self.jobs, np.zeros_like(self.jobs)])
+            self.jobs, self.start_s, self.walltime_s, self.corrections = (
+                np.concatenate([column, np.zeros_like(column)])
+                for column in (self.jobs, self.start_s, self.walltime_s, self.corrections)
+            )
             self.scratch = scratch_room(len(self.jobs))
         self.names.append(job)
         self.rows[job] = row
         age = (submit_s, job, row)
         entry = self.jobs[row]
-        entry["submit_s"], entry["estimate_s"], entry["procs"] = submit_s, walltime_s, procs
-        columns = np.array([submit_s]), np.array([walltime_s]), np.array([procs])
+        expected_s = walltime_s if expected_s is None else expected_s
+        self.walltime_s[row] = walltime_s
+        entry["submit_s"], entry["estimate_s"], entry["procs"] = submit_s, expected_s, procs
+        columns = np.array([submit_s]), np.array([expected_s]), np.array([procs])
         entry["key"] = self.policy.fixed_key(*columns)[0]
         entry["backfill_key"] = entry["key"] if self.rules.backfill_same else self.backfill.fixed_key(*columns)[0]
         entry["small"], entry["section"] = small, AWAY
@@ -102,7 +131,10 @@ class Cluster:
             self.by_age.append(age)
         else:
             self.put_between(age)
-        self.small_left += small
+        if small == KILLABLE:
+            self.small_left += 1
+            if self.bound:
+                entry["estimate_s"] = min(expected_s, self.divider_s)
         self.wait(row, SMALL if small else LARGE)
         return True
 
@@ -144,12 +176,30 @@ class Cluster:
     def end(self, job: str, *, again: bool = False) -> None:
         """Give back the machines of a job that has ended; `again` if it was killed and will be requeued."""
         row = self.rows[job]
-        finish(self.running, row, self.expected_end_s.pop(row))
+        entry = self.jobs[row]
+        finish(self.running, row, self.start_s[row] + entry["estimate_s"])
         self.idle.give(without(self.machines.pop(row), self.away))
-        self.small_left -= int(self.jobs[row]["small"])
-        self.jobs[row]["small"] = 0
-        if not again:
+        self.small_left -= int(entry["small"] == KILLABLE)
+        entry["small"] = 0
+        if again:
+            entry["estimate_s"] = self.walltime_s[row]
+        else:
             del self.rows[job]
+
+    def renew_divider(self, divider_s: float) -> None:
+        """Kill the small jobs that start from now on at this divider, and bound by it what is expected of them."""
+        if divider_s == self.divider_s:
+            return
+        self.divider_s = divider_s
+        if not self.bound:
+            return
+        for row in self.rows.values():
+            entry = self.jobs[row]
+            section = int(entry["section"])
+            if section != AWAY and entry["small"] == KILLABLE:
+                dequeue(self.waiting, self.running, self.jobs, self.rules, row)
+                entry["estimate_s"] = min(self.walltime_s[row], divider_s)
+                self.wait(row, section)
 
     def decide(self, now_s: float) -> list[Start]:
         """Start what EASY starts now, each on the idle machines with the lowest ids."""
@@ -161,6 +211,9 @@ class Cluster:
                 dequeue(self.waiting, self.running, self.jobs, self.rules, row)
                 self.wait(row, OVERDUE)
             self.looked_at += 1
+        if self.outlived:
+            running = self.running
+            correct(now_s, running.jobs, running.state, self.jobs, self.start_s, self.walltime_s, self.corrections)
         n, _ = easy_pass(now_s, self.waiting, self.running, self.jobs, self.rules, self.scratch, self.started)
         return [self.place(row, now_s) for row in self.started["row"][:n].tolist()]
 
@@ -168,9 +221,9 @@ class Cluster:
         """Give a starting job its machines."""
         entry = self.jobs[row]
         self.machines[row] = self.idle.take(int(entry["procs"]))
-        self.expected_end_s[row] = now_s + float(entry["estimate_s"])
+        self.start_s[row] = now_s
         # A job whose walltime ends it by then needs no kill.
-        kill = entry["small"] and self.divider_s < entry["estimate_s"]
+        kill = entry["small"] == KILLABLE and self.divider_s < self.walltime_s[row]
         return Start(self.names[row], self.machines[row], now_s + self.divider_s if kill else math.inf)
 
     def withdraw(self, machines: Iterable[int]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from batfill.easy import AWAY, JOB, KILLABLE, STARTED, Rules, Running, enqueue_rows, running_room, scratch_room
+from batfill.easy import AWAY, EXEMPT, JOB, KILLABLE, STARTED, Rules, Running, enqueue_rows, running_room, scratch_room
 from batfill.engine import DONE, END, FATE, FIRST_TRY, NEEDS_ROOM, STATE, Machine, advance
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
@@ -152,7 +152,9 @@ class Replay:
     def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
         """Go back to the empty machine, under these rules, with no memory allocated anew."""
         self.jobs["estimate_s"] = self.estimate_s
-        self.jobs["small"] = self.table.job_class == SMALL
+        self.jobs["small"] = np.where(self.table.job_class == SMALL, KILLABLE, 0)
+        if self.table.killable is not None:
+            self.jobs["small"][~self.table.killable & (self.jobs["small"] == KILLABLE)] = EXEMPT
         self.jobs["section"] = AWAY
         self.machine.fates["start_s"] = np.nan
         self.machine.first_tries[:] = np.nan

@@ -17,9 +17,12 @@ from procset import ProcSet
 
 from batfill.cluster import Cluster
 from batfill.compiled import announce_compilation
-from batfill.easy import easy_pass
+from batfill.easy import EXEMPT, KILLABLE, easy_pass
 from batfill.errors import BatfillError, RunFailed
+from batfill.knowledge.choice import USER
+from batfill.knowledge.live import Live
 from batfill.options import Options
+from batfill.workloads.batsim_json import user_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +38,11 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     def __init__(self, options: dict[str, Any] | None = None) -> None:
         super().__init__(options or {})
+        self.live: Live | None = None
         try:
             self.chosen = Options.of(self.options)
+            if self.chosen.learning.knowledge != USER:
+                self.live = Live(self.chosen.learning.make(None, None))
         except BatfillError as error:
             give_up(str(error))
         self.cluster: Cluster
@@ -54,13 +60,13 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
     def onSimulationBegins(self) -> None:
         """Take stock of the machines; storage resources are none."""
         self.cluster = Cluster(self.bs.compute_resources, self.chosen)
+        kills = self.chosen.divider_s < math.inf or self.chosen.learning.kill
         self.registration_open = bool(self.bs.dynamic_job_registration_enabled)
-        if self.chosen.divider_s < math.inf and not (
-            self.registration_open and self.bs.batconf["profile-reuse-enabled"]
-        ):
+        if kills and not (self.registration_open and self.bs.batconf["profile-reuse-enabled"]):
+            name = "kill" if self.chosen.learning.kill else "divider"
             give_up(
-                "option divider kills jobs and submits them again; "
-                "start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the divider out"
+                f"option {name} kills jobs and submits them again; "
+                f"start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the {name} out"
             )
 
     def onJobSubmission(self, job: Job) -> None:
@@ -69,8 +75,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             self.cluster.requeue(self.requeues.pop(job.id), self.bs.time(), job.id)
             return
         walltime_s = job.requested_time if job.requested_time > 0 else math.inf
-        small = self.chosen.divider_s < math.inf and job.json_dict.get("class") == "small"
-        if not self.cluster.submit(job.id, job.submit_time, walltime_s, job.requested_resources, small=small):
+        if not self.submit(job, walltime_s):
             if self.rejected == 0:
                 log.warning(
                     "%s asks for %d of %d machines: rejected; others like it are only counted",
@@ -81,14 +86,33 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             self.rejected += 1
             self.bs.reject_jobs([job])
 
+    def submit(self, job: Job, walltime_s: float) -> bool:
+        """Let a job wait, with what is known of it; False where it can never run."""
+        procs, fields = job.requested_resources, job.json_dict
+        killable = fields.get("killable") is not False
+        if self.live is None or procs > self.cluster.size:
+            small = self.chosen.divider_s < math.inf and fields.get("class") == "small"
+            class_ = (KILLABLE if killable else EXEMPT) if small else 0
+            return self.cluster.submit(job.id, job.submit_time, walltime_s, procs, small=class_)
+        verdict = self.live.judge(job.id, job.submit_time, walltime_s, procs, user=user_of(fields), killable=killable)
+        kill = self.chosen.learning.kill
+        if kill:
+            self.cluster.renew_divider(self.live.knowledge.divider_s)
+        class_ = (KILLABLE if kill and killable else EXEMPT) if verdict.small else 0
+        return self.cluster.submit(
+            job.id, job.submit_time, walltime_s, procs, small=class_, expected_s=verdict.expected_s
+        )
+
     def onJobCompletion(self, job: Job) -> None:
         """Take back the machines; submit a job again that was killed at the divider."""
         again = job.job_state == Job.State.COMPLETED_KILLED and job.id in self.killed
         self.killed.discard(job.id)
         self.cluster.end(job.id, again=again)
+        name = f"{job.id}#1"
+        if self.live is not None:
+            self.live.ended(job.id, self.bs.time(), name if again else None)
         if not again:
             return
-        name = f"{job.id}#1"
         self.bs.register_job(name, job.requested_resources, job.requested_time, job.profile, job.submit_time)
         if self.bs.ack_of_dynamic_jobs:
             self.requeues[name] = job.id
@@ -137,6 +161,8 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             job = self.bs.jobs[start.job]
             job.allocation = ProcSet(*start.machines)
             self.bs.execute_job(job)
+            if self.live is not None:
+                self.live.started(job.id, self.bs.time())
             if start.kill_at_s < math.inf:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.bs.wake_me_up_at(start.kill_at_s)

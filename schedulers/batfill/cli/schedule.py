@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from batfill.cli import learning
+
 
 def schedule(
     policy: Annotated[str, typer.Option(help="The queue's order; see `batfill policies`.")] = "fcfs",
@@ -20,6 +22,16 @@ def schedule(
             "the queue as large ones."
         ),
     ] = None,
+    knowledge: learning.Knowledge = "user",
+    kill: learning.Kill = False,
+    bound: learning.Bound = False,
+    regime: learning.Regime = None,
+    divider_rule: learning.DividerRule = None,
+    cut: learning.Cut = None,
+    train: learning.Train = None,
+    max_waste: learning.MaxWaste = None,
+    max_kill_share: learning.MaxKillShare = None,
+    seed: learning.Seed = None,
     socket: Annotated[str, typer.Option("--socket", "-s", help="Where Batsim connects to.")] = "tcp://*:28000",
     timeout: Annotated[
         int, typer.Option("--timeout", "-t", help="Give up when Batsim is silent for this many ms; 0 for never.")
@@ -40,4 +52,17 @@ def schedule(
     logging.basicConfig(format="batfill: %(levelname)s: %(message)s", level=level)
     # pybatsim warns once per acknowledged registration, and that dynamic jobs are enabled: both are as they should be.
     logging.getLogger("batsim").setLevel(max(level, logging.ERROR) if level >= logging.WARNING else level)
-    serve({"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}, socket, timeout)
+    options: dict[str, object] = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
+    options |= learning.chosen(
+        knowledge=None if knowledge == "user" else knowledge,
+        kill=kill,
+        bound=bound,
+        regime=regime,
+        divider_rule=divider_rule,
+        cut=cut,
+        train=train,
+        max_waste=max_waste,
+        max_kill_share=max_kill_share,
+        seed=seed,
+    )
+    serve(options, socket, timeout)

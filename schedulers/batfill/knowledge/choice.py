@@ -26,6 +26,7 @@ USER = "user"
 CLAIRVOYANT = ("runtime-clairvoyant", "class-clairvoyant")
 KNOWLEDGES = (USER, "easy++", "regression", "classifier", *CLAIRVOYANT)
 CLASSIFYING = ("classifier", "class-clairvoyant")
+OUTLIVED = ("easy++", "regression")  # a job may run longer than they expect
 
 # By the option's name as a user gives it.
 OF_CLASSIFIER = ("regime", "divider-rule", "cut", "train", "max-waste", "max-kill-share", "seed")
@@ -40,6 +41,11 @@ class Learning:
     kill: bool = False  # small jobs are killed at the divider and requeued as large
     bound: bool = False  # where that will happen, the divider is the latest expected end
     settings: Settings = field(default_factory=Settings)
+
+    @property
+    def outlived(self) -> bool:
+        """Whether a job may run longer than expected."""
+        return self.knowledge in OUTLIVED
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Learning:

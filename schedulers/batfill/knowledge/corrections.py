@@ -17,6 +17,7 @@ def correct(
     running: NDArray[np.void],
     state: NDArray[np.void],
     jobs: NDArray[np.void],
+    started_s: NDArray[np.float64],
     walltime_s: NDArray[np.float64],
     corrections: NDArray[np.int64],
 ) -> None:
@@ -27,6 +28,7 @@ def correct(
         running: easy.RUN, by expected end; put in order again.
         state: easy.MACHINE (1,).
         jobs: easy.JOB (n_jobs,); estimates are changed.
+        started_s: when each job started, (n_jobs,).
         walltime_s: p~ (n_jobs,).
         corrections: how often each job's expectation was corrected, (n_jobs,).
     """
@@ -38,8 +40,7 @@ def correct(
         row = running[place].row
         limit_s = walltime_s[row]
         procs = running[place].procs
-        end_s = running[place].end_s
-        start_s = end_s - jobs[row].estimate_s
+        start_s = started_s[row]
         estimate_s = jobs[row].estimate_s
         while start_s + estimate_s <= now_s and estimate_s < limit_s:
             estimate_s = min(estimate_s + STEPS_S[min(corrections[row], len(STEPS_S) - 1)], limit_s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from batfill.easy import EXEMPT, KILLABLE
 from batfill.knowledge import Job
 from batfill.knowledge.corrections import correct
+from batfill.knowledge.diary import Diary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ class Driver:
         columns = (table.submit_s, table.walltime_s, table.procs, table.user, may_be)
         self.jobs = [Job(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))]
         self.duration_s = run.machine.fates["duration_s"].tolist()  # for the ends; no knowledge is given them
-        self.ends: list[tuple[float, int, bool]] = []  # heap of (when, row, whether killed) of the tries under way
+        self.diary = Diary(knowledge)
         self.seen_starts = 0
         self.tried = np.zeros(n_jobs, bool)
         self.corrections = np.zeros(n_jobs, np.int64)
@@ -70,7 +70,10 @@ class Driver:
 
     def drive(self, advance: Callable[[int], None] = lambda _: None) -> Driven:
         """Go to the end; `advance` is told of jobs judged."""
+        fits = self.run.table.procs <= self.run.size
         for first, beyond in instants(self.run.table.submit_s):
+            if not fits[first:beyond].any():  # what is rejected is no occasion to renew anything
+                continue
             self.go_before(self.jobs[first].submit_s)
             self.learn(self.jobs[first].submit_s)
             self.judge(first, beyond)
@@ -92,16 +95,15 @@ class Driver:
         """No job that runs at `now_s` is expected to have ended."""
         run = self.run
         if run.running.state["jobs"][0] and run.running.jobs["end_s"][0] <= now_s < math.inf:
-            correct(now_s, run.running.jobs, run.running.state, run.jobs, run.table.walltime_s, self.corrections)
+            started_s = run.machine.fates["start_s"]
+            correct(
+                now_s, run.running.jobs, run.running.state, run.jobs, started_s, run.table.walltime_s, self.corrections
+            )
 
     def learn(self, now_s: float) -> None:
-        """Tell what ended before, and renew what is due, in the order of time."""
+        """Let the knowledge know what it may, and the replay the divider."""
         self.watch_starts()
-        while (due_s := self.knowledge.renewal_s()) <= now_s:
-            self.tell_ends(due_s)
-            self.knowledge.renew(due_s)
-        self.tell_ends(now_s)
-        self.knowledge.renew(now_s)
+        self.diary.catch_up(now_s)
         if self.kill and self.run.divider_s != self.knowledge.divider_s:
             self.run.divider_s = self.knowledge.divider_s
             if self.bound:
@@ -114,27 +116,18 @@ class Driver:
         rows = machine.log["row"][self.seen_starts : starts].tolist()
         self.seen_starts = starts
         for row in rows:
-            start_s, duration_s = float(machine.fates["start_s"][row]), self.duration_s[row]
+            start_s, ran_s = float(machine.fates["start_s"][row]), self.duration_s[row]
             first = machine.first_tries[row]
-            if self.tried[row]:
-                heappush(self.ends, (start_s + duration_s, row, False))
-                continue
-            self.tried[row] = True
-            if not math.isnan(first["start_s"]):  # it has been killed already, and perhaps has started again
-                heappush(self.ends, (float(first["start_s"] + first["divider_s"]), row, True))
-            elif self.run.jobs["small"][row] == KILLABLE and first["divider_s"] < duration_s:
-                heappush(self.ends, (start_s + float(first["divider_s"]), row, True))
-            else:
-                heappush(self.ends, (start_s + duration_s, row, False))
-
-    def tell_ends(self, before_s: float) -> None:
-        """Tell the knowledge of the tries that ended before this instant."""
-        while self.ends and self.ends[0][0] < before_s:
-            end_s, row, killed = heappop(self.ends)
-            if killed:
-                self.knowledge.killed(self.jobs[row], float(self.run.machine.first_tries["divider_s"][row]))
-            else:
-                self.knowledge.ended(self.jobs[row], self.duration_s[row], end_s)
+            killed = False
+            if not self.tried[row]:
+                self.tried[row] = True
+                if not math.isnan(first["start_s"]):  # it has been killed already, and perhaps has started again
+                    start_s, killed = float(first["start_s"]), True
+                else:
+                    killed = self.run.jobs["small"][row] == KILLABLE and bool(first["divider_s"] < ran_s)
+                if killed:
+                    ran_s = float(first["divider_s"])
+            self.diary.note(self.jobs[row], start_s + ran_s, ran_s, killed=killed)
 
     def judge(self, first: int, beyond: int) -> None:
         """Take down what is to be made of the jobs that are submitted at the next instant."""

@@ -91,7 +91,7 @@ def read_batsim_json(path: Path) -> Workload:
         runtime_s=np.array([profiles[job["profile"]]["delay"] for job in jobs], dtype=np.float64),
         walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
-        user=np.array([_user(job) for job in jobs], dtype=np.int64),
+        user=np.array([user_of(job) for job in jobs], dtype=np.int64),
         job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
     )
@@ -167,7 +167,7 @@ def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
     return value
 
 
-def _user(job: dict[str, Any]) -> int:
+def user_of(job: dict[str, Any]) -> int:
     """The job's user, -1 where it has none that is a number."""
     users = (job.get(key) for key in ("user_id", "user"))
     return next((user for user in users if type(user) is int and abs(user) <= MAX_INT), -1)

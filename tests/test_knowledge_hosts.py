@@ -1,0 +1,108 @@
+"""One knowledge in two hosts: the plug-in over the embedded simulator, and the replay."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from batfill.batsim.settings import Settings
+from batfill.batsim.simulation import Simulation
+from batfill.knowledge.outcome import learn
+from batfill.options import Options
+from batfill.workloads.batsim_json import load_document, read_batsim_json
+from batfill.workloads.clock import WEEK_S
+from plugin import Plugin, completed, killed, submitted
+from small_runs import machines
+
+pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
+
+
+def written(path, seed, *, size, n_jobs=500, weeks=4, protected=0.0):
+    """A workload of users with habits, as Batsim reads it."""
+    rng = np.random.default_rng(seed)
+    jobs, profiles = [], {}
+    for row, submit_s in enumerate(np.sort(rng.integers(0, weeks * WEEK_S, n_jobs)).tolist()):
+        user = int(rng.integers(8))
+        delay_s = math.ceil(math.exp(rng.normal(4 + user / 2, 0.8)) * 16 / size)
+        profiles[f"d{delay_s}"] = {"type": "delay", "delay": delay_s}
+        job = {"id": f"{row:05}", "subtime": submit_s, "res": int(rng.integers(1, size + 2)), "user_id": user}
+        job |= {"profile": f"d{delay_s}", "walltime": max(delay_s + 1, int(rng.choice([600, 7200, 36_000])))}
+        jobs.append(job | ({"killable": False} if rng.random() < protected else {}))
+    path.write_text(json.dumps({"nb_res": size, "jobs": jobs, "profiles": profiles}))
+    return path
+
+
+def starts_of_plugin(path, size, options):
+    records = []
+    kill = options.get("kill", False)
+    Simulation(
+        machines(size),
+        {"w0": load_document(path)},
+        Plugin(**options),
+        settings=Settings(dynamic_jobs=kill, reuse_profiles=kill),
+        on_job_end=records.append,
+    ).run()
+    return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
+
+
+def starts_of_replay(path, size, options):
+    schedule, _ = learn(read_batsim_json(path).jobs, size, Options.of(options), None, lambda _: None)
+    starts = {}
+    for name, start_s, first_try_s in zip(schedule.jobs.ids, schedule.start_s, schedule.first_try_s, strict=True):
+        if not math.isnan(first_try_s):
+            starts[name], starts[f"{name}#1"] = float(first_try_s), float(start_s)
+        elif not math.isnan(start_s):
+            starts[name] = float(start_s)
+    return starts
+
+
+def assert_hosts_agree(path, size, options):
+    ours, theirs = starts_of_replay(path, size, options), starts_of_plugin(path, size, options)
+    different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
+    assert not different, f"{len(different)} of {len(ours)} starts differ, that of {min(different)} among them"
+    return ours
+
+
+@pytest.mark.parametrize("knowledge", ["easy++", "regression", "classifier"])
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_the_hosts_agree_on_what_is_known(tmp_path, knowledge, policy):
+    path = written(tmp_path / "made.json", 1, size=12)
+    assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
+
+
+@pytest.mark.parametrize("more", [{"bound": True}, {"regime": "decoupled"}, {"max-kill-share": 0.1}, {"cut": 0.0}])
+def test_on_one_processor_the_hosts_agree_on_kills(tmp_path, more):
+    """One processor: under Batsim there is a pass when a kill is asked for, too; there it finds nothing free."""
+    path = written(tmp_path / "made.json", 2, size=1, protected=0.2)
+    starts = assert_hosts_agree(path, 1, {"knowledge": "classifier", "policy": "saf", "kill": True, **more})
+    assert any("#" in name for name in starts)
+
+
+def test_the_plugin_learns_the_divider_and_kills_by_it():
+    plugin = Plugin(knowledge="classifier", cut=0, kill=True).begin(1, dynamic=True, reuse=True)
+    assert plugin.tell(0.0, submitted("1", 0, 100, 1)) == ["start 1 on 0"]  # no run time is known: large
+    assert plugin.tell(9.0, completed("1")) == []
+    assert plugin.tell(10.0, submitted("2", 10, 100, 1)) == ["start 2 on 0"]
+    asked = {"type": "REQUESTED_CALL", "data": {}}
+    assert plugin.tell(19.0, asked) == ["kill 2"]
+    assert plugin.tell(19.0, *killed("2")) == ["submit 2#1 of 10", "start 2#1 on 0"]
+
+
+def test_the_plugin_never_kills_a_protected_job():
+    plugin = Plugin(knowledge="classifier", cut=0, kill=True).begin(1, dynamic=True, reuse=True)
+    plugin.tell(0.0, submitted("1", 0, 100, 1))
+    plugin.tell(9.0, completed("1"))
+    protected = submitted("2", 10, 100, 1)
+    protected["data"]["job"]["killable"] = False
+    assert plugin.tell(10.0, protected) == ["start 2 on 0"]
+    assert plugin.tell(19.0, {"type": "REQUESTED_CALL", "data": {}}) == []
+
+
+def test_a_kill_needs_dynamic_jobs_and_the_plugin_says_so(capsys):
+    with pytest.raises(SystemExit) as ended:
+        Plugin(knowledge="classifier", kill=True).begin(1)
+    assert ended.value.code == 2
+    assert "option kill kills jobs and submits them again" in capsys.readouterr().err
