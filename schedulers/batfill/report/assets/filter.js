@@ -36,7 +36,7 @@ function summaryOfMatching(run) {
     bsld += run.bsld[i];
   }
   const tries = run.matched === run.length ? "All jobs" : `${number(run.matched)} of ${number(run.length)} rows match`;
-  return count ? `${tries}: ${number(count)} jobs ran, mean wait ${duration(wait / count)}, mean bounded slowdown ${number(bsld / count)}.`
+  return count ? `${tries}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran, mean wait ${duration(wait / count)}, mean bounded slowdown ${number(bsld / count)}.`
     : `${tries}; none of them ran to its end.`;
 }
 

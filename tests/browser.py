@@ -1,0 +1,121 @@
+"""A headless Chromium, driven through chromedriver by the W3C's WebDriver protocol."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-device-scale-factor=1",
+]
+READY = "return document.documentElement.dataset.ready === 'yes'"
+
+
+class Browser:
+    """One window; close it when done."""
+
+    def __init__(self, profile: Path, *flags: str) -> None:
+        self.driver = subprocess.Popen(
+            [DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        line = next(line for line in self.driver.stdout if "successfully on port" in line)
+        self.root = f"http://127.0.0.1:{line.split()[-1].rstrip('.')}/session"
+        options = {
+            "binary": CHROMIUM,
+            "args": [*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,1000", *flags],
+        }
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        try:
+            session = self.call("POST", "", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        except BaseException:
+            self.driver.kill()
+            raise
+        self.root += f"/{session}"
+
+    def call(self, method: str, what: str, body: dict[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.root + what, data, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)["value"]
+
+    def open(self, page: Path) -> float:
+        """Open the page and wait until its charts are there; returns the seconds it took."""
+        began = time.perf_counter()
+        self.call("POST", "/url", {"url": page.resolve().as_uri()})
+        while not self.run(READY):
+            assert time.perf_counter() - began < 30, self.log()
+            time.sleep(0.02)
+        self.frame()
+        return time.perf_counter() - began
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def frame(self) -> None:
+        """Wait until what was asked for is painted."""
+        script = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
+        self.call("POST", "/execute/async", {"script": script, "args": []})
+
+    def element(self, selector: str) -> str:
+        found = self.call("POST", "/element", {"using": "css selector", "value": selector})
+        return f"/element/{next(iter(found.values()))}"
+
+    def text(self, selector: str) -> str:
+        return self.call("GET", f"{self.element(selector)}/text")
+
+    def type(self, selector: str, keys: str) -> None:
+        self.call("POST", f"{self.element(selector)}/value", {"text": keys})
+        self.frame()
+
+    def click(self, selector: str) -> None:
+        self.call("POST", f"{self.element(selector)}/click", {})
+        self.frame()
+
+    def pointer(self, selector: str, *steps: tuple[str, int, int]) -> None:
+        """Move to places within the element (from its upper left corner), and press or release the button there."""
+        x, y = self.run(
+            "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center'});"
+            "const box = e.getBoundingClientRect(); return [Math.round(box.left), Math.round(box.top)]",
+            selector,
+        )
+        actions: list[dict[str, Any]] = []
+        for what, dx, dy in steps:
+            actions.append({"type": "pointerMove", "duration": 20, "x": x + dx, "y": y + dy})
+            if what != "move":
+                actions.append({"type": {"press": "pointerDown", "release": "pointerUp"}[what], "button": 0})
+        mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": actions}
+        self.call("POST", "/actions", {"actions": [mouse]})
+        self.frame()
+
+    def log(self) -> list[str]:
+        """What the console said."""
+        return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]
+
+    def screenshot(self) -> bytes:
+        return base64.b64decode(self.call("GET", "/screenshot"))
+
+    def pdf(self) -> bytes:
+        return base64.b64decode(self.call("POST", "/print", {}))
+
+    def close(self) -> None:
+        try:
+            self.call("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait(10)
+            self.driver.stdout.close()

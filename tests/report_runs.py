@@ -1,0 +1,34 @@
+"""Runs to report on: result files written by the replay, or by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from batfill.batsim_files import write_batsim_files
+from batfill.outputs import JOB_COLUMNS
+from batfill.policies import policy_named
+from batfill.replay import Schedule, replay
+from batfill.workloads import read_workload
+
+SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
+
+
+def sample_run(folder: Path, policy: str) -> Schedule:
+    """The sample under this policy, its files in the folder under the policy's name."""
+    workload = read_workload(SAMPLE)
+    schedule = replay(workload.jobs, workload.procs, policy_named(policy))
+    write_batsim_files(schedule, folder / policy, simulate_s=0.0)
+    return schedule
+
+
+def jobs_csv(path: Path, *rows: str) -> Path:
+    """A `_jobs.csv`; a row is: id, submission, processors, requested time, state, start, run time, machines."""
+    lines = [JOB_COLUMNS]
+    for row in rows:
+        name, submit, procs, asked, state, start, ran, machines = row.split(",")
+        lines.append(f"{name},w0,p,{submit},{procs},{asked},1,{state},{start},{ran},,,,,{machines},-1,")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+OK, CUT, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"

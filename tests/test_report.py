@@ -1,0 +1,154 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from command import batfill, json_result, refusal, result
+from report_runs import OK, jobs_csv, sample_run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def schedules(runs):
+    return {policy: sample_run(runs, policy) for policy in ("fcfs", "saf")}
+
+
+def test_the_command_prints_the_page_it_wrote(runs, tmp_path):
+    page = tmp_path / "page.html"
+    assert result("report", runs / "saf", "--output", page) == f"{page}\n"
+    assert json_result("report", runs, "--output", page) == [str(page)]
+
+
+def test_the_page_goes_beside_the_runs(tmp_path):
+    jobs_csv(tmp_path / "x_jobs.csv", f"a,0,1,5,{OK},0,5,0")
+    assert result("report", tmp_path) == f"{tmp_path / 'report.html'}\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "x_jobs.csv"]
+
+
+def test_the_page_needs_nothing_else(runs, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs, "-o", page)
+    text = page.read_text()
+    assert "default-src 'none'" in text
+    assert not re.findall(r"(?:src|href)\s*=\s*[\"'](?!#)", text)
+    assert not re.findall(r"https?://", text)
+    assert "$" not in re.sub(r"\$\{|<script.*?</script>", "", text, flags=re.DOTALL)  # every placeholder is filled
+
+
+def test_the_page_says_the_runs_figures_and_where_they_came_from(runs, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs, "-o", page, "--seed", 7)
+    text = page.read_text()
+    for words in ("2 runs of 800 jobs", "Ranking", "seed 7", "sha256", "141.85", "73.2%"):
+        assert words in text
+
+
+def test_equal_calls_write_equal_pages(runs, tmp_path):
+    page = tmp_path / "page.html"
+    contents = set()
+    for _ in range(2):
+        result("report", runs, "-o", page)
+        contents.add(page.read_bytes())
+    assert len(contents) == 1
+
+
+def test_names_cannot_become_part_of_the_page(tmp_path):
+    jobs_csv(tmp_path / "<img onerror=x>&_jobs.csv", f"</script><b>,0,1,5,{OK},0,5,0")
+    result("report", tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert "<img" not in text
+    assert "&lt;img onerror=x&gt;&amp;" in text
+    assert text.count("</script>") == 2
+
+
+def test_overdue_jobs_are_counted(runs, schedules, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs / "saf", "-o", page, "--threshold", 100_000)
+    saf = schedules["saf"]
+    overdue = int((saf.start_s - saf.jobs.submit_s > 100_000).sum())
+    assert overdue > 1
+    assert f"waited over 1 d 3 h</dt><dd>{overdue}</dd>" in page.read_text()
+
+
+@pytest.mark.parametrize("formats", ["pdf", "png,svg"])
+def test_every_figure_comes_with_its_data(runs, schedules, tmp_path, formats):
+    written = json_result("report", runs, "-o", tmp_path / "page.html", "--figures", formats)
+    assert sorted(written) == sorted(str(path) for path in tmp_path.iterdir())
+    kinds = {*formats.split(","), "csv"}
+    names = {"cumulative-bsld", "differences", "distribution-bsld", "waiting-fcfs", "waiting-saf", "weekly-bsld"}
+    assert {path.name for path in tmp_path.iterdir()} == {"page.html"} | {
+        f"{n}.{kind}" for n in names for kind in kinds
+    }
+    start = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml", "csv": b"# batfill"}
+    for path in tmp_path.glob("*-*"):
+        assert path.read_bytes().startswith(start[path.suffix[1:]])
+    origin, head, *rows = (tmp_path / "cumulative-bsld.csv").read_text().splitlines()
+    assert "sha256" in origin
+    assert head == "day,fcfs,saf"
+    assert [float(value) for value in rows[-1].split(",")[1:]] == pytest.approx(
+        [schedule.summary().mean_bsld for schedule in schedules.values()]
+    )
+
+
+def test_a_run_alone_has_figures_too(runs, tmp_path):
+    written = json_result("report", runs / "saf", "-o", tmp_path / "page.html", "--figures", "svg")
+    assert {path.rpartition("/")[2] for path in written} == {
+        "page.html",
+        "distribution-bsld-saf.svg",
+        "distribution-bsld-saf.csv",
+        "waiting-saf.svg",
+        "waiting-saf.csv",
+    }
+
+
+def test_equal_figures_are_equal_files(runs, tmp_path):
+    contents = []
+    for _ in range(2):
+        written = json_result("report", runs / "saf", "-o", tmp_path / "page.html", "--figures", "pdf,svg,png")
+        contents.append([Path(path).read_bytes() for path in written])
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--figures", "gif"], "--figures: 'gif' is none of pdf, svg, png"),
+        (["--tau", "0"], "--tau"),
+        (["--threshold", "-1"], "--threshold"),
+        (["--seed", "-1"], "--seed"),
+        (["-o", "absent/page.html"], "cannot be written"),
+    ],
+)
+def test_a_mistaken_option_is_refused_in_one_line(runs, options, words):
+    assert words in refusal("report", runs, *options)
+
+
+def test_a_folder_without_runs_is_refused(tmp_path):
+    assert "batfill replay --out" in refusal("report", tmp_path)
+
+
+def test_figures_without_matplotlib_are_refused_in_one_line(runs, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    assert (
+        refusal("report", runs, "--figures", "pdf") == "--figures needs matplotlib; install it: pip install matplotlib"
+    )
+
+
+def test_a_report_of_no_jobs_is_a_page(tmp_path):
+    for name in "ab":
+        jobs_csv(tmp_path / f"{name}_jobs.csv")
+    done = batfill("report", tmp_path)
+    assert done.status == 0
+    assert "0 d" not in (tmp_path / "report.html").read_text()
+
+
+def test_the_pages_data_are_json(runs, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs, "-o", page)
+    found = re.findall(r'<script type="application/json" data-run="(\d)">(.*?)</script>', page.read_text())
+    assert [(number, json.loads(text)["name"]) for number, text in found] == [("0", "fcfs"), ("1", "saf")]

@@ -1,0 +1,182 @@
+"""The page in headless Chromium: it draws, zooms, answers pointer and keyboard, and the console stays silent."""
+
+import re
+
+import numpy as np
+import pytest
+
+from batfill.report import write_report
+from browser import CHROMIUM, DRIVER, Browser
+from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
+
+GANTT = "#explore-0 canvas.gantt"
+VIEW = "const v = document.querySelector('#explore-0').explorer.view; return [v.from, v.to, v.low, v.high]"
+# A copy of the chart that may be read, and the colour at a place in it, given as shares of its width and height.
+COPY = """
+const { gantt } = document.querySelector('#explore-0').explorer, { width, height } = gantt.canvas;
+const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true });
+copy.drawImage(gantt.canvas, 0, 0);
+"""
+PIXEL = f"""{COPY}
+const [x, y] = [LEFT + arguments[0] * gantt.inner, gantt.top + arguments[1] * gantt.tall];
+return [...copy.getImageData(Math.round(x * gantt.scale), Math.round(y * gantt.scale), 1, 1).data].slice(0, 3)
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    window = Browser(tmp_path_factory.mktemp("chromium"))
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def page(tmp_path, browser):
+    """Ten machines, 100 s: wide on 0-4 for the first half, split on 0-1 and 8-9 for the second half, and others."""
+    jobs_csv(
+        tmp_path / "drawn_jobs.csv",
+        f"wide,0,5,50,{OK},0,50,0-4",
+        f"split,0,4,60,{CUT},50,50,0-1 8-9",
+        f"tiny,60,1,5,{OK},60,1,5",
+        f"again,1,1,99,{KILLED},1,2,6",
+        f"again#1,1,1,99,{OK},90,10,6",
+        f"huge,2,11,99,{REJECTED},,,",
+    )
+    (written,) = write_report([tmp_path])
+    browser.open(written)
+    yield written
+    assert browser.log() == []
+
+
+@pytest.mark.usefixtures("page")
+class TestGantt:
+    def test_jobs_are_where_and_when_they_ran(self, browser):
+        blue, light, idle = [79, 124, 172], [155, 208, 230], browser.run(PIXEL, 0.25, 0.75)
+        assert idle not in (blue, light)
+        assert browser.run(PIXEL, 0.25, 0.2) == blue  # wide: bsld 1
+        assert browser.run(PIXEL, 0.75, 0.05) == light  # split: bsld 2, on machines 0-1
+        assert browser.run(PIXEL, 0.75, 0.3) == idle
+        assert browser.run(PIXEL, 0.75, 0.95) == light  # and on 8-9
+
+    def test_dragging_zooms_into_the_rectangle_and_a_double_click_goes_back(self, browser):
+        assert browser.run(VIEW) == [0, 100, 0, 10]
+        browser.pointer(GANTT, ("press", 300, 100), ("move", 500, 200), ("release", 600, 220))
+        begin, end, low, high = browser.run(VIEW)
+        assert 0 < begin < end < 100
+        assert 0 < low < high < 10
+        browser.pointer(GANTT, ("press", 10, 10), ("release", 10, 10), ("press", 10, 10), ("release", 10, 10))
+        assert browser.run(VIEW) == [0, 100, 0, 10]
+
+    def test_keys_zoom_move_and_go_from_job_to_job(self, browser):
+        browser.type(GANTT, "+")
+        begin, end, *_ = browser.run(VIEW)
+        assert (begin, end) == (pytest.approx(18.75), pytest.approx(81.25))
+        browser.type(GANTT, "\ue014")  # the right arrow
+        assert browser.run(VIEW)[0] == pytest.approx(31.25)
+        browser.type(GANTT, "0")
+        assert browser.run(VIEW) == [0, 100, 0, 10]
+        browser.type(GANTT, "n")
+        assert browser.text("#explore-0 .said").startswith("Job split: 4 processors")
+        browser.type(GANTT, "n")
+        assert browser.text("#explore-0 .said").startswith("Job wide: 5 processors")
+        browser.type(GANTT, "p")
+        assert "machines 0-1 8-9" in browser.text("#explore-0 .said")
+
+    def test_buttons_do_what_keys_do(self, browser):
+        browser.click("#explore-0 [data-do=in]")
+        assert browser.run(VIEW)[0] == pytest.approx(18.75)
+        browser.click("#explore-0 [data-do=all]")
+        assert browser.run(VIEW)[0] == 0
+
+    def test_the_pointer_over_a_job_tells_about_it(self, browser):
+        browser.pointer(GANTT, ("move", 200, 60))
+        tip = browser.text("#explore-0 .tip")
+        assert tip.startswith("Job wide: 5 processors, asked for 50 s, submitted day 0 00:00:00, waited 0 s, ran 50 s")
+        browser.pointer(GANTT, ("move", 200, 380))
+        assert browser.run("return document.querySelector('#explore-0 .tip').hidden")
+
+    def test_a_filter_greys_the_others_out(self, browser):
+        assert browser.text("#explore-0 .matching").startswith("All jobs: 4 jobs ran, mean wait 35 s")
+        before = browser.run(PIXEL, 0.25, 0.2)
+        browser.type("#explore-0 [name=id]", "split")
+        assert browser.text("#explore-0 .matching").startswith("1 of 6 rows match: 1 job ran, mean wait 50 s")
+        assert browser.run(PIXEL, 0.25, 0.2) != before
+        assert browser.text("#explore-0 tbody.jobs tr") == "split day 0 00:00:00 4 50 s 50 s 2 ended at its walltime"
+
+    def test_a_job_that_matches_is_seen_however_short_it_is(self, browser):
+        seen = f"""{COPY}
+        const row = copy.getImageData(0, Math.round(gantt.y(5.5) * gantt.scale), width, 1).data;
+        return [...row].filter((v, k) => k % 4 === 0 && v === 79 && row[k + 1] === 124).length"""
+        browser.run("const v = document.querySelector('#explore-0').explorer.view; v.run.to = 1e6; v.whole()")
+        browser.frame()
+        assert browser.run(seen) == 0
+        browser.type("#explore-0 [name=id]", "tiny")
+        assert browser.run(seen) >= 1
+
+    @pytest.mark.parametrize(
+        ("fate", "count"), [("overtook", 2), ("2", 1), ("3", 1), ("4", 1), ("0", 3), ("overdue", 2)]
+    )
+    def test_jobs_are_found_by_their_fate(self, browser, fate, count):
+        browser.type("#explore-0 [name=overdue]", "0.01")  # 36 s: split and again's second try
+        script = "const e = document.querySelector('#explore-0'); e.querySelector('[name=fate]').value = arguments[0];"
+        browser.run(script + "e.explorer.refilter()", fate)
+        assert browser.text("#explore-0 .matching").startswith(f"{count} of 6 rows match")
+
+    def test_curves_are_means_over_time(self, browser):
+        used, queue = browser.run(
+            "return document.querySelector('#explore-0').explorer.curves.map((c) => [...c.means(10)])"
+        )
+        # in per cent of ten machines: wide 50, again 10 for 2 s of the first 10, split 40, tiny 1 s, again from 90
+        assert used == pytest.approx([52, 50, 50, 50, 50, 40, 41, 40, 40, 50])
+        # split until 50, again from 3 to 90
+        assert queue == pytest.approx([1.7, 2, 2, 2, 2, 1, 1, 1, 1, 0])
+
+    def test_everything_to_touch_has_a_name(self, browser):
+        nameless = browser.run(
+            "return [...document.querySelectorAll('canvas, button, input, select, svg')].filter((e) =>"
+            "!(e.ariaLabel || e.labels?.[0]?.textContent.trim() || e.textContent.trim())).map((e) => e.outerHTML)"
+        )
+        assert nameless == []
+        assert browser.run("return document.querySelector(arguments[0]).tabIndex", GANTT) == 0
+
+    def test_the_page_prints(self, browser):
+        pdf = browser.pdf()
+        assert pdf.startswith(b"%PDF")
+        assert 1 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 4
+
+
+def test_a_second_run_is_unpacked_when_it_is_opened(browser, tmp_path):
+    for name, start in (("first", 0), ("second", 10)):
+        jobs_csv(tmp_path / f"{name}_jobs.csv", f"a,0,1,50,{OK},{start},50,0")
+    browser.open(write_report([tmp_path])[0])
+    assert browser.run("return !document.querySelector('#explore-1').explorer")
+    browser.click("#run-1 summary")
+    browser.run("return new Promise((done) => setTimeout(done, 300))")
+    assert browser.text("#explore-1 .matching").startswith("All jobs: 1 job ran, mean wait 10 s")
+    assert browser.log() == []
+
+
+def test_300000_jobs_take_under_8_mb_and_open_in_under_3_s(browser, tmp_path):
+    # 60 lanes of eight machines, cut in two, on each of which jobs follow each other; nothing in it repeats
+    rng = np.random.default_rng(1)
+    ran_s = np.ceil(rng.lognormal(6, 2, 300_000)).astype(int)
+    lane = np.arange(300_000) % 60
+    start_s = (np.cumsum(ran_s.reshape(-1, 60), axis=0).ravel() - ran_s) + 10**7
+    submit_s = start_s - np.where(rng.random(300_000) < 0.5, 0, rng.exponential(20_000, 300_000)).astype(int)
+    asked_s = np.ceil(ran_s / 900).astype(int) * 900
+    columns = (column.tolist() for column in (submit_s, asked_s, start_s, ran_s, lane * 4))
+    rows = (
+        f"{k:06d},{submit},8,{asked},{OK},{start},{ran},{first}-{first + 3} {first + 256}-{first + 259}"
+        for k, (submit, asked, start, ran, first) in enumerate(zip(*columns, strict=True))
+    )
+    (page,) = write_report([jobs_csv(tmp_path / "big_jobs.csv", *rows)])
+    assert page.stat().st_size < 8e6
+    assert browser.open(page) < 3
+    drawing = browser.run(
+        "const { view, gantt, curves } = document.querySelector('#explore-0').explorer, began = performance.now();"
+        "gantt.draw(); curves.forEach((curve) => curve.draw()); return performance.now() - began"
+    )
+    assert drawing < 500  # milliseconds for one step of a zoom
+    assert browser.log() == []

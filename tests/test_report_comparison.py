@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+from batfill.report.comparison import DAY_S, WEEK_S, Comparison, comparisons
+from batfill.report.runs import find_runs, read_run
+from report_runs import OK, REJECTED, jobs_csv, sample_run
+
+
+def of_weeks(*weekly_bsld, per_week=5):
+    """Runs whose jobs all have the bsld of their week; shape (n_runs, n_weeks)."""
+    bsld = np.repeat(np.array(weekly_bsld, float), per_week, axis=1)
+    submit_s = np.repeat(np.arange(len(weekly_bsld[0])) * WEEK_S, per_week)
+    return Comparison(tuple("abcdefgh"[: len(bsld)]), submit_s, bsld, bsld * 10)
+
+
+def test_weekly_means_are_by_the_week_of_submission():
+    comparison = of_weeks([1, 2, 3], [4, 4, 4])
+    assert comparison.weekly_bsld.tolist() == [[1, 2, 3], [4, 4, 4]]
+    assert comparison.weekly_boxes()[0].median == 2
+
+
+def test_the_cumulative_curve_ends_at_the_mean():
+    dates_s, sums = of_weeks([1, 2, 3], [4, 4, 4]).cumulative()
+    assert dates_s[-1] == 2 * WEEK_S
+    assert sums[:, -1].tolist() == [2, 4]
+    assert (np.diff(sums) >= 0).all()
+
+
+def test_the_ranking_shares_ranks_of_ties():
+    # week by week: a and b tie, then b wins, then a wins
+    best, second = of_weeks([1, 5, 1], [1, 1, 9]).ranking()
+    assert (best.name, best.mean_bsld, best.best_in, best.mean_rank) == ("a", pytest.approx(7 / 3), 2, 1.5)
+    assert (second.name, second.best_in, second.mean_rank) == ("b", 2, 1.5)
+
+
+def test_a_constant_difference_has_an_interval_without_width():
+    (d,) = of_weeks(range(1, 11), range(3, 13)).differences(seed=1)
+    assert tuple(d.bsld) == pytest.approx((2, 2, 2))
+    assert (d.better, d.worse) == (0, 1)
+
+
+def test_the_interval_is_that_of_drawing_blocks():
+    # weeks differ by -1 or 3: the mean of 10 drawn is -1 + 4 k / 10, k binomial(10, 1/2), 2.5 % below k = 2, above 8
+    (d,) = of_weeks([5] * 10, [4, 8] * 5).differences(seed=1)
+    assert d.bsld.mean == 1
+    assert (d.bsld.low, d.bsld.high) == (pytest.approx(-0.2), pytest.approx(2.2))
+
+
+def test_equal_seeds_give_equal_intervals_and_others_do_not():
+    rng = np.random.default_rng(5)
+    comparison = of_weeks(rng.random(20), rng.random(20))
+    assert comparison.differences(3) == comparison.differences(3)
+    assert comparison.differences(3) != comparison.differences(4)
+
+
+def test_few_weeks_are_drawn_as_days():
+    assert of_weeks([1] * 8).block_s == WEEK_S
+    assert of_weeks([1] * 7).block_s == DAY_S
+
+
+def test_runs_of_other_jobs_are_not_compared(tmp_path):
+    one = jobs_csv(tmp_path / "one_jobs.csv", f"a,0,1,5,{OK},0,5,0")
+    other = jobs_csv(tmp_path / "other_jobs.csv", f"a,1,1,5,{OK},1,5,0")
+    assert comparisons([read_run(one, "one"), read_run(other, "other")], 10) == []
+
+
+def test_jobs_that_one_run_rejected_are_left_out_of_all(tmp_path):
+    one = jobs_csv(tmp_path / "one_jobs.csv", f"a,0,1,5,{OK},0,50,0", f"b,0,9,5,{OK},10,50,0-8")
+    other = jobs_csv(tmp_path / "other_jobs.csv", f"a,0,1,5,{OK},50,50,0", f"b,0,9,5,{REJECTED},,,")
+    (comparison,) = comparisons([read_run(one, "one"), read_run(other, "other")], 10)
+    assert comparison.bsld.tolist() == [[1], [2]]
+
+
+def test_the_differences_are_those_of_the_runs(tmp_path):
+    for policy in ("fcfs", "saf"):
+        sample_run(tmp_path, policy)
+    runs = find_runs([tmp_path / "fcfs", tmp_path / "saf"])
+    (comparison,) = comparisons(runs, 10)
+    (d,) = comparison.differences(seed=0)
+    fcfs, saf = (run.summary() for run in runs)
+    assert d.bsld.mean == pytest.approx(saf.mean_bsld - fcfs.mean_bsld)
+    assert d.wait_s.mean == pytest.approx(saf.mean_wait_s - fcfs.mean_wait_s)
+    assert d.bsld.low < d.bsld.mean < d.bsld.high

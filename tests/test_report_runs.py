@@ -1,0 +1,160 @@
+import numpy as np
+import pytest
+
+import golden
+from batfill.batsim.runner.results import ResultError, read_jobs_csv
+from batfill.batsim.runner.summary import figures_of
+from batfill.report.runs import find_runs, names_of, read_run
+from batfill.report.single import slowdown_classes, wait_grid
+from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
+
+
+@pytest.fixture
+def by_hand(tmp_path):
+    return jobs_csv(
+        tmp_path / "by-hand_jobs.csv",
+        "b,0,4,10,COMPLETED_SUCCESSFULLY,0,10,0-1 3-4",
+        f"a,0,2,100,{KILLED},2,20,5-6",
+        f"a#1,0,2,100,{OK},40,100,0-1",
+        f"c,5,1,-1,{OK},6,0.00001,9",
+        f"d,7,99,5,{REJECTED},,,",
+        f"e,8,1,50,{CUT},1008,50,2",
+    )
+
+
+def test_a_run_is_ordered_by_submission_then_id_then_try(by_hand):
+    run = read_run(by_hand, "x")
+    assert run.ids.tolist() == ["a", "a", "b", "c", "d", "e"]
+    assert run.attempt.tolist() == [0, 1, 0, 0, 0, 0]
+    assert run.final.tolist() == [False, True, True, True, False, True]
+    assert run.walltime_s.tolist() == [100, 100, 10, np.inf, 5, 50]
+    assert run.size == 10  # machine 9 is the last that is seen
+
+
+def test_a_null_execution_is_no_time(by_hand):
+    assert read_run(by_hand, "x").runtime_s[3] == 0
+
+
+def test_machines_are_intervals(by_hand):
+    machines = read_run(by_hand, "x").machines
+    rows = [
+        [(int(machines.first[k]), int(machines.last[k])) for k in range(begin, end)]
+        for begin, end in zip(machines.offset[:-1], machines.offset[1:], strict=True)
+    ]
+    assert rows == [[(5, 6)], [(0, 1)], [(0, 1), (3, 4)], [(9, 9)], [], [(2, 2)]]
+
+
+def test_who_overtook_is_who_started_before_an_earlier_job(by_hand):
+    # b starts at 0 while a, submitted earlier, starts at 2; c at 6, after both; a's second try is not a's start
+    assert read_run(by_hand, "x").overtook.tolist() == [False, False, True, False, False, False]
+
+
+def test_under_fcfs_who_overtook_is_who_was_backfilled(tmp_path):
+    schedule = sample_run(tmp_path, "fcfs")
+    (run,) = find_runs([tmp_path])
+    assert schedule.backfilled.any()
+    assert run.ids.tolist() == schedule.jobs.ids.tolist()
+    assert run.overtook.tolist() == schedule.backfilled.tolist()
+
+
+def test_a_replays_figures_are_those_of_its_files(tmp_path):
+    schedule = sample_run(tmp_path, "fcfs")
+    (run,) = find_runs([tmp_path / "fcfs"])
+    told, known = run.summary().as_dict(), schedule.summary().as_dict()
+    assert told == pytest.approx(known, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", golden.RUNS)
+def test_the_figures_of_real_batsim_runs_are_those_of_the_runner(name, tmp_path):
+    path = tmp_path / "out_jobs.csv"
+    path.write_text("\n".join(golden.recording(name).lines("jobs")) + "\n")
+    (tmp_path / "out_schedule.csv").write_text("\n".join(golden.recording(name).lines("schedule")) + "\n")
+    (run,) = find_runs([tmp_path])
+    figures = run.summary().as_dict()
+    for field, value in figures_of(read_jobs_csv(path), run.size).items():
+        assert figures[field] == pytest.approx(value, rel=1e-4), field  # Batsim's 1e-5 s of a job that takes no time
+
+
+@pytest.mark.parametrize("name", golden.RUNS)
+def test_no_machine_of_real_batsim_runs_has_two_jobs_at_once(name, tmp_path):
+    (tmp_path / "out_jobs.csv").write_text("\n".join(golden.recording(name).lines("jobs")) + "\n")
+    (run,) = find_runs([tmp_path])
+    offset, first, last = run.machines
+    tries = np.repeat(np.arange(len(run)), np.diff(offset))
+    assert (np.bincount(tries, weights=last - first + 1, minlength=len(run)) == run.procs)[run.state != 4].all()
+    for machine in range(run.size):
+        held = tries[(first <= machine) & (machine <= last)]
+        held = held[np.argsort(run.start_s[held], kind="stable")]
+        ends = (run.start_s + run.runtime_s)[held]
+        assert (run.start_s[held][1:] >= ends[:-1] - 1e-3).all()
+
+
+def test_a_run_without_jobs_can_be_read(tmp_path):
+    run = read_run(jobs_csv(tmp_path / "none_jobs.csv"), "x")
+    assert len(run) == 0
+    assert run.summary().jobs == 0
+    assert wait_grid(run).jobs.sum() == 0
+    assert sum(row.jobs for row in slowdown_classes(run, 10)) == 0
+
+
+def test_waiting_is_told_by_width_and_length(by_hand):
+    grid = wait_grid(read_run(by_hand, "x"))
+    assert grid.widths == ("1", "2-4", "5-10")
+    # c waits 1 s and e 1,000 s on one processor; b waits 0 s and a 40 s on two to four
+    assert grid.jobs[:, 0].tolist() == [2, 2, 0]
+    assert grid.mean_wait_s[:2, 0].tolist() == [500.5, 20]
+
+
+def test_slowdown_classes_count_every_job_that_ran_once(by_hand):
+    # a: 140/100; b and c: 1; e: 1050/50
+    rows = slowdown_classes(read_run(by_hand, "x"), tau_s=10)
+    assert [row.jobs for row in rows] == [2, 1, 1, 0]
+    assert [row.overtook for row in rows] == [1, 0, 0, 0]
+
+
+def test_runs_are_called_by_what_tells_them_apart(tmp_path):
+    def names(*paths):
+        return names_of([tmp_path / path for path in paths])
+
+    assert names("x/fcfs_jobs.csv", "x/saf_jobs.csv") == ["fcfs", "saf"]
+    assert names("fcfs/out_jobs.csv", "saf/out_jobs.csv") == ["fcfs", "saf"]
+    assert names("fcfs/out_jobs.csv") == ["fcfs"]
+    assert names("a/x_jobs.csv", "a/y_jobs.csv", "b/x_jobs.csv") == ["a/x", "a/y", "b/x"]
+
+
+def test_a_place_without_a_run_is_refused(tmp_path):
+    with pytest.raises(ResultError, match="no run in it"):
+        find_runs([tmp_path])
+    with pytest.raises(ResultError, match="no run in it"):
+        find_runs([tmp_path / "absent"])
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("", "not a whole"),
+        ("job_id,workload_name\na,w0\n", "not a whole"),
+        ("cut off", "not a whole"),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_line(tmp_path, content, what):
+    path = tmp_path / "out_jobs.csv"
+    path.write_text(content)
+    with pytest.raises(ResultError, match=what) as error:
+        read_run(path, "x")
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        (f"a,zero,4,10,{OK},0,10,0-3", "not a whole"),
+        ("a,0,4,10,LOST,0,10,0-3", "'LOST' is none of"),
+        (f"a,0,4,10,{OK},0,10,0-x", "allocated_resources"),
+    ],
+)
+def test_a_wrong_value_is_named_in_one_line(tmp_path, row, what):
+    with pytest.raises(ResultError, match=what) as error:
+        read_run(jobs_csv(tmp_path / "out_jobs.csv", row), "x")
+    assert "\n" not in str(error.value)
