@@ -15,9 +15,10 @@ import pytest
 
 from batfill.options import NAMES
 from batfill.policies import listing
+from command import COMPILING
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/options.md", "docs/policies.md", "docs/writing-a-policy.md"]
+PAGES = ["README.md", "docs/campaigns.md", "docs/options.md", "docs/policies.md", "docs/writing-a-policy.md"]
 LIMIT_S = 120
 
 
@@ -40,7 +41,7 @@ def agrees(shown, printed):
 
 @pytest.fixture
 def reader(tmp_path):
-    """A function that runs a command where a reader would: in a folder with the project's files, installed."""
+    """A function from a command to what it prints where a reader runs it: in a folder with the project's files."""
     for name in ("docs", "expe", "platforms", "workloads"):
         (tmp_path / name).symlink_to(ROOT / name)
     with socket.create_server(("localhost", 0)) as free:
@@ -48,7 +49,7 @@ def reader(tmp_path):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
     def run(command):
-        return subprocess.run(
+        done = subprocess.run(
             ["bash", "-c", command],
             cwd=tmp_path,
             env={**os.environ, "PATH": path, "BATSIM_PORT": port},
@@ -57,6 +58,7 @@ def reader(tmp_path):
             text=True,
             timeout=LIMIT_S,
         )
+        return "".join(line for line in done.stdout.splitlines(keepends=True) if not line.startswith(COMPILING))
 
     return run
 
@@ -66,8 +68,8 @@ def test_examples_print_what_is_shown(reader, page):
     shown = [command for block in blocks(page, "console") for command in commands(block)]
     assert shown
     for command, expected in shown:
-        done = reader(command)
-        assert agrees(expected, done.stdout), f"$ {command}\nprints\n{done.stdout}and not\n{expected}"
+        printed = reader(command)
+        assert agrees(expected, printed), f"$ {command}\nprints\n{printed}and not\n{expected}"
 
 
 def test_a_different_figure_would_be_noticed():
