@@ -125,7 +125,7 @@ def obvious_features(earlier, job, divider_s, unix_start_s):
         "weekday": date.weekday(),
         "day of month": date.day,
         "month": date.month,
-        "week": date.isocalendar()[1],
+        "week of year": date.isocalendar()[1],
         "quarter": 1 + (date.month - 1) // 3,
     }
     for name, is_same in same.items():
@@ -234,7 +234,13 @@ def test_rates_are_those_of_the_paper():
     found = Confusion.of(judged, small)
     assert (found.true_small, found.false_large, found.true_large, found.false_small) == (3, 1, 5, 1)
     rates = found.rates()
-    assert rates == {"accuracy": 0.8, "precision": 0.75, "recall": 0.75, "false_large": 1 / 6, "false_small": 0.25}
+    assert rates == {
+        "accuracy": 0.8,
+        "precision": 0.75,
+        "recall": 0.75,
+        "false_large_rate": 1 / 6,
+        "false_small_rate": 0.25,
+    }
     assert Confusion(0, 0, 0, 0).rates()["precision"] is None
 
 
@@ -248,5 +254,5 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
         assert sum(row["wasted_proc_s"] for row in rows) == pytest.approx(figures.wasted * used)
     widths = [row["procs_up_to"] for row in kills_by_width(driven.schedule)]
     assert widths == [1, 2, 4, 8, 16]
-    assert confusion(driven).jobs == int(np.isfinite(driven.divider_s).sum())
+    assert confusion(driven).jobs == int(np.isfinite(driven.probability).sum())
     assert math.isfinite(figures.mean_bsld)

@@ -9,6 +9,7 @@ import typer
 from batfill.cli.batsim import SETTINGS as BATSIM_SETTINGS
 from batfill.cli.batsim import batsim
 from batfill.cli.campaign import campaign
+from batfill.cli.classify import classify
 from batfill.cli.fit import fit
 from batfill.cli.platform import platform
 from batfill.cli.policies import policies
@@ -52,6 +53,7 @@ def options(
 
 app.command(context_settings=BATSIM_SETTINGS, add_help_option=False)(batsim)
 app.command()(campaign)
+app.command()(classify)
 app.command()(fit)
 app.command()(platform)
 app.command()(policies)

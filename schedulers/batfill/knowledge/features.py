@@ -28,7 +28,7 @@ NAMES = (
     "weekday",
     "day of month",
     "month",
-    "week",
+    "week of year",
     "quarter",
     *(f"lag {lag} (u, {name})" for name in CATEGORIES for lag in range(1, LAGS + 1)),
     *(f"share (u, {name})" for name in CATEGORIES),

@@ -54,8 +54,8 @@ class Confusion:
             "accuracy": ratio(right, self.jobs),
             "precision": ratio(self.true_small, self.true_small + self.false_small),
             "recall": ratio(self.true_small, self.true_small + self.false_large),
-            "false_large": ratio(self.false_large, self.false_large + self.true_large),
-            "false_small": ratio(self.false_small, self.false_small + self.true_small),
+            "false_large_rate": ratio(self.false_large, self.false_large + self.true_large),
+            "false_small_rate": ratio(self.false_small, self.false_small + self.true_small),
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -69,8 +69,10 @@ def ratio(part: int, whole: int) -> float | None:
 
 
 def confusion(driven: Driven) -> Confusion:
-    """Of the jobs judged while there was a divider, by the divider of that time."""
-    judged = np.isfinite(driven.divider_s) & ~driven.schedule.rejected
+    """Of the jobs judged while there was a forest (without one, a divider), by the divider of that time."""
+    judged = np.isfinite(driven.probability)
+    if not judged.any():
+        judged = np.isfinite(driven.divider_s) & ~driven.schedule.rejected
     small = driven.schedule.runtime_s < driven.divider_s
     return Confusion.of(driven.small[judged], small[judged])
 

@@ -1,0 +1,235 @@
+"""The classifier on a log as it was: no simulation, each job submitted and ended when the log says.
+
+Source: Section 4 of Zrigui et al., JPDC 2022: the quality per week and in all (Figure 4, Tables 5 and 6), what each
+feature contributes (Figure 5), and how alike neighbours in a category are (Figure 2).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.knowledge import Job
+from batfill.knowledge.classifier import Classifier, Settings
+from batfill.knowledge.diary import Diary
+from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
+from batfill.knowledge.outcome import Confusion
+from batfill.workloads.clock import WEEK_S, Clock, clock_of
+from batfill.workloads.files import digest
+from batfill.workloads.load import load_log
+from batfill.workloads.swf_rules import job_rows, requested
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from batfill.workloads.swf_log import SwfLog
+
+LAGS = 20
+FEWEST = 50  # jobs in a category whose autocorrelation is estimated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoggedJobs:
+    """The jobs of a log in the order of their submissions; columns of shape (n_jobs,)."""
+
+    name: str
+    digest: str
+    clock: Clock | None
+    number: NDArray[np.int64]
+    submit_s: NDArray[np.float64]  # since the first submission
+    runtime_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    walltime_s: NDArray[np.float64]  # as requested, also where the job ran longer; 0 where the log does not know it
+    procs: NDArray[np.int64]
+    user: NDArray[np.int64]
+    without_wait: int  # jobs whose wait the log does not know, counted as none
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+
+def read_jobs(path: Path) -> LoggedJobs:
+    """The jobs of a log that ran, with what their users asked for.
+
+    Raises:
+        WorkloadError: the file is no log, or holds no job that ran.
+    """
+    log: SwfLog = load_log(path)
+    rows = job_rows(path, [log])
+    kept = np.flatnonzero(rows.keep)
+    order = kept[np.lexsort((rows.number[kept], rows.submit_s[kept]))]
+    runtime_s = log["runtime_s"].copy()
+    for row, whole_s in rows.runtime_s.items():
+        runtime_s[row] = whole_s
+    wait_s, submit_s, runtime_s = log["wait_s"][order], rows.submit_s[order] - rows.first_submit_s, runtime_s[order]
+    clock = clock_of(log.header)
+    return LoggedJobs(
+        name=path.name,
+        digest=digest(path),
+        clock=clock.later(rows.first_submit_s) if clock else None,
+        number=rows.number[order],
+        submit_s=submit_s,
+        runtime_s=runtime_s,
+        end_s=submit_s + np.maximum(wait_s, 0) + runtime_s,
+        walltime_s=np.maximum(log["requested_s"][order], 0),
+        procs=np.ceil(requested(log)[order]).astype(np.int64),
+        user=log["user"][order].astype(np.int64),
+        without_wait=int((wait_s < 0).sum()),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """What a classifier made of a log; columns of shape (n_jobs,)."""
+
+    jobs: LoggedJobs
+    settings: Settings
+    small: NDArray[np.bool_]  # as judged
+    probability: NDArray[np.float64]  # nan before the first training
+    divider_s: NDArray[np.float64]  # in force at the submission; inf where there was none
+    importances: list[dict[str, float]]  # per training, with `week`, the week from which on that forest judged
+    seconds: float  # it took
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """The jobs submitted when there was a forest."""
+        return np.isfinite(self.probability)
+
+    @property
+    def truth(self) -> NDArray[np.bool_]:
+        """Small by the divider that was in force at the submission."""
+        return self.jobs.runtime_s < self.divider_s
+
+    @property
+    def week(self) -> NDArray[np.int64]:
+        """The week of each submission, from 0."""
+        return (self.jobs.submit_s // WEEK_S).astype(np.int64)
+
+    def total(self) -> Confusion:
+        """Of all jobs judged."""
+        return Confusion.of(self.small[self.judged], self.truth[self.judged])
+
+    def weeks(self) -> list[dict[str, Any]]:
+        """A row per week that had judged jobs: the divider at its end, and the quality."""
+        rows = []
+        for week in np.unique(self.week[self.judged]).tolist():
+            of_week = self.judged & (self.week == week)
+            quality = Confusion.of(self.small[of_week], self.truth[of_week]).as_dict()
+            rows.append({"week": week, "divider_s": float(self.divider_s[of_week][-1]), **quality})
+        return rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """The whole in figures, with what is needed to repeat it."""
+        from batfill import __version__
+
+        settings = self.settings
+        return {
+            **self.total().as_dict(),
+            "not_judged": int((~self.judged).sum()),
+            "weeks": len(np.unique(self.week[self.judged])),
+            "trained": len(self.importances),
+            "regime": settings.regime,
+            "divider_rule": settings.divider_rule,
+            "cut": settings.cut,
+            "train": "drift" if settings.on_drift else "week",
+            "seed": settings.seed,
+            "divider_at_end_s": float(self.divider_s[-1]) if np.isfinite(self.divider_s[-1]) else None,
+            "without_wait": self.jobs.without_wait,
+            "workload": self.jobs.name,
+            "workload_sha256": self.jobs.digest,
+            "seconds": round(self.seconds, 3),
+            "version": __version__,
+        }
+
+
+def study(jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] = lambda _: None) -> Study:
+    """Let a classifier judge every job of the log at its submission; `advance` is told of jobs judged."""
+    began = time.perf_counter()
+    classifier = Classifier(settings, jobs.clock)
+    diary = Diary(classifier)
+    small, probability, divider_s = (np.zeros(len(jobs), kind) for kind in (bool, np.float64, np.float64))
+    importances: list[dict[str, float]] = []
+    columns = (jobs.submit_s, jobs.walltime_s, jobs.procs, jobs.user, jobs.runtime_s, jobs.end_s)
+    known_until_s = -1.0
+    for row, values in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        *asked, runtime_s, end_s = values
+        job = Job(row, *asked)
+        if job.submit_s > known_until_s:
+            diary.catch_up(job.submit_s)
+            known_until_s = job.submit_s
+            if classifier.trained > len(importances):
+                importances.append({"week": job.submit_s // WEEK_S, **classifier.importances})
+        verdict = classifier.judge(job)
+        small[row], probability[row], divider_s[row] = verdict.small, verdict.probability, classifier.divider_s
+        diary.note(job, end_s, runtime_s, killed=False)
+        advance(1)
+    seconds = time.perf_counter() - began
+    return Study(jobs, settings, small, probability, divider_s, importances, seconds)
+
+
+def autocorrelation(runtime_s: NDArray[np.float64], lags: int = LAGS) -> NDArray[np.float64]:
+    """Of a series at lags 1 to `lags`, shape (lags,), by the estimate below the paper's Figure 2; nan of a constant."""
+    centred = runtime_s - runtime_s.mean()
+    variance = float((centred**2).mean())
+    n = len(centred)
+    return np.array(
+        [(centred[:-lag] @ centred[lag:]) / (n - lag) / variance if variance else np.nan for lag in range(1, lags + 1)]
+    )
+
+
+def autocorrelations(jobs: LoggedJobs) -> list[dict[str, Any]]:
+    """A row per category of at least `FEWEST` jobs and lag: category, user, value, jobs, lag, autocorrelation."""
+    clock = jobs.clock or NO_CLOCK
+    weekday = np.array([clock.date(at_s).weekday() for at_s in jobs.submit_s.tolist()])
+    rows: list[dict[str, Any]] = []
+    for name, value in zip(CATEGORIES, (jobs.walltime_s, jobs.procs, weekday), strict=True):
+        pairs, where, counts = np.unique(
+            np.column_stack([jobs.user.astype(np.float64), value]), axis=0, return_inverse=True, return_counts=True
+        )
+        in_category = np.argsort(where.ravel(), kind="stable")  # by category, each in the order of submission
+        for (user, which), series in zip(pairs, np.split(in_category, np.cumsum(counts)[:-1]), strict=True):
+            if len(series) < FEWEST:
+                continue
+            for lag, rho in enumerate(autocorrelation(jobs.runtime_s[series]), 1):
+                rows.append(
+                    {
+                        "category": f"(u, {name})",
+                        "user": int(user),
+                        "value": float(which),
+                        "jobs": len(series),
+                        "lag": lag,
+                        "autocorrelation": float(rho),
+                    }
+                )
+    return rows
+
+
+def as_text(done: Study) -> str:
+    """The whole as a table to read: in all, then week by week."""
+    whole = done.as_dict()
+    rates = ("accuracy", "precision", "recall", "false_large_rate", "false_small_rate")
+
+    def shown(row: dict[str, Any]) -> str:
+        return "".join(f"{'-' if row[name] is None else format(row[name], '.1%'):>13}" for name in rates)
+
+    lines = [
+        f"{whole['workload']}: regime {whole['regime']}, divider rule {whole['divider_rule']}, cut {whole['cut']:g}, "
+        f"train {whole['train']}, seed {whole['seed']}; {whole['seconds']} s",
+        f"{whole['jobs']:,} jobs judged in {whole['weeks']} weeks, {whole['not_judged']:,} before there was a forest",
+        "",
+        f"{'week':>6}{'jobs':>8}{'divider':>10}"
+        + "".join(f"{name.removesuffix('_rate').replace('_', ' '):>13}" for name in rates),
+        *(f"{row['week']:>6}{row['jobs']:>8}{row['divider_s']:>10g}{shown(row)}" for row in done.weeks()),
+        f"{'all':>6}{whole['jobs']:>8}{'':>10}{shown(whole)}",
+    ]
+    if done.importances:
+        mean = {name: float(np.mean([row[name] for row in done.importances])) for name in NAMES}
+        top = sorted(mean, key=lambda name: -mean[name])
+        lines += ["", "importance, mean of the trainings: " + ", ".join(f"{name} {mean[name]:.3f}" for name in top)]
+    return "\n".join(lines)
