@@ -1,5 +1,6 @@
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_every_figure_comes_with_its_data(runs, schedules, tmp_path, formats):
     written = json_result("report", runs, "-o", tmp_path / "page.html", "--figures", formats)
     assert sorted(written) == sorted(str(path) for path in tmp_path.iterdir())
     kinds = {*formats.split(","), "csv"}
-    names = {"cumulative-bsld", "differences", "distribution-bsld", "waiting-fcfs", "waiting-saf", "weekly-bsld"}
+    names = {"cumulative-bsld", "differences", "distribution-bsld", "waiting-fcfs", "waiting-saf", "weeks-bsld"}
     assert {path.name for path in tmp_path.iterdir()} == {"page.html"} | {
         f"{n}.{kind}" for n in names for kind in kinds
     }
@@ -89,7 +90,7 @@ def test_every_figure_comes_with_its_data(runs, schedules, tmp_path, formats):
         assert path.read_bytes().startswith(start[path.suffix[1:]])
     origin, head, *rows = (tmp_path / "cumulative-bsld.csv").read_text().splitlines()
     assert "sha256" in origin
-    assert head == "day,fcfs,saf"
+    assert head == "submitted_days,fcfs,saf"
     assert [float(value) for value in rows[-1].split(",")[1:]] == pytest.approx(
         [schedule.summary().mean_bsld for schedule in schedules.values()]
     )
@@ -152,3 +153,13 @@ def test_the_pages_data_are_json(runs, tmp_path):
     result("report", runs, "-o", page)
     found = re.findall(r'<script type="application/json" data-run="(\d)">(.*?)</script>', page.read_text())
     assert [(number, json.loads(text)["name"]) for number, text in found] == [("0", "fcfs"), ("1", "saf")]
+
+
+def test_the_documented_commands_run(tmp_path, monkeypatch):
+    root = Path(__file__).parents[1]
+    (tmp_path / "workloads").symlink_to(root / "workloads")
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```sh\n(.*?)```", (root / "docs/reports.md").read_text(), re.DOTALL)
+    for line in block.splitlines():
+        assert batfill(*shlex.split(line)[1:]).status == 0, line
+    assert {"saf.html", "both.html", "differences.pdf"} <= {path.name for path in tmp_path.iterdir()}

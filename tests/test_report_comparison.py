@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from batfill.report.comparison import DAY_S, WEEK_S, Comparison, comparisons
+from batfill.report.comparison import WEEK_S, comparisons, of_jobs
 from batfill.report.runs import find_runs, read_run
 from report_runs import OK, REJECTED, jobs_csv, sample_run
 
@@ -10,18 +10,18 @@ def of_weeks(*weekly_bsld, per_week=5):
     """Runs whose jobs all have the bsld of their week; shape (n_runs, n_weeks)."""
     bsld = np.repeat(np.array(weekly_bsld, float), per_week, axis=1)
     submit_s = np.repeat(np.arange(len(weekly_bsld[0])) * WEEK_S, per_week)
-    return Comparison(tuple("abcdefgh"[: len(bsld)]), submit_s, bsld, bsld * 10)
+    return of_jobs(tuple("abcdefgh"[: len(bsld)]), submit_s, bsld, bsld * 10)
 
 
 def test_weekly_means_are_by_the_week_of_submission():
     comparison = of_weeks([1, 2, 3], [4, 4, 4])
-    assert comparison.weekly_bsld.tolist() == [[1, 2, 3], [4, 4, 4]]
-    assert comparison.weekly_boxes()[0].median == 2
+    assert comparison.period_bsld.tolist() == [[1, 2, 3], [4, 4, 4]]
+    assert comparison.boxes()[0].median == 2
 
 
 def test_the_cumulative_curve_ends_at_the_mean():
-    dates_s, sums = of_weeks([1, 2, 3], [4, 4, 4]).cumulative()
-    assert dates_s[-1] == 2 * WEEK_S
+    days, sums = of_weeks([1, 2, 3], [4, 4, 4]).cumulative()
+    assert days[-1] == 14
     assert sums[:, -1].tolist() == [2, 4]
     assert (np.diff(sums) >= 0).all()
 
@@ -54,8 +54,8 @@ def test_equal_seeds_give_equal_intervals_and_others_do_not():
 
 
 def test_few_weeks_are_drawn_as_days():
-    assert of_weeks([1] * 8).block_s == WEEK_S
-    assert of_weeks([1] * 7).block_s == DAY_S
+    assert of_weeks([1] * 8).blocks == "weeks"
+    assert of_weeks([1] * 7).blocks == "days"
 
 
 def test_runs_of_other_jobs_are_not_compared(tmp_path):

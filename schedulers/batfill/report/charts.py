@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.report.comparison import DAY_S
 from batfill.report.svg import COLOURS, Plot, colour
 
 if TYPE_CHECKING:
@@ -17,18 +16,17 @@ NAMES_WIDTH = 190
 
 
 def cumulative_chart(comparison: Comparison) -> str:
-    """The bsld of the jobs submitted so far, over the number of all jobs."""
-    dates_s, sums = comparison.cumulative()
-    days = ((dates_s - dates_s[0]) / DAY_S).tolist()
+    """The bsld of the items so far, over the number of all items."""
+    points, sums = comparison.cumulative()
     plot = Plot(
-        "Bounded slowdown summed over the jobs in order of submission, divided by the number of jobs, for each run",
-        (0, max(days[-1], 1e-3)),
+        f"Bounded slowdown summed over the {comparison.items} so far, divided by the number of all {comparison.items}",
+        (0, max(float(points[-1]), 1e-3)),
         (0, max(float(sums.max()) * 1.05, 1e-9)),
     )
-    plot.x_axis("submitted, days")
-    plot.y_axis("sum of bsld / jobs")
+    plot.x_axis(comparison.axis)
+    plot.y_axis(f"sum of bsld / {comparison.items}")
     for k, row in enumerate(sums):
-        plot.curve(days, row.tolist(), k)
+        plot.curve(points.tolist(), row.tolist(), k)
     plot.key(comparison.names)
     return plot.svg()
 
@@ -55,18 +53,18 @@ def difference_chart(differences: Sequence[Difference], first: str) -> str:
     return plot.svg()
 
 
-def weekly_chart(comparison: Comparison) -> str:
-    """A box per run: its weekly means of bsld, on a logarithmic scale."""
-    boxes = comparison.weekly_boxes()
+def box_chart(comparison: Comparison) -> str:
+    """A box per choice: its means of bsld by period, on a logarithmic scale."""
+    boxes = comparison.boxes()
     plot = Plot(
-        "Weekly means of the bounded slowdown of each run: median, quartiles, and 5th to 95th percentile",
+        f"Bounded slowdown by {comparison.periods} of each choice: median, quartiles, and 5th to 95th percentile",
         (min(box.low for box in boxes) / 1.2, max(box.high for box in boxes) * 1.2),
         (0, len(boxes)),
         height=60 + ROW * len(boxes),
         left=NAMES_WIDTH,
         log_x=True,
     )
-    plot.x_axis("weekly mean bsld")
+    plot.x_axis(f"mean bsld of {comparison.periods}")
     for k, box in enumerate(boxes):
         y = plot.y(len(boxes) - k - 0.5)
         low, left, middle, right, high = (plot.x(value) for value in box[1:])

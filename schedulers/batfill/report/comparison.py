@@ -1,4 +1,7 @@
-"""Several runs of one workload against each other: the same jobs, paired, and what differs beyond chance."""
+"""Several choices against each other on the same items, paired, and what differs beyond chance.
+
+The items are the jobs of a workload, where whole runs are compared, or the pieces of a campaign (see `campaigns`).
+"""
 
 from __future__ import annotations
 
@@ -33,27 +36,27 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A run against the first one, over the same jobs: this run's mean minus the first's."""
+    """A choice against the first one, over the same items: its mean minus the first's."""
 
     name: str
     bsld: Interval
     wait_s: Interval
-    better: float  # share of the jobs that wait less
-    worse: float  # share of the jobs that wait more
+    better: float  # share of the items that wait less
+    worse: float  # share of the items that wait more
 
 
 class Rank(NamedTuple):
-    """A run's place among the others."""
+    """A choice's place among the others."""
 
     name: str
     mean_bsld: float
     mean_wait_s: float
-    best_in: int  # weeks in which its mean bounded slowdown is the lowest, ties included
-    mean_rank: float  # of the weekly means; ties share a rank
+    best_in: int  # periods in which its mean bounded slowdown is the lowest, ties included
+    mean_rank: float  # of the means by period; ties share a rank
 
 
 class Box(NamedTuple):
-    """How a run's weekly means are spread: the 5th, 25th, 50th, 75th and 95th percentiles."""
+    """How a choice's means by period are spread: the 5th, 25th, 50th, 75th and 95th percentiles."""
 
     name: str
     low: float
@@ -65,44 +68,45 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Runs of the same jobs. Columns have a row per job that ran in all of them, in order of submission."""
+    """The same items under several choices. Columns have a row per item, in the order of `at`."""
 
-    names: tuple[str, ...]  # (n_runs,)
-    submit_s: NDArray[np.float64]  # (n_jobs,)
-    bsld: NDArray[np.float64]  # (n_runs, n_jobs)
-    wait_s: NDArray[np.float64]  # (n_runs, n_jobs)
-
-    @property
-    def weeks(self) -> NDArray[np.int64]:
-        """Each job's week, counted from the first submission, shape (n_jobs,); weeks without a job are left out."""
-        return self.blocks(WEEK_S)
-
-    def blocks(self, length_s: float) -> NDArray[np.int64]:
-        """Each job's block of this length."""
-        since_s = self.submit_s - self.submit_s.min()
-        return np.unique((since_s // length_s).astype(np.int64), return_inverse=True)[1]
+    title: str
+    items: str  # what they are: jobs, or pieces
+    names: tuple[str, ...]  # (n_choices,)
+    axis: str  # what `at` is
+    at: NDArray[np.float64]  # (n_items,)  ascending
+    bsld: NDArray[np.float64]  # (n_choices, n_items)  of a piece, the mean
+    wait_s: NDArray[np.float64]  # (n_choices, n_items)
+    periods: str  # what `period` counts: weeks, or pieces
+    period: NDArray[np.int64]  # (n_items,)  0, 1, ...
+    blocks: str  # what `block` counts
+    block: NDArray[np.int64]  # (n_items,)  0, 1, ...: items of one block depend on each other
 
     @property
-    def weekly_bsld(self) -> NDArray[np.float64]:
-        """The mean bounded slowdown of the jobs submitted in each week, shape (n_runs, n_weeks)."""
-        weeks = self.weeks
-        return np.array([np.bincount(weeks, weights=row) for row in self.bsld]) / np.bincount(weeks)
+    def n_periods(self) -> int:
+        """How many of them there are."""
+        return int(self.period.max()) + 1
 
-    def weekly_boxes(self) -> list[Box]:
-        """A box per run, of its weekly mean bounded slowdowns."""
-        spread = np.quantile(self.weekly_bsld, [0.05, 0.25, 0.5, 0.75, 0.95], axis=1)
+    @property
+    def period_bsld(self) -> NDArray[np.float64]:
+        """The mean bounded slowdown of each period's items, shape (n_choices, n_periods)."""
+        return np.array([np.bincount(self.period, weights=row) for row in self.bsld]) / np.bincount(self.period)
+
+    def boxes(self) -> list[Box]:
+        """A box per choice, of its periods' mean bounded slowdowns."""
+        spread = np.quantile(self.period_bsld, [0.05, 0.25, 0.5, 0.75, 0.95], axis=1)
         return [Box(name, *spread[:, k].tolist()) for k, name in enumerate(self.names)]
 
     def cumulative(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(dates, sums): the bsld of all jobs submitted until then, over the number of all jobs; ends at the mean."""
-        at = np.unique(np.linspace(0, len(self.submit_s) - 1, CURVE_POINTS).astype(np.int64))
-        return self.submit_s[at], (np.cumsum(self.bsld, axis=1) / len(self.submit_s))[:, at]
+        """(at, sums): the bsld of all items until then, over the number of all items; ends at the mean."""
+        points = np.unique(np.linspace(0, len(self.at) - 1, CURVE_POINTS).astype(np.int64))
+        return self.at[points], (np.cumsum(self.bsld, axis=1) / len(self.at))[:, points]
 
     def ranking(self) -> list[Rank]:
-        """The runs, the lowest mean bounded slowdown first."""
-        weekly = self.weekly_bsld
-        lower = (weekly[:, None, :] > weekly[None, :, :]).sum(axis=1)
-        tied = (weekly[:, None, :] == weekly[None, :, :]).sum(axis=1)
+        """The choices, the lowest mean bounded slowdown first."""
+        means = self.period_bsld
+        lower = (means[:, None, :] > means[None, :, :]).sum(axis=1)
+        tied = (means[:, None, :] == means[None, :, :]).sum(axis=1)
         ranks = lower + (tied + 1) / 2
         rows = [
             Rank(
@@ -116,24 +120,18 @@ class Comparison:
         ]
         return sorted(rows, key=lambda row: row.mean_bsld)
 
-    @property
-    def block_s(self) -> float:
-        """How long the blocks of the bootstrap are: weeks, or days where there are few weeks."""
-        return WEEK_S if int(self.weeks.max(initial=0)) + 1 >= FEWEST_BLOCKS else DAY_S
-
     def differences(self, seed: int) -> list[Difference]:
-        """Every run but the first against the first.
+        """Every choice but the first against the first.
 
-        Neighbouring jobs wait for each other, so whole blocks of time are drawn, not jobs; the interval is the
-        percentile bootstrap's. Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993.
+        Neighbouring jobs wait for each other, so whole blocks are drawn, not jobs; the interval is the percentile
+        bootstrap's. Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993.
         """
-        blocks = self.blocks(self.block_s)
-        jobs = np.bincount(blocks)
-        drawn = np.random.default_rng(seed).multinomial(len(jobs), np.full(len(jobs), 1 / len(jobs)), RESAMPLES)
-        drawn_jobs = drawn @ jobs
+        items = np.bincount(self.block)
+        drawn = np.random.default_rng(seed).multinomial(len(items), np.full(len(items), 1 / len(items)), RESAMPLES)
+        drawn_items = drawn @ items
 
         def interval(values: NDArray[np.float64]) -> Interval:
-            means = (drawn @ np.bincount(blocks, weights=values)) / drawn_jobs
+            means = (drawn @ np.bincount(self.block, weights=values)) / drawn_items
             low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
             return Interval(float(values.mean()), float(low), float(high))
 
@@ -176,4 +174,26 @@ def compared(runs: Sequence[Run], tau_s: float) -> Comparison:
     waits = np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)])
     ran = [run.runtime_s[row] for run, row in zip(runs, rows, strict=True)]
     bsld = np.array([bounded_slowdown(wait_s, runtime_s, tau_s) for wait_s, runtime_s in zip(waits, ran, strict=True)])
-    return Comparison(tuple(run.name for run in runs), runs[0].submit_s[rows[0]], bsld, waits)
+    return of_jobs(tuple(run.name for run in runs), runs[0].submit_s[rows[0]], bsld, waits)
+
+
+def of_jobs(
+    names: tuple[str, ...], submit_s: NDArray[np.float64], bsld: NDArray[np.float64], wait_s: NDArray[np.float64]
+) -> Comparison:
+    """Runs of the same jobs, in order of submission, week by week; the bootstrap draws days where weeks are few."""
+    since_s = submit_s - submit_s[0]
+    week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))
+    few = int(week.max()) + 1 < FEWEST_BLOCKS
+    return Comparison(
+        title=f"{len(names)} runs of {len(submit_s):,} jobs",
+        items="jobs",
+        names=names,
+        axis="submitted, days",
+        at=since_s / DAY_S,
+        bsld=bsld,
+        wait_s=wait_s,
+        periods="weeks",
+        period=week,
+        blocks="days" if few else "weeks",
+        block=day if few else week,
+    )

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill import __version__
 from batfill.errors import BatfillError
-from batfill.report.comparison import DAY_S
 from batfill.report.single import wait_grid
 from batfill.report.svg import colour
 from batfill.workloads.files import raw_file, write_text
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from batfill.report.comparison import Comparison
     from batfill.report.runs import Run
@@ -75,18 +74,17 @@ def write_figures(
     *,
     tau_s: float,
     seed: int,
+    origin: str,
 ) -> list[Path]:
-    """Write the figures of these runs and comparisons into the folder; returns their files."""
+    """Write the figures of these runs and comparisons into the folder, `origin` atop their data; returns the files."""
     figures = [wait_figure(run) for run in runs]
     for k, comparison in enumerate(groups):
         suffix = f"-{k + 1}" if len(groups) > 1 else ""
         figures += comparison_figures(comparison, suffix, seed)
     if not groups:
         figures += [
-            distribution_figure([run.name], [run.bsld(tau_s)[run.final]], f"-{plain(run.name)}") for run in runs
+            distribution_figure([run.name], [run.bsld(tau_s)[run.final]], f"-{plain(run.name)}", "jobs") for run in runs
         ]
-    inputs = ", ".join(f"{run.path.name} sha256 {run.digest}" for run in runs)
-    origin = f"# batfill {__version__}, tau {tau_s:g} s, seed {seed}, from {inputs}"
     return [path for figure in figures for path in write_figure(figure, folder, formats, origin)]
 
 
@@ -106,7 +104,7 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
                 canvas.savefig(stream, format=kind, metadata=dateless)
             written.append(path)
     text = io.StringIO()
-    text.write(f"{origin}\n")
+    text.write(f"# {origin}\n")
     csv.writer(text, lineterminator="\n").writerows([figure.head, *figure.rows])
     path = folder / f"{figure.name}.csv"
     write_text(path, text.getvalue())
@@ -116,13 +114,12 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
     """Cumulative curves, distributions, paired differences and weekly boxes."""
     names = comparison.names
-    dates_s, sums = comparison.cumulative()
-    days = (dates_s - dates_s[0]) / DAY_S
+    points, sums = comparison.cumulative()
 
     def draw_cumulative(axes: Axes) -> None:
         for k, name in enumerate(names):
-            axes.plot(days, sums[k], LINES[k % len(LINES)], color=colour(k), label=name)
-        axes.set(xlabel="submitted (days)", ylabel="sum of bsld / jobs", ylim=(0, None))
+            axes.plot(points, sums[k], LINES[k % len(LINES)], color=colour(k), label=name)
+        axes.set(xlabel=comparison.axis, ylabel=f"sum of bsld / {comparison.items}", ylim=(0, None))
         axes.legend()
 
     differences = comparison.differences(seed)
@@ -135,9 +132,9 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
         axes.set(xlabel=f"mean bsld minus that of {names[0]}", ylim=(len(differences) - 0.5, -0.5))
         axes.set_yticks(range(len(differences)), [d.name for d in differences])
 
-    boxes = comparison.weekly_boxes()
+    boxes = comparison.boxes()
 
-    def draw_weekly(axes: Axes) -> None:
+    def draw_boxes(axes: Axes) -> None:
         stats = [
             {
                 "label": b.name,
@@ -150,16 +147,16 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
             for b in boxes
         ]
         axes.bxp(stats, showfliers=False, widths=0.5)
-        axes.set(ylabel="weekly mean bsld", yscale="log")
+        axes.set(ylabel=f"mean bsld of {comparison.periods}", yscale="log")
 
     return [
         Figure(
             f"cumulative-bsld{suffix}",
-            ("day", *names),
-            list(zip(days.tolist(), *sums.tolist(), strict=True)),
+            (comparison.axis.replace(", ", "_"), *names),
+            list(zip(points.tolist(), *sums.tolist(), strict=True)),
             draw_cumulative,
         ),
-        distribution_figure(names, list(comparison.bsld), suffix),
+        distribution_figure(names, list(comparison.bsld), suffix, comparison.items),
         Figure(
             f"differences{suffix}",
             ("run", "bsld", "bsld_low", "bsld_high", "wait_s", "wait_s_low", "wait_s_high", "better", "worse"),
@@ -168,20 +165,23 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
             height_in=0.7 + 0.25 * len(differences),
         ),
         Figure(
-            f"weekly-bsld{suffix}", ("run", "p5", "p25", "p50", "p75", "p95"), [tuple(b) for b in boxes], draw_weekly
+            f"{comparison.periods}-bsld{suffix}",
+            ("run", "p5", "p25", "p50", "p75", "p95"),
+            [tuple(b) for b in boxes],
+            draw_boxes,
         ),
     ]
 
 
-def distribution_figure(names: Sequence[str], bslds: Iterable[np.ndarray], suffix: str) -> Figure:
-    """The share of the jobs whose bounded slowdown is at most so much."""
+def distribution_figure(names: Sequence[str], bslds: Iterable[NDArray[np.float64]], suffix: str, items: str) -> Figure:
+    """The share of the items whose bounded slowdown is at most so much."""
     shares = np.linspace(0, 1, 201)
     columns = [np.quantile(bsld, shares, method="inverted_cdf") if len(bsld) else shares * np.nan for bsld in bslds]
 
     def draw(axes: Axes) -> None:
         for k, (name, column) in enumerate(zip(names, columns, strict=True)):
             axes.step(column, shares, LINES[k % len(LINES)], where="post", color=colour(k), label=name)
-        axes.set(xlabel="bounded slowdown", ylabel="share of the jobs", xscale="log", ylim=(0, 1))
+        axes.set(xlabel="bounded slowdown", ylabel=f"share of the {items}", xscale="log", ylim=(0, 1))
         axes.legend(loc="lower right")
 
     rows = list(zip(shares.tolist(), *(column.tolist() for column in columns), strict=True))

@@ -8,8 +8,8 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
-from batfill.report.charts import cumulative_chart, difference_chart, weekly_chart
-from batfill.report.comparison import DAY_S, RESAMPLES
+from batfill.report.charts import box_chart, cumulative_chart, difference_chart
+from batfill.report.comparison import RESAMPLES
 from batfill.report.runs import STATE_WORDS
 from batfill.report.single import slowdown_classes, wait_grid
 from batfill.report.svg import COLOURS
@@ -121,19 +121,21 @@ def class_table(run: Run, tau_s: float) -> str:
 
 
 def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str:
-    """Ranking, paired differences, cumulative curves and weekly boxes."""
+    """Ranking, paired differences, cumulative curves and boxes by period."""
     differences = comparison.differences(seed)
     ranking = comparison.ranking()
-    first, weeks = escape(comparison.names[0]), int(comparison.weeks.max()) + 1
-    blocks = "days" if comparison.block_s == DAY_S else "weeks"
+    first, items, periods = escape(comparison.names[0]), comparison.items, comparison.periods
+    whole = (
+        f"; neighbouring jobs depend on each other, so whole {comparison.blocks} are drawn" if items == "jobs" else ""
+    )
     ranks = table(
-        ("run", "mean bsld", "mean wait", "weeks in which it is best", "mean rank over weeks"),
+        ("", "mean bsld", "mean wait", f"{periods} in which it is best", f"mean rank over {periods}"),
         [
             (
                 swatch(comparison.names.index(row.name)) + escape(row.name),
                 f"{row.mean_bsld:,.2f}",
                 duration(row.mean_wait_s),
-                f"{row.best_in} of {weeks}",
+                f"{row.best_in} of {comparison.n_periods}",
                 f"{row.mean_rank:.2f}",
             )
             for row in ranking
@@ -142,24 +144,23 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
     return "\n".join(
         [
             f'<section id="comparison-{number}">',
-            f"<h2>{len(comparison.names)} runs of {len(comparison.submit_s):,} jobs</h2>",
+            f"<h2>{escape(comparison.title)}</h2>",
             f"<h3>Ranking by mean bounded slowdown</h3>{ranks}",
-            f"<h3>Differences from {first}, job by job</h3>",
+            f"<h3>Differences from {first}, {items} paired</h3>",
             difference_chart(differences, comparison.names[0]),
-            difference_table(differences),
-            '<p class="note">The same jobs in both runs. 95 % confidence intervals by the percentile bootstrap over '
-            f"{blocks} ({RESAMPLES:,} resamples, seed {seed}); jobs near in time depend on each other, so whole "
-            f"{blocks} are drawn.</p>",
+            difference_table(differences, items),
+            f'<p class="note">The same {items} under both. 95 % confidence intervals by the percentile bootstrap over '
+            f"{comparison.blocks} ({RESAMPLES:,} resamples, seed {seed}){whole}.</p>",
             '<div class="columns"><div>',
             "<h3>Cumulative bounded slowdown</h3>",
             cumulative_chart(comparison),
-            '<p class="note">The bounded slowdowns of the jobs submitted so far, divided by the number of all jobs: '
-            "each curve ends at its run's mean, and climbs where the mean comes from.</p>",
+            f'<p class="note">The bounded slowdowns of the {items} so far, divided by the number of all {items}: '
+            "each curve ends at the mean, and climbs where the mean comes from.</p>",
             "</div><div>",
-            "<h3>Weekly means</h3>",
-            weekly_chart(comparison),
-            '<p class="note">Mean bounded slowdown of the jobs submitted in each week: median, quartiles, and from the '
-            "5th to the 95th percentile.</p></div></div></section>",
+            f"<h3>Means of {periods}</h3>",
+            box_chart(comparison),
+            f'<p class="note">Mean bounded slowdown by {periods}: median, quartiles, and from the 5th to the 95th '
+            "percentile.</p></div></div></section>",
         ]
     )
 
@@ -169,9 +170,9 @@ def swatch(k: int) -> str:
     return f'<span class="bar" style="width:.8em;background:{COLOURS[k % len(COLOURS)]}"></span> '
 
 
-def difference_table(differences: Sequence[Difference]) -> str:
+def difference_table(differences: Sequence[Difference], items: str) -> str:
     """The differences in numbers."""
-    head = ("run", "bsld", "95 % interval", "wait", "95 % interval", "jobs that wait less", "more")
+    head = ("", "bsld", "95 % interval", "wait", "95 % interval", f"{items} that wait less", "more")
     rows = [
         (
             escape(d.name),

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.metrics import TAU_S
+from batfill.report.campaigns import campaign_comparisons, files_of, is_campaign
 from batfill.report.comparison import comparisons
 from batfill.report.data import run_data
 from batfill.report.runs import find_runs
 from batfill.report.sections import asset, comparison_section, run_section
-from batfill.workloads.files import write_text
+from batfill.workloads.files import digest, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from batfill.report.comparison import Comparison
-    from batfill.report.runs import Run
 
 FILE_NAME = "report.html"
 SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
@@ -41,9 +39,9 @@ def write_report(
     """Write the report of the runs in these places, and the figures of their comparisons; returns what was written.
 
     Args:
-        places: folders that hold runs, `_jobs.csv` files or their prefixes.
+        places: folders that hold runs, `_jobs.csv` files or their prefixes, and folders of campaigns.
         output: the page; by default `report.html` in the first place's folder. Figures go beside it.
-        tau_s: the bound of the bounded slowdown.
+        tau_s: the bound of the bounded slowdown; that of a campaign was chosen when it ran.
         overdue_s: jobs that waited longer are marked; the viewer may say another limit.
         seed: of the bootstrap.
         figures: formats of matplotlib's, such as pdf.
@@ -63,9 +61,10 @@ def write_report(
         from batfill.report.figures import check_formats
 
         check_formats(figures)
-    runs = find_runs(places)
+    campaigns = [place for place in places if is_campaign(place)]
+    runs = find_runs([place for place in places if place not in campaigns])
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / FILE_NAME
-    groups = comparisons(runs, tau_s)
+    groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
     explore = sum(len(run) for run in runs) <= MOST_ROWS or len(runs) == 1
     sections, data = [], []
     for number, comparison in enumerate(groups):
@@ -74,42 +73,53 @@ def write_report(
         sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, explore=explore))
         data += [run_data(run, number, tau_s)] * explore
         advance(1)
-    write_text(page, html_page(runs, groups, sections, data, seed=seed, command=command))
+    inputs = [(path, digest(path)) for place in campaigns for path in files_of(place)]
+    inputs += [(run.path, run.digest) for run in runs]
+    links = [
+        *((f"comparison-{k}", f"Comparison: {group.title}") for k, group in enumerate(groups)),
+        *((f"run-{k}", run.name) for k, run in enumerate(runs)),
+    ]
+    title = title_of([place.resolve().name for place in campaigns] + [run.name for run in runs])
+    origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
+    write_text(page, html_page(title, links, sections, data, provenance(origin, command, inputs)))
     if not figures:
         return [page]
     from batfill.report.figures import write_figures
 
-    return [page, *write_figures(runs, groups, page.parent, figures, tau_s=tau_s, seed=seed)]
+    sums = ", ".join(f"{path.name} sha256 {known}" for path, known in inputs)
+    return [
+        page,
+        *write_figures(runs, groups, page.parent, figures, tau_s=tau_s, seed=seed, origin=f"{origin}, {sums}"),
+    ]
+
+
+def title_of(names: Sequence[str]) -> str:
+    """What the page is called: after what it shows, the first few of many."""
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:4])}{', ...' * (len(names) > 4)}"
+
+
+def provenance(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
+    """Where the page came from: versions, options, command and the sums of its inputs, as HTML."""
+    asked = f"<p><code>{escape(command)}</code></p>" if command else ""
+    sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
+    return f"<p>Made by {escape(origin)}, from</p><ul>{sums}</ul>{asked}"
 
 
 def html_page(
-    runs: Sequence[Run],
-    groups: Sequence[Comparison],
-    sections: Sequence[str],
-    data: Sequence[str],
-    *,
-    seed: int,
-    command: str,
+    title: str, links: Sequence[tuple[str, str]], sections: Sequence[str], data: Sequence[str], footer: str
 ) -> str:
-    """The page of these sections, with its style, its script and where everything came from."""
-    names = [run.name for run in runs[:4]] + ["..."] * (len(runs) > 4)
-    title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs: {', '.join(names)}"
-    links = [
-        *((f"comparison-{k}", f"Comparison of {len(group.names)} runs") for k, group in enumerate(groups)),
-        *((f"run-{k}", run.name) for k, run in enumerate(runs)),
-    ]
+    """The page of these sections, with links to them, its style, its data and its script."""
     contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
-    inputs = "".join(f"<li>{escape(str(run.path))}: sha256 {run.digest}</li>" for run in runs)
-    made_by = f"batfill {__version__}"
-    asked = f" by <code>{escape(command)}</code>" if command else ""
     return Template(asset("page.html")).substitute(
-        generator=made_by,
+        generator=f"batfill {__version__}",
         title=escape(title),
         subtitle="Schedules of parallel jobs: who waited, for how long, and where they ran.",
         style=asset("report.css"),
         contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
         body="\n".join(sections),
-        provenance=f"<p>Made by {made_by}{asked}, seed {seed}, from</p><ul>{inputs}</ul>",
+        provenance=footer,
         data="\n".join(data),
         script="\n".join(asset(name) for name in SCRIPTS),
     )

@@ -2,7 +2,7 @@
 // middle, so that what is seen of 300,000 jobs is a fair sample; jobs that match a filter are at least a pixel wide.
 class Gantt extends Plot {
   constructor(canvas, view, colours) {
-    super(canvas, view, 420, 4, 24);
+    super(canvas, view, 424, 8, 24);
     this.colours = colours;
     this.cursor = -1;
     view.onchange(() => this.draw());

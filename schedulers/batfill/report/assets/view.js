@@ -68,7 +68,7 @@ class View {
 }
 
 // Round steps of about `most` ticks between two times or numbers.
-const TIME_STEPS = [1, 5, 15, 60, 300, 900, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 31536000];
+const TIME_STEPS = [1, 5, 15, 60, 300, 900, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 5184000, 7776000, 31536000];
 
 function timeTicks(from, to, most) {
   const step = TIME_STEPS.find((step) => (to - from) / step <= most) ?? 31536000 * Math.ceil((to - from) / 31536000 / most);

@@ -1,0 +1,87 @@
+"""A campaign as comparisons: for each workload its choices of options, on the same windows and resamplings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyarrow import compute
+
+from batfill.campaign.store import Store
+from batfill.campaign.summary import OPTIONS, options_text
+from batfill.errors import BatfillError
+from batfill.report.comparison import Comparison
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Row = dict[str, Any]
+
+
+def is_campaign(place: Path) -> bool:
+    """Whether a campaign has left results in this folder."""
+    return bool(files_of(place))
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files that hold a campaign's rows."""
+    store = Store(folder)
+    return [path for path in (store.runs, store.earlier, *sorted(store.parts.glob("*.parquet"))) if path.is_file()]
+
+
+def campaign_comparisons(folder: Path) -> list[Comparison]:
+    """A comparison per workload of which several choices ran, finished or not, on the pieces that all of them ran on.
+
+    A piece is a window of a resampling; where a choice ran on it several times (seeds), its mean counts. Pieces
+    without a job are left out.
+
+    Raises:
+        BatfillError: a file is not a campaign's, or there is nothing to compare.
+    """
+    figures = ["workload", *OPTIONS, "seed", "sample", "window", "mean_bsld", "mean_wait_s"]
+    some_ran = compute.field("jobs") > compute.field("rejected")
+    table = Store(folder).rows().filter(some_ran).select(figures)
+    workloads: dict[str, list[Row]] = defaultdict(list)
+    for row in table.to_pylist():
+        workloads[row["workload"]].append(row)
+    found = [c for name, rows in workloads.items() if (c := compared(name, rows))]
+    if not found:
+        raise BatfillError(f"{folder}: no two choices of options ran on the same jobs; give the campaign more policies")
+    return found
+
+
+def compared(workload: str, rows: list[Row]) -> Comparison | None:
+    """The choices of one workload; None where there are no two on the same pieces."""
+    runs: dict[str, dict[tuple[int, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        runs[options_text(*(row[name] for name in OPTIONS))][piece(row)].append(row)
+    shared = sorted(set.intersection(*(set(pieces) for pieces in runs.values())))
+    if len(runs) < 2 or not shared:
+        return None
+
+    def means(figure: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.array(
+            [[np.mean([row[figure] for row in pieces[one]]) for one in shared] for pieces in runs.values()], np.float64
+        )
+
+    each = np.arange(len(shared))
+    return Comparison(
+        title=f"{workload}: {len(runs)} choices on {len(shared):,} pieces",
+        items="pieces",
+        names=tuple(runs),
+        axis="pieces, in order",
+        at=np.arange(1.0, len(shared) + 1),
+        bsld=means("mean_bsld"),
+        wait_s=means("mean_wait_s"),
+        periods="pieces",
+        period=each,
+        blocks="pieces",
+        block=each,
+    )
+
+
+def piece(row: Row) -> tuple[int, ...]:
+    """Which resampling (its seed and number) and which window of it were run; -1 where there is none."""
+    resampled = row["sample"] is not None
+    return tuple(-1 if x is None else x for x in (row["seed"] if resampled else None, row["sample"], row["window"]))

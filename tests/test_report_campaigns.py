@@ -1,0 +1,89 @@
+import pytest
+
+from batfill.campaign.store import SCHEMA, open_store
+from batfill.errors import BatfillError
+from batfill.report.campaigns import campaign_comparisons, is_campaign
+from command import json_result
+
+
+def row(policy, window, bsld, **values):
+    usual = {"jobs": 10, "rejected": 0, "workload": "log.swf", "backfill": "same", "knowledge": "user"}
+    given = {**usual, "policy": policy, "window": window, "mean_bsld": bsld, "mean_wait_s": 10 * bsld, **values}
+    run = "-".join(str(given.get(name)) for name in ("workload", "policy", "threshold_s", "window", "seed", "sample"))
+    return {**dict.fromkeys(SCHEMA.names), "run": run, **given}
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    """A function that leaves these rows in a folder, as a campaign that is under way does."""
+
+    def store(*rows):
+        with open_store(tmp_path / "study") as opened:
+            opened.add(rows)
+        return tmp_path / "study"
+
+    return store
+
+
+def test_choices_are_compared_on_the_windows_that_all_of_them_ran_on(campaign):
+    folder = campaign(
+        row("fcfs", 0, 4.0), row("fcfs", 1, 6.0), row("saf", 1, 5.0), row("saf", 0, 1.0), row("saf", 2, 9.0)
+    )
+    assert is_campaign(folder)
+    (comparison,) = campaign_comparisons(folder)
+    assert comparison.names == ("fcfs", "saf")
+    assert comparison.bsld.tolist() == [[4, 6], [1, 5]]
+    assert comparison.wait_s.tolist() == [[40, 60], [10, 50]]
+    (d,) = comparison.differences(seed=0)
+    assert (d.bsld.mean, d.better) == (-2, 1)
+
+
+def test_a_choice_with_several_seeds_counts_with_its_mean(campaign):
+    folder = campaign(
+        row("fcfs", None, 4.0),
+        row("fcfs", None, 1.0, knowledge="classifier", seed=1),
+        row("fcfs", None, 3.0, knowledge="classifier", seed=2),
+    )
+    (comparison,) = campaign_comparisons(folder)
+    assert comparison.bsld.tolist() == [[4], [2]]
+
+
+def test_the_seeds_of_resamplings_are_different_jobs(campaign):
+    folder = campaign(
+        *(
+            row(policy, None, bsld + seed, seed=seed, sample=0)
+            for policy, bsld in (("fcfs", 5), ("saf", 3))
+            for seed in (1, 2)
+        )
+    )
+    (comparison,) = campaign_comparisons(folder)
+    assert comparison.bsld.tolist() == [[6, 7], [4, 5]]
+
+
+def test_every_workload_is_a_comparison_of_its_own(campaign):
+    folder = campaign(*(row(policy, 0, 1.0, workload=log) for log in "ab" for policy in ("fcfs", "saf")))
+    assert [c.title for c in campaign_comparisons(folder)] == ["a: 2 choices on 1 pieces", "b: 2 choices on 1 pieces"]
+
+
+def test_windows_in_which_no_job_ran_do_not_count(campaign):
+    folder = campaign(
+        *(
+            row(policy, window, 2.0, rejected=rejected)
+            for policy in ("fcfs", "saf")
+            for window, rejected in ((0, 0), (1, 10))
+        )
+    )
+    assert campaign_comparisons(folder)[0].bsld.shape == (2, 1)
+
+
+def test_a_single_choice_is_nothing_to_compare(campaign):
+    with pytest.raises(BatfillError, match="no two choices"):
+        campaign_comparisons(campaign(row("fcfs", 0, 4.0)))
+
+
+def test_the_page_shows_a_campaign(campaign):
+    folder = campaign(*(row(policy, window, window + 1.0) for policy in ("fcfs", "saf") for window in range(3)))
+    page, *figures = json_result("report", folder, "--figures", "svg")
+    assert page == str(folder / "report.html")
+    assert "log.swf: 2 choices on 3 pieces" in (folder / "report.html").read_text()
+    assert str(folder / "pieces-bsld.svg") in figures
