@@ -11,6 +11,7 @@ from batfill.cli.batsim import batsim
 from batfill.cli.campaign import campaign
 from batfill.cli.classify import classify
 from batfill.cli.fit import fit
+from batfill.cli.frontier import frontier
 from batfill.cli.platform import platform
 from batfill.cli.policies import policies
 from batfill.cli.replay import replay
@@ -55,6 +56,7 @@ app.command(context_settings=BATSIM_SETTINGS, add_help_option=False)(batsim)
 app.command()(campaign)
 app.command()(classify)
 app.command()(fit)
+app.command()(frontier)
 app.command()(platform)
 app.command()(policies)
 app.command()(replay)

@@ -1,0 +1,211 @@
+"""What kills buy: slowdown against wasted work, over cuts and over shares of jobs that must not be killed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill import __version__
+from batfill.errors import BatfillError
+from batfill.knowledge.choice import Learning
+from batfill.knowledge.outcome import confusion, learn
+from batfill.options import Options
+from batfill.workloads.files import make_folder, whole_file, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from batfill.jobs import Workload
+
+NO_KNOWLEDGE = {"knowledge": "user"}
+PERFECT = {"knowledge": "class-clairvoyant", "kill": True, "bound": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One replay of the grid."""
+
+    policy: str
+    knowledge: str  # user, class-clairvoyant, or classifier
+    cut: float | None
+    protected: float  # share of the jobs, drawn by the seed, that must not be killed
+    kills: int
+    kill_share: float
+    waste: float  # share of the processor-seconds used
+    accuracy: float | None
+    mean_bsld: float
+    mean_wait_s: float
+    gain: float  # 1 - mean bsld over that of the same policy under EASY with the user's word
+
+    def as_dict(self) -> dict[str, Any]:
+        """By column."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+
+COLUMNS = Point.__slots__
+
+
+def frontier(
+    workload: Workload,
+    size: int,
+    policies: Sequence[str],
+    cuts: Sequence[float],
+    *,
+    protected: Sequence[float] = (0.0,),
+    learning: dict[str, Any] | None = None,
+    tau_s: float,
+    advance: Callable[[int], None] = lambda _: None,
+) -> list[Point]:
+    """Replay the workload under every policy, cut and protected share, and without and with perfect knowledge.
+
+    Args:
+        workload: the jobs.
+        size: the machine's processors.
+        policies: names of orders.
+        cuts: probabilities from which a job counts as small.
+        protected: shares of the jobs that must not be killed.
+        learning: further options of the classifier: regime, divider-rule, train, seed.
+        tau_s: the bound of the bounded slowdown.
+        advance: is told of replays done.
+
+    Raises:
+        BatfillError: an option cannot be used.
+    """
+    further = learning or {}
+    points: list[Point] = []
+
+    def run(policy: str, chosen: dict[str, Any], share: float, base_bsld: float | None) -> Point:
+        options = Options.of({"policy": policy, **chosen})
+        killable = np.random.default_rng(further.get("seed", 0)).random(len(workload.jobs)) >= share
+        jobs = replace(workload.jobs, killable=killable)
+        schedule, learned = learn(jobs, size, options, workload.clock, lambda _: None)
+        figures = schedule.summary(tau_s)
+        advance(1)
+        return Point(
+            policy=policy,
+            knowledge=options.learning.knowledge,
+            cut=chosen.get("cut"),
+            protected=share,
+            kills=figures.requeued,
+            kill_share=figures.requeued / max(figures.jobs - figures.rejected, 1),
+            waste=figures.wasted,
+            accuracy=confusion(learned.driven).rates()["accuracy"] if options.learning.kill else None,
+            mean_bsld=figures.mean_bsld,
+            mean_wait_s=figures.mean_wait_s,
+            gain=1 - figures.mean_bsld / (base_bsld or figures.mean_bsld),
+        )
+
+    for policy in policies:
+        base = run(policy, NO_KNOWLEDGE, 0.0, None)
+        points.append(base)
+        points.append(run(policy, PERFECT, 0.0, base.mean_bsld))
+        for cut, share in product(cuts, protected):
+            chosen = {"knowledge": "classifier", "kill": True, "bound": True, "cut": cut, **further}
+            points.append(run(policy, chosen, share, base.mean_bsld))
+    return points
+
+
+def provenance(workload: Workload, size: int, tau_s: float, learning: dict[str, Any]) -> dict[str, Any]:
+    """What is needed to repeat a frontier: every choice, also those left at their defaults."""
+    chosen = Learning.of({"knowledge": "classifier", **learning}).settings
+    return {
+        "workload": workload.name,
+        "workload_sha256": workload.digest,
+        "workload_notes": list(workload.notes),
+        "procs": size,
+        "tau_s": tau_s,
+        "regime": chosen.regime,
+        "divider_rule": chosen.divider_rule,
+        "train": "drift" if chosen.on_drift else "week",
+        "seed": chosen.seed,
+        "version": __version__,
+    }
+
+
+def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]) -> None:
+    """Write frontier.csv, frontier.svg and frontier.json, which also says how they came about.
+
+    Raises:
+        BatfillError: the folder cannot be made.
+    """
+    make_folder(folder)
+    rows = [point.as_dict() for point in points]
+    write_text(folder / "frontier.json", json.dumps({**provenance, "points": rows}, indent=1) + "\n")
+    text = io.StringIO()
+    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    write_text(folder / "frontier.csv", text.getvalue())
+    with whole_file(folder / "frontier.svg") as file:
+        frontier_figure(points).savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
+
+
+def frontier_figure(points: list[Point]) -> Figure:
+    """Mean bounded slowdown over wasted work, a line per policy and protected share; dotted: perfect classes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(xlabel="killed tries, share of the work", ylabel="mean bounded slowdown")
+    for number, policy in enumerate(dict.fromkeys(point.policy for point in points)):
+        colour = f"C{number}"
+        of_policy = [point for point in points if point.policy == policy]
+        for point in of_policy:
+            if point.knowledge == PERFECT["knowledge"]:
+                axes.axhline(point.mean_bsld, color=colour, linestyle=":", linewidth=1)
+        learned = [point for point in of_policy if point.knowledge == "classifier"]
+        for share in sorted({point.protected for point in learned}):
+            line = sorted((point for point in learned if point.protected == share), key=lambda point: point.waste)
+            label = policy if share == 0 else f"{policy}, {share:.0%} protected"
+            axes.plot(
+                [p.waste for p in line],
+                [p.mean_bsld for p in line],
+                marker="o",
+                color=colour,
+                alpha=1 - share / 2,
+                label=label,
+            )
+            for point in line:
+                axes.annotate(f"{point.cut:g}", (point.waste, point.mean_bsld), fontsize=7)
+    if axes.lines:
+        axes.legend()
+    return figure
+
+
+def as_text(points: list[Point]) -> str:
+    """A table to read."""
+    lines = [
+        f"{'policy':8}{'knowledge':19}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
+        f"{'mean bsld':>11}{'gain':>8}"
+    ]
+    for p in points:
+        cut = "-" if p.cut is None else f"{p.cut:g}"
+        lines.append(
+            f"{p.policy:8}{p.knowledge:19}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}{p.kill_share:>9.1%}{p.waste:>8.2%}"
+            f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}"
+        )
+    return "\n".join(lines)
+
+
+def shares(name: str, text: str) -> list[float]:
+    """Numbers from 0 to 1 separated by commas.
+
+    Raises:
+        BatfillError: they are not.
+    """
+    try:
+        values = [float(word) for word in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(0 <= value <= 1 for value in values):
+        raise BatfillError(f"option {name}: {text!r} are not numbers from 0 to 1 separated by commas, as 0,0.2,0.5")
+    return values

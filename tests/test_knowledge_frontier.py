@@ -1,0 +1,61 @@
+"""What kills buy, over cuts and protected shares."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from batfill.errors import BatfillError
+from batfill.knowledge.frontier import shares
+from command import json_result, refusal, result
+from test_knowledge_study import log_text, rows_of_habits
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "made.swf"
+    path.write_text(log_text(rows_of_habits(n_jobs=500, weeks=3)))
+    return path
+
+
+def points_of(log, *options):
+    told = json_result("frontier", log, "--policy", "spf", *options)
+    return told, {(p["knowledge"], p["cut"], p["protected"]): p for p in told["points"]}
+
+
+def test_a_lower_cut_kills_more_and_protection_less(log):
+    told, points = points_of(log, "--cuts", "0,0.5", "--protected", "0,0.5,1")
+    assert len(points) == 2 + 2 * 3
+    assert points["user", None, 0.0]["gain"] == 0
+    assert points["class-clairvoyant", None, 0.0]["kills"] <= points["classifier", 0.5, 0.0]["kills"]
+    for share in (0.0, 0.5):
+        assert points["classifier", 0.0, share]["kills"] > points["classifier", 0.5, share]["kills"] > 0
+    for cut in (0.0, 0.5):
+        kills = [points["classifier", cut, share]["kills"] for share in (0.0, 0.5, 1.0)]
+        assert kills[0] > kills[1] > kills[2] == 0
+    assert (told["regime"], told["seed"], told["procs"], told["tau_s"]) == ("fresh", 0, 8, 60)
+    for point in points.values():
+        assert point["gain"] == pytest.approx(1 - point["mean_bsld"] / points["user", None, 0.0]["mean_bsld"])
+
+
+def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
+    text = result("frontier", log, "--policy", "fcfs,spf", "--cuts", "0.3", "--out", tmp_path / "f")
+    with (tmp_path / "f" / "frontier.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    told = json.loads((tmp_path / "f" / "frontier.json").read_text())
+    assert [row["policy"] for row in rows] == ["fcfs"] * 3 + ["spf"] * 3
+    assert [float(row["mean_bsld"]) for row in rows] == [point["mean_bsld"] for point in told["points"]]
+    assert [line.split()[1] for line in text.splitlines()[1:]] == ["user", "class-clairvoyant", "classifier"] * 2
+    assert b"</svg>" in (tmp_path / "f" / "frontier.svg").read_bytes()
+
+
+@pytest.mark.parametrize("text", ["", "1.5", "a,b", "0,,1"])
+def test_shares_are_numbers_from_0_to_1(text):
+    with pytest.raises(BatfillError, match=r"option cuts: .* are not numbers from 0 to 1"):
+        shares("cuts", text)
+
+
+def test_an_unknown_policy_is_refused_in_one_line(log):
+    assert refusal("frontier", log, "--policy", "sfp").startswith("policy 'sfp' is unknown")
