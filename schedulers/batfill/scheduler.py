@@ -22,6 +22,8 @@ from batfill.errors import BatfillError, RunFailed
 from batfill.knowledge.choice import USER
 from batfill.knowledge.live import Live
 from batfill.options import Options
+from batfill.tuning.live import SelectingCluster
+from batfill.tuning.selection import Selection
 from batfill.workloads.batsim_json import user_of
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ log = logging.getLogger("batfill")
 
 
 class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
-    """EASY backfilling with a reordered queue; options as `batfill.options.Options`.
+    """EASY backfilling with a reordered queue; options as `options.Options` and `tuning.selection.Selection`.
 
     One pass per message, after all of its events. Machines are taken lowest id first.
     """
@@ -40,7 +42,10 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         super().__init__(options or {})
         self.live: Live | None = None
         try:
-            self.chosen = Options.of(self.options)
+            self.selection, plain = Selection.taken_from(self.options)
+            self.chosen = Options.of(plain)
+            if self.selection:
+                SelectingCluster.check(self.chosen)
             if self.chosen.learning.knowledge != USER:
                 self.live = Live(self.chosen.learning.make(None, None))
         except BatfillError as error:
@@ -59,7 +64,10 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     def onSimulationBegins(self) -> None:
         """Take stock of the machines; storage resources are none."""
-        self.cluster = Cluster(self.bs.compute_resources, self.chosen)
+        if self.selection:
+            self.cluster = SelectingCluster(self.bs.compute_resources, self.chosen, self.selection)
+        else:
+            self.cluster = Cluster(self.bs.compute_resources, self.chosen)
         kills = self.chosen.divider_s < math.inf or self.chosen.learning.kill
         self.registration_open = bool(self.bs.dynamic_job_registration_enabled)
         if kills and not (self.registration_open and self.bs.batconf["profile-reuse-enabled"]):

@@ -18,6 +18,7 @@ from batfill.cli.replay import replay
 from batfill.cli.report import report
 from batfill.cli.run import run
 from batfill.cli.schedule import schedule
+from batfill.cli.select import select
 from batfill.cli.tune import tune
 from batfill.cli.workload import app as workload
 
@@ -63,5 +64,6 @@ app.command()(replay)
 app.command()(report)
 app.command()(run)
 app.command()(schedule)
+app.command()(select)
 app.command()(tune)
 app.add_typer(workload, name="workload")

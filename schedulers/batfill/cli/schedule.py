@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,7 +10,9 @@ from batfill.cli import learning
 
 
 def schedule(
-    policy: Annotated[str, typer.Option(help="The queue's order; see `batfill policies`.")] = "fcfs",
+    policy: Annotated[
+        str | None, typer.Option(help="The queue's order; see `batfill policies` [default: fcfs].")
+    ] = None,
     backfill: Annotated[str, typer.Option(help="The order of backfilling: `same`, or a policy's.")] = "same",
     threshold: Annotated[
         float | None, typer.Option(help="Jobs that have waited longer than this many seconds come first.")
@@ -32,6 +34,17 @@ def schedule(
     max_waste: learning.MaxWaste = None,
     max_kill_share: learning.MaxKillShare = None,
     seed: learning.Seed = None,
+    select: Annotated[
+        Literal["full", "noisy", "epsilon-greedy", "ucb1", "exp3"] | None,
+        typer.Option(help="Choose the policy anew after each period; see `batfill select`."),
+    ] = None,
+    policies: Annotated[
+        str | None, typer.Option(help="select: from `ten` [default], `twelve`, or names separated by commas.")
+    ] = None,
+    period: Annotated[float | None, typer.Option(help="select: seconds between choices [default: a week].")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="select: seconds to spend on each choice, or nothing is learned [default: 10].")
+    ] = None,
     socket: Annotated[str, typer.Option("--socket", "-s", help="Where Batsim connects to.")] = "tcp://*:28000",
     timeout: Annotated[
         int, typer.Option("--timeout", "-t", help="Give up when Batsim is silent for this many ms; 0 for never.")
@@ -65,4 +78,6 @@ def schedule(
         max_kill_share=max_kill_share,
         seed=seed,
     )
-    serve(options, socket, timeout)
+    chosen = {"select": select, "policies": policies, "period": period, "budget": budget}
+    options |= {name: value for name, value in chosen.items() if value is not None}
+    serve({name: value for name, value in options.items() if value is not None}, socket, timeout)

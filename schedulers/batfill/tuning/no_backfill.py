@@ -32,12 +32,15 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
     order: list[int] = []
     free, arrived = size, 0
 
+    def moving_key(now_s: float, row: int) -> float:
+        return float(key_at(now_s, policy.kind, policy.weight, *known[row]))  # type: ignore[no-untyped-call]
+
     def head(now_s: float) -> int:
         if not policy.order_changes:
             return 0
         return min(
             range(len(waiting)),
-            key=lambda i: (key_at(now_s, policy.kind, policy.weight, *known[waiting[i][2]]), *waiting[i][1:]),
+            key=lambda i: (moving_key(now_s, waiting[i][2]), *waiting[i][1:]),
         )
 
     while ends or arrived < len(jobs):

@@ -1,0 +1,137 @@
+"""What each policy would have cost in the period that just ended, from what was known at its end and nothing else.
+
+A policy's cost in a period is the waiting that happens in it: each job counts from its submission, or the period's
+begin if that was earlier, to its start, or to the period's end if it still waits. Every policy begins where the cluster
+really stood. The run time of a job that has not ended yet is not known; in these replays it runs its walltime.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from batfill.easy import start
+from batfill.engine import push
+from batfill.replay import Replay
+from batfill.waiting import LARGE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from batfill.jobs import JobTable
+    from batfill.policies import Policy
+
+Noise = Literal["none", "walltime"] | float
+SLICES = 16  # a budget is looked at so often in each replay
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """What is known at the end of a period; columns of shape (n_jobs,) in the job table's order."""
+
+    jobs: JobTable  # submitted by its end, none wider than the machine; run times are read only of those that ended
+    start_s: NDArray[np.float64]  # nan where a job has not started by its end
+    ended: NDArray[np.bool_]  # whether it ended by then
+    from_s: float
+    until_s: float
+
+    @property
+    def submitted(self) -> int:
+        """l: how many jobs were submitted in the period."""
+        return int((self.jobs.submit_s > self.from_s).sum())
+
+    def waited_s(self, start_s: NDArray[np.float64]) -> float:
+        """The waiting in the period, if jobs start then (nan for those that do not); of all jobs together."""
+        began_s = np.maximum(self.jobs.submit_s, self.from_s)
+        left_s = np.where(np.isnan(start_s), self.until_s, np.minimum(start_s, self.until_s))
+        return float(np.maximum(left_s - began_s, 0).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What all policies have in common while they are compared."""
+
+    size: int  # m
+    backfill: Policy | None = None
+    threshold_s: float = math.inf
+
+
+def known_runtimes(past: Past, noise: Noise, rng: np.random.Generator) -> NDArray[np.float64]:
+    """The run times to replay with: what was seen of jobs that ended, their walltimes of the others.
+
+    Noise makes the simulator a weak one: "walltime" knows no run times at all, a number is the standard deviation of
+    the logarithm of what a seen run time is multiplied by (walltimes stay the limit).
+    """
+    seen_s = np.minimum(past.jobs.runtime_s, past.jobs.walltime_s)
+    if noise == "walltime":
+        return past.jobs.walltime_s
+    if noise != "none":
+        seen_s = np.minimum(seen_s * rng.lognormal(sigma=noise, size=len(seen_s)), past.jobs.walltime_s)
+    return np.where(past.ended, seen_s, past.jobs.walltime_s)
+
+
+def replay_from(past: Past, rules: Rules, runtime_s: NDArray[np.float64], policy: Policy) -> tuple[Replay, Past]:
+    """A replay that stands at the period's begin as the cluster did, and the part of the past that is in it."""
+    end_s = past.start_s + np.minimum(past.jobs.runtime_s, past.jobs.walltime_s)
+    kept = ~(past.ended & (end_s <= past.from_s))
+    left = Past(past.jobs.select(kept), past.start_s[kept], past.ended[kept], past.from_s, past.until_s)
+    running = left.start_s <= past.from_s
+    # However short noise has made a running job, it has not ended by the period's begin.
+    runtime_s = np.where(running, np.maximum(runtime_s[kept], past.from_s - left.start_s), runtime_s[kept])
+    limit_s = np.maximum(left.jobs.walltime_s, runtime_s)
+    table = replace(left.jobs, runtime_s=runtime_s, walltime_s=limit_s)
+    run = Replay(table, rules.size, policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+    state = run.machine.state
+    state["now_s"] = past.from_s
+    state["submitted"] = int((table.submit_s <= past.from_s).sum())
+    for row in np.flatnonzero(running).tolist():
+        start(left.start_s[row], run.running, row, limit_s[row], table.procs[row])  # type: ignore[no-untyped-call]
+        run.machine.fates["start_s"][row] = left.start_s[row]
+        push(run.machine.ends, state["ends"][0], left.start_s[row] + runtime_s[row], row)  # type: ignore[no-untyped-call]
+        state["ends"] += 1
+    waiting = ~running
+    waiting[int(state["submitted"][0]) :] = False
+    run.jobs["section"][waiting] = LARGE
+    run.order_anew()
+    return run, left
+
+
+def period_costs(
+    past: Past,
+    policies: Sequence[Policy],
+    rules: Rules,
+    *,
+    noise: Noise = "none",
+    rng: np.random.Generator,
+    budget_s: float = math.inf,
+) -> NDArray[np.float64] | None:
+    """The waiting in the period under each policy, in seconds, shape (n_policies,); None if that took too long.
+
+    Args:
+        past: what is known.
+        policies: to compare.
+        rules: what they have in common.
+        noise: see `known_runtimes`; all policies meet the same run times.
+        rng: of the noise.
+        budget_s: of this computer's time; a comparison of some policies only would not be fair, so it is all or none.
+    """
+    deadline = time.monotonic() + budget_s
+    runtime_s = known_runtimes(past, noise, rng)
+    first, left = replay_from(past, rules, runtime_s, policies[0])
+    result = np.empty(len(policies))
+    for i, policy in enumerate(policies):
+        run = first.fork()
+        run.change_rules(policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+        stops = [past.until_s] if math.isinf(budget_s) else np.linspace(past.from_s, past.until_s, SLICES + 1)[1:]
+        for until_s in stops:
+            run.advance(until_s)
+            if time.monotonic() > deadline:
+                return None
+        result[i] = left.waited_s(run.machine.fates["start_s"])
+    return result

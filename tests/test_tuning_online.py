@@ -1,0 +1,352 @@
+"""The choice of policies while the cluster runs: feedback by a slow oracle, choosers by hand, and both hosts alike."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from batfill.batsim.settings import Settings
+from batfill.batsim.simulation import Simulation
+from batfill.jobs import Workload
+from batfill.policies import policy_named
+from batfill.replay import Replay
+from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence
+from batfill.tuning.feedback import Rules, period_costs, replay_from
+from batfill.tuning.online import past_of, select_online
+from batfill.tuning.selection import TEN, Selection, policies_of
+from batfill.workloads.batsim_json import load_document, read_batsim_json
+from batfill.workloads.load import log_of
+from batfill.workloads.save import save_log
+from command import batfill, json_result, refusal
+from oracle import Oracle
+from plugin import Plugin
+from small_runs import machines
+from strategies import random_table, table
+
+SIZE = 8
+POLICIES = [policy_named(name) for name in TEN]
+RNG = np.random.default_rng(0)
+
+
+def made(seed, *, unlimited=0.05):
+    return random_table(seed, n_jobs=120, size=SIZE, span_s=300, unlimited=unlimited)
+
+
+def pasts(jobs, rules, names, period_s):
+    """The past of each period of a run that takes these policies in turn."""
+    run = Replay(jobs, SIZE, policy_named(names[0]), backfill=rules.backfill, threshold_s=rules.threshold_s)
+    found, from_s = [], -1.0
+    for i, name in enumerate([*names[1:], names[0]], start=1):
+        run.advance(i * period_s)
+        found.append(past_of(run, from_s, i * period_s))
+        run.change_rules(policy_named(name), backfill=rules.backfill, threshold_s=rules.threshold_s)
+        from_s = i * period_s
+    return found
+
+
+def waited_by_hand(jobs, rules, names, period_s, period, policy):
+    """The waiting in a period, had `policy` been used there: job by job and second by second, by the oracle."""
+    backfill = rules.backfill.name if rules.backfill else None
+    course = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=rules.threshold_s)
+    real = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=rules.threshold_s)
+    from_s, until_s = period * period_s, (period + 1) * period_s
+    for i in range(period + 1):
+        if i:
+            course.policy = real.policy = names[i]
+        real.run(until=(i + 1) * period_s)
+        if i < period:
+            course.run(until=(i + 1) * period_s)
+    # What had not ended was not known to end before its walltime.
+    for job, seen in zip(course.jobs, real.jobs, strict=True):
+        if math.isnan(seen.start) or seen.start + seen.duration > until_s:
+            job.p = job.walltime
+    course.policy = policy
+    course.run(until=until_s)
+    waits = 0
+    for job in course.jobs:
+        if job.q <= SIZE and job.r <= until_s:
+            start_s = until_s if math.isnan(job.start) else job.start
+            waits += max(start_s - max(job.r, from_s), 0)
+    return waits
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_feedback_is_the_waiting_that_an_oracle_finds_for_every_policy(seed):
+    jobs = made(seed)
+    rules = Rules(SIZE, policy_named("spf") if seed % 2 else None, 200.0 if seed % 3 else math.inf)
+    names, period_s = ["fcfs", "lpf", "lexp", "saf"], 75.0
+    distinct = set()
+    for period, past in enumerate(pasts(jobs, rules, names, period_s)):
+        if period == 0:
+            continue  # before it there is nothing, and the oracle's first pass is the policy's own
+        costs = period_costs(past, POLICIES, rules, rng=RNG)
+        expected = [waited_by_hand(jobs, rules, names, period_s, period, name) for name in TEN]
+        assert costs.tolist() == expected
+        distinct |= set(expected)
+    assert len(distinct) > 5
+
+
+def test_the_policy_that_was_used_costs_what_happened():
+    jobs = made(1, unlimited=0)
+    jobs = replace(jobs, walltime_s=jobs.runtime_s + 1)
+    rules = Rules(SIZE)
+    names = ["fcfs", "spf", "lqf", "fcfs", "laf"]
+    for name, past in zip(names, pasts(jobs, rules, names, 90.0), strict=True):
+        happened = past.waited_s(past.start_s)
+        (cost,) = period_costs(past, [policy_named(name)], rules, rng=RNG)
+        # It differs only as far as unknown ends are a second later than true ones.
+        assert cost == pytest.approx(happened, rel=0.05)
+        run, left = replay_from(past, rules, past.jobs.runtime_s, policy_named(name))
+        run.advance(past.until_s)
+        assert left.waited_s(run.machine.fates["start_s"]) == happened
+
+
+def test_feedback_uses_nothing_that_was_not_known_at_the_period_s_end():
+    jobs, rules = made(2), Rules(SIZE)
+    past = pasts(jobs, rules, ["fcfs", "spf", "fcfs"], 80.0)[1]
+    assert 0 < past.ended.sum() < len(past.ended)
+    unseen = np.where(past.ended, past.jobs.runtime_s, RNG.integers(1, 500, len(past.ended)))
+    other = replace(past, jobs=replace(past.jobs, runtime_s=unseen))
+    assert (past.jobs.submit_s <= past.until_s).all()
+    assert (
+        period_costs(other, POLICIES, rules, rng=RNG).tolist() == period_costs(past, POLICIES, rules, rng=RNG).tolist()
+    )
+
+
+def test_a_weak_simulator_knows_no_run_times_or_spread_ones():
+    jobs, rules = made(3), Rules(SIZE)
+    past = pasts(jobs, rules, ["fcfs", "spf", "fcfs"], 80.0)[1]
+    blind = period_costs(past, POLICIES, rules, noise="walltime", rng=RNG)
+    longer = replace(
+        past.jobs, runtime_s=np.where(past.start_s > past.from_s, past.jobs.walltime_s, past.jobs.runtime_s)
+    )
+    assert (
+        blind.tolist() == period_costs(replace(past, jobs=longer), POLICIES, rules, noise="walltime", rng=RNG).tolist()
+    )
+    exact = period_costs(past, POLICIES, rules, rng=RNG).tolist()
+    assert period_costs(past, POLICIES, rules, noise=0.0, rng=RNG).tolist() == exact
+    spread = [period_costs(past, POLICIES, rules, noise=0.8, rng=np.random.default_rng(s)).tolist() for s in (1, 1, 2)]
+    assert spread[0] == spread[1] != spread[2]
+    assert exact not in spread
+
+
+def test_replays_that_take_longer_than_the_budget_teach_nothing():
+    jobs, rules = made(4), Rules(SIZE)
+    past = pasts(jobs, rules, ["fcfs", "spf"], 80.0)[0]
+    assert period_costs(past, POLICIES, rules, rng=RNG, budget_s=0.0) is None
+    unhurried = period_costs(past, POLICIES, rules, rng=RNG, budget_s=1000.0)
+    assert unhurried.tolist() == period_costs(past, POLICIES, rules, rng=RNG).tolist()
+    selector = Selection.of({"select": "full", "period": 50.0, "budget": 0.0}).selector(rules)
+    select_online(jobs, selector, 50.0)
+    assert selector.over_budget == len(selector.chosen) - 1 > 3
+    assert set(selector.chosen) == {0}
+
+
+# Choosers
+
+
+def test_hindsight_weighs_periods_as_equation_3_says():
+    chooser = Hindsight(3, decay=0.5, balance=0.5)
+    assert chooser.choose() == 0
+    weeks = [((10.0, 20.0, 5.0), 4), ((30.0, 10.0, 90.0), 12), ((8.0, 8.0, 1.0), 0)]
+    for costs, n_jobs in weeks:
+        chooser.learn(np.array(costs), n_jobs)
+    expected = [
+        sum((n / 16) ** 0.5 * 0.5 ** (2 - t) * costs[i] for t, (costs, n) in enumerate(weeks)) / 3 for i in range(3)
+    ]
+    assert chooser.estimates() == pytest.approx(expected)
+    assert chooser.choose() == expected.index(min(expected)) == 1
+    assert Hindsight(2).estimates().tolist() == [0, 0]
+
+
+def learn_from(chooser, means, periods=400, seed=0):
+    """How often each policy was chosen when its mean wait is that of `means`, give or take."""
+    rng, counts = np.random.default_rng(seed), np.zeros(len(means), int)
+    for _ in range(periods):
+        used = chooser.choose()
+        counts[used] += 1
+        costs = np.full(len(means), np.nan)
+        costs[used] = 10 * max(rng.normal(means[used], 5), 0)
+        chooser.learn(costs, 10)
+    return counts
+
+
+@pytest.mark.parametrize("kind", [EpsilonGreedy, UpperConfidence, Exponential])
+def test_bandits_find_the_policy_with_the_least_wait_and_repeat_themselves(kind):
+    counts = learn_from(kind(4, 1), [60, 80, 20, 90], periods=3000)
+    assert counts.argmax() == 2
+    assert counts[2] > 1500
+    assert counts.tolist() == learn_from(kind(4, 1), [60, 80, 20, 90], periods=3000).tolist()
+
+
+def test_epsilon_greedy_explores_as_often_as_epsilon_says():
+    counts = learn_from(EpsilonGreedy(5, 3, epsilon=0.2), [10, 50, 50, 50, 50], periods=2000)
+    assert counts[1:].sum() / 2000 == pytest.approx(0.2 * 4 / 5, abs=0.03)
+    assert learn_from(EpsilonGreedy(5, 3, epsilon=0.0), [50, 10, 10, 10, 10]).tolist() == [400, 0, 0, 0, 0]
+
+
+def test_ucb1_tries_every_policy_once_and_then_the_highest_bound():
+    chooser = UpperConfidence(3, 0)
+    for used, cost in enumerate((40.0, 20.0, 30.0)):
+        assert chooser.choose() == used
+        chooser.learn(np.array([cost if i == used else np.nan for i in range(3)]), 1)
+    assert chooser.choose() == 1
+    chooser.learn(np.array([np.nan, 400.0, np.nan]), 1)
+    # Rewards, 1 - cost / 400: 0.9, mean of 0.95 and 0, 0.925; bonuses sqrt(2 ln 4 / n).
+    bonus = math.sqrt(2 * math.log(4))
+    assert max((0.9 + bonus, 0), (0.475 + bonus / math.sqrt(2), 1), (0.925 + bonus, 2))[1] == chooser.choose() == 2
+
+
+def test_exp3_draws_by_exponential_weights():
+    chooser = Exponential(2, 0, gamma=0.2)
+    assert chooser.chances().tolist() == [0.5, 0.5]
+    chooser.used = 0
+    chooser.learn(np.array([50.0, np.nan]), 1)  # the worst so far: no reward
+    assert chooser.chances().tolist() == [0.5, 0.5]
+    chooser.used = 1
+    chooser.learn(np.array([np.nan, 10.0]), 1)
+    weight = math.exp(0.2 * 0.8 / (0.5 * 2))
+    assert chooser.chances()[1] == pytest.approx(0.8 * weight / (1 + weight) + 0.1)
+    chooser.learn(np.array([np.nan, 99.0]), 0)  # nobody came
+    assert chooser.chances()[1] == pytest.approx(0.8 * weight / (1 + weight) + 0.1)
+
+
+# Online
+
+
+def weeks_of_queues():
+    """Each 1000 s one job fills the machine for long, and behind it wait a long and twenty short ones."""
+    rows = []
+    for week in range(6):
+        rows += [(week * 1000, 100, 100, 1), (week * 1000 + 1, 600, 600, 1)]
+        rows += [(week * 1000 + 2 + i, 5, 5, 1) for i in range(20)]
+    return table(rows)
+
+
+@pytest.mark.parametrize("method", ["full", "noisy"])
+def test_hindsight_finds_what_is_best_after_one_period(method):
+    selector = Selection.of({"select": method, "policies": "fcfs,spf,lpf", "period": 999.5}).selector(Rules(1))
+    schedule = select_online(weeks_of_queues(), selector, 999.5)
+    assert selector.chosen[:6] == [0, 1, 1, 1, 1, 1]
+    beside = Oracle(weeks_of_queues(), 1, "fcfs")
+    beside.run(until=999.5)
+    beside.policy = "spf"
+    assert schedule.start_s.tolist() == [job.start for job in beside.run().jobs]
+
+
+def test_a_run_is_the_oracle_s_with_the_policies_that_were_chosen():
+    jobs = made(7)
+    selector = Selection.of({"select": "exp3", "period": 40.0, "gamma": 0.9}).selector(Rules(SIZE, None, 90.0))
+    schedule = select_online(jobs, selector, 40.0)
+    assert len(set(selector.chosen)) > 4
+    beside = Oracle(jobs, SIZE, TEN[selector.chosen[0]], threshold_s=90.0)
+    for i, place in enumerate(selector.chosen[1:], start=1):
+        beside.run(until=i * 40.0)
+        beside.policy = TEN[place]
+    assert np.array_equal(schedule.start_s, [job.start for job in beside.run().jobs], equal_nan=True)
+
+
+# Under Batsim
+
+
+@pytest.mark.parametrize("method", ["full", "noisy", "epsilon-greedy", "ucb1", "exp3"])
+@pytest.mark.parametrize("backfill", [None, "spf"])
+def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
+    path = tmp_path / "w.json"
+    jobs = made(5)
+    save_log(log_of(Workload("made", jobs, SIZE, "")), path, procs=SIZE, description={})
+    jobs = read_batsim_json(path).jobs
+    given = {"select": method, "period": 37.5, "select-seed": 3, "threshold": 70.0}
+    plugin = Plugin(**given, **({"backfill": backfill} if backfill else {}), budget=100.0)
+    records = []
+    Simulation(
+        machines(SIZE), {"w0": load_document(path)}, plugin, settings=Settings(), on_job_end=records.append
+    ).run()
+    live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
+
+    rules = Rules(SIZE, policy_named(backfill) if backfill else None, 70.0)
+    given.pop("threshold")
+    selector = Selection.of(given).selector(rules)
+    starts = select_online(jobs, selector, 37.5).start_s.tolist()
+    assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}
+    chosen = plugin.scheduler.cluster.selector.chosen
+    assert chosen == selector.chosen[: len(chosen)]
+    assert len(chosen) > 8
+    assert len(set(chosen)) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"select": "best"}, "option select: 'best' is none of full, noisy"),
+        ({"period": 5}, "option period: nothing selects a policy"),
+        ({"select": "full", "period": 0}, "option period"),
+        ({"select": "full", "policies": "fcfs,none"}, "policy 'none' is unknown"),
+        ({"select": "full", "policy": "saf"}, "option policy: select chooses it"),
+        ({"select": "full", "divider": 5}, "know no divider"),
+        ({"select": "full", "knowledge": "easy++"}, "no knowledge"),
+        ({"select": "full", "noise": 1}, "option noise: full takes none"),
+        ({"select": "noisy", "noise": "much"}, "option noise: 'much' is neither"),
+        ({"select": "full", "lambda": 2}, "option lambda: 2.0 is not between 0 and 1"),
+        ({"select": "full", "select-seed": -1}, "option select-seed"),
+    ],
+)
+def test_a_mistaken_selection_ends_the_plug_in_with_one_line(given, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        Plugin(**given)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+def test_policies_are_named_by_paper_or_one_by_one():
+    assert [policy.name for policy in policies_of("ten")] == list(TEN)
+    assert len(policies_of("twelve")) == 12
+    assert [policy.name for policy in policies_of("mixed:1,0,0,0,0,0;saf")] == ["mixed:1,0,0,0,0,0", "saf"]
+
+
+# The command
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Four weeks."""
+    rng = np.random.default_rng(1)
+    submit_s = np.sort(rng.integers(0, 4 * 7 * 86_400, 300))
+    rows = [(float(r), float(rng.integers(1, 200_000)), 250_000.0, int(rng.integers(1, SIZE))) for r in submit_s]
+    path = tmp_path / "log.swf"
+    save_log(log_of(Workload("made", table(rows), SIZE, "")), path, procs=SIZE, description={})
+    return path
+
+
+@pytest.mark.parametrize("method", ["full", "epsilon-greedy"])
+def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
+    out = tmp_path / "selected.json"
+    arguments = ("select", log, "--method", method, "--samples", 3, "--seed", 4, "--policies", "twelve", "--out", out)
+    done = batfill(*arguments)
+    assert (done.status, done.err) == (0, "")
+    assert len(done.out.splitlines()) == 1 + 1 + 12
+    before = out.read_bytes()
+    found = json_result(*arguments)
+    assert out.read_bytes() == before
+    line = found["wait_over_fcfs"]
+    assert line["p10"] <= line["mean"] <= line["p90"]
+    assert found["throughout"]["fcfs"] == {"mean": 1, "p10": 1, "p90": 1}
+    assert all(sum(period["shares"].values()) == pytest.approx(1) for period in found["by_period"])
+    assert found["input"]["samples"] == 3
+
+
+def test_a_selection_that_always_takes_one_policy_is_that_policy_throughout(log):
+    found = json_result("select", log, "--policies", "saf")
+    assert found["wait_over_fcfs"] == found["throughout"]["saf"]
+    assert found["by_period"][-1]["wait_over_fcfs"] == found["wait_over_fcfs"]
+
+
+def test_batfill_select_refuses_what_cannot_be(log):
+    assert "option lambda" in refusal("select", log, "--lambda", 3)
+    assert "--weeks: only samples" in refusal("select", log, "--weeks", 3)
+    assert "option noise: full takes none" in refusal("select", log, "--noise", 1)
+    assert "none" in refusal("select", log, "--policies", "none")
