@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from batfill.campaign.config import ClusterSection, ReadCampaign
 
-CONNECT_S = 10
+CONNECT_S = 5
 QUIET = logging.CRITICAL  # a worker that dies is the campaign's to report, or is replaced and no matter
 
 
@@ -128,4 +128,4 @@ def job_script(read: ReadCampaign) -> str:
     if read.campaign.cluster is None:
         raise CampaignError(f"{read.path}: no `cluster:` in it; add one to have a job script")
     with batch_cluster(read.campaign.cluster) as cluster:
-        return str(cluster.job_script()) + "\n"
+        return str(cluster.job_script())

@@ -43,6 +43,8 @@ class Outlook:
 
     def as_text(self) -> str:
         """One line."""
+        if self.finished == self.runs:
+            return f"{self.runs:,} runs, all finished before"
         before = f", {self.finished:,} of them finished before" if self.finished else ""
         return f"{self.runs:,} runs{before}; about {duration(self.estimated_s)} on {self.workers} workers"
 

@@ -37,7 +37,7 @@ def campaign(
 
     read = config.read_campaign(file)
     if job_script:
-        print(clusters.job_script(read), end="")
+        print(clusters.job_script(read).strip())
         return
     announce_compilation(advance)
     folder = out or Path("expe-out") / file.stem

@@ -1,0 +1,319 @@
+"""`batfill campaign` as a user meets it: one machine or several, killed at any moment, and run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+
+from batfill.campaign.config import read_campaign
+from batfill.experiment import replay_file
+from batfill.workloads.files import digest
+from command import COMPILING, Done, refusal, result
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "workloads" / "sample.json"
+LIMIT_S = 120
+SMALL = "policies: [fcfs, saf]\nwindows: {days: 1}\n"
+# About a second of work for a worker, in eight tasks or more.
+LONG = f"policies: [fcfs, spf, saf, wfp3]\nthresholds: {list(range(0, 50_000, 100))}\n"
+LONG_RUNS = 2000
+
+
+@pytest.fixture
+def campaign_file(tmp_path):
+    """A function that writes a campaign on the sample."""
+
+    def write(text):
+        path = tmp_path / "c.yaml"
+        path.write_text(f"workloads: [{{file: {SAMPLE}}}]\n{text}")
+        return path
+
+    return write
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "batfill", "campaign", *map(str, arguments)]
+
+
+def run(*arguments):
+    """The command in a process of its own, as its workers expect."""
+    ended = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=LIMIT_S)
+    said = [line for line in ended.stderr.splitlines(keepends=True) if not line.startswith(COMPILING)]
+    return Done(ended.returncode, ended.stdout, "".join(said))
+
+
+def rows(folder):
+    return pd.read_parquet(folder / "runs.parquet")
+
+
+def done(*arguments):
+    ended = run(*arguments, "--json")
+    assert ended.status == 0, ended.err
+    return json.loads(ended.out)
+
+
+def waited(condition):
+    """Wait until it holds."""
+    until = time.monotonic() + LIMIT_S
+    while not (found := condition()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return found
+
+
+def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaign_file, tmp_path):
+    file = campaign_file("policies: [fcfs, saf]\nthresholds: [null, 7200]\n")
+    ended = run(file, "--out", tmp_path / "out", "--workers", 2)
+    assert ended.status == 0
+    assert re.fullmatch(r"batfill: 4 runs; about \d+ s on 2 workers\n", ended.err)
+    assert ended.out.endswith(f"4 runs in {tmp_path / 'out' / 'runs.parquet'}\n")
+    table = rows(tmp_path / "out")
+    for row in table.itertuples():
+        given = {"policy": row.policy, "threshold": None if pd.isna(row.threshold_s) else row.threshold_s}
+        assert replay_file(SAMPLE, given).figures.mean_bsld == row.mean_bsld
+    assert [f"{row.mean_bsld:,.3f}" in ended.out for row in table.itertuples()] == [True] * 4
+
+    record = json.loads((tmp_path / "out" / "provenance.json").read_text())
+    assert record["inputs"] == [{"file": str(SAMPLE), "sha256": digest(SAMPLE)}]
+    assert record["campaign_sha256"] == digest(file)
+    (session,) = record["sessions"]
+    assert (session["runs_left"], session["runs_done"], session["workers"]) == (4, 4, "2 on this machine")
+    assert session["ended"]
+    assert session["command"][1:] == ["campaign", str(file), "--out", str(tmp_path / "out"), "--workers", "2"]
+
+
+def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
+    out = tmp_path / "out"
+    first = done(campaign_file(SMALL), "--out", out)
+    assert (first["runs"], first["finished_before"]) == (10, 0)
+    before = rows(out).set_index("run")["simulate_s"]
+    again = run(campaign_file(SMALL), "--out", out)
+    assert (again.status, again.err) == (0, "batfill: 10 runs, all finished before\n")
+    wider = done(campaign_file(SMALL.replace("saf", "saf, spf")), "--out", out)
+    assert (wider["runs"], wider["finished_before"]) == (15, 10)
+    after = rows(out).set_index("run")["simulate_s"]
+    assert after[before.index].equals(before)
+
+
+def test_per_job_tables_are_written_on_request_also_later(campaign_file, tmp_path):
+    out = tmp_path / "out"
+    done(campaign_file(SMALL), "--out", out)
+    later = done(campaign_file(SMALL + "per-job: true\n"), "--out", out)
+    assert later["finished_before"] == 0
+    jobs = pd.read_parquet(out / "jobs")
+    figures = rows(out).set_index("run")
+    assert len(jobs) == figures["jobs"].sum()
+    assert jobs.groupby("run", observed=True)["wait_s"].mean()[figures.index].to_numpy() == pytest.approx(
+        figures["mean_wait_s"].to_numpy()
+    )
+
+
+def test_a_dry_run_says_what_there_is_to_do_and_leaves_nothing(campaign_file, tmp_path):
+    outlook = json.loads(result("campaign", campaign_file(SMALL), "--out", tmp_path / "out", "--dry-run", "--json"))
+    assert (outlook["runs"], outlook["finished"]) == (10, 0)
+    assert 0 < outlook["estimated_s"] < 60
+    assert not (tmp_path / "out").exists()
+
+
+def kill_when(process, condition):
+    """SIGKILL the campaign once this holds, and wait until its workers are gone, too."""
+    family = []
+
+    def now():
+        with suppress(psutil.NoSuchProcess):
+            family[:] = psutil.Process(process.pid).children(recursive=True)
+        return condition() or process.poll() is not None
+
+    waited(now)
+    process.send_signal(signal.SIGKILL)
+    process.wait(LIMIT_S)
+    _, alive = psutil.wait_procs(family, timeout=LIMIT_S)
+    assert not alive
+
+
+def stored_rows(out):
+    """The rows in every file whose name says that it is whole."""
+    found = [*out.glob("*.parquet"), *out.glob("parts/*.parquet")]
+    tables = [pd.read_parquet(path) for path in found]
+    return pd.concat(tables).set_index("run")["simulate_s"] if tables else pd.Series(dtype=float)
+
+
+# Before the first results, and while they are written.
+@pytest.mark.parametrize("parts", [0, 2])
+def test_a_campaign_killed_with_sigkill_goes_on_where_it_was(campaign_file, tmp_path, parts):
+    out = tmp_path / "out"
+    file = campaign_file(LONG)
+    process = subprocess.Popen(command(file, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    kill_when(
+        process,
+        lambda: len(list(out.glob("parts/*.parquet"))) >= parts if parts else (out / "provenance.json").exists(),
+    )
+    before = stored_rows(out)
+    assert len(before) >= parts
+    again = done(file, "--out", out)
+    assert (again["runs"], again["finished_before"]) == (LONG_RUNS, len(before))
+    after = rows(out)
+    assert len(after) == after["run"].nunique() == LONG_RUNS
+    assert after.set_index("run")["simulate_s"][before.index].equals(before)
+    assert not list(out.rglob("*.part"))
+
+
+def test_a_worker_killed_with_sigkill_costs_no_result(campaign_file, tmp_path):
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        command(campaign_file(LONG), "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    waited(lambda: list(out.glob("parts/*.parquet")) or process.poll() is not None)
+    workers = [
+        child for child in psutil.Process(process.pid).children(recursive=True) if "spawn_main" in str(child.cmdline())
+    ]
+    assert workers
+    random.choice(workers).kill()
+    _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, said
+    assert rows(out)["run"].nunique() == LONG_RUNS
+
+
+@contextmanager
+def started(*arguments):
+    """A process of Dask's, ended at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli." + arguments[0], *map(str, arguments[1:])],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def scheduler(tmp_path):
+    """A Dask scheduler on loopback: its process and address."""
+    file = tmp_path / "scheduler.json"
+    with started(
+        "dask_scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard", "--scheduler-file", file
+    ) as process:
+        waited(file.is_file)
+        yield process, json.loads(waited(file.read_text))["address"]
+
+
+def worker(address):
+    return started("dask_worker", address, "--nthreads", 1, "--no-dashboard", "--no-nanny")
+
+
+def test_workers_of_a_scheduler_may_come_and_die(campaign_file, tmp_path):
+    out = tmp_path / "out"
+    with scheduler(tmp_path) as (_, address), worker(address) as first:
+        process = subprocess.Popen(
+            command(campaign_file(LONG), "--out", out, "--scheduler", address),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        waited(lambda: list(out.glob("parts/*.parquet")) or process.poll() is not None)
+        first.kill()
+        with worker(address):
+            _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, said
+    assert rows(out)["run"].nunique() == LONG_RUNS
+    record = json.loads((out / "provenance.json").read_text())
+    assert record["sessions"][0]["workers"] == f"the scheduler at {address}"
+
+
+def test_an_address_without_a_scheduler_is_said_in_one_line(campaign_file, tmp_path):
+    ended = run(campaign_file(SMALL), "--out", tmp_path / "out", "--scheduler", "tcp://127.0.0.1:9")
+    assert (ended.status, ended.out) == (2, "")
+    (line,) = ended.err.splitlines()
+    assert line.startswith("batfill: --scheduler tcp://127.0.0.1:9: no Dask scheduler answers there; start one with ")
+
+
+CLUSTER = """
+cluster:
+  type: {kind}
+  jobs: 3
+  cores: 4
+  memory: 8GB
+  walltime: "02:00:00"
+  queue: short
+  project: batch-study
+  directives: ["--exclusive"]
+  prologue: ["module load python"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        (
+            "slurm",
+            [
+                "#!/usr/bin/env bash",
+                "",
+                "#SBATCH -J batfill-campaign",
+                "#SBATCH -p short",
+                "#SBATCH -A batch-study",
+                "#SBATCH -n 1",
+                "#SBATCH --cpus-per-task=4",
+                "#SBATCH --mem=8G",
+                "#SBATCH -t 02:00:00",
+                "#SBATCH --exclusive",
+                "module load python",
+            ],
+        ),
+        (
+            "oar",
+            [
+                "#!/usr/bin/env bash",
+                "",
+                "#OAR -n batfill-campaign",
+                "#OAR -q short",
+                "#OAR --project batch-study",
+                "#OAR -l /nodes=1/core=4,walltime=02:00:00",
+                "#OAR --exclusive",
+                "module load python",
+            ],
+        ),
+    ],
+)
+def test_job_scripts_ask_the_batch_system_for_what_the_file_says(campaign_file, kind, lines):
+    ended = run(campaign_file(SMALL + CLUSTER.format(kind=kind)), "--job-script")
+    assert (ended.status, ended.err) == (0, "")
+    *asked, start = ended.out.splitlines()
+    assert asked == lines
+    assert "distributed.cli.dask_worker tcp://" in start
+    assert " --nthreads 1 " in start
+    assert " --nworkers 4 " in start
+
+
+def test_a_job_script_needs_a_cluster(campaign_file):
+    assert refusal("campaign", campaign_file(SMALL), "--job-script").endswith(
+        "c.yaml: no `cluster:` in it; add one to have a job script"
+    )
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "expe" / "campaigns").glob("*.yaml")), ids=lambda path: path.stem)
+def test_campaigns_that_come_with_batfill_are_valid(file):
+    assert read_campaign(file).campaign.choices
+
+
+def test_mistakes_are_refused_before_anything_is_made(campaign_file, tmp_path):
+    file = campaign_file("policies: [sfa]\n")
+    assert refusal("campaign", file, "--out", tmp_path / "out").startswith(f"{file}:2: policy 'sfa' is unknown")
+    assert not (tmp_path / "out").exists()
