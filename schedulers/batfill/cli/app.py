@@ -20,6 +20,7 @@ from batfill.cli.run import run
 from batfill.cli.schedule import schedule
 from batfill.cli.select import select
 from batfill.cli.tune import tune
+from batfill.cli.what_if import what_if
 from batfill.cli.workload import app as workload
 
 app = typer.Typer(
@@ -66,4 +67,5 @@ app.command()(run)
 app.command()(schedule)
 app.command()(select)
 app.command()(tune)
+app.command("what-if")(what_if)
 app.add_typer(workload, name="workload")
