@@ -95,15 +95,20 @@ def test_the_divider_may_be_that_of_the_last_week_alone():
 
 def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
     job = Job(0, 10.0, 100.0, 1, 3)
-    for regime, lag in (("decoupled", NONE_YET), ("weekly", 0.0), ("fresh", 0.0)):
+
+    def lag(classifier, row, submit_s):
+        later = job._replace(row=row, submit_s=submit_s)
+        classifier.judge(later)
+        history = classifier.history
+        return history.features(history.place(later), divider_s=7.0)[NAMES.index("lag 1 (u, p~)")]
+
+    for regime, expected in (("decoupled", NONE_YET), ("weekly", 1.0), ("fresh", 1.0)):
         classifier = Classifier(Settings(regime=regime))
         classifier.judge(job)
         classifier.ended(job, 5.0, 15.0)
-        classifier.judge(job._replace(row=1, submit_s=20.0))
-        assert classifier.judged[1][0][NAMES.index("lag 1 (u, p~)")] == lag
+        assert lag(classifier, 1, 20.0) == expected
         classifier.renew(WEEK_S)
-        classifier.judge(job._replace(row=2, submit_s=WEEK_S + 10.0))
-        assert classifier.judged[2][0][NAMES.index("lag 1 (u, p~)")] == 0.0
+        assert lag(classifier, 2, WEEK_S + 10.0) == 1.0
 
 
 def obvious_features(earlier, job, divider_s, unix_start_s):
@@ -136,17 +141,21 @@ def obvious_features(earlier, job, divider_s, unix_start_s):
     return [features[name] for name in NAMES]
 
 
-def test_features_are_those_of_the_definition():
+def test_features_are_those_of_the_definition_also_when_they_are_told_later_by_another_divider():
     rng = np.random.default_rng(6)
     start_s = 843_545_102
-    history, earlier = History(Clock(start_s, UTC)), []
+    history, earlier, records, by_one_divider = History(Clock(start_s, UTC)), [], [], []
     for row in range(300):
         job = Job(row, 7000.0 * row, float(rng.choice([60, 600])), int(rng.integers(1, 4)), int(rng.integers(3)))
-        divider_s = float(rng.integers(10, 40))
-        assert history.features(job, divider_s) == pytest.approx(obvious_features(earlier, job, divider_s, start_s))
+        place, divider_s = history.place(job), float(rng.integers(10, 40))
+        told = history.features(place, divider_s)
+        assert told == pytest.approx(obvious_features(earlier, job, divider_s, start_s))
+        records.append(place.record())
+        by_one_divider.append(obvious_features(earlier, job, 25.0, start_s))
         runtime_s = float(rng.integers(1, 60))
         history.add(job, runtime_s)
         earlier.append((job, runtime_s))
+    np.testing.assert_allclose(history.matrix(np.array(records), 25.0), by_one_divider, rtol=1e-6)
 
 
 def test_the_compiled_walk_says_what_the_forest_says():

@@ -15,14 +15,14 @@ import numpy as np
 
 from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.budget import Budget
-from batfill.knowledge.features import NAMES, NO_CLOCK, History
+from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK, OWN, History
 from batfill.knowledge.forest import Forest
 from batfill.knowledge.median import RollingMedian
 from batfill.workloads.clock import WEEK_S, Clock
 
 Regime = Literal["decoupled", "weekly", "fresh"]
 DividerRule = Literal["known", "week"]
-FEWEST = 2  # jobs that must be known, of both classes, before a forest is trained
+RECORD = OWN + 2 * len(CATEGORIES)  # numbers in a record
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +65,29 @@ class Classifier(Plain):
         self.drift = Drift()
         self.next_s: float = WEEK_S
         self.trained = 0
-        self.judged: dict[int, tuple[list[float], bool]] = {}  # by row: features and verdict, until the job ends
-        self.features: list[list[float]] = []  # of the jobs known, in the order of their ends
-        self.runtime_s: list[float] = []
-        self.of_this_week: list[tuple[Job, float]] = []
+        self.judged: dict[int, tuple[list[float], bool]] = {}  # by row: record and verdict, until the job ends
+        self.ended_since: list[tuple[Job, float, list[float]]] = []  # since `learn`: run times and records
+        self.runtime_s = np.zeros(0)  # of the jobs before, in the order of their ends
+        self.records = np.zeros((0, RECORD))
 
     def judge(self, job: Job) -> Verdict:
         """Small if the forest says so with a probability of `cut`; large while there is no forest."""
-        # Before the first week's end the jobs of that week are told apart by what is known of them, for the training.
-        divider_s = self.divider_s if self.divider_s < math.inf else self.median.value
-        features = self.history.features(job, divider_s)
-        probability = self.forest.probability(features) if self.forest else math.nan
+        place = self.history.place(job)
+        probability = math.nan
+        if self.forest:
+            probability = self.forest.probability(self.history.features(place, self.divider_s))
         if self.budget.limited:
             self.cut = self.budget.moved(self.cut)
         small = self.divider_s < math.inf and (not self.learns or probability >= self.cut)
         small = small and (not self.budget.limited or self.budget.takes(job, self.divider_s))
-        self.judged[job.row] = features, small
+        self.judged[job.row] = place.record(), small
         return Verdict(job.walltime_s, small, probability)
 
     def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
         """One more job to learn from."""
-        features, small = self.judged.pop(job.row)
+        record, small = self.judged.pop(job.row)
         self.budget.settle(job, runtime_s, killed=False)
-        self.features.append(features)
-        self.runtime_s.append(runtime_s)
-        self.of_this_week.append((job, runtime_s))
+        self.ended_since.append((job, runtime_s, record))
         if self.settings.regime != "decoupled":
             self.history.add(job, runtime_s)
         self.median.add(runtime_s)
@@ -115,17 +113,20 @@ class Classifier(Plain):
         """Take over what this week has shown."""
         period_s = 4 * WEEK_S if self.settings.on_drift else WEEK_S
         self.next_s = (now_s // WEEK_S) * WEEK_S + period_s
+        if not self.ended_since:
+            return
+        jobs, runtime_s, records = zip(*self.ended_since, strict=True)
+        self.ended_since.clear()
         if self.settings.regime == "decoupled":
-            for job, runtime_s in self.of_this_week:
-                self.history.add(job, runtime_s)
-        if self.settings.divider_rule == "known":
-            self.divider_s = self.median.value
-        elif self.of_this_week:
-            self.divider_s = float(np.median([runtime_s for _, runtime_s in self.of_this_week]))
-        self.of_this_week.clear()
-        small = np.array(self.runtime_s) < self.divider_s
-        if self.learns and len(small) >= FEWEST and 0 < small.sum() < len(small):
-            self.forest = Forest(np.array(self.features, np.float32), small, self.settings.seed + self.trained)
+            for job, ran_s in zip(jobs, runtime_s, strict=True):
+                self.history.add(job, ran_s)
+        self.divider_s = self.median.value if self.settings.divider_rule == "known" else float(np.median(runtime_s))
+        self.runtime_s = np.concatenate([self.runtime_s, runtime_s])
+        self.records = np.concatenate([self.records, records])
+        small = self.runtime_s < self.divider_s
+        if self.learns and 0 < small.sum() < len(small):
+            features = self.history.matrix(self.records, self.divider_s)
+            self.forest = Forest(features, small, self.settings.seed + self.trained)
             self.trained += 1
         self.drift = Drift()
 

@@ -8,14 +8,18 @@ and the paper's lags see earlier weeks only.)
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import deque
 from datetime import UTC
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from batfill.workloads.clock import Clock
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from numpy.typing import NDArray
 
     from batfill.knowledge import Job
 
@@ -33,54 +37,65 @@ NAMES = (
     *(f"lag {lag} (u, {name})" for name in CATEGORIES for lag in range(1, LAGS + 1)),
     *(f"share (u, {name})" for name in CATEGORIES),
 )
+OWN = 8  # the features that no divider changes come first
 NONE_YET = -1.0  # a lag or a share of a category without so many jobs
 UNLIMITED_S = 1e12  # what a job without a requested time asks for
 NO_CLOCK = Clock(0, UTC)  # of a workload that does not say when it was: its second 0 counts as a Thursday's midnight
 
 
 class Category:
-    """The run times of the jobs in one category."""
+    """The run times of the jobs in one category that have ended."""
 
-    __slots__ = ("last", "sorted")
+    __slots__ = ("number", "runtime_s", "sorted_s")
 
-    def __init__(self) -> None:
-        self.last: deque[float] = deque(maxlen=LAGS)  # the newest first
-        self.sorted: list[float] = []
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.runtime_s: list[float] = []  # in the order of their ends
+        self.sorted_s: list[float] = []
 
     def lags(self, divider_s: float) -> list[float]:
         """1 for small and 0 for large, of the last three jobs to end."""
-        classes = [float(runtime_s < divider_s) for runtime_s in self.last]
+        classes = [float(runtime_s < divider_s) for runtime_s in self.runtime_s[: -LAGS - 1 : -1]]
         return classes + [NONE_YET] * (LAGS - len(classes))
 
     def share(self, divider_s: float) -> float:
         """How many of its jobs are small."""
-        return bisect_left(self.sorted, divider_s) / len(self.sorted) if self.sorted else NONE_YET
+        return bisect_left(self.sorted_s, divider_s) / len(self.sorted_s) if self.sorted_s else NONE_YET
+
+
+class Place(NamedTuple):
+    """Where a job stands."""
+
+    own: list[float]  # the features that no divider changes
+    categories: list[Category]
+
+    def record(self) -> list[float]:
+        """What `History.matrix` needs to tell later what was known of the job now."""
+        numbers = (float(category.number) for category in self.categories)
+        known = (float(len(category.runtime_s)) for category in self.categories)
+        return [*self.own, *numbers, *known]
 
 
 class History:
-    """The jobs that have ended, by category; `features` answers from them."""
+    """The jobs that have ended, by category."""
 
     def __init__(self, clock: Clock = NO_CLOCK) -> None:
         self.clock = clock
         self.categories: dict[tuple[int, str, float], Category] = {}
 
-    def keys(self, job: Job, date: datetime) -> list[tuple[int, str, float]]:
+    def found(self, job: Job, date: datetime) -> list[Category]:
         """The job's three categories."""
         values = (job.walltime_s, job.procs, date.weekday())
-        return [(job.user, name, value) for name, value in zip(CATEGORIES, values, strict=True)]
+        keys = [(job.user, name, value) for name, value in zip(CATEGORIES, values, strict=True)]
+        for key in keys:
+            if key not in self.categories:
+                self.categories[key] = Category(len(self.categories))
+        return [self.categories[key] for key in keys]
 
-    def add(self, job: Job, runtime_s: float) -> None:
-        """A job has ended."""
-        for key in self.keys(job, self.clock.date(job.submit_s)):
-            category = self.categories.setdefault(key, Category())
-            category.last.appendleft(runtime_s)
-            insort(category.sorted, runtime_s)
-
-    def features(self, job: Job, divider_s: float) -> list[float]:
-        """The job's features in the order of NAMES; classes are those by this divider."""
+    def place(self, job: Job) -> Place:
+        """Where a job stands that is submitted now."""
         date = self.clock.date(job.submit_s)
-        found = [self.categories.get(key, NOTHING) for key in self.keys(job, date)]
-        return [
+        own = [
             min(job.walltime_s, UNLIMITED_S),
             float(job.procs),
             float(date.hour),
@@ -89,9 +104,35 @@ class History:
             float(date.month),
             float(date.isocalendar().week),
             float((date.month + 2) // 3),
-            *(lag for category in found for lag in category.lags(divider_s)),
-            *(category.share(divider_s) for category in found),
         ]
+        return Place(own, self.found(job, date))
 
+    def add(self, job: Job, runtime_s: float) -> None:
+        """A job has ended."""
+        for category in self.found(job, self.clock.date(job.submit_s)):
+            category.runtime_s.append(runtime_s)
+            insort(category.sorted_s, runtime_s)
 
-NOTHING = Category()
+    def features(self, place: Place, divider_s: float) -> list[float]:
+        """A job's features in the order of NAMES; classes are those by this divider."""
+        lags = (lag for category in place.categories for lag in category.lags(divider_s))
+        return [*place.own, *lags, *(category.share(divider_s) for category in place.categories)]
+
+    def matrix(self, records: NDArray[np.float64], divider_s: float) -> NDArray[np.float32]:
+        """The features that jobs had at their submission, but with classes by this divider, (n_jobs, n_features).
+
+        The divider moves on; jobs to learn from must not keep the classes of its former places.
+        """
+        own, numbers, known = np.split(records, (OWN, OWN + len(CATEGORIES)), axis=1)
+        runs = [category.runtime_s for category in self.categories.values()]
+        first = np.cumsum([0, *(len(series) for series in runs)])
+        small = np.fromiter(chain.from_iterable(runs), np.float64, first[-1]) < divider_s
+        so_far = np.concatenate([[0], np.cumsum(small)])
+        small = np.append(small, False)  # for places that are none
+        begin, n = first[numbers.astype(np.int64)], known.astype(np.int64)  # (n_jobs, n_categories)
+        lags = [
+            np.where(n >= lag, small[np.where(n >= lag, begin + n - lag, -1)], NONE_YET) for lag in range(1, LAGS + 1)
+        ]
+        by_category = np.stack(lags, axis=2).reshape(len(records), -1)
+        shares = np.where(n > 0, (so_far[begin + n] - so_far[begin]) / np.maximum(n, 1), NONE_YET)
+        return np.column_stack([own, by_category, shares]).astype(np.float32)
