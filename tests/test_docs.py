@@ -18,7 +18,14 @@ from batfill.policies import listing
 from command import COMPILING
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/campaigns.md", "docs/options.md", "docs/policies.md", "docs/writing-a-policy.md"]
+PAGES = [
+    "README.md",
+    "docs/campaigns.md",
+    "docs/export-config.md",
+    "docs/options.md",
+    "docs/policies.md",
+    "docs/writing-a-policy.md",
+]
 LIMIT_S = 120
 
 

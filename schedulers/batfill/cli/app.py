@@ -10,6 +10,7 @@ from batfill.cli.batsim import SETTINGS as BATSIM_SETTINGS
 from batfill.cli.batsim import batsim
 from batfill.cli.campaign import campaign
 from batfill.cli.classify import classify
+from batfill.cli.export_config import export_config
 from batfill.cli.fit import fit
 from batfill.cli.frontier import frontier
 from batfill.cli.platform import platform
@@ -59,6 +60,7 @@ app.command()(campaign)
 app.command()(classify)
 app.command()(fit)
 app.command()(frontier)
+app.command("export-config")(export_config)
 app.command()(platform)
 app.command()(policies)
 app.command()(replay)
