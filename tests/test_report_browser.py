@@ -158,6 +158,15 @@ def test_a_second_run_is_unpacked_when_it_is_opened(browser, tmp_path):
     assert browser.log() == []
 
 
+@pytest.mark.parametrize("rows", [[], [f"huge,2,11,99,{REJECTED},,,"], [f"a,5,1,1,{OK},5,0.00001,0"]])
+def test_a_run_in_which_nothing_ran_is_a_page_too(browser, tmp_path, rows):
+    jobs_csv(tmp_path / "idle_jobs.csv", *rows)
+    browser.open(write_report([tmp_path])[0])
+    browser.type(GANTT, "+n")
+    assert browser.text("#explore-0 .said")
+    assert browser.log() == []
+
+
 def test_300000_jobs_take_under_8_mb_and_open_in_under_3_s(browser, tmp_path):
     # 60 lanes of eight machines, cut in two, on each of which jobs follow each other; nothing in it repeats
     rng = np.random.default_rng(1)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from batfill.report.charts import most_telling
 from batfill.report.comparison import WEEK_S, comparisons, of_jobs
 from batfill.report.runs import find_runs, read_run
 from report_runs import OK, REJECTED, jobs_csv, sample_run
@@ -10,7 +11,7 @@ def of_weeks(*weekly_bsld, per_week=5):
     """Runs whose jobs all have the bsld of their week; shape (n_runs, n_weeks)."""
     bsld = np.repeat(np.array(weekly_bsld, float), per_week, axis=1)
     submit_s = np.repeat(np.arange(len(weekly_bsld[0])) * WEEK_S, per_week)
-    return of_jobs(tuple("abcdefgh"[: len(bsld)]), submit_s, bsld, bsld * 10)
+    return of_jobs(tuple("abcdefghij"[: len(bsld)]), submit_s, bsld, bsld * 10)
 
 
 def test_weekly_means_are_by_the_week_of_submission():
@@ -51,6 +52,19 @@ def test_equal_seeds_give_equal_intervals_and_others_do_not():
     comparison = of_weeks(rng.random(20), rng.random(20))
     assert comparison.differences(3) == comparison.differences(3)
     assert comparison.differences(3) != comparison.differences(4)
+
+
+def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
+    rng = np.random.default_rng(5)
+    comparison = of_weeks(rng.random(20), rng.random(20))
+    (at_once,) = comparison.differences(3)
+    monkeypatch.setattr("batfill.report.comparison.DRAWN_AT_ONCE", 1000)
+    (bit_by_bit,) = comparison.differences(3)
+    assert bit_by_bit.bsld == pytest.approx(at_once.bsld)
+
+
+def test_of_many_choices_the_first_and_the_best_are_drawn():
+    assert most_telling(of_weeks(*([bsld] * 3 for bsld in (9, 9, 8, 1, 2, 3, 4, 5, 6, 7)))) == [0, 3, 4, 5, 6, 7, 8, 9]
 
 
 def test_few_weeks_are_drawn_as_days():

@@ -13,22 +13,31 @@ if TYPE_CHECKING:
 
 ROW = 30
 NAMES_WIDTH = 190
+MOST_CURVES = len(COLOURS)
 
 
 def cumulative_chart(comparison: Comparison) -> str:
     """The bsld of the items so far, over the number of all items."""
     points, sums = comparison.cumulative()
+    shown = most_telling(comparison)
     plot = Plot(
         f"Bounded slowdown summed over the {comparison.items} so far, divided by the number of all {comparison.items}",
         (0, max(float(points[-1]), 1e-3)),
-        (0, max(float(sums.max()) * 1.05, 1e-9)),
+        (0, max(float(sums[shown].max()) * 1.05, 1e-9)),
     )
     plot.x_axis(comparison.axis)
     plot.y_axis(f"sum of bsld / {comparison.items}")
-    for k, row in enumerate(sums):
-        plot.curve(points.tolist(), row.tolist(), k)
-    plot.key(comparison.names)
+    for k in shown:
+        plot.curve(points.tolist(), sums[k].tolist(), k)
+    plot.key([(k, comparison.names[k]) for k in shown])
     return plot.svg()
+
+
+def most_telling(comparison: Comparison) -> list[int]:
+    """The choices that are drawn where all would be too many: the first, and those with the lowest mean."""
+    means = comparison.bsld.mean(axis=1)
+    best = sorted(range(1, len(means)), key=lambda k: float(means[k]))[: MOST_CURVES - 1]
+    return [0, *sorted(best)]
 
 
 def difference_chart(differences: Sequence[Difference], first: str) -> str:

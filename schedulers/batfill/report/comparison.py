@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 WEEK_S, DAY_S = 7 * 24 * 3600.0, 24 * 3600.0
 FEWEST_BLOCKS = 8
 RESAMPLES = 10_000
+DRAWN_AT_ONCE = 5_000_000  # numbers, so that many blocks take time but no more memory
 CONFIDENCE = 0.95
 CURVE_POINTS = 300
 
@@ -126,23 +127,29 @@ class Comparison:
         Neighbouring jobs wait for each other, so whole blocks are drawn, not jobs; the interval is the percentile
         bootstrap's. Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993.
         """
-        items = np.bincount(self.block)
-        drawn = np.random.default_rng(seed).multinomial(len(items), np.full(len(items), 1 / len(items)), RESAMPLES)
-        drawn_items = drawn @ items
-
-        def interval(values: NDArray[np.float64]) -> Interval:
-            means = (drawn @ np.bincount(self.block, weights=values)) / drawn_items
-            low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-            return Interval(float(values.mean()), float(low), float(high))
-
+        others = range(1, len(self.names))
+        gains = [figure[k] - figure[0] for k in others for figure in (self.bsld, self.wait_s)]
+        ends = self.intervals(gains, seed)
         found = []
-        for k in range(1, len(self.names)):
-            wait_s = self.wait_s[k] - self.wait_s[0]
-            better, worse = float((wait_s < 0).mean()), float((wait_s > 0).mean())
-            found.append(
-                Difference(self.names[k], interval(self.bsld[k] - self.bsld[0]), interval(wait_s), better, worse)
-            )
+        for k, bsld, wait_s in zip(others, ends[::2], ends[1::2], strict=True):
+            longer_s = gains[2 * k - 1]
+            better, worse = float((longer_s < 0).mean()), float((longer_s > 0).mean())
+            found.append(Difference(self.names[k], bsld, wait_s, better, worse))
         return found
+
+    def intervals(self, columns: Sequence[NDArray[np.float64]], seed: int) -> list[Interval]:
+        """The mean of each column, shape (n_items,), with its confidence interval."""
+        items = np.bincount(self.block)
+        sums = np.array([np.bincount(self.block, weights=column) for column in columns]).T
+        rng = np.random.default_rng(seed)
+        at_once = max(1, DRAWN_AT_ONCE // len(items))
+        means = []
+        for first in range(0, RESAMPLES, at_once):
+            size = min(at_once, RESAMPLES - first)
+            drawn = rng.multinomial(len(items), np.full(len(items), 1 / len(items)), size).astype(np.float64)
+            means.append((drawn @ sums) / (drawn @ items)[:, None])
+        low, high = np.quantile(np.concatenate(means), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+        return [Interval(float(column.mean()), float(low[k]), float(high[k])) for k, column in enumerate(columns)]
 
 
 def comparisons(runs: Sequence[Run], tau_s: float) -> list[Comparison]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError
+from batfill.report.charts import most_telling
 from batfill.report.single import wait_grid
 from batfill.report.svg import colour
 from batfill.workloads.files import raw_file, write_text
@@ -117,8 +118,8 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
     points, sums = comparison.cumulative()
 
     def draw_cumulative(axes: Axes) -> None:
-        for k, name in enumerate(names):
-            axes.plot(points, sums[k], LINES[k % len(LINES)], color=colour(k), label=name)
+        for k in most_telling(comparison):
+            axes.plot(points, sums[k], LINES[k % len(LINES)], color=colour(k), label=names[k])
         axes.set(xlabel=comparison.axis, ylabel=f"sum of bsld / {comparison.items}", ylim=(0, None))
         axes.legend()
 

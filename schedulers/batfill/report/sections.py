@@ -8,7 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
-from batfill.report.charts import box_chart, cumulative_chart, difference_chart
+from batfill.report.charts import MOST_CURVES, box_chart, cumulative_chart, difference_chart
 from batfill.report.comparison import RESAMPLES
 from batfill.report.runs import STATE_WORDS
 from batfill.report.single import slowdown_classes, wait_grid
@@ -125,6 +125,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
     differences = comparison.differences(seed)
     ranking = comparison.ranking()
     first, items, periods = escape(comparison.names[0]), comparison.items, comparison.periods
+    few = f" Drawn are {first} and the {MOST_CURVES - 1} with the lowest means."
     whole = (
         f"; neighbouring jobs depend on each other, so whole {comparison.blocks} are drawn" if items == "jobs" else ""
     )
@@ -155,7 +156,8 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
             "<h3>Cumulative bounded slowdown</h3>",
             cumulative_chart(comparison),
             f'<p class="note">The bounded slowdowns of the {items} so far, divided by the number of all {items}: '
-            "each curve ends at the mean, and climbs where the mean comes from.</p>",
+            "each curve ends at the mean, and climbs where the mean comes from."
+            f"{few if len(comparison.names) > MOST_CURVES else ''}</p>",
             "</div><div>",
             f"<h3>Means of {periods}</h3>",
             box_chart(comparison),

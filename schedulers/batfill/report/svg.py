@@ -103,10 +103,10 @@ class Plot:
             f'stroke-dasharray="{DASHES[k % len(DASHES)]}"/>'
         )
 
-    def key(self, names: Sequence[str]) -> None:
-        """The runs' names with their lines, in the upper left corner."""
-        for k, name in enumerate(names):
-            y = self.top + 12 + 17 * k
+    def key(self, names: Sequence[tuple[int, str]]) -> None:
+        """The names of these curves with their lines, in the upper left corner."""
+        for row, (k, name) in enumerate(names):
+            y = self.top + 12 + 17 * row
             self.add(
                 f'<line x1="{self.left + 8}" y1="{y}" x2="{self.left + 38}" y2="{y}" stroke="{colour(k)}" '
                 f'stroke-width="2" stroke-dasharray="{DASHES[k % len(DASHES)]}"/>'
