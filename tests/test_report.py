@@ -155,6 +155,15 @@ def test_the_pages_data_are_json(runs, tmp_path):
     assert [(number, json.loads(text)["name"]) for number, text in found] == [("0", "fcfs"), ("1", "saf")]
 
 
+def test_runs_too_many_for_one_page_are_compared_without_their_jobs(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("batfill.report.write.MOST_ROWS", 1000)
+    page = tmp_path / "page.html"
+    result("report", runs, "-o", page)
+    assert "data-run=" not in page.read_text().partition("<script>")[0]
+    assert "2 runs of 800 jobs" in page.read_text()
+    assert page.read_text().count("on this run alone shows them") == 2
+
+
 def test_the_documented_commands_run(tmp_path, monkeypatch):
     root = Path(__file__).parents[1]
     (tmp_path / "workloads").symlink_to(root / "workloads")

@@ -29,7 +29,8 @@ class Explorer {
       event.preventDefault();
       this.act(what);
     });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.view.redraw());
+    for (const media of ["(prefers-color-scheme: dark)", "print"]) // a printer does not wait for the next frame
+      matchMedia(media).addEventListener("change", () => this.view.draw());
     this.refilter();
   }
 

@@ -34,8 +34,12 @@ class View {
     if (this.due) return;
     this.due = requestAnimationFrame(() => {
       this.due = 0;
-      for (const show of this.shown) show();
+      this.draw();
     });
+  }
+
+  draw() {
+    for (const show of this.shown) show();
   }
 
   zoom(factor, time = (this.from + this.to) / 2) {
