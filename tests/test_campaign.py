@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -180,7 +179,7 @@ def test_a_worker_killed_with_sigkill_costs_no_result(campaign_file, tmp_path):
         child for child in psutil.Process(process.pid).children(recursive=True) if "spawn_main" in str(child.cmdline())
     ]
     assert workers
-    random.choice(workers).kill()
+    workers[0].kill()
     _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, said
     assert rows(out)["run"].nunique() == LONG_RUNS
@@ -235,6 +234,29 @@ def test_workers_of_a_scheduler_may_come_and_die(campaign_file, tmp_path):
     assert rows(out)["run"].nunique() == LONG_RUNS
     record = json.loads((out / "provenance.json").read_text())
     assert record["sessions"][0]["workers"] == f"the scheduler at {address}"
+
+
+def test_a_scheduler_that_goes_away_costs_only_the_runs_in_flight(campaign_file, tmp_path):
+    out = tmp_path / "out"
+    file = campaign_file(LONG)
+    with scheduler(tmp_path) as (process, address), worker(address):
+        campaign = subprocess.Popen(
+            command(file, "--out", out, "--scheduler", address),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        waited(lambda: list(out.glob("parts/*.parquet")) or campaign.poll() is not None)
+        process.kill()
+        printed, said = campaign.communicate(timeout=LIMIT_S)
+    stored = len(stored_rows(out))
+    assert (campaign.returncode, printed) == (1, "")
+    assert said.splitlines()[-1] == (
+        f"batfill: {LONG_RUNS - stored:,} of {LONG_RUNS:,} runs are not finished (the scheduler went away); "
+        "the others are stored: run the same command again for the rest"
+    )
+    assert "Traceback" not in said
+    assert 0 < stored < LONG_RUNS
 
 
 def test_an_address_without_a_scheduler_is_said_in_one_line(campaign_file, tmp_path):

@@ -41,13 +41,19 @@ def worker_count(*, scheduler: str | None, cluster: ClusterSection | None, worke
     return workers or len(os.sched_getaffinity(0))
 
 
+def hush() -> None:
+    """Keep Dask's own messages from standard error."""
+    for name in ("distributed", "distributed.client"):  # the second has a level of its own
+        logging.getLogger(name).setLevel(QUIET)
+
+
 def scheduler_at(address: str) -> Client:
     """A connection to the scheduler at this address.
 
     Raises:
         CampaignError: there is none.
     """
-    logging.getLogger("distributed").setLevel(QUIET)
+    hush()
     try:
         return Client(address, timeout=CONNECT_S)
     except (OSError, ValueError, TimeoutError):
@@ -68,7 +74,7 @@ def connect(*, scheduler: str | None, cluster: ClusterSection | None, workers: i
         with scheduler_at(scheduler) as client:
             yield Workers(client, f"the scheduler at {scheduler}")
         return
-    logging.getLogger("distributed").setLevel(QUIET)
+    hush()
     count = worker_count(scheduler=None, cluster=cluster, workers=workers)
     if cluster is not None and workers is None:
         with batch_cluster(cluster) as jobs:

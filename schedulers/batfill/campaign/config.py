@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batfill.errors import BatfillError
+from batfill.knowledge.choice import NAMES as LEARNING
+from batfill.knowledge.choice import USER
 from batfill.metrics import TAU_S
 from batfill.options import SAME, Options
 from batfill.workloads.resampling import MOST_WEEKS, Method, ProfileWeeks
@@ -23,7 +25,6 @@ Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-USER = "user"  # the requested times are all that is known
 CLASSIFIER = "classifier"  # the one knowledge that takes a seed
 
 
@@ -184,14 +185,23 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
             if values[i] in values[:i]:
                 raise CampaignError(f"{at}: {key} has {document.value[key][i]!r} twice; keep one of them")  # type: ignore[index]
     for i, given in enumerate(lists["knowledge"]):
-        if "seed" in given:
-            line = document.line(("knowledge", i, "seed"))
-            raise CampaignError(f"{path}:{line}: the seeds of a campaign are a list of their own; write `seeds:`")
+        check_knowledge(path, document, i, given)
     random = campaign.resamplings or any(seeded(given) for given in lists["knowledge"])
     if ("seeds",) in document.lines and not random:
         raise CampaignError(
             f"{path}:{document.line(('seeds',))}: nothing here is random; leave seeds out, or add resamplings"
         )
+
+
+def check_knowledge(path: Path, document: Document, i: int, given: dict[str, Any]) -> None:
+    """Refuse an entry of `knowledge:` that says anything beside what is learned."""
+    for name in given:
+        line = document.line(("knowledge", i, name))
+        if name not in LEARNING:
+            known = ", ".join(LEARNING)
+            raise CampaignError(f"{path}:{line}: {name} is no option of knowledge; those are {known}")
+        if name == "seed":
+            raise CampaignError(f"{path}:{line}: the seeds of a campaign are a list of their own; write `seeds:`")
 
 
 def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,8 @@ class Outlook:
         if self.finished == self.runs:
             return f"{self.runs:,} runs, all finished before"
         before = f", {self.finished:,} of them finished before" if self.finished else ""
-        return f"{self.runs:,} runs{before}; about {duration(self.estimated_s)} on {self.workers} workers"
+        plural = "" if self.workers == 1 else "s"
+        return f"{self.runs:,} runs{before}; about {duration(self.estimated_s)} on {self.workers} worker{plural}"
 
     def as_json(self) -> str:
         """One object."""
