@@ -11,6 +11,8 @@ from scipy.stats import spearmanr
 from batfill.errors import WorkloadError
 from batfill.policies import POLICIES
 from batfill.tuning.costs import PURE, Setting, costs
+from batfill.tuning.coverage import Coverage
+from batfill.tuning.space import Space
 from batfill.tuning.weeks import read_periods
 from command import batfill, json_result, refusal
 
@@ -127,3 +129,12 @@ def test_the_sums_on_sdsc_sp2_are_near_those_of_independent_code(archive_log):
     fcfs, saf = costs(periods, [POLICIES["fcfs"], POLICIES["saf"]], Setting()).sum(axis=1)
     assert fcfs == pytest.approx(2396, abs=1)
     assert saf == pytest.approx(1320, rel=0.006)
+
+
+def test_the_structure_of_table_2_is_found_on_sdsc_sp2(archive_log):
+    periods = read_periods(archive_log(SDSC_SP2), skip=34, count=72)
+    setting = Setting(threshold_s=200_000.0)
+    search = Coverage(periods, setting, Space.scaled(3, periods.part(0, 36)), 400)
+    saf, trained = costs(periods, [POLICIES["saf"], search.best(0, 36)], setting)
+    assert search.costs.min(axis=0).sum() <= 0.6 * saf.sum()
+    assert 0.9 <= trained[36:].sum() / saf[36:].sum() <= 1.1
