@@ -284,3 +284,19 @@ def test_the_archive_logs_give_the_known_figures(archive_log, log, policy, jobs,
 def test_kth_sp2_has_the_known_number_of_backfilled_jobs(archive_log):
     workload = read_workload(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
     assert replayed(workload.jobs, workload.procs, "fcfs").summary().backfilled == 17_183
+
+
+def test_a_backfilled_job_without_walltime_counts_for_the_next_reservation_of_a_head_that_waits_for_such_jobs():
+    # 5 processors. Jobs without walltime hold 4 of them and the head wants 4, so the shadow time is infinite and 1 is
+    # spare. Whoever takes that one is expected back at the shadow time as well: the next reservation has 1 to spare again.
+    rows = [*[(0, 9, None, 1)] * 4, [(1, 5, None, 4), (2, 1, None, 1), (3, 2, None, 1), (4, 1, None, 1)]
+    jobs = table(rows)
+    schedule = replay(jobs, 5, policy_named("fcfs"))
+    assert schedule.start_s.tolist() == [0, 0, 0, 0, 9, 2, 3, 5]
+    assert_same(schedule, oracle(jobs, 5, "fcfs"))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_burst_and_a_latecomer_where_most_jobs_have_no_walltime_agree_with_the_oracle(seed):
+    jobs = random_table(seed, n_jobs=40, size=6, span_s=12, longest=6, unlimited=0.7)
+    assert_same(replay(jobs, 6, policy_named("saf")), oracle(jobs, 6, "saf"))

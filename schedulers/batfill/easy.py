@@ -13,6 +13,7 @@ import numpy as np
 from batfill.compiled import kernel, seldom
 from batfill.policies import EXPANSION, FIXED, UNLIMITED_S, WFP3
 from batfill.waiting import (
+    BOUND,
     EXACT,
     LARGE,
     LEAF,
@@ -77,6 +78,7 @@ MACHINE = np.dtype(
         ("reserved", "u4"),  # whether its reservation is known,
         ("shadow_s", "f8"),  # and what it is
         ("extra", "i8"),
+        ("fewest", "i8"),  # no waiting job asks for fewer processors; kept for `pass_by_key` only
     ]
 )
 RUN = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])
@@ -194,6 +196,9 @@ def place_key(jobs, rules, section, row):
 @kernel
 def enqueue(waiting, running, jobs, rules, section, row):
     """Let a job wait in the section. The caller has made sure of `waiting.has_room`."""
+    procs = jobs[row].procs
+    if not is_walk(rules):
+        running.state[0].fewest = procs if nobody_waits(waiting) else min(running.state[0].fewest, procs)
     running.state[0].settled = 0
     jobs[row].section = section
     insert(waiting, section, place_key(jobs, rules, section, row), row, jobs[row].estimate_s, jobs[row].procs, jobs)
@@ -217,7 +222,7 @@ def enqueue_rows(waiting, running, jobs, rules, rows, first):
     return len(rows)
 
 
-@seldom
+@kernel
 def dequeue(waiting, running, jobs, rules, row):
     """Take a waiting job out of the queue."""
     running.state[0].settled = 0
@@ -233,6 +238,12 @@ def overdue(now_s, submit_s, threshold_s):
 
 
 @kernel
+def is_walk(rules):
+    """Whether a pass is one walk through the queue, as its order and the backfill's are one and do not move."""
+    return rules.kind == FIXED and rules.backfill_same
+
+
+@kernel
 def easy_pass(now_s, waiting, running, jobs, rules, scratch, started):
     """Start what EASY starts at `now_s`: how many jobs, and how many of them ahead of the reservation.
 
@@ -241,8 +252,10 @@ def easy_pass(now_s, waiting, running, jobs, rules, scratch, started):
     """
     if running.state[0].free == 0 or nobody_waits(waiting):
         return 0, 0
-    if rules.kind == FIXED and rules.backfill_same:
+    if is_walk(rules):
         return pass_in_order(now_s, waiting, running, jobs, started)
+    if running.state[0].free < running.state[0].fewest:
+        return 0, 0
     return pass_by_key(now_s, waiting, running, jobs, rules, scratch, started)
 
 
@@ -291,6 +304,7 @@ def judge(now_s, waiting, running, jobs, rules, row):
         return BACKFILLS
     if procs <= state.extra:
         state.extra -= procs
+        state.settled = state.shadow_s < NEVER_S  # see `settle`
         return BACKFILLS
     return WAITS
 
@@ -310,32 +324,36 @@ def goes_before(jobs, rules, section, row, other):
 def settle(running, ahead, shadow_s, extra):
     """Remember what a pass has found, for `arrives`; the head has been written down by the pass itself."""
     state = running.state[0]
-    state.settled = ahead != NO_HEAD
+    # Where the head waits for jobs without walltime, one that was backfilled counts for the next reservation, too: it
+    # will find more to spare than this pass has left.
+    state.settled = ahead != NO_HEAD and (extra == UNRESERVED or shadow_s < NEVER_S)
     state.reserved = extra != UNRESERVED
     state.shadow_s = shadow_s
     state.extra = extra
 
 
 @kernel
-def nothing_fits(now_s, free, shadow_s, extra, fewest, shortest_s):
+def nothing_fits(now_s, free, width, shadow_s, extra, fewest, shortest_s):
     """Whether none of a group of jobs can be backfilled, by its smallest q and its smallest p~ per width."""
-    return fewest > free or not (fewest <= extra or now_s + shortest_s[width_of(free)] <= shadow_s)
+    return fewest > free or not (fewest <= extra or now_s + shortest_s[width] <= shadow_s)
 
 
 @kernel
-def group_is_closed(now_s, waiting, free, shadow_s, extra, group):
-    """Whether no job of the group can be backfilled; some may be unable to where it is not."""
+def group_is_closed(now_s, waiting, free, width, shadow_s, extra, group):
+    """Whether no job of the group can be backfilled, as far as its bounds tell; `width` is that of `free`."""
     if waiting.groups[group].state == NONE:
         summarize_group(waiting, group)
-    return nothing_fits(now_s, free, shadow_s, extra, waiting.groups[group].procs, waiting.group_shortest_s[group])
+    fewest, shortest_s = waiting.groups[group].procs, waiting.group_shortest_s[group]
+    return nothing_fits(now_s, free, width, shadow_s, extra, fewest, shortest_s)
 
 
 @kernel
-def leaf_is_closed(now_s, waiting, free, shadow_s, extra, leaf):
+def leaf_is_closed(now_s, waiting, free, width, shadow_s, extra, leaf):
     """Likewise of the leaf."""
     if waiting.leaves[leaf].state != EXACT:
         summarize_leaf(waiting, leaf)
-    return nothing_fits(now_s, free, shadow_s, extra, waiting.leaves[leaf].procs, waiting.leaf_shortest_s[leaf])
+    fewest, shortest_s = waiting.leaves[leaf].procs, waiting.leaf_shortest_s[leaf]
+    return nothing_fits(now_s, free, width, shadow_s, extra, fewest, shortest_s)
 
 
 # In a walk through the queue: no job has been met yet that does not fit; there is no reservation yet.
@@ -348,19 +366,22 @@ def pass_in_order(now_s, waiting, running, jobs, started):
     """The pass where the queue and the backfill have one fixed order: one walk through it, from its head."""
     n, ahead, need = 0, NO_HEAD, 0
     shadow_s, extra = NEVER_S, UNRESERVED
+    free, width = running.state[0].free, 0
     for section in range(SECTIONS):
         if waiting.sections[section].jobs == 0:
             continue
+        several = waiting.sections[section].size > 1 or waiting.groups[waiting.section_group[section, 0]].size > 1
+        if several:
+            width = width_of(free)
         group_place = 0
         while group_place < waiting.sections[section].size:
             group = waiting.section_group[section, group_place]
-            free = running.state[0].free
             # Without a reservation only q <= free can rule a job out.
             most = free if extra == UNRESERVED else extra
             if (
                 ahead != NO_HEAD
                 and waiting.sections[section].size > 1
-                and group_is_closed(now_s, waiting, free, shadow_s, most, group)
+                and group_is_closed(now_s, waiting, free, width, shadow_s, most, group)
             ):
                 group_place += 1
                 continue
@@ -368,12 +389,11 @@ def pass_in_order(now_s, waiting, running, jobs, started):
             leaf_place = 0
             while leaf_place < waiting.groups[group].size:
                 leaf = waiting.group_leaf[group, leaf_place]
-                free = running.state[0].free
                 most = free if extra == UNRESERVED else extra
                 if (
                     ahead != NO_HEAD
                     and waiting.groups[group].size > 1
-                    and leaf_is_closed(now_s, waiting, free, shadow_s, most, leaf)
+                    and leaf_is_closed(now_s, waiting, free, width, shadow_s, most, leaf)
                 ):
                     leaf_place += 1
                     continue
@@ -381,15 +401,26 @@ def pass_in_order(now_s, waiting, running, jobs, started):
                 n, ahead, need, shadow_s, extra = pass_through_leaf(
                     now_s, waiting, running, jobs, started, leaf, n, ahead, need, shadow_s, extra
                 )
-                gone = n > known and settle_leaf(waiting, section, group_place, leaf_place, n - known)
-                if running.state[0].free == 0:
-                    settle_group(waiting, section, group_place)
-                    settle(running, ahead, shadow_s, extra)
-                    return n, n if ahead == NO_HEAD else ahead
+                gone = False
+                if n > known:
+                    gone = settle_leaf(waiting, section, group_place, leaf_place, n - known)
+                    free = running.state[0].free
+                    if free == 0:
+                        settle_group(waiting, section, group_place)
+                        settle(running, ahead, shadow_s, extra)
+                        return n, n if ahead == NO_HEAD else ahead
+                    if several:
+                        width = width_of(free)
                 if not gone:
                     leaf_place += 1
-            if n == before or not settle_group(waiting, section, group_place):
-                group_place += 1
+            if n > before:
+                if not settle_group(waiting, section, group_place):
+                    group_place += 1
+                continue
+            # It was open for nothing, and jobs have left it since its bounds were made: make them as good as can be.
+            if waiting.sections[section].size > 1 and waiting.groups[group].state == BOUND:
+                summarize_group(waiting, group)
+            group_place += 1
     settle(running, ahead, shadow_s, extra)
     return n, n if ahead == NO_HEAD else ahead
 
@@ -462,21 +493,33 @@ def lower_bound(now_s, waiting, leaf):
     return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
 
 
-@seldom
-def smallest_in_leaf(now_s, waiting, leaf, jobs, rules):
-    """The slot of the leaf's job with the lowest key at `now_s`, and that key; brings the leaf's trend up to date."""
-    best, lowest, slope = leaf * LEAF, np.inf, np.inf
+@kernel
+def lowest_in_leaf(now_s, waiting, leaf, jobs, rules):
+    """The slot of the leaf's job with the lowest key at `now_s`, and that key."""
+    best, lowest = leaf * LEAF, np.inf
     for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
-        row = waiting.slots[slot].row
-        walltime_s = waiting.slots[slot].walltime_s
-        fixed = jobs[row].key
-        key = key_at(now_s, rules.kind, rules.weight, fixed, jobs[row].submit_s, walltime_s, waiting.slots[slot].procs)
-        slope = min(slope, speed(rules.kind, rules.weight, fixed, walltime_s))
+        job = jobs[waiting.slots[slot].row]
+        walltime_s, procs = waiting.slots[slot].walltime_s, waiting.slots[slot].procs
+        key = key_at(now_s, rules.kind, rules.weight, job.key, job.submit_s, walltime_s, procs)
         # Jobs are stored by seq here, so the first of equals is the one that goes first.
         if key < lowest:
             best, lowest = slot, key
+    return best, lowest
+
+
+@seldom
+def smallest_in_leaf(now_s, waiting, leaf, jobs, rules):
+    """As `lowest_in_leaf`, and brings the leaf's trend up to date."""
+    best, lowest = lowest_in_leaf(now_s, waiting, leaf, jobs, rules)
+    slope, scale = np.inf, 0.0
+    for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
+        fixed = jobs[waiting.slots[slot].row].key
+        slope = min(slope, speed(rules.kind, rules.weight, fixed, waiting.slots[slot].walltime_s))
+        scale = max(scale, abs(fixed))
+    # Mixed weights may cancel: then the key is rounded by the size of its parts, not by its own.
+    margin = 1e-12 * scale if rules.kind == EXPANSION else 0.0
     waiting.leaf_trend[leaf].when_s = now_s
-    waiting.leaf_trend[leaf].lowest = trend(rules.kind, lowest)
+    waiting.leaf_trend[leaf].lowest = trend(rules.kind, lowest) - margin
     waiting.leaf_trend[leaf].slope = slope
     return best, lowest
 
@@ -489,7 +532,7 @@ def smallest(now_s, waiting, section, jobs, rules):
     """
     first = waiting.group_leaf[waiting.section_group[section, 0], 0]
     if waiting.sections[section].jobs <= waiting.leaves[first].size:
-        return smallest_in_leaf(now_s, waiting, first, jobs, rules)[0]
+        return lowest_in_leaf(now_s, waiting, first, jobs, rules)[0]
     bound = np.inf
     for group_place in range(waiting.sections[section].size):
         group = waiting.section_group[section, group_place]
@@ -511,7 +554,7 @@ def smallest(now_s, waiting, section, jobs, rules):
     return best
 
 
-@seldom
+@kernel
 def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
     """The pass where keys move with time, or where backfilling has an order of its own."""
     n = 0
@@ -538,7 +581,9 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
     ahead = n
 
     shadow_s, extra = reservation(jobs[head].procs, running)
-    size = gather_backfillable(now_s, waiting, running.state[0].free, shadow_s, extra, head, jobs, rules, scratch)
+    free = running.state[0].free
+    size, fewest = gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules, scratch)
+    running.state[0].fewest = fewest
     for i in range(size // 2 - 1, -1, -1):
         sift(scratch, jobs, i, size)
     while size > 0 and running.state[0].free > 0:
@@ -564,22 +609,31 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
 
 @kernel
 def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules, scratch):
-    """Put the jobs that could be backfilled if they were tried first into `scratch`: how many they are.
+    """Put the jobs that could be backfilled if they were tried first into `scratch`.
 
-    They are tried in the order (rank, key, seq): the rank is the section where the backfill follows the queue's order.
+    Returns how many they are, and a bound on the smallest q that waits. They are tried in the order (rank, key, seq):
+    the rank is the section where the backfill follows the queue's order.
     """
-    n = 0
+    n, fewest = 0, np.int64(2**62)
+    width = width_of(free)
     for section in range(SECTIONS):
         for group_place in range(waiting.sections[section].size):
             group = waiting.section_group[section, group_place]
-            if waiting.sections[section].size > 1 and group_is_closed(now_s, waiting, free, shadow_s, extra, group):
+            if waiting.sections[section].size > 1 and group_is_closed(
+                now_s, waiting, free, width, shadow_s, extra, group
+            ):
+                fewest = min(fewest, waiting.groups[group].procs)
                 continue
             for leaf_place in range(waiting.groups[group].size):
                 leaf = waiting.group_leaf[group, leaf_place]
-                if waiting.groups[group].size > 1 and leaf_is_closed(now_s, waiting, free, shadow_s, extra, leaf):
+                if waiting.groups[group].size > 1 and leaf_is_closed(
+                    now_s, waiting, free, width, shadow_s, extra, leaf
+                ):
+                    fewest = min(fewest, waiting.leaves[leaf].procs)
                     continue
                 for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
                     procs = waiting.slots[slot].procs
+                    fewest = min(fewest, procs)
                     if procs > free or (procs > extra and now_s + waiting.slots[slot].walltime_s > shadow_s):
                         continue
                     row = waiting.slots[slot].row
@@ -600,7 +654,7 @@ def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules
                         )
                     scratch.key[n] = key
                     n += 1
-    return n
+    return n, fewest
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 Three sections follow each other: OVERDUE, SMALL, LARGE. Each is a sorted list of groups, a group is a sorted list of at
 most FAN leaves, and a leaf holds at most LEAF jobs side by side. A section without jobs has one group with one leaf. A
-leaf and a group know the smallest q in them and, for every power of two, the smallest p~ among their jobs with q up to
+leaf and a group know the smallest q in them and, for every width (`width_of`), the smallest p~ among their jobs up to
 it; from these `easy` sees that no job in there can start. With at most LEAF jobs waiting all of it is one sorted array,
 and nothing is kept beside it.
 
@@ -45,7 +45,7 @@ class Waiting(NamedTuple):
 
     slots: NDArray[np.void]  # SLOT (leaves * LEAF,)  walltime_s is p~, or the expected run time in force
     leaves: NDArray[np.void]  # NODE (leaves,)
-    leaf_shortest_s: NDArray[np.float64]  # (leaves, widths)  smallest p~ of the jobs with q <= 2^width
+    leaf_shortest_s: NDArray[np.float64]  # (leaves, widths)  smallest p~ of the jobs up to this width
     leaf_trend: NDArray[np.void]  # TREND (leaves,)
     groups: NDArray[np.void]  # NODE (groups,)
     group_shortest_s: NDArray[np.float64]  # (groups, widths)
@@ -121,11 +121,14 @@ def enlarged(waiting: Waiting) -> Waiting:
 
 @kernel
 def width_of(procs):
-    """The smallest width with procs <= 2^width."""
-    width = 0
-    while (1 << width) < procs:
-        width += 1
-    return width
+    """The width a job of `procs` processors counts under: 2 k for 2^k, and 2 k + 1 up to the next power of two.
+
+    Powers of two have widths of their own, as many jobs ask for one: they must not count where a few less are free.
+    """
+    k = 0
+    while (2 << k) <= procs:
+        k += 1
+    return 2 * k + (procs > (1 << k))
 
 
 @kernel
@@ -341,13 +344,13 @@ def summarize_leaf(waiting, leaf):
 
 @seldom
 def summarize_group(waiting, group):
-    """Make the group's smallest q and p~ as good as its leaves' are."""
+    """Make the group's smallest q and p~ exact, and its leaves'."""
     shortest_s = waiting.group_shortest_s[group]
     shortest_s[:] = np.inf
     fewest = np.int64(2**62)
     for i in range(waiting.groups[group].size):
         leaf = waiting.group_leaf[group, i]
-        if waiting.leaves[leaf].state == NONE:
+        if waiting.leaves[leaf].state != EXACT:
             summarize_leaf(waiting, leaf)
         fewest = min(fewest, waiting.leaves[leaf].procs)
         for width in range(len(shortest_s)):
@@ -387,7 +390,7 @@ def settle_leaf(waiting, section, group_place, leaf_place, taken):
     return False
 
 
-@seldom
+@kernel
 def settle_group(waiting, section, group_place):
     """After leaves have left a group: drop it if it is empty, merge it into the group before if both are small.
 
