@@ -66,12 +66,12 @@ def write_report(
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / FILE_NAME
     groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
     explore = sum(len(run) for run in runs) <= MOST_ROWS or len(runs) == 1
-    sections, data = [], []
-    for number, comparison in enumerate(groups):
-        sections.append(comparison_section(comparison, number, seed=seed))
+    sections = [comparison_section(group, number, seed=seed) for number, group in enumerate(groups)]
+    data = []
     for number, run in enumerate(runs):
         sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, explore=explore))
-        data += [run_data(run, number, tau_s)] * explore
+        if explore:
+            data.append(run_data(run, number, tau_s))
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in files_of(place)]
     inputs += [(run.path, run.digest) for run in runs]
