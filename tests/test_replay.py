@@ -287,13 +287,12 @@ def test_kth_sp2_has_the_known_number_of_backfilled_jobs(archive_log):
 
 
 def test_a_backfilled_job_without_walltime_counts_for_the_next_reservation_of_a_head_that_waits_for_such_jobs():
-    # 5 processors. Jobs without walltime hold 4 of them and the head wants 4, so the shadow time is infinite and 1 is
-    # spare. Whoever takes that one is expected back at the shadow time as well: the next reservation has 1 to spare again.
-    rows = [*[(0, 9, None, 1)] * 4, [(1, 5, None, 4), (2, 1, None, 1), (3, 2, None, 1), (4, 1, None, 1)]
-    jobs = table(rows)
-    schedule = replay(jobs, 5, policy_named("fcfs"))
-    assert schedule.start_s.tolist() == [0, 0, 0, 0, 9, 2, 3, 5]
-    assert_same(schedule, oracle(jobs, 5, "fcfs"))
+    # 6 processors. Jobs without walltime hold 4 of them and the head wants 5, so the shadow time is infinite and 1 is
+    # to spare. Whoever takes it is expected back at the shadow time as well, so the next finds 1 to spare again.
+    jobs = table([*[(0, 9, None, 1)] * 4, (1, 5, None, 5), (2, 20, None, 1), (3, 2, None, 1)])
+    schedule = replay(jobs, 6, policy_named("fcfs"))
+    assert schedule.start_s.tolist() == [0, 0, 0, 0, 9, 2, 3]
+    assert_same(schedule, oracle(jobs, 6, "fcfs"))
 
 
 @pytest.mark.parametrize("seed", range(60))

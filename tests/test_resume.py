@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.errors import BatfillError
+from batfill.jobs import LARGE, SMALL
 from batfill.policies import POLICIES, policy_named
 from batfill.replay import Replay, replay, replay_many
 from batfill.replay_files import load, save
-from strategies import workloads
+from strategies import table, workloads
 
 NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
 
@@ -122,3 +125,14 @@ def test_a_file_that_is_no_saved_replay_is_named(tmp_path):
     np.savez(path, format=np.array("something else"))
     with pytest.raises(BatfillError, match="not a saved replay of this version"):
         load(path)
+
+
+def test_small_jobs_exempt_from_the_kill_stay_small_when_the_rules_change():
+    # One processor: both wait for the first job; the exempt small job goes before the older large one.
+    jobs = table([(0, 10, 10, 1), (1, 5, 5, 1, LARGE), (2, 5, 5, 1, SMALL)])
+    jobs = dataclasses.replace(jobs, killable=np.zeros(3, bool))
+    run = Replay(jobs, 1, policy_named("fcfs"), divider_s=3.0)
+    run.advance(5)
+    run.change_rules(policy_named("spf"))
+    run.advance()
+    assert run.schedule().start_s.tolist() == [0, 15, 10]

@@ -163,7 +163,8 @@ class Replay:
         self.machine.state[:] = 0
         self.running.state[:] = 0
         self.running.state["free"] = self.size
-        clear(self.waiting)
+        if self.waiting.sections["jobs"].any():  # a replay that has come to its end leaves nobody waiting
+            clear(self.waiting)
         self.adopt(policy, backfill, threshold_s)
 
     def adopt(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
@@ -243,7 +244,7 @@ class Replay:
         clear(self.waiting)
         self.machine.state["looked_at"] = 0
         rows = np.flatnonzero(self.jobs["section"] != AWAY).astype(np.uint32)
-        self.jobs["section"][rows] = np.where(self.jobs["small"][rows] == 1, SMALL_SECTION, LARGE_SECTION)
+        self.jobs["section"][rows] = np.where(self.jobs["small"][rows] != 0, SMALL_SECTION, LARGE_SECTION)
         done = 0
         while (done := enqueue_rows(self.waiting, self.running, self.jobs, self.rules, rows, done)) < len(rows):
             self.waiting = enlarged(self.waiting)
