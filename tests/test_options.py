@@ -7,7 +7,6 @@ import math
 import pytest
 
 from batfill.errors import BatfillError
-from batfill.knowledge.choice import NAMES as LEARNING
 from batfill.options import NAMES, Options
 
 

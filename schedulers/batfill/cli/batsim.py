@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import typer
 
-SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+REGISTRATION = {
+    "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+    "add_help_option": False,
+}
 
 
 def batsim(context: typer.Context) -> int:

@@ -17,6 +17,7 @@ from batfill.cli.workload_split import split
 app = typer.Typer(
     help="Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
     invoke_without_command=True,
+    rich_markup_mode=None,
 )
 
 
