@@ -119,7 +119,8 @@ def test_pbs_formula_orders_as_the_policy_highest_first(policy):
 def test_pbs_has_a_rule_of_its_own_for_the_threshold():
     found = site_config("pbs", "saf", threshold_s=200_000)
     assert "help_starving_jobs: True ALL\nmax_starve: 55:33:20\n" in found.files["$PBS_HOME/sched_priv/sched_config"]
-    assert any("among themselves" in line for line in found.differs)
+    assert any("counts for the threshold" in line for line in found.differs)
+    assert not any("threshold" in line for line in site_config("pbs", "saf").differs)
 
 
 def test_flux_is_exact_under_fcfs_alone():

@@ -7,10 +7,11 @@ from batfill.siteconfig.verdict import APPROXIMATE, IMPOSSIBLE, SiteConfig
 
 SOURCES = (
     "OpenPBS, job_sort_formula, backfill_depth and eligible_time_enable: qmgr(8B), pbs_server_attributes(7B)",
-    "OpenPBS, strict_ordering, help_starving_jobs and max_starve: pbs_sched_config; https://github.com/openpbs/openpbs",
+    "OpenPBS, strict_ordering: pbs_sched_config; help_starving_jobs and max_starve: job_starving in job_info.cpp and "
+    "cmp_starving_jobs in sort.cpp of the scheduler; https://github.com/openpbs/openpbs",
 )
 CYCLE = "a pass runs once per scheduling cycle, and not at every event"
-STARVING = "starving jobs come first, but among themselves in the queue's order and not the oldest first"
+STARVING = "a job's wait counts for the threshold from when it may run, and not from its submission"
 ELIGIBLE = "the waiting time is PBS's eligible time, which leaves out what a job waited for its owner's limits"
 BACKFILL_ORDER = "jobs are backfilled in the queue's order: PBS has no other for that"
 NAMES = {"p": "walltime", "q": "ncpus", "w": "eligible_time"}
