@@ -113,7 +113,7 @@ def test_links_between_pages_lead_somewhere():
 
 def test_commands_in_the_documentation_are_known():
     """Also those in blocks that are not run, as they need Batsim, robin or the network."""
-    from batfill.cli.app import COMMANDS as known
+    from batfill.cli.app import COMMANDS
 
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for block in blocks(page.relative_to(ROOT), "(?:console|sh)"):
@@ -123,4 +123,4 @@ def test_commands_in_the_documentation_are_known():
                 )
                 for word, after in pairwise(words):
                     if word == "batfill" and not after.startswith("-"):
-                        assert after in known, f"{page.name}: {line}"
+                        assert after in COMMANDS, f"{page.name}: {line}"
