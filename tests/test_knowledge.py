@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batfill.cli import learning
 from batfill.errors import BatfillError
 from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.choice import KNOWLEDGES, Learning
@@ -242,3 +244,7 @@ def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):
 def test_what_knows_the_future_cannot_serve_where_there_is_none():
     with pytest.raises(BatfillError, match="which only a replay has"):
         Learning.of({"knowledge": "runtime-clairvoyant"}).make(None, None)
+
+
+def test_the_command_line_knows_every_knowledge():
+    assert set(get_args(get_args(learning.Knowledge)[0])) == set(KNOWLEDGES)
