@@ -93,6 +93,24 @@ def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaig
     assert session["command"][1:] == ["campaign", str(file), "--out", str(tmp_path / "out"), "--workers", "2"]
 
 
+def test_two_campaigns_at_once_know_nothing_of_each_other(campaign_file, tmp_path):
+    file = campaign_file(SMALL)
+    both = [
+        subprocess.Popen(
+            command(file, "--out", tmp_path / name, "--workers", 1),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    for process in both:
+        _, said = process.communicate(timeout=LIMIT_S)
+        assert process.returncode == 0
+        (line,) = [line for line in said.splitlines() if not line.startswith(COMPILING)]
+        assert line.startswith("batfill: 10 runs; about ")
+
+
 def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
     out = tmp_path / "out"
     first = done(campaign_file(SMALL), "--out", out)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CONNECT_S = 5
 QUIET = logging.CRITICAL  # a worker that dies is the campaign's to report, or is replaced and no matter
+ANY_PORT = "127.0.0.1:0"  # of the page that a scheduler serves in any case; its usual port may be another campaign's
 
 
 class Workers(NamedTuple):
@@ -84,7 +85,7 @@ def connect(*, scheduler: str | None, cluster: ClusterSection | None, workers: i
         return
     with (
         LocalCluster(
-            n_workers=count, threads_per_worker=1, dashboard_address=None, worker_dashboard_address=None,
+            n_workers=count, threads_per_worker=1, dashboard_address=ANY_PORT, worker_dashboard_address=None,
             silence_logs=QUIET,
         ) as local,
         Client(local) as client,
@@ -116,6 +117,7 @@ def batch_cluster(section: ClusterSection) -> Any:
         "job_script_prologue": section.prologue,
         "job_name": "batfill-campaign",
         "silence_logs": QUIET,
+        "scheduler_options": {"dashboard_address": ANY_PORT},
     }
     try:
         if section.type == "slurm":
