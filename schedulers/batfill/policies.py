@@ -31,7 +31,7 @@ FIXED, EXPANSION, WFP3, UNICEF = range(4)
 # What a job without walltime counts as in a key, so that no formula meets infinity: 30,000 years, after any request.
 UNLIMITED_S = 1e12
 
-PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Table 1"
+PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
 SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
 FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
 
@@ -111,7 +111,7 @@ POLICIES = {
 }
 MIXED = "mixed:a,b,c,d,e,f"
 MIXED_FORMULA = "a q + b p~ + c w + d p~/q + e (w+p~)/p~ + f p~ q, the weights scaled to L1 norm 1"
-MIXED_SOURCE = "linear mixed policy; the 2019 study of mixed policies, Section 3; FCFS is mixed:0,0,-1,0,0,0"
+MIXED_SOURCE = "linear mixed policy; the 2019 study of mixed policies, Section 4; FCFS is mixed:0,0,-1,0,0,0"
 IN_FILE = "NAME@FILE.json"  # of `policy_files`
 
 

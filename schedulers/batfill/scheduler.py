@@ -159,7 +159,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         if self.done:
             return
         for job in self.to_kill:
-            if job.id in self.cluster.rows and job.id not in self.killed:
+            if job.id in self.cluster.rows:
                 self.killed.add(job.id)
                 self.bs.kill_jobs([job])  # one event each: pybatsim fails on an answer where only some of several ran
         self.to_kill.clear()
