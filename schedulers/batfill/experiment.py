@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from batfill.jobs import Workload
+    from batfill.jobs import JobTable, Workload
+    from batfill.replay import Schedule
     from batfill.workloads.swf import Overrun
 
 ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant
@@ -94,6 +95,26 @@ class Report:
         )
 
 
+def simulate(
+    jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] = lambda _: None
+) -> tuple[Schedule, Learned | None]:
+    """These jobs on the workload's machine under these options, from an empty machine; `advance` as `replay_file`'s."""
+    assert workload.procs is not None
+    if options.divider_s == math.inf:  # without a divider a job's class means nothing, as in the plug-in
+        jobs = replace(jobs, job_class=np.full(len(jobs), UNKNOWN, np.int8))
+    if options.learning.knowledge != USER:
+        return learn(jobs, workload.procs, options, workload.clock, advance)
+    schedule = replay(
+        jobs,
+        workload.procs,
+        options.policy,
+        backfill=options.backfill,
+        threshold_s=options.threshold_s,
+        divider_s=options.divider_s,
+    )
+    return schedule, None
+
+
 def replay_file(
     path: Path,
     given: dict[str, Any],
@@ -129,23 +150,9 @@ def replay_file(
     if workload.procs is None:
         raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
 
-    jobs = workload.jobs
-    if options.divider_s == math.inf:  # without a divider a job's class means nothing, as in the plug-in
-        jobs = replace(jobs, job_class=np.full(len(jobs), UNKNOWN, np.int8))
-    replay(jobs.select(slice(0)), workload.procs, options.policy)  # load or compile the engine
+    replay(workload.jobs.select(slice(0)), workload.procs, options.policy)  # load or compile the engine
     began = time.perf_counter()
-    learned: Learned | None = None
-    if options.learning.knowledge != USER:
-        schedule, learned = learn(jobs, workload.procs, options, workload.clock, advance)
-    else:
-        schedule = replay(
-            jobs,
-            workload.procs,
-            options.policy,
-            backfill=options.backfill,
-            threshold_s=options.threshold_s,
-            divider_s=options.divider_s,
-        )
+    schedule, learned = simulate(workload.jobs, workload, options, advance)
     simulate_s = time.perf_counter() - began
     if out is not None:
         write_batsim_files(schedule, out, simulate_s=simulate_s)

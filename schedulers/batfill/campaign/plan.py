@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill import __version__
 from batfill.campaign.config import CampaignError, seeded
 from batfill.campaign.traces import Source, Trace, jobs_by_window, piece_of
-from batfill.campaign.work import Run, Task, simulate
+from batfill.campaign.work import Run, Task
 from batfill.compiled import SOURCES
+from batfill.experiment import simulate
+from batfill.options import Options
 from batfill.workloads.files import digest
 
 if TYPE_CHECKING:
@@ -124,9 +126,9 @@ def timed(left: Sequence[Planned]) -> dict[str, float]:
     for key, planned in list(first.items())[:MOST_TIMED]:
         workload = piece_of(planned.trace, planned.run.window).workload
         jobs = workload.jobs.select(slice(PIECE_JOBS))
-        simulate(jobs.select(slice(0)), workload, planned.run.given)  # load or compile what it needs
+        simulate(jobs.select(slice(0)), workload, Options.of(planned.run.given))  # load or compile what it needs
         began = time.perf_counter()
-        simulate(jobs, workload, planned.run.given)
+        simulate(jobs, workload, Options.of(planned.run.given))
         speeds[key] = (time.perf_counter() - began) / max(len(jobs), 1)
     usual = sum(speeds.values()) / max(len(speeds), 1)
     return {key: speeds.get(key, usual) for key in first}

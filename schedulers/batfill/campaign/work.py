@@ -6,24 +6,20 @@ import io
 import json
 import math
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batfill import __version__
 from batfill.campaign.traces import Piece, Trace, piece_of
-from batfill.jobs import UNKNOWN
+from batfill.experiment import simulate
 from batfill.knowledge.choice import USER
-from batfill.knowledge.outcome import Learned, learn
 from batfill.metrics import bounded_slowdown
 from batfill.options import Options
-from batfill.replay import replay
 
 if TYPE_CHECKING:
-    from batfill.jobs import JobTable, Workload
     from batfill.replay import Schedule
 
 
@@ -64,7 +60,7 @@ def run_task(task: Task) -> Finished:
     for run in task.runs:
         piece = piece_of(task.trace, run.window)
         began = time.perf_counter()
-        schedule, learned = simulate(piece.workload.jobs, piece.workload, run.given)
+        schedule, learned = simulate(piece.workload.jobs, piece.workload, Options.of(run.given))
         simulate_s = time.perf_counter() - began
         finished.rows.append(
             {
@@ -82,17 +78,6 @@ def run_task(task: Task) -> Finished:
         if task.per_job:
             finished.jobs[run.id] = job_table_bytes(run.id, schedule, task.tau_s)
     return finished
-
-
-def simulate(jobs: JobTable, workload: Workload, given: dict[str, Any]) -> tuple[Schedule, Learned | None]:
-    """These jobs on the workload's machine under these options, from an empty machine."""
-    assert workload.procs is not None
-    options = Options.of(given)
-    jobs = replace(jobs, job_class=np.full(len(jobs), UNKNOWN, np.int8))  # without a divider a class means nothing
-    if options.learning.knowledge != USER:
-        return learn(jobs, workload.procs, options, workload.clock, lambda _: None)
-    backfill, threshold_s = options.backfill, options.threshold_s
-    return replay(jobs, workload.procs, options.policy, backfill=backfill, threshold_s=threshold_s), None
 
 
 def origin(trace: Trace, piece: Piece) -> dict[str, Any]:

@@ -10,9 +10,10 @@ import numpy as np
 
 from batfill import __version__
 from batfill.campaign.summary import options_text
-from batfill.campaign.work import simulate
 from batfill.errors import BatfillError, WorkloadError
+from batfill.experiment import simulate
 from batfill.metrics import TAU_S, bounded_slowdown
+from batfill.options import Options
 from batfill.report.comparison import Comparison, Difference, of_jobs
 from batfill.workloads import read_workload
 
@@ -134,7 +135,7 @@ def what_if(
     given = choices(thresholds_h, small_first, seed)
     waits, bslds = [], []
     for choice in given:
-        schedule, _ = simulate(jobs, workload, choice)
+        schedule, _ = simulate(jobs, workload, Options.of(choice))
         waits.append(schedule.start_s - jobs.submit_s)
         bslds.append(bounded_slowdown(waits[-1], schedule.runtime_s, tau_s))
         advance(1)
