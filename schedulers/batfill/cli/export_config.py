@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 import typer
 
+from batfill.cli import ordering
+
 System = Literal["slurm", "oar", "pbs", "flux"]
 
 
 def export_config(
     system: Annotated[System, typer.Argument(help="The batch system.")],
     policy: Annotated[str, typer.Option(help="The queue's order; see `batfill policies`.")] = "fcfs",
-    backfill: Annotated[str, typer.Option(help="The order of backfilling: `same`, or a policy's.")] = "same",
-    threshold: Annotated[
-        float | None, typer.Option(help="Jobs that have waited longer than this many seconds come first.")
-    ] = None,
+    backfill: ordering.Backfill = "same",
+    threshold: ordering.Threshold = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print the nearest configuration of a real batch system to a policy, and how near it is."""

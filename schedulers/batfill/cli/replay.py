@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from batfill.cli import learning
+from batfill.cli import learning, ordering
 
 
 def replay(
@@ -16,17 +16,9 @@ def replay(
         int | None, typer.Option(help="The machine's processors; by default what the workload says.", min=1)
     ] = None,
     policy: Annotated[str, typer.Option(help="The queue's order; see `batfill policies`.")] = "fcfs",
-    backfill: Annotated[str, typer.Option(help="The order of backfilling: `same`, or a policy's.")] = "same",
-    threshold: Annotated[
-        float | None, typer.Option(help="Jobs that have waited longer than this many seconds come first.")
-    ] = None,
-    divider: Annotated[
-        float | None,
-        typer.Option(
-            help='Jobs whose field `class` is "small" come first, are killed after this many seconds, and go back to '
-            "the queue as large ones."
-        ),
-    ] = None,
+    backfill: ordering.Backfill = "same",
+    threshold: ordering.Threshold = None,
+    divider: ordering.Divider = None,
     knowledge: learning.Knowledge = "user",
     kill: learning.Kill = False,
     bound: learning.Bound = False,

@@ -6,24 +6,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from batfill.cli import learning
+from batfill.cli import learning, ordering
 
 
 def schedule(
     policy: Annotated[
         str | None, typer.Option(help="The queue's order; see `batfill policies` [default: fcfs].")
     ] = None,
-    backfill: Annotated[str, typer.Option(help="The order of backfilling: `same`, or a policy's.")] = "same",
-    threshold: Annotated[
-        float | None, typer.Option(help="Jobs that have waited longer than this many seconds come first.")
-    ] = None,
-    divider: Annotated[
-        float | None,
-        typer.Option(
-            help='Jobs whose field `class` is "small" come first, are killed after this many seconds, and go back to '
-            "the queue as large ones."
-        ),
-    ] = None,
+    backfill: ordering.Backfill = "same",
+    threshold: ordering.Threshold = None,
+    divider: ordering.Divider = None,
     knowledge: learning.Knowledge = "user",
     kill: learning.Kill = False,
     bound: learning.Bound = False,

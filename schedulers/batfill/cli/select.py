@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from batfill.cli import ordering
+
 
 def select(
     workload: Annotated[Path, typer.Argument(help="An SWF, Parquet or Batsim JSON log.")],
@@ -31,10 +33,8 @@ def select(
         str | None,
         typer.Option(help="noisy: `walltime` replays with requested times [default], a number spreads run times."),
     ] = None,
-    backfill: Annotated[str, typer.Option(help="The order of backfilling: `same`, or a policy's.")] = "same",
-    threshold: Annotated[
-        float | None, typer.Option(help="Jobs that have waited longer than this many seconds come first.")
-    ] = None,
+    backfill: ordering.Backfill = "same",
+    threshold: ordering.Threshold = None,
     samples: Annotated[int, typer.Option(help="Resample the log's weeks so often; 0 takes it as it is.", min=0)] = 0,
     weeks: Annotated[int | None, typer.Option(help="Length of a sample [default: the log's].", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Of the samples, the noise and the choices.", min=0)] = 0,

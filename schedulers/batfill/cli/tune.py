@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from batfill.cli import ordering
+
 
 def tune(
     workload: Annotated[Path, typer.Argument(help="An SWF, Parquet or Batsim JSON log.")],
@@ -26,10 +28,8 @@ def tune(
     points: Annotated[int, typer.Option(help="coverage: the grid's points, at least.", min=6)] = 10_000,
     evaluations: Annotated[int, typer.Option(help="xnes: policies looked at per question.", min=1)] = 1000,
     seed: Annotated[int, typer.Option(help="Of xnes and of the bootstrap.", min=0)] = 0,
-    backfill: Annotated[str, typer.Option(help="The order of backfilling: `same`, or a policy's.")] = "spf",
-    threshold: Annotated[
-        float | None, typer.Option(help="Jobs that have waited longer than this many seconds come first.")
-    ] = None,
+    backfill: ordering.Backfill = "spf",
+    threshold: ordering.Threshold = None,
     tau: Annotated[float, typer.Option(help="The bound of the bounded slowdown, in seconds.")] = 10.0,
     days: Annotated[float, typer.Option(help="How long a period is.")] = 7,
     months: Annotated[bool, typer.Option("--months", help="Calendar months instead.")] = False,
