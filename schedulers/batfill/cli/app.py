@@ -23,6 +23,7 @@ COMMANDS = {
     "fit": "Learn heuristics by regression on the scores of many random schedules, and save them as policies.",
     "select": "Choose the policy anew after each period by what the past has shown.",
     "campaign": "Run a grid of replays, resume it where it stopped, and store one row per run.",
+    "reproduce": "Make tables and figures of the papers again, and print the papers' numbers beside ours.",
     "report": "Write one HTML page about these runs that needs no network.",
     "what-if": "What other schedulers would have done to waiting and slowdown on a cluster's own log.",
     "export-config": "Print the nearest configuration of a real batch system to a policy, and how near it is.",

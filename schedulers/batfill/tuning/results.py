@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 
 def document(
-    command: str, *, seed: int, given: Mapping[str, Any], source: Mapping[str, Any], results: Mapping[str, Any]
+    command: str, *, seed: int | None, given: Mapping[str, Any], source: Mapping[str, Any], results: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Results first, provenance last; `given` are the command's options, `source` says what was read."""
+    """Results first, provenance last; `given` are the command's options, `source` says what was read.
+
+    The seed is None where nothing is random.
+    """
     return {
         **results,
         "made_by": f"batfill {__version__} {command}",

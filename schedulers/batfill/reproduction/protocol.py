@@ -1,0 +1,186 @@
+"""The protocols in expe/papers: what each paper printed, how an entry is computed, and what is known of differences."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from batfill.campaign.config import Section, Text
+from batfill.errors import BatfillError
+from batfill.reproduction.computations import MODULES, computation
+from batfill.yaml_lines import Document, Place, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SHIPPED = Path(__file__).with_name("papers")  # in a wheel
+CHECKOUT = Path(__file__).parents[3] / "expe" / "papers"  # of an editable installation
+ALL = "all"
+
+
+class ProtocolError(BatfillError):
+    """A protocol cannot be used as it is written, or there is none of the name."""
+
+
+class Published(Section):
+    """The numbers that the paper prints: for every row a value per column, null where it prints none."""
+
+    columns: Annotated[list[Text], Field(min_length=1)]
+    rows: Annotated[dict[Text, list[float | None]], Field(min_length=1)]
+
+    def value(self, row: str, column: str) -> float | None:
+        """What the paper prints; None where it prints nothing."""
+        return self.rows[row][self.columns.index(column)] if row in self.rows and column in self.columns else None
+
+
+class Entry(Section):
+    """A table, a figure or a statement of the paper."""
+
+    source: Text  # "Table 3"
+    title: Text
+    quantity: Text  # what the numbers are, as in "mean bounded slowdown"
+    compute: Text
+    logs: Annotated[dict[Text, Text], Field(min_length=1)]  # label: a name of the archive's manifest, or a file's
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    quick: dict[str, Any] = Field(default_factory=dict)  # parameters of the small version that differ
+    published: Published | None = None
+    relative_to: Text | None = None  # a row by whose value all of its column are also divided
+    says: dict[Text, Text] = Field(
+        default_factory=dict
+    )  # the paper's statements; computations judge them by these keys
+    show: list[Text] = Field(default_factory=list)  # charts that go on the page
+    agrees: Text
+    differs: Text
+    because: Text  # the reason of the differences as far as it is known
+
+
+class Paper(Section):
+    """A paper and its entries."""
+
+    title: Text
+    authors: Text
+    venue: Text
+    open: Text  # what the paper leaves open, and what is taken here
+    entries: Annotated[dict[Text, Entry], Field(min_length=1)]
+
+
+class Named(NamedTuple):
+    """An entry with its place: `name` is PAPER/ENTRY."""
+
+    name: str
+    paper: Paper
+    entry: Entry
+    parameters: Section
+    quick: Section
+
+    @property
+    def paper_name(self) -> str:
+        """The part before the stroke."""
+        return self.name.partition("/")[0]
+
+
+def folder_of_protocols(given: Path | None) -> Path:
+    """The folder given, else the one that came with batfill.
+
+    Raises:
+        ProtocolError: there is none.
+    """
+    folder = given or (SHIPPED if SHIPPED.is_dir() else CHECKOUT)
+    if not folder.is_dir():
+        raise ProtocolError(f"{folder}: no folder of protocols; give one with --protocols")
+    return folder
+
+
+def read_protocols(folder: Path) -> dict[str, Named]:
+    """Every entry of every YAML file in the folder, in the order of the files' names.
+
+    Raises:
+        ProtocolError: there is none, or one is not a protocol.
+    """
+    paths = sorted(folder.glob("*.yaml"))
+    if not paths:
+        raise ProtocolError(f"{folder}: no *.yaml in it; give a folder of protocols with --protocols")
+    return {named.name: named for path in paths for named in read_protocol(path)}
+
+
+def read_protocol(path: Path) -> Iterator[Named]:
+    """The entries of one paper.
+
+    Raises:
+        ProtocolError: the file cannot be read, or a key is unknown, missing, mistyped or given twice.
+    """
+    try:
+        stored = path.read_bytes()
+    except OSError as error:
+        raise ProtocolError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
+    document = whole(path, stored, "a protocol; it needs at least `title:` and `entries:`", ProtocolError)
+    paper = checked(path, document, (), Paper, document.value)
+    for key, entry in paper.entries.items():
+        place: Place = ("entries", key)
+        if entry.compute not in MODULES:
+            near = ", ".join(get_close_matches(entry.compute, MODULES, 1) or MODULES)
+            raise ProtocolError(
+                f"{path}:{document.line((*place, 'compute'))}: nothing is called {entry.compute!r}; try {near}"
+            )
+        check_published(path, document, place, entry)
+        section = computation(entry.compute).parameters
+        full = checked(path, document, (*place, "parameters"), section, entry.parameters)
+        small = checked(path, document, (*place, "quick"), section, {**entry.parameters, **entry.quick})
+        yield Named(f"{path.stem}/{key}", paper, entry, full, small)
+
+
+def checked(path: Path, document: Document, place: Place, section: type[Section], value: object) -> Any:
+    """The value as this section.
+
+    Raises:
+        ProtocolError: it is none; the message says where.
+    """
+    try:
+        return section.model_validate(value)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        at = (*place, *wrong["loc"])
+        name = ".".join(str(part) for i, part in enumerate(at) if at[: i + 1] in document.lines or wrong["loc"])
+        raise ProtocolError(f"{path}:{document.line(at)}: {name}: {wrong['msg'].lower()}; mend it") from None
+
+
+def check_published(path: Path, document: Document, place: Place, entry: Entry) -> None:
+    """Refuse rows that are longer or shorter than the columns, and a reference row that is not there."""
+    published = entry.published
+    if published is None:
+        if entry.relative_to is not None:
+            raise ProtocolError(f"{path}:{document.line(place)}: relative-to needs published rows; leave it out")
+        return
+    for row, values in published.rows.items():
+        if len(values) != len(published.columns):
+            raise ProtocolError(
+                f"{path}:{document.line((*place, 'published', 'rows', row))}: {row} has {len(values)} values for "
+                f"{len(published.columns)} columns; give null where the paper prints none"
+            )
+    if entry.relative_to is not None and entry.relative_to not in published.rows:
+        raise ProtocolError(
+            f"{path}:{document.line((*place, 'relative-to'))}: no row {entry.relative_to!r}; "
+            f"rows are {', '.join(published.rows)}"
+        )
+
+
+def chosen(entries: dict[str, Named], names: Sequence[str]) -> list[Named]:
+    """The entries of these names, each once, in the protocols' order: PAPER/ENTRY, PAPER for all of it, or all.
+
+    Raises:
+        ProtocolError: there is none of a name.
+    """
+    papers = {named.paper_name for named in entries.values()}
+    wanted = set()
+    for name in names:
+        if name != ALL and name not in papers and name not in entries:
+            near = get_close_matches(name, [*entries, *papers, ALL], 1, cutoff=0.3)
+            raise ProtocolError(
+                f"nothing is called {name!r};{f' did you mean {near[0]}?' if near else ''} "
+                "`batfill reproduce --list` lists all names"
+            )
+        wanted |= {key for key, named in entries.items() if name in (ALL, key, named.paper_name)}
+    return [named for key, named in entries.items() if key in wanted]
