@@ -1,6 +1,7 @@
 """Charts of outcomes, drawn from their tables in the style of `batfill report --figures`.
 
 lines, points   the first column is x, every other one a series
+bands           the same with three columns to a series: its value, the least and the most
 shares          the first column names a bar, the others are its parts, stacked
 boxes           a name, then the 5th, 25th, 50th, 75th and 95th percentile
 map             x, y, value: a point each, light where the value is low
@@ -52,6 +53,16 @@ def points(axes: Axes, chart: Chart) -> None:
     axes.legend(fontsize=6)
 
 
+def bands(axes: Axes, chart: Chart) -> None:
+    """A line between the least and the most."""
+    x, *series = columns(chart)
+    for k, name in enumerate(chart.head[1::3]):
+        values, least, most = series[3 * k : 3 * k + 3]
+        axes.plot(x, values, LINES[k % len(LINES)], color=colour(k), label=name)
+        axes.fill_between(x, least, most, color=colour(k), alpha=0.15, linewidth=0)
+    axes.legend(fontsize=6)
+
+
 def shares(axes: Axes, chart: Chart) -> None:
     """Stacked bars."""
     names, *parts = columns(chart)
@@ -91,6 +102,7 @@ def columns(chart: Chart) -> list[list[float]]:
 DRAW: dict[str, Callable[[Axes, Chart], None]] = {
     "lines": lines,
     "points": points,
+    "bands": bands,
     "shares": shares,
     "boxes": boxes,
     "map": maps,

@@ -106,7 +106,7 @@ def as_objects(done: Sequence[Reproduced]) -> list[dict[str, Any]]:
             "missing": result.missing,
             "folder": str(result.folder),
             "figures": [{**cell._asdict(), "ratio": cell.ratio} for cell in cells(result.named.entry, result.outcome)],
-            "verdicts": {name: verdict.holds for name, verdict in (result.outcome.verdicts or {}).items()},
+            "verdicts": {name: result.outcome.verdicts[name].holds for name in result.named.entry.says},
         }
         if result.outcome is not None
         else {"name": result.named.name, "quick": result.quick, "missing": result.missing}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -15,7 +14,27 @@ if TYPE_CHECKING:
 
 # What an entry's `compute:` may say, and the module of this package that does it.
 MODULES = {
-    "pure-policies": "pure_policies",
+    "backfilled": "simple.backfilled",
+    "best-of-week": "mixed.best_of_week",
+    "fit-coefficients": "heuristics.fit_coefficients",
+    "fit-errors": "heuristics.fit_errors",
+    "fitted-windows": "heuristics.fitted_windows",
+    "lin-elsewhere": "heuristics.lin_elsewhere",
+    "priority-maps": "heuristics.priority_maps",
+    "cumulative-means": "simple.cumulative_means",
+    "log-figures": "simple.log_figures",
+    "longest-jobs": "mixed.longest_jobs",
+    "mixed-study": "mixed.learned",
+    "most-delayed": "simple.most_delayed",
+    "no-backfilling": "simple.no_backfilling",
+    "premature-share": "simple.premature_share",
+    "premature-slowdown": "simple.premature_slowdown",
+    "pure-policies": "mixed.pure_policies",
+    "search-methods": "mixed.search_methods",
+    "slowdown-classes": "simple.slowdown_classes",
+    "space-maps": "mixed.space_maps",
+    "week-jobs": "mixed.week_jobs",
+    "weekly-spread": "mixed.weekly_spread",
 }
 
 
@@ -24,10 +43,11 @@ class Computation(NamedTuple):
 
     parameters: type[Section]
     compute: Callable[[Task, Any], Outcome]
-    source: Path  # a change of it makes stored results stale
+    folder: str  # of this package: a change of any module in it makes stored results stale
 
 
 def computation(name: str) -> Computation:
     """The computation of this name, one of MODULES."""
+    folder, _, _ = MODULES[name].rpartition(".")
     module = import_module(f"batfill.reproduction.{MODULES[name]}")
-    return Computation(module.Parameters, module.compute, Path(str(module.__file__)))
+    return Computation(module.Parameters, module.compute, folder)

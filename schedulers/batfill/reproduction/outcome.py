@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 Value = float | None  # None where it cannot be known
 
-Kind = Literal["lines", "points", "boxes", "shares", "map"]
+PERCENTILES = (5, 25, 50, 75, 95)
+
+Kind = Literal["lines", "points", "bands", "boxes", "shares", "map"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +57,20 @@ class Chart:
     log_y: bool = False
 
 
+def box_chart(
+    name: str, samples: Mapping[str, NDArray[Any] | Sequence[float]], *, y: str, log_y: bool = False
+) -> Chart:
+    """A box for each of these samples, by what they are called."""
+    rows = tuple((label, *np.percentile(values, PERCENTILES).tolist()) for label, values in samples.items())
+    return Chart(name, "boxes", ("of", *(f"p{share}" for share in PERCENTILES)), rows, y=y, log_y=log_y)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Everything an entry came to. Equal inputs give equal outcomes: no dates and no timings."""
 
     tables: tuple[Table, ...] = ()
-    verdicts: dict[str, Verdict] | None = None  # by the keys of the entry's `says:`
+    verdicts: dict[str, Verdict] = field(default_factory=dict)  # by the keys that an entry's `says:` may have
     charts: tuple[Chart, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader must know of this very run: rows left out, values that were derived
 
@@ -73,7 +90,7 @@ class Outcome:
                 Table(tuple(t["columns"]), tuple(t["rows"]), rows_of(t["values"]), t["choice"])
                 for t in stored["tables"]
             ),
-            verdicts={name: Verdict(**v) for name, v in (stored["verdicts"] or {}).items()},
+            verdicts={name: Verdict(**v) for name, v in stored["verdicts"].items()},
             charts=tuple(
                 Chart(**{**c, "head": tuple(c["head"]), "rows": rows_of(c["rows"])}) for c in stored["charts"]
             ),

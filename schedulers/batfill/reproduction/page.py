@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from batfill.reproduction.compare import Cell, cells, rank_agreement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from batfill.reproduction.outcome import Value
     from batfill.reproduction.run import Reproduced
@@ -43,7 +43,9 @@ def section_of(result: Reproduced, figures: str = "") -> str:
     named, outcome = result.named, result.outcome
     entry = named.entry
     parameters = named.quick if result.quick else named.parameters
-    taken = ", ".join(f"{name} {said(value)}" for name, value in parameters.model_dump(by_alias=True).items())
+    taken = ", ".join(
+        f"{name} {in_words(value)}" for name, value in parameters.model_dump(by_alias=True, exclude_unset=True).items()
+    )
     parts = [
         f"### {entry.source}: {entry.title}",
         f"`batfill reproduce {named.name}{' --quick' if result.quick else ''}`" + (f" with {taken}." if taken else ""),
@@ -58,10 +60,10 @@ def section_of(result: Reproduced, figures: str = "") -> str:
     if found:
         parts.append(f"{entry.quantity[0].upper()}{entry.quantity[1:]}:")
         parts += tables_of(found)
-    if outcome.verdicts:
+    if entry.says:
         rows = [
-            (entry.says[name], "yes" if verdict.holds else "no", verdict.evidence)
-            for name, verdict in outcome.verdicts.items()
+            (statement, "yes" if outcome.verdicts[name].holds else "no", outcome.verdicts[name].evidence)
+            for name, statement in entry.says.items()
         ]
         parts.append(markdown(("the paper says", "seen", "our figures"), rows))
     parts += [f"![{name}]({figures}/{named.name.replace('/', '-')}-{name}.svg)" for name in entry.show if figures]
@@ -71,35 +73,56 @@ def section_of(result: Reproduced, figures: str = "") -> str:
 
 
 def tables_of(found: Sequence[Cell]) -> list[str]:
-    """A table per column, in which all choices stand side by side."""
-    choices = list(dict.fromkeys(cell.choice for cell in found))
+    """Columns that the paper prints, each in a table in which all choices stand side by side, then all others."""
+    printed = {cell.column for cell in found if cell.paper is not None}
+    by_column = [beside([cell for cell in found if cell.column == name]) for name in in_order(found, "column", printed)]
+    return [*by_column, *alone([cell for cell in found if cell.column not in printed])]
+
+
+def beside(found: Sequence[Cell]) -> str:
+    """One column: the paper's numbers and ours, and how far their orders agree."""
+    choices = in_order(found, "choice")
     relative = any(cell.paper_relative is not None or cell.ours_relative is not None for cell in found)
+    by_place = {(cell.row, cell.choice): cell for cell in found}
+    head = ["", "paper"] + ["paper, relative"] * relative
+    for choice in choices:
+        head += [f"ours, {choice}" if choice else "ours", "ratio"] + ["relative"] * relative
+    rows = []
+    for row in in_order(found, "row"):
+        here = [by_place.get((row, choice)) for choice in choices]
+        first = next(cell for cell in here if cell)
+        line = [row, number(first.paper)] + [number(first.paper_relative)] * relative
+        for cell in here:
+            line += [number(cell and cell.ours), number(cell and cell.ratio)]
+            line += [number(cell and cell.ours_relative)] * relative
+        rows.append(line)
+    parts = [f"**{found[0].column}**", markdown(head, rows)]
+    agreement = [
+        f"{rho:.2f}{f' ({choice})' if choice else ''}"
+        for choice in choices
+        if (rho := rank_agreement([cell for cell in found if cell.choice == choice])) is not None
+    ]
+    if agreement:
+        parts.append(f"Rank agreement: {', '.join(agreement)}.")
+    return "\n\n".join(parts)
+
+
+def alone(found: Sequence[Cell]) -> list[str]:
+    """Columns that the paper does not print, in a table per choice."""
     parts = []
-    for column in dict.fromkeys(cell.column for cell in found):
-        here = [cell for cell in found if cell.column == column]
-        by_place = {(cell.row, cell.choice): cell for cell in here}
-        head = ["", "paper"] + ["paper, relative"] * relative
-        for choice in choices:
-            name = f"ours, {choice}" if choice else "ours"
-            head += [name, "ratio"] + ["relative"] * relative
-        rows = []
-        for row in dict.fromkeys(cell.row for cell in here):
-            of_row = [by_place[row, choice] for choice in choices if (row, choice) in by_place]
-            line = [row, number(of_row[0].paper)] + [number(of_row[0].paper_relative)] * relative
-            for choice in choices:
-                cell = by_place.get((row, choice))
-                line += [number(cell and cell.ours), number(cell and cell.ratio)]
-                line += [number(cell and cell.ours_relative)] * relative
-            rows.append(line)
-        parts.append(f"**{column}**\n\n{markdown(head, rows)}")
-        agreement = [
-            f"{rho:.2f}{f' ({choice})' if choice else ''}"
-            for choice in choices
-            if (rho := rank_agreement([cell for cell in here if cell.choice == choice])) is not None
-        ]
-        if agreement:
-            parts.append(f"Rank agreement: {', '.join(agreement)}.")
+    for choice in in_order(found, "choice"):
+        here = [cell for cell in found if cell.choice == choice]
+        values = {(cell.row, cell.column): cell.ours for cell in here}
+        columns = in_order(here, "column")
+        rows = [[row, *(number(values.get((row, name))) for name in columns)] for row in in_order(here, "row")]
+        parts.append(markdown([f"ours, {choice}" if choice else "ours", *columns], rows))
     return parts
+
+
+def in_order(found: Iterable[Cell], field: str, among: Container[str] | None = None) -> list[str]:
+    """The different values of a field, in the order in which they come."""
+    values = dict.fromkeys(getattr(cell, field) for cell in found)
+    return [value for value in values if among is None or value in among]
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -130,12 +153,12 @@ def number(value: Value) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def said(value: object) -> str:
+def in_words(value: object) -> str:
     """A parameter's value in words."""
     if isinstance(value, list):
-        return "/".join(said(each) for each in value)
+        return "/".join(in_words(each) for each in value)
     if isinstance(value, dict):
-        return f"({', '.join(f'{name}: {said(each)}' for name, each in value.items())})"
+        return f"({', '.join(f'{name}: {in_words(each)}' for name, each in value.items())})"
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value)

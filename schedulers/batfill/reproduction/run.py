@@ -7,10 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill import __version__
-from batfill.compiled import SOURCES
 from batfill.errors import BatfillError
 from batfill.reproduction.computations import computation
 from batfill.reproduction.outcome import Outcome
+from batfill.reproduction.protocol import ProtocolError
+from batfill.reproduction.shared import code_of
 from batfill.reproduction.task import Task, file_of, find
 from batfill.tuning.results import as_json, document
 from batfill.workloads.files import digest, make_folder, write_text
@@ -78,8 +79,7 @@ def reproduce(
     sums = {label: digest(path) for label, path in logs.items()}
     key = {
         "version": __version__,
-        "engine": SOURCES,
-        "computation": digest(how.source),
+        "computation": code_of(f"reproduction/{how.folder}"),
         "compute": named.entry.compute,
         "parameters": taken,
         "logs": sums,
@@ -92,6 +92,11 @@ def reproduce(
     task = Task(logs, base / named.paper_name, bar)
     make_folder(folder)
     outcome = how.compute(task, parameters)
+    if unknown := [name for name in named.entry.says if name not in outcome.verdicts]:
+        raise ProtocolError(
+            f"{named.name}: {named.entry.compute} judges no statement {unknown[0]!r}; "
+            f"it judges {', '.join(outcome.verdicts) or 'none'}"
+        )
     content = document(
         f"reproduce {named.name}{' --quick' if quick else ''}",
         seed=taken.get("seed"),

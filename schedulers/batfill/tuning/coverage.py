@@ -50,12 +50,17 @@ class Coverage:
         space: Space,
         least: int = 10_000,
         advance: Callable[[int], None] = lambda _: None,
+        known: NDArray[np.float64] | None = None,
     ) -> None:
-        """Replay every period under every point; `space` has 3 features, `least` and the order are `l1_grid`'s."""
+        """Replay every period under every point; `space` has 3 features, `least` and the order are `l1_grid`'s.
+
+        `known` are the costs of an equal search before: then nothing is replayed.
+        """
         self.space = space
         self.weights = l1_grid(least)
         self.policies = [space.policy(point) for point in self.weights]
-        self.costs = costs(periods, self.policies, setting, advance=advance)  # (n_points, n_periods)
+        # (n_points, n_periods)
+        self.costs = costs(periods, self.policies, setting, advance=advance) if known is None else known
 
     def best(self, first: int, stop: int) -> Policy:
         """The point with the least sum of costs over the periods from `first` to before `stop`."""
