@@ -1,0 +1,1 @@
+"""The entries of the 2022 study of small jobs first."""

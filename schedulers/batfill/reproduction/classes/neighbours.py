@@ -1,0 +1,74 @@
+"""How alike the run times of neighbours in a category are: Figure 2 of the 2022 study of small jobs first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from batfill.campaign.config import Section
+from batfill.knowledge.features import CATEGORIES
+from batfill.knowledge.study import LAGS, autocorrelations, read_jobs
+from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
+
+if TYPE_CHECKING:
+    from batfill.reproduction.task import Task
+
+SHOWN = (1, 2, 3, 5, 10, 20)  # lags of the table
+
+
+class Parameters(Section):
+    """Whose jobs."""
+
+    user: int
+
+
+def compute(task: Task, parameters: Parameters) -> Outcome:
+    """The median over the user's categories of the autocorrelation at each lag; the chart has quartiles."""
+    ((_, path),) = task.logs.items()
+    jobs = read_jobs(path)
+    own = jobs.user == parameters.user
+    names = [f"(u, {name})" for name in CATEGORIES]
+    rows = [row for row in autocorrelations(jobs) if row["user"] == parameters.user]
+    quartiles = np.array(
+        [
+            [
+                np.nanquantile(
+                    [row["autocorrelation"] for row in rows if row["category"] == name and row["lag"] == lag] or np.nan,
+                    [0.5, 0.25, 0.75],
+                )
+                for name in names
+            ]
+            for lag in range(1, LAGS + 1)
+        ]
+    )  # (lags, categories, quartiles)
+    by_size = quartiles[:, names.index("(u, q)"), 0]
+    return Outcome(
+        (
+            Table(
+                tuple(names),
+                tuple(f"lag {lag}" for lag in SHOWN),
+                tuple(tuple(quartiles[lag - 1, :, 0].tolist()) for lag in SHOWN),
+            ),
+        ),
+        {
+            "first-lags": Verdict(
+                float(by_size[:3].mean()) > float(by_size[3:].mean()),
+                f"(u, q): {by_size[:3].mean():.2f} over lags 1 to 3, {by_size[3:].mean():.2f} over lags 4 to {LAGS}",
+            )
+        },
+        (
+            Chart(
+                "autocorrelation",
+                "bands",
+                ("lag", *(part for name in names for part in (name, f"{name} q1", f"{name} q3"))),
+                tuple((lag, *quartiles[lag - 1].ravel().tolist()) for lag in range(1, LAGS + 1)),
+                "lag",
+                "autocorrelation",
+            ),
+        ),
+        (
+            f"User {parameters.user} submitted {int(own.sum()):,} jobs with "
+            f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.walltime_s[own]))} requested times.",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The entries of the 2023 study of regression heuristics."""
