@@ -221,6 +221,12 @@ def test_every_knowledge_listed_drives_a_replay_to_its_end(name):
     np.testing.assert_array_equal(np.isfinite(driven.schedule.start_s), jobs.procs <= 8)
 
 
+@pytest.mark.parametrize("name", KNOWLEDGES)
+def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(name):
+    jobs = random_table(5, n_jobs=3, size=8, span_s=100).select(slice(0))
+    assert not len(drive(jobs, 8, Learning.of({"knowledge": name}).make(jobs, None)).schedule.jobs)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

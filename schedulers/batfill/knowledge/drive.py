@@ -159,4 +159,4 @@ class Driver:
 def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
     """The rows of each submission instant, as (first, one beyond the last)."""
     firsts = np.flatnonzero(np.diff(submit_s, prepend=-1.0)).tolist()
-    yield from zip(firsts, [*firsts[1:], len(submit_s)], strict=True)
+    yield from zip(firsts, [*firsts, len(submit_s)][1:], strict=True)
