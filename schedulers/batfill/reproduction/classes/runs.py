@@ -1,0 +1,105 @@
+"""Logs replayed with what is known of run times, for the entries of the 2022 study of small jobs first."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from batfill.campaign.config import Section, Seed, Text
+from batfill.knowledge.choice import USER
+from batfill.knowledge.classifier import DividerRule, Regime
+from batfill.reproduction.grids import Grid, run_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from batfill.reproduction.task import Task
+
+TAU_S = 60.0
+LABELS = {"fcfs": "FCFS", "wfp3": "WFP", "spf": "SPF", "saf": "SAF"}  # as the paper calls them
+# The scenarios of Figure 9, each with more information, or more use of it, than the one before.
+BASE, CLASSIFIED, IDEMPOTENT, BY_CLASS, BY_RUNTIME = SCENARIOS = (
+    "base",
+    "classification",
+    "classification-idempotent",
+    "class-clairvoyant",
+    "runtime-clairvoyant",
+)
+
+
+class Replays(Section):
+    """What is replayed."""
+
+    policies: Annotated[list[Text], Field(min_length=1)]
+    fewer: dict[Text, list[Text]] = Field(default_factory=dict)  # the policies of logs that are too long for all
+    regime: Regime
+    divider_rule: DividerRule
+    days: Annotated[float, Field(gt=0)] | None = None  # the first so many of each log
+    seed: Seed = 0
+
+
+class Jobs(NamedTuple):
+    """The jobs of a run that were not rejected; arrays of shape (n_jobs,)."""
+
+    submit_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    runtime_s: NDArray[np.float64]
+    bsld: NDArray[np.float64]
+
+
+class Runs:
+    """All scenarios under all policies on one log."""
+
+    def __init__(self, grid: Grid, policies: Sequence[str]) -> None:
+        """`grid` has its runs policy by policy, each in the order of SCENARIOS."""
+        self.label, self.grid, self.policies = grid.label, grid, policies
+        self.rows = dict(zip(product(policies, SCENARIOS), grid.rows, strict=True))
+
+    def mean(self, policy: str, scenario: str) -> float:
+        """The mean bounded slowdown."""
+        return float(self.rows[policy, scenario]["mean_bsld"])
+
+    def gain(self, policy: str, scenario: str) -> float:
+        """How much less that is than in the base, in per cent."""
+        return 100 * (1 - self.mean(policy, scenario) / self.mean(policy, BASE))
+
+    def jobs(self, policy: str, scenario: str) -> Jobs:
+        """When they ran, and how slowly; in the same order for all runs."""
+        found = self.grid.jobs(self.rows[policy, scenario], ("submit_s", "start_s", "end_s", "bsld"))
+        return Jobs(found["submit_s"], found["end_s"], found["end_s"] - found["start_s"], found["bsld"])
+
+    @cached_property
+    def divider_s(self) -> float:
+        """The median run time of the whole log."""
+        return float(np.median(self.jobs(self.policies[0], BASE).runtime_s))
+
+
+def runs_of(task: Task, label: str, parameters: Replays) -> Runs:
+    """The runs of a log; every entry that asks for the same ones shares them."""
+    learned = {"knowledge": "classifier", "regime": parameters.regime, "divider-rule": parameters.divider_rule}
+    policies = parameters.fewer.get(label, parameters.policies)
+    content: dict[str, Any] = {
+        "policies": policies,
+        "knowledge": [USER, learned, {**learned, "kill": True}, BY_CLASS, BY_RUNTIME],
+        "seeds": [parameters.seed],
+        "tau": TAU_S,
+        "per-job": True,
+    }
+    if parameters.days is not None:
+        content["windows"] = {"days": parameters.days, "count": 1, "align": "first"}
+    return Runs(run_grid(task, label, content, overrun="keep"), policies)
+
+
+def bases(found: Sequence[Runs]) -> str:
+    """The mean bounded slowdowns of the bases, for a note."""
+    parts = [
+        f"{runs.label} {', '.join(f'{LABELS[policy]} {runs.mean(policy, BASE):.2f}' for policy in runs.policies)}"
+        for runs in found
+    ]
+    return f"Mean bounded slowdown of the bases: {'; '.join(parts)}."
