@@ -111,6 +111,46 @@ def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
         assert lag(classifier, 2, WEEK_S + 10.0) == 1.0
 
 
+@pytest.mark.parametrize(("regime", "expected"), [("decoupled", NONE_YET), ("weekly", 0.0), ("fresh", 0.0)])
+def test_a_job_that_has_run_for_the_divider_is_known_to_be_large(regime, expected):
+    classifier = Classifier(Settings(regime=regime))
+    first, long = Job(0, 0.0, 100.0, 1, 3), Job(1, WEEK_S + 1.0, 900.0, 1, 3)
+    asked = long._replace(row=9)
+    lag = NAMES.index("lag 1 (u, p~)")
+
+    def known(now_s):
+        classifier.renew(now_s)
+        return classifier.history.features(classifier.history.place(asked), classifier.divider_s)[lag]
+
+    classifier.judge(first)
+    classifier.ended(first, 50.0, 50.0)
+    classifier.renew(WEEK_S)  # the divider is 50 s
+    classifier.judge(long)
+    classifier.started(long, WEEK_S + 10.0)
+    assert known(WEEK_S + 59.0) == NONE_YET
+    assert known(WEEK_S + 60.0) == expected
+    classifier.ended(long, 90.0, WEEK_S + 100.0)
+    classifier.renew(2 * WEEK_S)
+    assert known(2 * WEEK_S) == 0.0
+    known_s = [category.runtime_s for category in classifier.history.place(asked).categories]
+    assert known_s == [[90.0], [50.0, 90.0], [50.0, 90.0]]
+
+
+def test_a_killed_job_counts_as_large_once_and_by_its_run_time_when_that_is_known():
+    classifier = Classifier()
+    job = Job(0, 0.0, 900.0, 1, 3)
+    classifier.judge(job)
+    classifier.started(job, 0.0)
+    classifier.killed(job, 50.0)
+    classifier.started(job, 60.0)
+    classifier.divider_s = 50.0
+    classifier.renew(1000.0)
+    (category, *_) = classifier.history.place(job).categories
+    assert (category.lags(100.0)[0], category.share(100.0), len(category.runtime_s)) == (0.0, 0.0, 1)
+    classifier.ended(job, 80.0, 140.0)
+    assert (category.lags(100.0)[0], category.share(100.0), len(category.runtime_s)) == (1.0, 1.0, 1)
+
+
 def obvious_features(earlier, job, divider_s, unix_start_s):
     """Table 4 by its definition, from the list of (job, run time) that have ended."""
 

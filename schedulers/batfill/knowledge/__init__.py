@@ -45,6 +45,10 @@ class Knowledge(Protocol):
         """What to make of a job that is submitted now."""
         ...
 
+    def started(self, job: Job, start_s: float) -> None:
+        """A try begins at `start_s`, which may be told ahead of time."""
+        ...
+
     def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
         """A job ran this long, whole, until `end_s`; calls come in the order of the ends."""
         ...
@@ -68,6 +72,9 @@ class Plain:
     classifies = False
     outlived = False
     divider_s = math.inf
+
+    def started(self, job: Job, start_s: float) -> None:
+        """Nothing is learned."""
 
     def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
         """Nothing is learned."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Literal
 
 import numpy as np
@@ -66,6 +67,7 @@ class Classifier(Plain):
         self.next_s: float = WEEK_S
         self.trained = 0
         self.judged: dict[int, tuple[list[float], bool]] = {}  # by row: record and verdict, until the job ends
+        self.running: list[tuple[float, int, Job]] = []  # heap of (start, row, job): tries, also some that have ended
         self.ended_since: list[tuple[Job, float, list[float]]] = []  # since `learn`: run times and records
         self.runtime_s = np.zeros(0)  # of the jobs before, in the order of their ends
         self.records = np.zeros((0, RECORD))
@@ -83,6 +85,11 @@ class Classifier(Plain):
         self.judged[job.row] = place.record(), small
         return Verdict(job.walltime_s, small, probability)
 
+    def started(self, job: Job, start_s: float) -> None:
+        """If it runs long enough, its class will be known before its end."""
+        if self.settings.regime != "decoupled":
+            heappush(self.running, (start_s, job.row, job))
+
     def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
         """One more job to learn from."""
         record, small = self.judged.pop(job.row)
@@ -95,8 +102,10 @@ class Classifier(Plain):
             self.drift.add(wrong=small != (runtime_s < self.divider_s))
 
     def killed(self, job: Job, ran_s: float) -> None:
-        """It was not small, and costs what it ran; its run time is not known before its end."""
+        """It is not small, and costs what it ran; its run time is not known before its end."""
         self.budget.settle(job, ran_s, killed=True)
+        if self.settings.regime != "decoupled":
+            self.history.outlasted(job)
 
     def renew(self, now_s: float) -> None:
         """At a week's end, or when due, train; under fresh information the divider is that of now."""
@@ -104,6 +113,10 @@ class Classifier(Plain):
             self.learn(now_s)
         if self.settings.regime == "fresh":
             self.divider_s = self.median.value
+        while self.running and self.running[0][0] + self.divider_s <= now_s:
+            _, row, job = heappop(self.running)
+            if row in self.judged:  # it has not ended
+                self.history.outlasted(job)
 
     def renewal_s(self) -> float:
         """The week's end."""

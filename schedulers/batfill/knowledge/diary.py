@@ -16,6 +16,10 @@ class Diary:
         self.knowledge = knowledge
         self.entries: list[tuple[float, int, float, bool, Job]] = []  # heap of (end, row, ran, whether killed, job)
 
+    def started(self, job: Job, start_s: float) -> None:
+        """A try of this job starts, or started, then."""
+        self.knowledge.started(job, start_s)
+
     def note(self, job: Job, end_s: float, ran_s: float, *, killed: bool) -> None:
         """A try of this job ends, or ended, then; it ran whole or was killed at the divider."""
         heappush(self.entries, (end_s, job.row, ran_s, killed, job))

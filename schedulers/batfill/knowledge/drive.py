@@ -127,6 +127,7 @@ class Driver:
                     killed = self.run.jobs["small"][row] == KILLABLE and bool(first["divider_s"] < ran_s)
                 if killed:
                     ran_s = float(first["divider_s"])
+            self.diary.started(self.jobs[row], start_s)
             self.diary.note(self.jobs[row], start_s + ran_s, ran_s, killed=killed)
 
     def judge(self, first: int, beyond: int) -> None:

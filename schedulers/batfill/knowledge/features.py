@@ -7,6 +7,7 @@ and the paper's lags see earlier weeks only.)
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from datetime import UTC
 from itertools import chain
@@ -44,17 +45,32 @@ NO_CLOCK = Clock(0, UTC)  # of a workload that does not say when it was: its sec
 
 
 class Category:
-    """The run times of the jobs in one category that have ended."""
+    """The run times of the jobs in one category whose classes are known, in the order in which they became so.
+
+    A job that is known to be large while it runs stands there with an infinite run time until it ends.
+    """
 
     __slots__ = ("number", "runtime_s", "sorted_s")
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.runtime_s: list[float] = []  # in the order of their ends
+        self.runtime_s: list[float] = []
         self.sorted_s: list[float] = []
 
+    def add(self, runtime_s: float) -> int:
+        """One more job; returns its place."""
+        self.runtime_s.append(runtime_s)
+        insort(self.sorted_s, runtime_s)
+        return len(self.runtime_s) - 1
+
+    def settle(self, place: int, runtime_s: float) -> None:
+        """The job there, which was known to be large, has ended."""
+        self.runtime_s[place] = runtime_s
+        self.sorted_s.pop()  # its infinity, or another one
+        insort(self.sorted_s, runtime_s)
+
     def lags(self, divider_s: float) -> list[float]:
-        """1 for small and 0 for large, of the last three jobs to end."""
+        """1 for small and 0 for large, of the last three jobs to be known, the last first."""
         classes = [float(runtime_s < divider_s) for runtime_s in self.runtime_s[: -LAGS - 1 : -1]]
         return classes + [NONE_YET] * (LAGS - len(classes))
 
@@ -77,11 +93,12 @@ class Place(NamedTuple):
 
 
 class History:
-    """The jobs that have ended, by category."""
+    """The jobs whose classes are known, by category."""
 
     def __init__(self, clock: Clock = NO_CLOCK) -> None:
         self.clock = clock
         self.categories: dict[tuple[int, str, float], Category] = {}
+        self.large: dict[int, list[tuple[Category, int]]] = {}  # by row: where the large jobs stand that still run
 
     def found(self, job: Job, date: datetime) -> list[Category]:
         """The job's three categories."""
@@ -107,11 +124,20 @@ class History:
         ]
         return Place(own, self.found(job, date))
 
+    def outlasted(self, job: Job) -> None:
+        """A job that has not ended is known to be large."""
+        if job.row not in self.large:
+            categories = self.found(job, self.clock.date(job.submit_s))
+            self.large[job.row] = [(category, category.add(math.inf)) for category in categories]
+
     def add(self, job: Job, runtime_s: float) -> None:
         """A job has ended."""
+        if job.row in self.large:
+            for category, place in self.large.pop(job.row):
+                category.settle(place, runtime_s)
+            return
         for category in self.found(job, self.clock.date(job.submit_s)):
-            category.runtime_s.append(runtime_s)
-            insort(category.sorted_s, runtime_s)
+            category.add(runtime_s)
 
     def features(self, place: Place, divider_s: float) -> list[float]:
         """A job's features in the order of NAMES; classes are those by this divider."""

@@ -36,6 +36,7 @@ class Live:
     def started(self, name: str, now_s: float) -> None:
         """A try begins."""
         self.start_s[name] = now_s
+        self.diary.started(self.jobs[name], now_s)
 
     def ended(self, name: str, now_s: float, again: str | None = None) -> None:
         """A try has ended; `again` is the name of the next one where it was killed at the divider."""

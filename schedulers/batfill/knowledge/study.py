@@ -167,6 +167,7 @@ def study(jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] =
                 importances.append({"week": job.submit_s // WEEK_S, **classifier.importances})
         verdict = classifier.judge(job)
         small[row], probability[row], divider_s[row] = verdict.small, verdict.probability, classifier.divider_s
+        diary.started(job, end_s - runtime_s)
         diary.note(job, end_s, runtime_s, killed=False)
         advance(1)
     seconds = time.perf_counter() - began
