@@ -18,7 +18,10 @@ from batfill.workloads.swf import Overrun
 from batfill.yaml_lines import Document, Place, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from pydantic_core import ErrorDetails
 
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -134,22 +137,21 @@ def read_campaign(path: Path) -> ReadCampaign:
         campaign = Campaign.model_validate(document.value)
     except ValidationError as error:
         wrong = error.errors()[0]
-        raise CampaignError(
-            one_line(path, document, wrong["loc"], wrong["type"], wrong["msg"], wrong["input"])
-        ) from None
+        raise CampaignError(one_line(path, document, wrong["loc"], wrong, keys_around(wrong["loc"]))) from None
     check_options(path, document, campaign)
     return ReadCampaign(campaign, path, hashlib.sha256(stored).hexdigest(), stored.decode())
 
 
-def one_line(path: Path, document: Document, place: Place, kind: str, message: str, given: object) -> str:
-    """What is wrong at this place of the file, and what would be right."""
+def one_line(path: Path, document: Document, place: Place, wrong: ErrorDetails, known: Iterable[str]) -> str:
+    """What is wrong at this place of the file, and what would be right; `known` are the keys of its section."""
     at = f"{path}:{document.line(place)}"
-    if kind == "extra_forbidden":
-        return f"{at}: key {place[-1]} is unknown here; known are {', '.join(keys_around(place))}"
-    if kind == "missing":
+    if wrong["type"] == "extra_forbidden":
+        return f"{at}: key {place[-1]} is unknown here; known are {', '.join(known)}"
+    if wrong["type"] == "missing":
         return f"{at}: key {place[-1]} is missing; add `{place[-1]}:` with its value"
     inner = [part for i, part in enumerate(place) if place[: i + 1] in document.lines]
-    return f"{at}: {'.'.join(map(str, inner))} is {given!r}; {message[0].lower()}{message[1:]}"
+    message = wrong["msg"]
+    return f"{at}: {'.'.join(map(str, inner))} is {wrong['input']!r}; {message[0].lower()}{message[1:]}"
 
 
 def keys_around(place: Place) -> list[str]:
@@ -160,7 +162,11 @@ def keys_around(place: Place) -> list[str]:
         "resamplings": Resamplings,
         "cluster": ClusterSection,
     }
-    section = sections[place[0]] if len(place) > 1 else Campaign
+    return keys_of(sections.get(place[0], Campaign) if len(place) > 1 else Campaign)
+
+
+def keys_of(section: type[Section]) -> list[str]:
+    """The keys that a section may have."""
     return [str(info.alias) for info in section.model_fields.values()]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
@@ -41,11 +40,13 @@ class Grid(NamedTuple):
 
 
 def run_grid(task: Task, label: str, content: dict[str, Any], *, overrun: str) -> Grid:
-    """The campaign of these sections on the log of this label; runs that were finished before are not run again."""
+    """The campaign of these sections on the log of this label.
+
+    All campaigns of a paper on one log share a folder: runs that any of them has finished are not run again.
+    """
     path = task.logs[label]
     text = yaml.safe_dump({"workloads": [{"file": str(path.resolve()), "overrun": overrun}], **content})
-    asked = {"log": digest(path), "overrun": overrun, **content}
-    folder = task.folder / "campaigns" / f"{label}-{hashlib.sha256(repr(asked).encode()).hexdigest()[:16]}"
+    folder = task.folder / "campaigns" / digest(path)[:16]
     make_folder(folder)
     write_text(folder / "campaign.yaml", text)
     done = run_campaign(read_campaign(folder / "campaign.yaml"), folder, bar=task.bar, say=lambda _: None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from batfill.campaign.config import Section, Text
+from batfill.campaign.config import Section, Text, keys_of, one_line
 from batfill.errors import BatfillError
 from batfill.reproduction.computations import MODULES, computation
 from batfill.yaml_lines import Document, Place, whole
@@ -141,10 +141,12 @@ def checked(path: Path, document: Document, place: Place, section: type[Section]
     try:
         return section.model_validate(value)
     except ValidationError as error:
-        wrong = error.errors()[0]
+        # A misspelt key is also a missing one, and better named as what is there.
+        wrong = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         at = (*place, *wrong["loc"])
-        name = ".".join(str(part) for i, part in enumerate(at) if at[: i + 1] in document.lines or wrong["loc"])
-        raise ProtocolError(f"{path}:{document.line(at)}: {name}: {wrong['msg'].lower()}; mend it") from None
+        if len(wrong["loc"]) > 1 and section is Paper:
+            section = Published if "published" in wrong["loc"] else Entry
+        raise ProtocolError(one_line(path, document, at, wrong, keys_of(section))) from None
 
 
 def check_published(path: Path, document: Document, place: Place, entry: Entry) -> None:

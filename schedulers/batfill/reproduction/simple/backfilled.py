@@ -10,6 +10,9 @@ from batfill.reproduction.outcome import Outcome, Table, Verdict, box_chart
 from batfill.reproduction.simple.resampled import NAMES, POLICIES, ResampledParameters, described, resampled
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from batfill.reproduction.grids import Grid
     from batfill.reproduction.task import Task
 
 FEWER, MEAN = "fewer than under FCFS (%)", "mean over the logs"
@@ -18,29 +21,39 @@ Parameters = ResampledParameters
 
 def compute(task: Task, parameters: ResampledParameters) -> Outcome:
     """Means over the samples, a row per policy: how many fewer than under FCFS, and how many."""
-    counts: dict[str, list[list[int]]] = {}
-    charts, notes = [], []
-    for grid in resampled(task, parameters):
-        counts[grid.label] = [[row["backfilled"] for row in grid.of(policy)] for policy in POLICIES]
-        samples = dict(zip(NAMES, counts[grid.label], strict=True))
-        charts.append(box_chart(f"backfilled-{grid.label}", samples, y="jobs backfilled"))
-        notes.append(described(grid))
-    means = {label: np.mean(values, axis=1) for label, values in counts.items()}
-    fewer = {label: 100 * (1 - m / m[0]) for label, m in means.items()}
-    columns = {
-        f"{MEAN}: {FEWER}": np.mean(list(fewer.values()), axis=0).tolist(),
-        **{f"{label}: {FEWER}": values.tolist() for label, values in fewer.items()},
-        **{f"{label}: jobs": m.tolist() for label, m in means.items()},
-    }
-    most = {label: max(values[NAMES.index("SQF")]) for label, values in counts.items()}
+    found = resampled(task, parameters)
+    counts = {choice: {grid.label: counts_of(grid) for grid in grids} for choice, grids in found.items()}
+    first = next(iter(counts.values()))
+    most = {label: int(each[NAMES.index("SQF")].max()) for label, each in first.items()}
     return Outcome(
-        tables=(Table(tuple(columns), NAMES, tuple(zip(*columns.values(), strict=True))),),
+        tables=tuple(table_of(choice, each) for choice, each in counts.items()),
         verdicts={
             "none-under-sqf": Verdict(
                 not any(most.values()),
                 "most of a sample under SQF: " + ", ".join(f"{label} {count:,}" for label, count in most.items()),
             )
         },
-        charts=tuple(charts),
-        notes=tuple(notes),
+        charts=tuple(
+            box_chart(f"backfilled-{label}", dict(zip(NAMES, each.tolist(), strict=True)), y="jobs backfilled")
+            for label, each in first.items()
+        ),
+        notes=described(found),
     )
+
+
+def counts_of(grid: Grid) -> NDArray[np.int64]:
+    """Shape (n_policies, n_samples)."""
+    return np.array([[row["backfilled"] for row in grid.of(policy)] for policy in POLICIES])
+
+
+def table_of(choice: str, counts: dict[str, NDArray[np.int64]]) -> Table:
+    """The columns of one choice."""
+    means = {label: each.mean(axis=1) for label, each in counts.items()}
+    fewer = {label: 100 * (1 - each / each[0]) for label, each in means.items()}
+    columns = {
+        f"{MEAN}: {FEWER}": np.mean(list(fewer.values()), axis=0),
+        **{f"{label}: {FEWER}": each for label, each in fewer.items()},
+        **{f"{label}: jobs": each for label, each in means.items()},
+    }
+    values = np.array(list(columns.values())).T.tolist()
+    return Table(tuple(columns), NAMES, tuple(map(tuple, values)), choice)

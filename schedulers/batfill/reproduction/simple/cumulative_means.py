@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from batfill.reproduction.task import Task
 
     Curves = dict[str, NDArray[np.float64]]  # by objective: shape (n_policies, n_samples, n_weeks)
+    Ends = dict[str, list[NDArray[np.float64]]]  # by log: the means at the end per objective, shape (n_policies,)
 
 OBJECTIVES = ("slowdown", "waiting time", "pp-slowdown")
 CLOSE = 1.1  # "close to the best" is at most so many times the best
@@ -27,26 +28,35 @@ Parameters = ResampledParameters
 
 def compute(task: Task, parameters: ResampledParameters) -> Outcome:
     """The gain over FCFS in %, a column per objective and a row per log and policy; curves per log and objective."""
-    gains: dict[str, list[float]] = {}
-    final: dict[str, list[NDArray[np.float64]]] = {}  # by log: the means at the end, shape (n_policies,), per objective
-    charts, notes = [], []
-    for grid in resampled(task, parameters):
-        curves = curves_of(task, grid)
-        final[grid.label] = [trimmed(curves[name])[:, 1, -1] for name in OBJECTIVES]
-        for k, policy in enumerate(NAMES[1:], 1):
-            gains[f"{grid.label}, {policy}"] = [100 * (1 - float(m[k] / m[0])) for m in final[grid.label]]
-        charts += [chart_of(grid.label, name, trimmed(curves[name])) for name in OBJECTIVES]
-        notes.append(described(grid))
-    gains = {LARGEST: [max(column) for column in zip(*gains.values(), strict=True)], **gains}
-    return Outcome(
-        tables=(Table(OBJECTIVES, tuple(gains), tuple(map(tuple, gains.values()))),),
-        verdicts=verdicts(final),
-        charts=tuple(charts),
-        notes=tuple(notes),
-    )
+    found = resampled(task, parameters)
+    tables = []
+    ends: list[Ends] = []
+    charts: list[Chart] = []
+    for choice, grids in found.items():
+        end: Ends = {}
+        for grid in grids:
+            bands = {name: trimmed(curves) for name, curves in curves_of(grid).items()}
+            end[grid.label] = [each[:, 1, -1] for each in bands.values()]
+            if not ends:  # curves are of the first choice
+                charts += [chart_of(grid.label, name, each) for name, each in bands.items()]
+        ends.append(end)
+        tables.append(table_of(choice, end))
+    return Outcome(tuple(tables), verdicts(ends[0]), tuple(charts), described(found))
 
 
-def curves_of(task: Task, grid: Grid) -> Curves:
+def table_of(choice: str, end: Ends) -> Table:
+    """The gains in %, the largest of all logs first."""
+    gains = {
+        f"{label}, {policy}": tuple(100 * (1 - float(mean[k] / mean[0])) for mean in means)
+        for label, means in end.items()
+        for k, policy in enumerate(NAMES)
+        if k > 0
+    }
+    largest = tuple(max(column) for column in zip(*gains.values(), strict=True))
+    return Table(OBJECTIVES, (LARGEST, *gains), (largest, *gains.values()), choice)
+
+
+def curves_of(grid: Grid) -> Curves:
     """The cumulative means of every run: at the end of a week, over the jobs that have ended by then."""
     runs = [[cumulative(grid, row) for row in grid.of(policy)] for policy in POLICIES]
     weeks = min(len(curve) for of_policy in runs for curve in of_policy)
@@ -94,11 +104,11 @@ def chart_of(label: str, objective: str, bands: NDArray[np.float64]) -> Chart:
     )
 
 
-def verdicts(final: dict[str, list[NDArray[np.float64]]]) -> dict[str, Verdict]:
+def verdicts(end: Ends) -> dict[str, Verdict]:
     """What Sections V.A and V.B say of the figure."""
     fcfs, spf, sqf, saf = range(4)
     oblivious, pp, close = [], [], []
-    for label, means in final.items():
+    for label, means in end.items():
         for name, m in zip(OBJECTIVES, means, strict=True):
             if max(m[spf], m[saf]) >= min(m[fcfs], m[sqf]):
                 oblivious.append(f"{label}, {name}")

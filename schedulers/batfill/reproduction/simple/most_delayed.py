@@ -25,29 +25,43 @@ class Parameters(ResampledParameters):
 
 def compute(task: Task, parameters: Parameters) -> Outcome:
     """The median number of processors of those jobs, a row per policy and a column per log; boxes per log."""
-    medians: dict[str, list[float]] = {}
-    charts, notes = [], []
-    for grid in resampled(task, parameters):
-        widths = {
-            name: np.concatenate([widths_of(grid, row, parameters.top) for row in grid.of(policy)])
-            for policy, name in zip(POLICIES, NAMES, strict=True)
-        }
-        medians[grid.label] = [float(np.median(each)) for each in widths.values()]
-        charts.append(box_chart(f"width-{grid.label}", widths, y="processors", log_y=True))
-        notes.append(described(grid))
+    found = resampled(task, parameters)
+    widths = {
+        choice: {grid.label: widths_by_policy(grid, parameters.top) for grid in grids}
+        for choice, grids in found.items()
+    }
+    medians = {
+        choice: {label: [float(np.median(each)) for each in by_policy.values()] for label, by_policy in logs.items()}
+        for choice, logs in widths.items()
+    }
     spf, saf = NAMES.index("SPF"), NAMES.index("SAF")
-    narrower = {label: f"{m[spf]:g} and {m[saf]:g}" for label, m in medians.items()}
+    first = next(iter(medians))
     return Outcome(
-        tables=(Table(tuple(medians), NAMES, tuple(zip(*medians.values(), strict=True))),),
+        tables=tuple(
+            Table(tuple(columns), NAMES, tuple(zip(*columns.values(), strict=True)), choice)
+            for choice, columns in medians.items()
+        ),
         verdicts={
             "spf-delays-narrow": Verdict(
-                all(m[spf] < m[saf] for m in medians.values()),
-                "medians under SPF and SAF: " + ", ".join(f"{label} {text}" for label, text in narrower.items()),
+                all(m[spf] < m[saf] for m in medians[first].values()),
+                "medians under SPF and SAF: "
+                + ", ".join(f"{label} {m[spf]:g} and {m[saf]:g}" for label, m in medians[first].items()),
             )
         },
-        charts=tuple(charts),
-        notes=tuple(notes),
+        charts=tuple(
+            box_chart(f"width-{label}", by_policy, y="processors", log_y=True)
+            for label, by_policy in widths[first].items()
+        ),
+        notes=described(found),
     )
+
+
+def widths_by_policy(grid: Grid, top: int) -> dict[str, NDArray[np.int64]]:
+    """Over all samples."""
+    return {
+        name: np.concatenate([widths_of(grid, row, top) for row in grid.of(policy)])
+        for policy, name in zip(POLICIES, NAMES, strict=True)
+    }
 
 
 def widths_of(grid: Grid, row: dict[str, object], top: int) -> NDArray[np.int64]:

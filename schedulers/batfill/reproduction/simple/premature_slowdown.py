@@ -19,28 +19,34 @@ Parameters = ResampledParameters
 
 def compute(task: Task, parameters: ResampledParameters) -> Outcome:
     """The mean over samples of the ratio of both means, a row per policy and a column per log."""
-    columns, notes = {}, []
-    for grid in resampled(task, parameters):
-        columns[grid.label] = [float(np.mean([ratio(grid, row) for row in grid.of(policy)])) for policy in POLICIES]
-        notes.append(described(grid))
+    found = resampled(task, parameters)
+    ratios = {choice: {grid.label: ratios_of(grid) for grid in grids} for choice, grids in found.items()}
+    first = next(iter(ratios.values()))
     fcfs, *others = (NAMES.index(name) for name in ("FCFS", "SPF", "SAF"))
+    amplified = {label: [values[k] / values[fcfs] for k in others] for label, values in first.items()}
     return Outcome(
-        tables=(Table(tuple(columns), NAMES, tuple(zip(*columns.values(), strict=True))),),
+        tables=tuple(
+            Table(tuple(columns), NAMES, tuple(zip(*columns.values(), strict=True)), choice)
+            for choice, columns in ratios.items()
+        ),
         verdicts={
             "worse-off": Verdict(
-                min(min(values) for values in columns.values()) > 1, "all ratios of the table above are to be above 1"
+                all(min(values) > 1 for values in first.values()),
+                ", ".join(f"{label}: {min(values):.2f} at the least" for label, values in first.items()),
             ),
             "amplified": Verdict(
-                all(values[k] > values[fcfs] for values in columns.values() for k in others),
+                sum(each > 1 for values in amplified.values() for each in values) > len(amplified),
                 "SPF and SAF over FCFS: "
-                + ", ".join(
-                    f"{label} {' and '.join(f'{values[k] / values[fcfs]:.2f}' for k in others)}"
-                    for label, values in columns.items()
-                ),
+                + ", ".join(f"{label} {spf:.2f} and {saf:.2f}" for label, (spf, saf) in amplified.items()),
             ),
         },
-        notes=tuple(notes),
+        notes=described(found),
     )
+
+
+def ratios_of(grid: Grid) -> list[float]:
+    """The mean over the samples, by policy."""
+    return [float(np.mean([ratio(grid, row) for row in grid.of(policy)])) for policy in POLICIES]
 
 
 def ratio(grid: Grid, row: dict[str, object]) -> float:

@@ -13,8 +13,6 @@ from batfill.workloads.resampling import ProfileWeeks
 from batfill.workloads.swf import Overrun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from batfill.reproduction.task import Task
@@ -31,28 +29,36 @@ class ResampledParameters(Section):
     weeks: Count | None = None  # of a sample; as many as the log has by default
     profile_weeks: ProfileWeeks = "all"
     seed: Seed = 0
-    longest_requests: Annotated[float, Field(gt=0)] = 3.0  # the threshold, in longest requests of the log
+    # The threshold in longest requests of the log, null for none; each is a choice, and statements are about the first.
+    longest_requests: Annotated[list[Annotated[float, Field(gt=0)] | None], Field(min_length=1)]
     overrun: Overrun = "kill"
 
 
-def resampled(task: Task, parameters: ResampledParameters) -> Iterator[Grid]:
-    """The runs on every log at hand, with all their jobs."""
-    made: dict[str, Any] = {
-        "samples": parameters.samples,
-        "method": "users",
-        "profile-weeks": parameters.profile_weeks,
-    }
+def resampled(task: Task, parameters: ResampledParameters) -> dict[str, list[Grid]]:
+    """The runs on every log at hand, with all their jobs, by the choice of a threshold."""
+    made: dict[str, Any] = {"samples": parameters.samples, "method": "users", "profile-weeks": parameters.profile_weeks}
     if parameters.weeks is not None:
         made["weeks"] = parameters.weeks
+    found: dict[str, list[Grid]] = {choice_of(each): [] for each in parameters.longest_requests}
     for label, path in task.logs.items():
+        longest_s = longest_request_s(path)
+        thresholds = [each and each * longest_s for each in parameters.longest_requests]
         content = {
             "resamplings": made,
             "seeds": [parameters.seed],
             "policies": list(POLICIES),
-            "thresholds": [parameters.longest_requests * longest_request_s(path)],
+            "thresholds": thresholds,
             "per-job": True,
         }
-        yield run_grid(task, label, content, overrun=parameters.overrun)
+        grid = run_grid(task, label, content, overrun=parameters.overrun)
+        for grids, threshold in zip(found.values(), thresholds, strict=True):
+            grids.append(grid._replace(rows=[row for row in grid.rows if row["threshold_s"] == threshold]))
+    return found
+
+
+def choice_of(longest_requests: float | None) -> str:
+    """The words for a threshold."""
+    return "no threshold" if longest_requests is None else f"threshold {longest_requests:g} longest requests"
 
 
 def kept(values: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -61,8 +67,13 @@ def kept(values: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.sort(order if len(order) < FEWEST_TRIMMED else order[1:-1])
 
 
-def described(grid: Grid) -> str:
-    """The threshold and the runs, for a note."""
-    first = grid.rows[0]
-    runs, samples = len(grid.rows), len(grid.of(POLICIES[0]))
-    return f"{grid.label}: threshold {first['threshold_s']:,.0f} s, {samples} samples, {runs} runs."
+def described(found: dict[str, list[Grid]]) -> tuple[str, ...]:
+    """A note: the samples, and every log's thresholds."""
+    thresholds = ", ".join(
+        f"{grid.label} {grid.rows[0]['threshold_s']:,.0f} s"
+        for grids in found.values()
+        for grid in grids
+        if grid.rows[0]["threshold_s"] is not None
+    )
+    samples = len(next(iter(found.values()))[0].of(POLICIES[0]))
+    return (f"{samples} samples of each log; thresholds {thresholds or 'none'}.",)

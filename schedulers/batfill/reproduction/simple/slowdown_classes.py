@@ -10,6 +10,9 @@ from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.reproduction.simple.resampled import NAMES, POLICIES, ResampledParameters, described, resampled
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from batfill.reproduction.grids import Grid
     from batfill.reproduction.task import Task
 
 CLASSES = {
@@ -19,39 +22,59 @@ CLASSES = {
     "above 100": "share_bsld_above",
 }
 AT_ONCE, WAITED = "more jobs at once under SAF than FCFS (points)", "fewer jobs above 100 under SAF (times)"
+FCFS, SAF = NAMES.index("FCFS"), NAMES.index("SAF")
+EXCEPTION = ("SPF", "1 to 10")  # the paper's own
 Parameters = ResampledParameters
 
 
 def compute(task: Task, parameters: ResampledParameters) -> Outcome:
     """The largest differences between FCFS and SAF, then the shares in %, a row per policy and class."""
-    shares: dict[str, list[list[float]]] = {}  # by log: a row per policy
-    charts, notes = [], []
-    for grid in resampled(task, parameters):
-        shares[grid.label] = [
-            [100 * float(np.mean([row[column] for row in grid.of(policy)])) for column in CLASSES.values()]
-            for policy in POLICIES
-        ]
-        rows = tuple((name, *values) for name, values in zip(NAMES, shares[grid.label], strict=True))
-        head = ("policy", *CLASSES)
-        charts.append(Chart(f"classes-{grid.label}", "shares", head, rows, x="share of the jobs (%)"))
-        notes.append(described(grid))
-    fcfs, spf, saf = (NAMES.index(name) for name in ("FCFS", "SPF", "SAF"))
-    at_once = {label: s[saf][0] - s[fcfs][0] for label, s in shares.items()}
-    fewer = {label: s[fcfs][-1] / s[saf][-1] if s[saf][-1] else float("inf") for label, s in shares.items()}
-    values = {AT_ONCE: [max(at_once.values()), *at_once.values()], WAITED: [max(fewer.values()), *fewer.values()]}
-    for k, policy in enumerate(NAMES):
-        for c, name in enumerate(CLASSES):
-            values[f"{policy}, bsld {name} (%)"] = [float("nan"), *(s[k][c] for s in shares.values())]
+    found = resampled(task, parameters)
+    shares = {choice: {grid.label: shares_of(grid) for grid in grids} for choice, grids in found.items()}
+    first = next(iter(shares.values()))
     worse = [
         f"{label}, {policy}, {name}"
-        for label, s in shares.items()
-        for k, policy in enumerate(NAMES)
+        for label, each in first.items()
+        for policy, values in zip(NAMES, each, strict=True)
         for c, name in enumerate(CLASSES)
-        if (c == 0 and s[k][c] < s[fcfs][c]) or (c > 0 and s[k][c] > s[fcfs][c] and (k, c) != (spf, 1))
+        if (values[c] < each[FCFS][c] if c == 0 else values[c] > each[FCFS][c] and (policy, name) != EXCEPTION)
     ]
     return Outcome(
-        tables=(Table(("largest", *shares), tuple(values), tuple(map(tuple, values.values()))),),
+        tables=tuple(table_of(choice, each) for choice, each in shares.items()),
         verdicts={"all-classes": Verdict(not worse, f"not so: {'; '.join(worse)}" if worse else "so for every log")},
-        charts=tuple(charts),
-        notes=tuple(notes),
+        charts=tuple(
+            Chart(
+                f"classes-{label}",
+                "shares",
+                ("policy", *CLASSES),
+                tuple((name, *values) for name, values in zip(NAMES, each.tolist(), strict=True)),
+                x="share of the jobs (%)",
+            )
+            for label, each in first.items()
+        ),
+        notes=described(found),
     )
+
+
+def shares_of(grid: Grid) -> NDArray[np.float64]:
+    """Means over the samples in %, shape (n_policies, n_classes)."""
+    return np.array(
+        [
+            [100 * np.mean([row[column] for row in grid.of(policy)]) for column in CLASSES.values()]
+            for policy in POLICIES
+        ]
+    )
+
+
+def table_of(choice: str, shares: dict[str, NDArray[np.float64]]) -> Table:
+    """A column per log, after the largest."""
+    at_once = [float(each[SAF][0] - each[FCFS][0]) for each in shares.values()]
+    fewer = [float(each[FCFS][-1] / each[SAF][-1]) if each[SAF][-1] else None for each in shares.values()]
+    rows: dict[str, tuple[float | None, ...]] = {
+        AT_ONCE: (max(at_once), *at_once),
+        WAITED: (max((each for each in fewer if each is not None), default=None), *fewer),
+    }
+    for k, policy in enumerate(NAMES):
+        for c, name in enumerate(CLASSES):
+            rows[f"{policy}, bsld {name} (%)"] = (None, *(float(each[k][c]) for each in shares.values()))
+    return Table(("largest", *shares), tuple(rows), tuple(rows.values()), choice)

@@ -1,0 +1,354 @@
+"""`batfill reproduce`: protocols that are checked, results that are kept, logs that may be missing, pages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from batfill.errors import BatfillError
+from batfill.reproduction import run
+from batfill.reproduction.commands import run as run_entries
+from batfill.reproduction.compare import Cell, rank_agreement
+from batfill.reproduction.computations import MODULES
+from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
+from batfill.reproduction.protocol import CHECKOUT, read_protocol, read_protocols
+from batfill.workloads.archive import manifest
+from command import batfill, json_result, refusal, result
+from swf_text import row
+
+PURE = ("FCFS", "SAF")
+SMALL = """\
+title: A paper
+authors: Somebody
+venue: somewhere
+open: what the paper leaves open
+entries:
+  table-1:
+    source: Table 1
+    title: thresholds on a log
+    quantity: sum of the weekly mean bounded slowdown
+    compute: pure-policies
+    logs: {Small: small.swf}
+    parameters:
+      thresholds: {none: null, an hour: 3600}
+      boundaries: [submitted]
+    quick: {count: 1}
+    relative-to: FCFS
+    published:
+      columns: [none, an hour]
+      rows:
+        SAF: [1.5, 2]
+        FCFS: [3, 4]
+        SPF: [2, null]
+    agrees: the order
+    differs: the sums
+    because: other jobs
+"""
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Two weeks of jobs on 4 processors: wide and long ones, with short and narrow ones behind them."""
+    week_s = 7 * 86_400
+    jobs = [
+        (week * week_s + 100 * k, 4000 if k % 3 == 0 else 60, 3 if k % 3 == 0 else 1 + k % 4)
+        for week in range(2)
+        for k in range(30)
+    ]
+    lines = [row(n, submit, p, req_procs=q, req_time=2 * p, user=n % 3) for n, (submit, p, q) in enumerate(jobs, 1)]
+    path = tmp_path / "logs" / "small.swf"
+    path.parent.mkdir()
+    path.write_text("; MaxProcs: 4\n; UnixStartTime: 0\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture
+def papers(tmp_path):
+    """A function that writes the protocol of a paper, with changes."""
+
+    def write(old="", new="", name="paper"):
+        folder = tmp_path / "papers"
+        folder.mkdir(exist_ok=True)
+        assert old in SMALL
+        (folder / f"{name}.yaml").write_text(SMALL.replace(old, new) if old else SMALL)
+        return folder
+
+    return write
+
+
+def places(log, folder, out):
+    return ["--logs", log.parent, "--protocols", folder, "--out", out]
+
+
+# Protocols
+
+
+@pytest.mark.parametrize("path", sorted(CHECKOUT.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_protocol_that_comes_with_batfill_is_sound(path):
+    entries = list(read_protocol(path))
+    known = manifest()
+    for named in entries:
+        entry = named.entry
+        assert all(log in known or log.endswith((".swf", ".swf.gz")) for log in entry.logs.values())
+        assert "to be measured" not in f"{entry.agrees} {entry.differs} {entry.because}"
+        assert named.quick != named.parameters or not entry.quick
+
+
+def test_every_computation_is_used_by_an_entry():
+    assert {named.entry.compute for named in read_protocols(CHECKOUT).values()} == set(MODULES)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[1.5, 2]", "[1.5]", ":20: SAF has 1 values for 2 columns; give null where the paper prints none"),
+        ("relative-to: FCFS", "relative-to: LPF", ":16: no row 'LPF'; rows are SAF, FCFS, SPF"),
+        ("pure-policies", "pure-policy", ":10: nothing is called 'pure-policy'; try pure-policies"),
+        ("[submitted]", "[never]", ":14: entries.table-1.parameters.boundaries.0 is 'never'; input should be"),
+        ("quick: {count: 1}", "quick: {weeks: 1}", ":15: key weeks is unknown here; known are thresholds, boundaries,"),
+        ("agrees: the order", "agree: the order", ":23: key agree is unknown here; known are source, title,"),
+        ("    agrees: the order\n", "", ":6: key agrees is missing; add `agrees:` with its value"),
+        ("columns: [none", "colums: [none", ":18: key colums is unknown here; known are columns, rows"),
+        ("title: A paper", "title: [", ":3: not YAML"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_protocol_is_named_with_its_line(papers, log, tmp_path, old, new, said):
+    message = refusal("reproduce", "all", *places(log, papers(old, new), tmp_path / "out"))
+    assert said in message
+
+
+def test_names_are_listed_with_their_logs(papers):
+    text = result("reproduce", "--list", "--protocols", papers())
+    assert "paper/table-1" in text
+    assert "small.swf" in text
+    (entry,) = json_result("reproduce", "--list", "--protocols", papers())
+    assert (entry["name"], entry["logs"]) == ("paper/table-1", ["small.swf"])
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest(papers, log, tmp_path):
+    message = refusal("reproduce", "paper/tabel-1", *places(log, papers(), tmp_path / "out"))
+    assert "did you mean paper/table-1?" in message
+
+
+def test_no_name_is_a_mistake(papers, log, tmp_path):
+    assert "--list" in refusal("reproduce", *places(log, papers(), tmp_path / "out"))
+
+
+# Results
+
+
+def test_an_entry_stands_beside_the_papers_numbers_and_its_files_are_there(papers, log, tmp_path):
+    out = tmp_path / "out"
+    done = batfill("reproduce", "paper/table-1", *places(log, papers(), out), "--figures", "svg")
+    assert done.status == 0
+    assert "| SAF  | 1.5" in done.out
+    folder = out / "paper" / "table-1"
+    assert {path.name for path in folder.iterdir()} == {"result.json", "table.csv", "page.md"}
+    table = (folder / "table.csv").read_text().splitlines()
+    assert table[0] == "column,row,choice,paper,ours,ratio,paper_relative,ours_relative"
+    fcfs = next(line for line in table if line.startswith("none,FCFS")).split(",")
+    assert float(fcfs[4]) == pytest.approx(3 * float(fcfs[5]))
+    assert fcfs[6:] == ["1.0", "1.0"]
+
+
+def test_a_second_run_computes_nothing_and_gives_the_same_bytes(papers, log, tmp_path, monkeypatch):
+    out, page = tmp_path / "out", tmp_path / "all.md"
+    arguments = ["reproduce", "all", *places(log, papers(), out), "--page", page]
+    first = batfill(*arguments)
+    before = {path: path.read_bytes() for path in [page, *out.rglob("*.*")]}
+    with monkeypatch.context() as only_kept:
+        only_kept.setattr(run, "computation", lambda name: _never(name))
+        second = batfill(*arguments)
+    assert (first.out, second.status) == (second.out, 0)
+    assert {path: path.read_bytes() for path in before} == before
+
+    shutil.rmtree(out)
+    assert batfill(*arguments).out == first.out
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def _never(name):
+    """A computation that may be asked what it is, and not to compute."""
+    from batfill.reproduction.computations import computation
+
+    def compute(task, parameters):
+        raise AssertionError("computed again")
+
+    return computation(name)._replace(compute=compute)
+
+
+def test_another_log_other_parameters_or_fresh_compute_anew(papers, log, tmp_path, monkeypatch):
+    arguments = places(log, papers(), tmp_path / "out")
+    assert batfill("reproduce", "all", *arguments).status == 0
+    monkeypatch.setattr(run, "computation", lambda name: _never(name))
+    with pytest.raises(AssertionError):
+        batfill("reproduce", "all", *arguments, "--fresh")
+    papers("boundaries: [submitted]", "boundaries: [submit-finish]")
+    with pytest.raises(AssertionError):
+        batfill("reproduce", "all", *arguments)
+    papers()
+    log.write_text(log.read_text() + row(61, 700_000, 60))
+    with pytest.raises(AssertionError):
+        batfill("reproduce", "all", *arguments)
+
+
+def test_new_published_numbers_are_shown_without_computing(papers, log, tmp_path, monkeypatch):
+    arguments = places(log, papers(), tmp_path / "out")
+    batfill("reproduce", "all", *arguments)
+    monkeypatch.setattr(run, "computation", lambda name: _never(name))
+    papers("SAF: [1.5, 2]", "SAF: [777, 2]")
+    assert "| SAF  | 777 " in batfill("reproduce", "all", *arguments).out
+
+
+def test_the_small_version_says_so_and_is_kept_elsewhere(papers, log, tmp_path):
+    out = tmp_path / "out"
+    batfill("reproduce", "all", *places(log, papers(), out))
+    full = (out / "paper" / "table-1" / "result.json").read_bytes()
+    done = batfill("reproduce", "all", *places(log, papers(), out), "--quick")
+    assert "This is the small version" in done.out
+    assert (out / "paper" / "table-1" / "result.json").read_bytes() == full
+    (entry,) = json.loads(batfill("reproduce", "all", *places(log, papers(), out), "--quick", "--json").out)
+    assert entry["quick"]
+    assert entry["folder"] == str(out / "quick" / "paper" / "table-1")
+
+
+def test_a_spoilt_result_is_named(papers, log, tmp_path):
+    out = tmp_path / "out"
+    batfill("reproduce", "all", *places(log, papers(), out))
+    (out / "paper" / "table-1" / "result.json").write_text("{")
+    done = batfill("reproduce", "all", *places(log, papers(), out))
+    assert done.status == 2
+    assert "result.json: not a stored result" in done.err
+
+
+# Missing logs
+
+
+def test_a_missing_log_is_said_by_name_and_the_others_run(papers, log, tmp_path):
+    papers()
+    folder = papers("small.swf", "kth-sp2", name="other")
+    page = tmp_path / "all.md"
+    done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page)
+    assert done.status == 0
+    assert "other/table-1: skipped, it needs KTH-SP2-1996-2.1-cln.swf.gz" in done.err
+    assert "Not run: KTH-SP2-1996-2.1-cln.swf.gz is not at hand." in page.read_text()
+
+
+def test_without_any_log_the_run_has_failed(papers, log, tmp_path):
+    log.unlink()
+    done = batfill("reproduce", "all", *places(log, papers(), tmp_path / "out"))
+    assert done.status == 1
+    assert "none of 1 entries could run for want of logs" in done.err
+
+
+# The page
+
+
+def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, log, monkeypatch):
+    chart = Chart("weeks", "lines", ("week", "SAF", "FCFS"), ((0, 1.0, 2.0), (1, None, 3.0)), x="week", y="bsld")
+    outcome = Outcome(
+        (Table(("none",), PURE, ((2.0,), (1.0,)), "one way"), Table(("none",), PURE, ((4.0,), (None,)), "another")),
+        {"first": Verdict(holds=False, evidence="FCFS 2, SAF 1")},
+        (chart,),
+        ("a note",),
+    )
+
+    def fake(name):
+        return _never(name)._replace(compute=lambda task, parameters: outcome)
+
+    monkeypatch.setattr(run, "computation", fake)
+    folder = papers("    agrees:", "    show: [weeks]\n    says: {first: FCFS comes first}\n    agrees:")
+    page = tmp_path / "all.md"
+    assert batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).status == 0
+    text = page.read_text()
+    for part in (
+        "ours, one way", "ours, another", "| FCFS comes first | no   | FCFS 2, SAF 1 |", "Note: a note",
+        "**Agrees.** the order", "**Why.** other jobs", "`batfill reproduce paper/table-1`",
+        "![weeks](all/paper-table-1-weeks.svg)", "what the paper leaves open",
+    ):  # fmt: skip
+        assert part in text
+    svg = tmp_path / "all" / "paper-table-1-weeks.svg"
+    assert svg.read_text().startswith("<?xml")
+    assert (tmp_path / "out" / "paper" / "table-1" / "weeks.csv").read_text().splitlines()[1:] == [
+        "week,SAF,FCFS", "0,1.0,2.0", "1,,3.0",
+    ]  # fmt: skip
+
+
+def test_a_chart_or_a_statement_that_no_computation_has_is_refused(papers, log, tmp_path):
+    folder = papers("    agrees:", "    says: {first: FCFS comes first}\n    agrees:")
+    message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out")).err
+    assert "paper/table-1: pure-policies judges no statement 'first'" in message
+    folder = papers("    agrees:", "    show: [weeks]\n    agrees:")
+    page = tmp_path / "all.md"
+    message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).err
+    assert "paper/table-1: show has no chart 'weeks'" in message
+
+
+@pytest.mark.parametrize("kind", ["lines", "points", "bands", "shares", "boxes", "map"])
+def test_every_kind_of_chart_is_drawn(tmp_path, kind):
+    from batfill.report.figures import write_figure
+    from batfill.reproduction.charts import figure_of
+
+    rows = {
+        "shares": (("a", 1.0, 2.0, 3.0), ("b", 2.0, 1.0, 3.0)),
+        "boxes": (("a", 1.0, 2.0, 3.0, 4.0, 5.0), ("b", 1.0, 2.0, 3.0, 4.0, 5.0)),
+        "map": ((0.0, 0.0, 1.0), (1.0, 1.0, 2.0)),
+    }.get(kind, ((0, 1.0, 0.5, 2.0), (1, 2.0, 1.0, 3.0)))
+    head = ("x", *(f"column {k}" for k in range(1, len(rows[0]))))
+    chart = Chart(kind, kind, head, rows, x="x", y="y")
+    files = write_figure(figure_of(chart), tmp_path, ["svg"], "origin")
+    assert [path.name for path in files] == [f"{kind}.svg", f"{kind}.csv"]
+    assert Outcome.of_dict(json.loads(json.dumps(Outcome(charts=(chart,)).as_dict()))).charts == (chart,)
+
+
+def test_a_format_is_checked_before_anything_is_computed(papers, log, tmp_path):
+    out = tmp_path / "out"
+    assert "'gif' is none of" in refusal("reproduce", "all", *places(log, papers(), out), "--figures", "gif")
+    assert not out.exists()
+
+
+# Comparing
+
+
+def cell(paper, ours):
+    return Cell("row", "column", "", paper, ours, None, None)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([(1, 10), (2, 20), (3, 30)], 1.0),
+        ([(1, 3), (2, 2), (3, 1)], -1.0),
+        ([(1, 1), (2, 3), (3, 2)], 0.5),
+        ([(1, 1), (2, 2), (3, None)], None),
+        ([(1, 5), (2, 5), (3, 5)], None),
+    ],
+)
+def test_rank_agreement_is_spearmans_coefficient_of_what_both_have(pairs, expected):
+    found = rank_agreement([cell(*pair) for pair in pairs])
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_ratio_is_ours_over_the_papers_where_both_are_known():
+    assert cell(4.0, 2.0).ratio == 0.5
+    assert cell(None, 2.0).ratio is None
+    assert cell(0.0, 2.0).ratio is None
+
+
+def test_the_library_may_be_called_without_a_command_line(papers, log, tmp_path):
+    from contextlib import nullcontext
+
+    (done,) = run_entries(
+        ["paper"], protocols=papers(), logs=log.parent, out=tmp_path / "out", quick=False, fresh=False, formats="",
+        page=None, bar=lambda label, total: nullcontext(lambda steps: None), say=lambda text: None,
+    )  # fmt: skip
+    assert done.outcome is not None
+    assert done.outcome.tables[0].value("FCFS", "none") > 0
+    with pytest.raises(BatfillError):
+        run_entries(
+            ["paper"], protocols=Path("nowhere"), logs=None, out=tmp_path, quick=False, fresh=False, formats="",
+            page=None, bar=lambda label, total: nullcontext(lambda steps: None), say=lambda text: None,
+        )  # fmt: skip

@@ -1,0 +1,268 @@
+"""The computations of the mixed policies and the CCGrid 2019 paper, on a small log, against slower ways to the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from batfill.policies import policy_named
+from batfill.replay import mean_bsld, replay
+from batfill.reproduction.computations import computation
+from batfill.reproduction.simple.resampled import kept
+from batfill.reproduction.task import Task
+from batfill.tuning.weeks import read_periods
+from swf_text import row
+
+WEEK_S = 7 * 86_400
+LIMIT_S = 120
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Six weeks on 8 processors: bursts of jobs of all shapes, some of which ask for far more than they run."""
+    rng = np.random.default_rng(5)
+    lines = []
+    for number in range(1, 361):
+        submit_s = number // 60 * WEEK_S + 3600 + int(rng.integers(20_000))
+        runtime_s = int(rng.choice([5, 60, 900, 4000]))
+        lines.append(
+            (submit_s, runtime_s, int(rng.integers(1, 9)), runtime_s * int(rng.choice([1, 3, 200])), number % 7)
+        )
+    path = tmp_path_factory.mktemp("logs") / "small.swf"
+    text = "".join(
+        row(n, submit, p, req_procs=q, req_time=asked, user=user)
+        for n, (submit, p, q, asked, user) in enumerate(sorted(lines), 1)
+    )
+    path.write_text("; MaxProcs: 8\n; UnixStartTime: 0\n" + text)
+    return path
+
+
+@pytest.fixture
+def outcome(log, tmp_path):
+    """A function that computes on the small log."""
+    task = Task({"Small": log}, tmp_path, lambda label, total: nullcontext(lambda steps: None))
+
+    def compute(name, **given):
+        how = computation(name)
+        return how.compute(task, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
+
+    return compute
+
+
+def weekly(log, policy, threshold_s=np.inf):
+    """Week by week, one replay at a time."""
+    periods = read_periods(log)
+    return [
+        mean_bsld(
+            replay(jobs, periods.procs, policy_named(policy), backfill=policy_named("spf"), threshold_s=threshold_s)
+        )
+        for jobs in periods.tables
+    ]
+
+
+# Mixed policies
+
+
+def test_pure_policies_are_summed_over_the_weeks_under_every_threshold_and_boundary(outcome, log):
+    thresholds = {"none": None, "tight": 2000}
+    made = outcome("pure-policies", thresholds=thresholds, boundaries=["submit-finish", "submitted"])
+    assert [table.choice for table in made.tables] == ["submit-finish", "submitted"]
+    for policy in ("SAF", "LEXP"):
+        assert made.tables[0].value(policy, "none") == pytest.approx(sum(weekly(log, policy.lower())))
+        assert made.tables[0].value(policy, "tight") == pytest.approx(sum(weekly(log, policy.lower(), 2000)))
+
+
+def test_weeks_of_pure_policies_are_spread_around_their_means(outcome, log):
+    made = outcome("weekly-spread")
+    assert made.tables[0].value("SAF", "Small") == pytest.approx(np.mean(weekly(log, "saf")))
+    boxes = {name: values for name, *values in made.charts[0].rows}
+    assert boxes["SAF"][2] == pytest.approx(np.median(weekly(log, "saf")))
+
+
+def test_saf_is_compared_with_the_best_of_every_week(outcome, log):
+    (table,) = outcome("best-of-week", near=1.0, far=1.0).tables
+    near, far, weeks = (table.value("Small", name) for name in table.columns[2:])
+    assert far == weeks == len(weekly(log, "saf"))
+    assert 0 <= near <= weeks
+    assert table.value("Small", "best of each week, sum") <= table.value("Small", "SAF, sum")
+
+
+def test_hindsight_is_at_least_as_good_as_one_policy_and_as_last_weeks(outcome, log):
+    made = outcome("mixed-study", units=["plain", "typical"], points=18, training={"Small": 3})
+    assert [table.choice for table in made.tables] == ["plain units", "typical units"]
+    for table in made.tables:
+        for column in ("Training", "Testing"):
+            assert table.value("w*", column) <= table.value("w*train", column) + 1e-9
+        assert table.value("w*", "Testing") <= table.value("wgreedy", "Testing") + 1e-9
+        assert table.value("SAF", "Training") == pytest.approx(sum(weekly(log, "saf")[:3]))
+    assert set(made.verdicts) == {"star-better", "star-week", "trained-second", "greedy-poor", "half-calm"}
+
+
+def test_a_grid_is_looked_up_the_second_time(outcome, tmp_path, monkeypatch):
+    first = outcome("space-maps", units=["plain"], points=18, count={"Small": 2})
+    assert len(list((tmp_path / "coverage").glob("*.npy"))) == 1
+    monkeypatch.setattr("batfill.tuning.coverage.costs", None)
+    assert outcome("space-maps", units=["plain"], points=18, count={"Small": 2}) == first
+
+
+def test_a_map_has_its_best_point_where_the_table_says(outcome):
+    made = outcome("space-maps", units=["plain"], points=18, count={"Small": 2})
+    (table,) = made.tables
+    least = [
+        min(row[2] for chart in pair for row in chart.rows)
+        for pair in zip(made.charts[::2], made.charts[1::2], strict=True)
+    ]
+    assert least == [table.value(row, "its bsld") for row in table.rows]
+    assert table.value(table.rows[0], "bsld of the best of the week before") is None
+    assert table.value(table.rows[1], "bsld of the best of the week before") >= least[1]
+
+
+def test_searches_by_xnes_are_the_same_again_and_kept(outcome, monkeypatch):
+    given = {"points": 18, "evaluations": 8, "seed": 3, "count": {"Small": 2}}
+    first = outcome("search-methods", **given)
+    assert [row[0] for row in first.charts[0].rows] == [0, 1]
+    monkeypatch.setattr("batfill.tuning.evolution.costs", None)
+    assert outcome("search-methods", **given) == first
+
+
+def test_jobs_are_counted_by_boundary_and_the_longest_come_first(outcome):
+    submitted, finished = outcome("week-jobs", boundaries=["submitted", "submit-finish"]).tables
+    assert submitted.value("Small", "#jobs") == 360
+    assert finished.value("Small", "#jobs") <= 360
+    (table,) = outcome("longest-jobs", count=3).tables
+    assert [table.value(name, "run_time") for name in table.rows] == [4000.0] * 3
+
+
+# CCGrid 2019
+
+SIMPLE = """\
+title: A paper
+authors: Somebody
+venue: somewhere
+open: nothing
+entries:
+  premature: &entry
+    source: a table
+    title: all that needs samples
+    quantity: ratio
+    compute: premature-slowdown
+    logs: {Small: small.swf}
+    parameters: {samples: 5, seed: 1, longest-requests: [0.05, null], profile-weeks: active}
+    agrees: "-"
+    differs: "-"
+    because: "-"
+"""
+BY_NAME = ("cumulative-means", "most-delayed", "slowdown-classes", "backfilled")
+
+
+@pytest.fixture(scope="module")
+def reproduced(log, tmp_path_factory):
+    """The outcomes of the entries on samples by the computation's name, and the folder of their runs."""
+    folder = tmp_path_factory.mktemp("simple")
+    entry = SIMPLE[SIMPLE.index("    source:") :]
+    protocol = SIMPLE.replace("&entry", "")
+    for name in BY_NAME:
+        protocol += f"  {name}:\n{entry.replace('premature-slowdown', name)}"
+    whole = "{longest-requests: 0.005}"
+    given = entry[entry.index("{samples") : entry.index("active}") + len("active}")]
+    protocol += f"  whole:\n{entry.replace('premature-slowdown', 'no-backfilling').replace(given, whole)}"
+    (folder / "papers").mkdir()
+    (folder / "papers" / "p.yaml").write_text(protocol)
+    # In a process of its own, as the workers of a campaign expect.
+    command = [sys.executable, "-m", "batfill", "reproduce", "all", "--logs", log.parent, "--out", folder / "out"]
+    ended = subprocess.run(
+        [*map(str, command), "--protocols", str(folder / "papers")], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert ended.returncode == 0, ended.stderr
+    found = {path.parent.name: json.loads(path.read_text())["outcome"] for path in folder.rglob("result.json")}
+    (runs,) = folder.rglob("jobs")
+    return found, Path(runs).parent
+
+
+def frame(outcome, choice):
+    """One table of an outcome."""
+    (table,) = [table for table in outcome["tables"] if table["choice"] == choice]
+    return pd.DataFrame(table["values"], index=table["rows"], columns=table["columns"])
+
+
+def runs_of(folder, policy, *, threshold):
+    """The rows of the samples' runs, and the jobs of each."""
+    parts = [pd.read_parquet(path) for name in ("runs", "earlier") for path in folder.glob(f"{name}.parquet")]
+    rows = pd.concat(parts)
+    rows = rows[rows["sample"].notna() & (rows["policy"] == policy) & (rows["threshold_s"].notna() == threshold)]
+    rows = rows.sort_values("sample")
+    return rows, [pd.read_parquet(folder / "jobs" / f"{run}.parquet") for run in rows["run"]]
+
+
+@pytest.mark.parametrize(("choice", "threshold"), [("threshold 0.05 longest requests", True), ("no threshold", False)])
+def test_premature_jobs_are_those_that_asked_for_a_hundred_times_their_run_time(reproduced, choice, threshold):
+    found, folder = reproduced
+    _, tables = runs_of(folder, "saf", threshold=threshold)
+    ratios = []
+    for jobs in tables:
+        premature = [
+            asked >= 100 * (end - start) for asked, start, end in jobs[["walltime_s", "start_s", "end_s"]].values
+        ]
+        ratios.append(jobs["bsld"][premature].mean() / jobs["bsld"][[not each for each in premature]].mean())
+    assert frame(found["premature"], choice).loc["SAF", "Small"] == pytest.approx(np.mean(ratios))
+
+
+def test_the_curves_end_at_the_means_of_the_samples_without_the_best_and_the_worst(reproduced):
+    found, folder = reproduced
+    means = {}
+    for policy in ("fcfs", "saf"):
+        rows, _ = runs_of(folder, policy, threshold=True)
+        means[policy] = np.mean(sorted(rows["mean_bsld"])[1:-1])
+    gains = frame(found["cumulative-means"], "threshold 0.05 longest requests")
+    assert gains.loc["Small, SAF", "slowdown"] == pytest.approx(100 * (1 - means["saf"] / means["fcfs"]), abs=0.5)
+    (curve,) = [chart for chart in found["cumulative-means"]["charts"] if chart["name"] == "slowdown-Small"]
+    assert curve["head"][1:4] == ["FCFS", "FCFS least", "FCFS most"]
+    assert all(least <= mean <= most for _, mean, least, most, *_ in curve["rows"])
+
+
+def test_the_most_delayed_jobs_are_the_hundred_with_the_highest_slowdown(reproduced):
+    found, folder = reproduced
+    _, tables = runs_of(folder, "sqf", threshold=False)
+    top = pd.concat([jobs.sort_values("bsld", ascending=False, kind="stable")[:100] for jobs in tables])
+    assert frame(found["most-delayed"], "no threshold").loc["SQF", "Small"] == top["procs"].median()
+
+
+def test_shares_by_slowdown_are_those_of_the_runs(reproduced):
+    found, folder = reproduced
+    _, tables = runs_of(folder, "spf", threshold=False)
+    above = np.mean([100 * (jobs["bsld"] > 100).mean() for jobs in tables])
+    shares = frame(found["slowdown-classes"], "no threshold")
+    assert shares.loc["SPF, bsld above 100 (%)", "Small"] == pytest.approx(above)
+    classes = [name for name in shares.index if name.startswith("SPF, ")]
+    assert shares.loc[classes, "Small"].sum() == pytest.approx(100)
+
+
+def test_sqf_backfills_only_under_a_threshold(reproduced):
+    found, folder = reproduced
+    _, tables = runs_of(folder, "saf", threshold=False)
+    counts = frame(found["backfilled"], "no threshold")
+    assert counts.loc["SAF", "Small: jobs"] == np.mean([jobs["backfilled"].sum() for jobs in tables])
+    assert counts.loc["SQF", "Small: jobs"] == 0
+    whole = frame(found["whole"], "")
+    assert whole.loc["Small", "SQF, no threshold"] == 0
+    assert whole.loc["Small", "SQF, threshold"] > 0
+
+
+def test_the_best_and_the_worst_sample_are_left_out():
+    assert kept(np.array([3.0, 1.0, 2.0, 5.0, 4.0])).tolist() == [0, 2, 4]
+    assert kept(np.array([3.0, 1.0, 2.0])).tolist() == [0, 1, 2]
+
+
+def test_shares_of_premature_jobs_and_figures_of_a_log(outcome):
+    made = {table.choice: table for table in outcome("premature-share").tables}
+    assert 0 < made["jobs that ran"].value("Small", "% of premature jobs") < 100
+    assert outcome("premature-share", times=1e6).tables[0].values == ((0.0,),)
+    (table,) = outcome("log-figures").tables
+    assert (table.value("Small", "# CPUs"), table.value("Small", "# Jobs")) == (8, 360)
