@@ -15,7 +15,7 @@ from batfill.knowledge import Job
 from batfill.knowledge.budget import Budget
 from batfill.knowledge.classifier import Classifier, Drift, Regime, Settings
 from batfill.knowledge.drive import Driver
-from batfill.knowledge.features import NAMES, NONE_YET, History
+from batfill.knowledge.features import NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
 from batfill.knowledge.outcome import Confusion, confusion, kills_by_user, kills_by_width
 from batfill.policies import policy_named
@@ -195,7 +195,7 @@ def test_features_are_those_of_the_definition_also_when_they_are_told_later_by_a
         runtime_s = float(rng.integers(1, 60))
         history.add(job, runtime_s)
         earlier.append((job, runtime_s))
-    np.testing.assert_allclose(history.matrix(np.array(records), 25.0), by_one_divider, rtol=1e-6)
+    np.testing.assert_allclose(matrix(np.array(records), history.series(), 25.0), by_one_divider, rtol=1e-6)
 
 
 def test_the_compiled_walk_says_what_the_forest_says():
@@ -207,6 +207,21 @@ def test_the_compiled_walk_says_what_the_forest_says():
     assert nodes.dtype == NODE
     walked = [walk(nodes, roots, row) for row in x]
     np.testing.assert_allclose(walked, grown.predict_proba(x)[:, 1], rtol=1e-12)
+
+
+def test_with_a_lag_the_old_forest_judges_until_the_new_one_is_due():
+    jobs = weeks_of_habits(15)
+    at_once = drive(jobs, Classifier(Settings(regime="weekly")))
+    later = drive(jobs, Classifier(Settings(regime="weekly", train_lag_s=DAY_S)))
+    first = jobs.submit_s < WEEK_S + DAY_S
+    assert np.isnan(later.probability[first]).all()
+    assert not later.small[first].any()
+    since_s = jobs.submit_s % WEEK_S
+    differs = ~np.isclose(at_once.probability, later.probability, equal_nan=True) & (jobs.submit_s >= WEEK_S)
+    assert differs[since_s < DAY_S].any()
+    same = drive(jobs, Classifier(Settings(regime="weekly", train_lag_s=2 * WEEK_S)))
+    assert np.isnan(same.probability[jobs.submit_s < 3 * WEEK_S]).all()
+    assert np.isfinite(same.probability[jobs.submit_s >= 3 * WEEK_S]).all()
 
 
 def test_one_seed_makes_one_run_and_another_seed_another():

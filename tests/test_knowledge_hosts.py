@@ -81,6 +81,30 @@ def test_on_one_processor_the_hosts_agree_on_kills(tmp_path, more):
     assert any("#" in name for name in starts)
 
 
+@pytest.mark.parametrize("lag_s", [0.0, 100_000.0, 1.5 * WEEK_S])
+@pytest.mark.parametrize("train", ["week", "drift"])
+def test_the_hosts_agree_on_when_a_forest_comes_into_force(tmp_path, lag_s, train):
+    path = written(tmp_path / "made.json", 3, size=12)
+    more = {"train": train, "train-lag": lag_s}
+    assert_hosts_agree(path, 12, {"knowledge": "classifier", "policy": "saf", **more})
+
+
+def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
+    plugin = Plugin(knowledge="classifier").begin(1)
+    for row in range(10):
+        plugin.tell(100.0 * row, submitted(str(row), 100 * row, 100, 1))
+        plugin.tell(100.0 * row + 5 + row, completed(str(row)))
+    plugin.tell(WEEK_S - 10.0, submitted("last", WEEK_S - 10, 100, 1))
+    knowledge = plugin.scheduler.live.knowledge
+    assert not knowledge.coming
+    plugin.tell(WEEK_S + 10.0, completed("last"))  # which the forest does not learn from: it was not known then
+    (in_force_s, forest) = knowledge.coming[0]
+    assert in_force_s == WEEK_S
+    plugin.tell(WEEK_S + 20.0, submitted("next", WEEK_S + 20, 100, 1))
+    assert knowledge.forest is forest.result()
+    assert knowledge.runtime_s.tolist() == [float(5 + row) for row in range(10)]
+
+
 def test_the_plugin_learns_the_divider_and_kills_by_it():
     plugin = Plugin(knowledge="classifier", cut=0, kill=True).begin(1, dynamic=True, reuse=True)
     assert plugin.tell(0.0, submitted("1", 0, 100, 1)) == ["start 1 on 0"]  # no run time is known: large

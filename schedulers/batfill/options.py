@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.errors import BatfillError
 from batfill.knowledge.choice import NAMES as LEARNING
-from batfill.knowledge.choice import USER, Learning
+from batfill.knowledge.choice import USER, Learning, seconds_of
 from batfill.policies import Policy, policy_named
 
 if TYPE_CHECKING:
@@ -58,12 +58,3 @@ def text_of(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise BatfillError(f"option {name}: {value!r} is not a name; try 'fcfs', or see `batfill policies`")
     return value
-
-
-def seconds_of(name: str, value: Any, *, least: float) -> float:
-    """The value as a number of seconds of at least `least`; infinity where it is None."""
-    if value is None:
-        return math.inf
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
-        raise BatfillError(f"option {name}: {value!r} is not a number of seconds {'>= 0' if least == 0 else '> 0'}")
-    return float(value)

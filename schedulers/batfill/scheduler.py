@@ -175,6 +175,9 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.bs.wake_me_up_at(start.kill_at_s)
 
+        if self.live is not None and not self.all_submitted:
+            self.live.at(self.bs.time())
+
         if self.registration_open and self.all_submitted and not self.cluster.small_left and not self.requeues:
             self.registration_open = False
             self.bs.notify_registration_finished()

@@ -16,6 +16,7 @@ def classify(
     divider_rule: learning.DividerRule = None,
     cut: learning.Cut = None,
     train: learning.Train = None,
+    train_lag: learning.TrainLag = None,
     seed: learning.Seed = None,
     out: Annotated[
         Path | None, typer.Option(help="Write tables (Parquet), figures (SVG) and summary.json into this folder.")
@@ -29,7 +30,9 @@ def classify(
     from batfill.knowledge.choice import Learning
     from batfill.knowledge.study import as_text, read_jobs, study
 
-    given = learning.chosen(regime=regime, divider_rule=divider_rule, cut=cut, train=train, seed=seed)
+    given = learning.chosen(
+        regime=regime, divider_rule=divider_rule, cut=cut, train=train, train_lag=train_lag, seed=seed
+    )
     settings = Learning.of({"knowledge": "classifier", **given}).settings
     jobs = read_jobs(workload)
     with progress("jobs judged", len(jobs)) as judged:

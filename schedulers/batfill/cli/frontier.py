@@ -25,6 +25,7 @@ def frontier(
     regime: learning.Regime = None,
     divider_rule: learning.DividerRule = None,
     train: learning.Train = None,
+    train_lag: learning.TrainLag = None,
     seed: learning.Seed = None,
     tau: Annotated[float, typer.Option(help="The bound of the bounded slowdown, in seconds.", min=1e-9)] = 60.0,
     out: Annotated[Path | None, typer.Option(help="Write frontier.csv, .svg and .json into this folder.")] = None,
@@ -38,7 +39,7 @@ def frontier(
     from batfill.workloads import read_workload
     from batfill.workloads.swf import known_size
 
-    further = learning.chosen(regime=regime, divider_rule=divider_rule, train=train, seed=seed)
+    further = learning.chosen(regime=regime, divider_rule=divider_rule, train=train, train_lag=train_lag, seed=seed)
     grid = library.shares("cuts", cuts), library.shares("protected", protected)
     policies = policy.split(",")
     read = read_workload(workload, procs=procs)

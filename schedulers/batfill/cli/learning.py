@@ -37,6 +37,14 @@ Train = Annotated[
     Literal["week", "drift"] | None,
     typer.Option(help="Train the classifier every week, or when its errors grow [default: week]."),
 ]
+TrainLag = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds from a week's end until the forest trained on it judges: the plug-in trains meanwhile "
+        "[default: 0].",
+        min=0,
+    ),
+]
 MaxWaste = Annotated[
     float | None,
     typer.Option(help="Keep killed tries below this share of the work: moves the cut.", min=0, max=1),

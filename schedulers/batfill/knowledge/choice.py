@@ -29,7 +29,7 @@ CLASSIFYING = ("classifier", "class-clairvoyant")
 OUTLIVED = ("easy++", "regression")  # a job may run longer than they expect
 
 # By the option's name as a user gives it.
-OF_CLASSIFIER = ("regime", "divider-rule", "cut", "train", "max-waste", "max-kill-share", "seed")
+OF_CLASSIFIER = ("regime", "divider-rule", "cut", "train", "train-lag", "max-waste", "max-kill-share", "seed")
 NAMES = ("knowledge", "kill", "bound", *OF_CLASSIFIER)
 
 
@@ -81,6 +81,7 @@ class Learning:
             cut=share("cut", chosen.get("cut", 0.5)),
             seed=seed,
             on_drift=one_of("train", chosen.get("train", "week"), ("week", "drift")) == "drift",
+            train_lag_s=seconds_of("train-lag", chosen.get("train-lag", 0), least=0),
             max_waste=share("max-waste", chosen["max-waste"]) if "max-waste" in chosen else math.inf,
             max_kill_share=share("max-kill-share", chosen["max-kill-share"])
             if "max-kill-share" in chosen
@@ -120,6 +121,15 @@ def one_of(name: str, value: Any, known: tuple[str, ...]) -> Any:
     if value not in known:
         raise BatfillError(f"option {name}: {value!r} is none of {', '.join(known)}")
     return value
+
+
+def seconds_of(name: str, value: Any, *, least: float) -> float:
+    """The value as a number of seconds of at least `least`; infinity where it is None."""
+    if value is None:
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+        raise BatfillError(f"option {name}: {value!r} is not a number of seconds {'>= 0' if least == 0 else '> 0'}")
+    return float(value)
 
 
 def truth(name: str, value: Any) -> bool:

@@ -10,20 +10,22 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.budget import Budget
-from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK, OWN, History
-from batfill.knowledge.forest import Forest
+from batfill.knowledge.features import NAMES, NO_CLOCK, RECORD, History, matrix
+from batfill.knowledge.forest import Forest, grown_beside
 from batfill.knowledge.median import RollingMedian
 from batfill.workloads.clock import WEEK_S, Clock
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 Regime = Literal["decoupled", "weekly", "fresh"]
 DividerRule = Literal["known", "week"]
-RECORD = OWN + 2 * len(CATEGORIES)  # numbers in a record
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Settings:
     # learned
     seed: int = 0
     on_drift: bool = False  # train when the errors grow and every fourth week, instead of every week
+    train_lag_s: float = 0.0  # from the end of what a forest has learned from to its first judgement
     max_waste: float = math.inf  # limits that move the cut, see `Budget`
     max_kill_share: float = math.inf
 
@@ -60,6 +63,7 @@ class Classifier(Plain):
         self.median = RollingMedian()
         self.divider_s = math.inf
         self.forest: Forest | None = None
+        self.coming: deque[tuple[float, Future[Forest]]] = deque()  # (when in force, forest), ascending
         self.cut = self.settings.cut
         self.budget = Budget(self.settings.max_waste, self.settings.max_kill_share)
         self.learns = self.settings.cut > 0 or self.budget.limited
@@ -74,6 +78,9 @@ class Classifier(Plain):
 
     def judge(self, job: Job) -> Verdict:
         """Small if the forest says so with a probability of `cut`; large while there is no forest."""
+        while self.coming and self.coming[0][0] <= job.submit_s:
+            self.forest = self.coming.popleft()[1].result()
+            self.trained += 1
         place = self.history.place(job)
         probability = math.nan
         if self.forest:
@@ -136,12 +143,18 @@ class Classifier(Plain):
         self.divider_s = self.median.value if self.settings.divider_rule == "known" else float(np.median(runtime_s))
         self.runtime_s = np.concatenate([self.runtime_s, runtime_s])
         self.records = np.concatenate([self.records, records])
-        small = self.runtime_s < self.divider_s
-        if self.learns and 0 < small.sum() < len(small):
-            features = self.history.matrix(self.records, self.divider_s)
-            self.forest = Forest(features, small, self.settings.seed + self.trained)
-            self.trained += 1
+        if self.learns:
+            self.train(now_s)
         self.drift = Drift()
+
+    def train(self, now_s: float) -> None:
+        """Begin to grow a forest from all jobs known, which comes into force when the lag has passed."""
+        divider_s, records, series = self.divider_s, self.records, self.history.series()
+        small = self.runtime_s < divider_s
+        if 0 < small.sum() < len(small):
+            seed = self.settings.seed + self.trained + len(self.coming)
+            forest = grown_beside(lambda: Forest(matrix(records, series, divider_s), small, seed))
+            self.coming.append((now_s + self.settings.train_lag_s, forest))
 
     @property
     def importances(self) -> dict[str, float]:

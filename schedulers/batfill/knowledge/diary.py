@@ -26,11 +26,15 @@ class Diary:
 
     def catch_up(self, now_s: float) -> None:
         """Tell what ended before, and renew what is due, in the order of time."""
+        self.renew_what_is_due(now_s)
+        self.tell(now_s)
+        self.knowledge.renew(now_s)
+
+    def renew_what_is_due(self, now_s: float) -> None:
+        """Renew the knowledge as a whole if it is time; then it makes no difference how much later this is called."""
         while (due_s := self.knowledge.renewal_s()) <= now_s:
             self.tell(due_s)
             self.knowledge.renew(due_s)
-        self.tell(now_s)
-        self.knowledge.renew(now_s)
 
     def tell(self, before_s: float) -> None:
         """Tell of the tries that ended before this instant."""

@@ -39,6 +39,7 @@ NAMES = (
     *(f"share (u, {name})" for name in CATEGORIES),
 )
 OWN = 8  # the features that no divider changes come first
+RECORD = OWN + 2 * len(CATEGORIES)  # numbers in a record
 NONE_YET = -1.0  # a lag or a share of a category without so many jobs
 UNLIMITED_S = 1e12  # what a job without a requested time asks for
 NO_CLOCK = Clock(0, UTC)  # of a workload that does not say when it was: its second 0 counts as a Thursday's midnight
@@ -86,7 +87,7 @@ class Place(NamedTuple):
     categories: list[Category]
 
     def record(self) -> list[float]:
-        """What `History.matrix` needs to tell later what was known of the job now."""
+        """What `matrix` needs to tell later what was known of the job now."""
         numbers = (float(category.number) for category in self.categories)
         known = (float(len(category.runtime_s)) for category in self.categories)
         return [*self.own, *numbers, *known]
@@ -144,21 +145,28 @@ class History:
         lags = (lag for category in place.categories for lag in category.lags(divider_s))
         return [*place.own, *lags, *(category.share(divider_s) for category in place.categories)]
 
-    def matrix(self, records: NDArray[np.float64], divider_s: float) -> NDArray[np.float32]:
-        """The features that jobs had at their submission, but with classes by this divider, (n_jobs, n_features).
+    def series(self) -> list[list[float]]:
+        """What each category knows now, for `matrix`."""
+        return [category.runtime_s.copy() for category in self.categories.values()]
 
-        The divider moves on; jobs to learn from must not keep the classes of its former places.
-        """
-        own, numbers, known = np.split(records, (OWN, OWN + len(CATEGORIES)), axis=1)
-        runs = [category.runtime_s for category in self.categories.values()]
-        first = np.cumsum([0, *(len(series) for series in runs)])
-        small = np.fromiter(chain.from_iterable(runs), np.float64, first[-1]) < divider_s
-        so_far = np.concatenate([[0], np.cumsum(small)])
-        small = np.append(small, False)  # for places that are none
-        begin, n = first[numbers.astype(np.int64)], known.astype(np.int64)  # (n_jobs, n_categories)
-        lags = [
-            np.where(n >= lag, small[np.where(n >= lag, begin + n - lag, -1)], NONE_YET) for lag in range(1, LAGS + 1)
-        ]
-        by_category = np.stack(lags, axis=2).reshape(len(records), -1)
-        shares = np.where(n > 0, (so_far[begin + n] - so_far[begin]) / np.maximum(n, 1), NONE_YET)
-        return np.column_stack([own, by_category, shares]).astype(np.float32)
+
+def matrix(records: NDArray[np.float64], series: list[list[float]], divider_s: float) -> NDArray[np.float32]:
+    """The features that jobs had at their submission, but with classes by this divider, (n_jobs, n_features).
+
+    The divider moves on; jobs to learn from must not keep the classes of its former places.
+
+    Args:
+        records: of the jobs' places, (n_jobs, RECORD).
+        series: what the history knew when all of them had ended, or later.
+        divider_s: what small and large are told by.
+    """
+    own, numbers, known = np.split(records, (OWN, OWN + len(CATEGORIES)), axis=1)
+    first = np.cumsum([0, *(len(runtimes_s) for runtimes_s in series)])
+    small = np.fromiter(chain.from_iterable(series), np.float64, first[-1]) < divider_s
+    so_far = np.concatenate([[0], np.cumsum(small)])
+    small = np.append(small, False)  # for places that are none
+    begin, n = first[numbers.astype(np.int64)], known.astype(np.int64)  # (n_jobs, n_categories)
+    lags = [np.where(n >= lag, small[np.where(n >= lag, begin + n - lag, -1)], NONE_YET) for lag in range(1, LAGS + 1)]
+    by_category = np.stack(lags, axis=2).reshape(len(records), -1)
+    shares = np.where(n > 0, (so_far[begin + n] - so_far[begin]) / np.maximum(n, 1), NONE_YET)
+    return np.column_stack([own, by_category, shares]).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sklearn.ensemble import RandomForestClassifier
 
 TREES = 50
@@ -47,6 +50,19 @@ class Forest:
     def probability(self, features: list[float]) -> float:
         """That a job with these features is small: the mean over the trees of the share in its leaf."""
         return float(walk(self.nodes, self.roots, np.array(features, np.float32)))
+
+
+def grown_beside(grow: Callable[[], Forest]) -> Future[Forest]:
+    """The forest that this makes, on a thread of its own: a scheduler has messages to answer meanwhile."""
+    with_thread = ThreadPoolExecutor(1, "forest")
+    forest = with_thread.submit(grow)
+    with_thread.shutdown(wait=False)  # the thread ends with its work
+    return forest
+
+
+def load() -> None:
+    """Load what growing and asking a forest need, which takes a second or two."""
+    Forest(np.array([[0.0], [1.0]], np.float32), np.array([False, True]), 0).probability([0.0])
 
 
 def flattened(grown: RandomForestClassifier) -> tuple[NDArray[np.void], NDArray[np.int64]]:

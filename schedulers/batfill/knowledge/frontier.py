@@ -73,7 +73,7 @@ def frontier(
         policies: names of orders.
         cuts: probabilities from which a job counts as small.
         protected: shares of the jobs that must not be killed.
-        learning: further options of the classifier: regime, divider-rule, train, seed.
+        learning: further options of the classifier: regime, divider-rule, train, train-lag, seed.
         tau_s: the bound of the bounded slowdown.
         advance: is told of replays done.
 
@@ -126,6 +126,7 @@ def provenance(workload: Workload, size: int, tau_s: float, learning: dict[str, 
         "regime": chosen.regime,
         "divider_rule": chosen.divider_rule,
         "train": "drift" if chosen.on_drift else "week",
+        "train_lag_s": chosen.train_lag_s,
         "seed": chosen.seed,
         "version": __version__,
     }

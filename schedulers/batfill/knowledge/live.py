@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from batfill.knowledge import Job
+from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.diary import Diary
+from batfill.knowledge.forest import load
 
 if TYPE_CHECKING:
     from batfill.knowledge import Knowledge, Verdict
@@ -16,6 +18,8 @@ class Live:
     """Judges jobs at their submission by what ended before."""
 
     def __init__(self, knowledge: Knowledge) -> None:
+        if isinstance(knowledge, Classifier) and knowledge.learns:
+            load()  # before there are messages to answer
         self.knowledge = knowledge
         self.diary = Diary(knowledge)
         self.jobs: dict[str, Job] = {}  # that wait or run
@@ -32,6 +36,10 @@ class Live:
         self.submitted += 1
         self.jobs[name] = job
         return self.knowledge.judge(job)
+
+    def at(self, now_s: float) -> None:
+        """It is `now_s`, and all that has ended was told: begin what the next judgement may need."""
+        self.diary.renew_what_is_due(now_s)
 
     def started(self, name: str, now_s: float) -> None:
         """A try begins."""

@@ -138,6 +138,7 @@ class Study:
             "divider_rule": settings.divider_rule,
             "cut": settings.cut,
             "train": "drift" if settings.on_drift else "week",
+            "train_lag_s": settings.train_lag_s,
             "seed": settings.seed,
             "divider_at_end_s": float(self.divider_s[-1]) if np.isfinite(self.divider_s[-1]) else None,
             "without_wait": self.jobs.without_wait,
@@ -163,9 +164,9 @@ def study(jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] =
         if job.submit_s > known_until_s:
             diary.catch_up(job.submit_s)
             known_until_s = job.submit_s
-            if classifier.trained > len(importances):
-                importances.append({"week": job.submit_s // WEEK_S, **classifier.importances})
         verdict = classifier.judge(job)
+        if classifier.trained > len(importances):
+            importances.append({"week": job.submit_s // WEEK_S, **classifier.importances})
         small[row], probability[row], divider_s[row] = verdict.small, verdict.probability, classifier.divider_s
         diary.started(job, end_s - runtime_s)
         diary.note(job, end_s, runtime_s, killed=False)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.knowledge.choice import seconds_of
 from batfill.metrics import TAU_S, bounded_slowdown
-from batfill.options import SAME, seconds_of
+from batfill.options import SAME
 from batfill.policies import POLICIES, policy_named
 from batfill.replay import replay_many
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.options import Options, seconds_of, text_of
+from batfill.knowledge.choice import seconds_of
+from batfill.options import Options, text_of
 from batfill.policies import Policy, policy_named
 from batfill.tuning.bandits import METHODS, Method, chooser
 from batfill.tuning.costs import PURE
