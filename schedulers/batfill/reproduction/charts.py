@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.report.figures import LINES, Figure
+from batfill.report.figures import LINES, Figure, plain
 from batfill.report.svg import colour
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def figure_of(chart: Chart) -> Figure:
         if chart.log_y:
             axes.set_yscale("log")
 
-    return Figure(chart.name, chart.head, list(chart.rows), whole)
+    return Figure(plain(chart.name), chart.head, list(chart.rows), whole)
 
 
 def lines(axes: Axes, chart: Chart) -> None:
@@ -42,7 +42,7 @@ def lines(axes: Axes, chart: Chart) -> None:
     x, *series = columns(chart)
     for k, (name, values) in enumerate(zip(chart.head[1:], series, strict=True)):
         axes.plot(x, values, LINES[k % len(LINES)], color=colour(k), label=name)
-    axes.legend(fontsize=6)
+    key(axes)
 
 
 def points(axes: Axes, chart: Chart) -> None:
@@ -50,7 +50,7 @@ def points(axes: Axes, chart: Chart) -> None:
     x, *series = columns(chart)
     for k, (name, values) in enumerate(zip(chart.head[1:], series, strict=True)):
         axes.plot(x, values, "osvD^Px*"[k % 8], color=colour(k), label=name, markersize=2.5)
-    axes.legend(fontsize=6)
+    key(axes)
 
 
 def bands(axes: Axes, chart: Chart) -> None:
@@ -60,7 +60,7 @@ def bands(axes: Axes, chart: Chart) -> None:
         values, least, most = series[3 * k : 3 * k + 3]
         axes.plot(x, values, LINES[k % len(LINES)], color=colour(k), label=name)
         axes.fill_between(x, least, most, color=colour(k), alpha=0.15, linewidth=0)
-    axes.legend(fontsize=6)
+    key(axes)
 
 
 def shares(axes: Axes, chart: Chart) -> None:
@@ -73,7 +73,7 @@ def shares(axes: Axes, chart: Chart) -> None:
         base = [below + value for below, value in zip(base, values, strict=True)]
     axes.set_yticks(places, [str(name) for name in names])
     axes.invert_yaxis()
-    axes.legend(fontsize=6, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
+    key(axes)
 
 
 def boxes(axes: Axes, chart: Chart) -> None:
@@ -90,8 +90,14 @@ def maps(axes: Axes, chart: Chart) -> None:
     norm = "log" if 0 < values[least] < max(values) else "linear"
     drawn = axes.scatter(x, y, c=values, s=6, marker="D", cmap="viridis_r", norm=norm, linewidths=0, rasterized=True)
     axes.plot(x[least], y[least], "o", color="red", markersize=4)
+    axes.grid(False)
     axes.set_aspect("equal")
     axes.figure.colorbar(drawn, ax=axes, label=chart.head[2])
+
+
+def key(axes: Axes) -> None:
+    """The names of the series, above the plot: lines go everywhere in it."""
+    axes.legend(fontsize=6, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1))
 
 
 def columns(chart: Chart) -> list[list[float]]:

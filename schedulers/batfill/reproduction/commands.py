@@ -77,7 +77,7 @@ def run(
         raise ProtocolError(f"--page {page}: the folder {page.parent} does not exist; make it first")
     if not names:
         raise ProtocolError("say what: PAPER/ENTRY, PAPER or all; `batfill reproduce --list` lists all names")
-    wanted = chosen(read_protocols(folder_of_protocols(protocols)), names)
+    wanted = chosen(read_protocols(folder_of_protocols(protocols), names), names)
     done = []
     for named in wanted:
         result = reproduce(named, places=places(logs), out=out, quick=quick, fresh=fresh, bar=bar, say=say)

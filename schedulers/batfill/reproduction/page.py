@@ -6,12 +6,14 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from batfill.report.figures import plain
 from batfill.reproduction.compare import Cell, cells, rank_agreement
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
     from batfill.reproduction.outcome import Value
+    from batfill.reproduction.protocol import Named
     from batfill.reproduction.run import Reproduced
 
 HEAD = """\
@@ -66,10 +68,15 @@ def section_of(result: Reproduced, figures: str = "") -> str:
             for name, statement in entry.says.items()
         ]
         parts.append(markdown(("the paper says", "seen", "our figures"), rows))
-    parts += [f"![{name}]({figures}/{named.name.replace('/', '-')}-{name}.svg)" for name in entry.show if figures]
+    parts += [f"![{name}]({figures}/{figure_file(named, name)})" for name in entry.show if figures]
     parts += [f"Note: {note}" for note in outcome.notes]
     parts += [f"**Agrees.** {entry.agrees}", f"**Differs.** {entry.differs}", f"**Why.** {entry.because}"]
     return "\n\n".join(part.strip() for part in parts)
+
+
+def figure_file(named: Named, chart: str) -> str:
+    """The file of a chart in the folder of the page's figures."""
+    return f"{plain(f'{named.name}-{chart}')}.svg"
 
 
 def tables_of(found: Sequence[Cell]) -> list[str]:

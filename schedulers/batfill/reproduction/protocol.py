@@ -14,7 +14,7 @@ from batfill.reproduction.computations import MODULES, computation
 from batfill.yaml_lines import Document, Place, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 SHIPPED = Path(__file__).with_name("papers")  # in a wheel
 CHECKOUT = Path(__file__).parents[3] / "expe" / "papers"  # of an editable installation
@@ -94,8 +94,10 @@ def folder_of_protocols(given: Path | None) -> Path:
     return folder
 
 
-def read_protocols(folder: Path) -> dict[str, Named]:
-    """Every entry of every YAML file in the folder, in the order of the files' names.
+def read_protocols(folder: Path, names: Iterable[str] = (ALL,)) -> dict[str, Named]:
+    """The entries of the YAML files in the folder, in the order of the files' names.
+
+    If all names are those of a paper or of its entries, only the files of these papers are read.
 
     Raises:
         ProtocolError: there is none, or one is not a protocol.
@@ -103,6 +105,9 @@ def read_protocols(folder: Path) -> dict[str, Named]:
     paths = sorted(folder.glob("*.yaml"))
     if not paths:
         raise ProtocolError(f"{folder}: no *.yaml in it; give a folder of protocols with --protocols")
+    papers = {name.partition("/")[0] for name in names}
+    if papers <= {path.stem for path in paths}:
+        paths = [path for path in paths if path.stem in papers]
     return {named.name: named for path in paths for named in read_protocol(path)}
 
 

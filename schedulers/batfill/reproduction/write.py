@@ -9,7 +9,7 @@ from batfill.experiment import ENGINE
 from batfill.report.figures import check_formats, write_figure
 from batfill.reproduction.charts import figure_of
 from batfill.reproduction.compare import cells
-from batfill.reproduction.page import as_csv, page_of, section_of
+from batfill.reproduction.page import as_csv, figure_file, page_of, section_of
 from batfill.reproduction.protocol import ProtocolError
 from batfill.workloads.files import make_folder, raw_file, write_text
 
@@ -36,9 +36,10 @@ def write_entry(result: Reproduced, formats: Sequence[str]) -> None:
     write_text(folder / TABLE, as_csv(cells(entry, result.outcome)))
     write_text(folder / PAGE, section_of(result) + "\n")
     for chart in result.outcome.charts:
-        wanted = [kind for kind in formats if not (result.again and (folder / f"{chart.name}.{kind}").is_file())]
+        figure = figure_of(chart)
+        wanted = [kind for kind in formats if not (result.again and (folder / f"{figure.name}.{kind}").is_file())]
         if wanted:
-            write_figure(figure_of(chart), folder, wanted, origin_of(result))
+            write_figure(figure, folder, wanted, origin_of(result))
 
 
 def write_page(results: Sequence[Reproduced], path: Path) -> None:
@@ -51,8 +52,7 @@ def write_page(results: Sequence[Reproduced], path: Path) -> None:
     for result in results:
         for name in result.named.entry.show if result.outcome else ():
             make_folder(figures)
-            stem = f"{result.named.name.replace('/', '-')}-{name}"
-            write_svg(shown(result, name), figures / f"{stem}.svg")
+            write_svg(shown(result, name), figures / figure_file(result.named, name))
     write_text(path, page_of(results, figures.name))
 
 

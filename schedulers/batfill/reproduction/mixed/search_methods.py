@@ -9,10 +9,11 @@ from pydantic import Field
 
 from batfill.campaign.config import Count, Seed
 from batfill.reproduction.mixed.coverage import Units, coverage_of, space_of
+from batfill.reproduction.mixed.kept import kept_array
 from batfill.reproduction.mixed.periods import PeriodParameters, described
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
-from batfill.reproduction.shared import kept
-from batfill.tuning.costs import costs
+from batfill.tuning import evolution
+from batfill.tuning.costs import Setting, costs
 from batfill.tuning.evolution import Evolution
 from batfill.tuning.space import Features, Space
 
@@ -66,18 +67,17 @@ def evolved(
     space = Space.of(features) if parameters.units == "plain" else Space.scaled(features, periods)
     search = Evolution(periods, parameters.setting, space, parameters.seed, parameters.evaluations)
 
-    def searched() -> dict[str, list[float]]:
-        result = []
+    def searched() -> NDArray[np.float64]:
+        result = np.empty(len(periods))
         with task.bar(f"weeks of {label}, {features} features", len(periods)) as advance:
             for i in range(len(periods)):
                 week = periods.part(i, i + 1)
-                result.append(float(costs(week, [search.best(i, i + 1)], parameters.setting)[0, 0]))
+                result[i] = costs(week, [search.best(i, i + 1)], parameters.setting)[0, 0]
                 advance(1)
-        return {"costs": result}
+        return result
 
-    setting = {**parameters.setting.as_dict(), **search.as_dict(), "seed": parameters.seed}
-    key = {"periods": periods.provenance(), "setting": setting}
-    return np.array(kept(task.folder, "xnes", key, "tuning", searched)["costs"])
+    asked = {**parameters.setting.as_dict(), **search.as_dict(), "seed": parameters.seed}
+    return kept_array(task.folder / "xnes", periods, asked, (costs, Setting, Space, evolution), searched)
 
 
 def verdicts(found: dict[str, NDArray[np.float64]]) -> dict[str, Verdict]:
