@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from batfill.report.figures import plain
@@ -28,7 +29,7 @@ hand here."""
 
 def page_of(results: Sequence[Reproduced], figures: str = "") -> str:
     """The page of several entries; `figures` is the folder of the figures to show, seen from the page."""
-    parts = [HEAD]
+    parts = [HEAD, overview(results)]
     paper_name = ""
     for result in results:
         paper = result.named.paper
@@ -38,6 +39,25 @@ def page_of(results: Sequence[Reproduced], figures: str = "") -> str:
             parts.append(paper.open)
         parts.append(section_of(result, figures))
     return "\n\n".join(parts) + "\n"
+
+
+def overview(results: Sequence[Reproduced]) -> str:
+    """A line per entry: how far orders agree, in the columns that the paper prints, and what was seen."""
+    rows = []
+    for result in results:
+        entry, outcome = result.named.entry, result.outcome
+        line = [result.named.name, entry.source]
+        if outcome is None:
+            rows.append([*line, "-", "not run"])
+            continue
+        by_column = defaultdict(list)
+        for cell in cells(entry, outcome):
+            by_column[cell.column, cell.choice].append(cell)
+        agreements = [rho for found in by_column.values() if (rho := rank_agreement(found)) is not None]
+        agreement = f"{min(agreements):.2f} to {max(agreements):.2f}" if agreements else "-"
+        seen = sum(outcome.verdicts[name].holds for name in entry.says)
+        rows.append([*line, agreement, f"{seen} of {len(entry.says)}" if entry.says else "-"])
+    return markdown(("entry", "in the paper", "rank agreement", "statements seen"), rows)
 
 
 def section_of(result: Reproduced, figures: str = "") -> str:
