@@ -42,6 +42,12 @@ def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
     assert modules | {"batfill/py.typed"} <= set(wheel.namelist())
 
 
+def test_the_wheel_holds_the_protocols_of_the_papers(wheel):
+    protocols = {f"batfill/reproduction/papers/{path.name}" for path in (ROOT / "expe" / "papers").glob("*.yaml")}
+    assert protocols
+    assert protocols <= set(wheel.namelist())
+
+
 def test_the_wheel_says_how_it_is_run_and_under_which_licence(wheel):
     described = f"batfill-{batfill.__version__}.dist-info"
     points = ConfigParser()

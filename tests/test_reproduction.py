@@ -14,6 +14,7 @@ from batfill.reproduction.commands import run as run_entries
 from batfill.reproduction.compare import Cell, rank_agreement
 from batfill.reproduction.computations import MODULES
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
+from batfill.reproduction.page import escaped
 from batfill.reproduction.protocol import CHECKOUT, read_protocol, read_protocols
 from batfill.workloads.archive import manifest
 from command import batfill, json_result, refusal, result
@@ -285,6 +286,10 @@ def test_a_chart_or_a_statement_that_no_computation_has_is_refused(papers, log, 
     page = tmp_path / "all.md"
     message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).err
     assert "paper/table-1: show has no chart 'weeks'" in message
+
+
+def test_stars_and_tildes_of_names_are_no_markup_on_a_page():
+    assert escaped("**Agrees.** w*train and w* on p~") == r"**Agrees.** w\*train and w\* on p\~"
 
 
 @pytest.mark.parametrize("kind", ["lines", "points", "bands", "shares", "boxes", "map"])

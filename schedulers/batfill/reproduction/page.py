@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def page_of(results: Sequence[Reproduced], figures: str = "") -> str:
             parts.append(f"## {paper.title}\n\n{paper.authors}, {paper.venue}. `batfill reproduce {paper_name}`")
             parts.append(paper.open)
         parts.append(section_of(result, figures))
-    return "\n\n".join(parts) + "\n"
+    return escaped("\n\n".join(parts)) + "\n"
 
 
 def overview(results: Sequence[Reproduced]) -> str:
@@ -92,6 +93,11 @@ def section_of(result: Reproduced, figures: str = "") -> str:
     parts += [f"Note: {note}" for note in outcome.notes]
     parts += [f"**Agrees.** {entry.agrees}", f"**Differs.** {entry.differs}", f"**Why.** {entry.because}"]
     return "\n\n".join(part.strip() for part in parts)
+
+
+def escaped(text: str) -> str:
+    """The text with the stars and tildes of w* and p~ kept from being markup; ** is markup."""
+    return re.sub(r"(?<!\*)\*(?!\*)|~", r"\\\g<0>", text)
 
 
 def figure_file(named: Named, chart: str) -> str:

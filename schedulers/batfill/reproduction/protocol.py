@@ -48,9 +48,7 @@ class Entry(Section):
     quick: dict[str, Any] = Field(default_factory=dict)  # parameters of the small version that differ
     published: Published | None = None
     relative_to: Text | None = None  # a row by whose value all of its column are also divided
-    says: dict[Text, Text] = Field(
-        default_factory=dict
-    )  # the paper's statements; computations judge them by these keys
+    says: dict[Text, Text] = Field(default_factory=dict)  # statements, by the keys under which they are judged
     show: list[Text] = Field(default_factory=list)  # charts that go on the page
     agrees: Text
     differs: Text

@@ -87,16 +87,13 @@ def reproduce(
     identity = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     stored = None if fresh else read_result(folder / RESULT, identity)
     if stored is not None:
+        check_statements(named, stored)
         return Reproduced(named, quick, folder, missing, stored, again=True)
 
     task = Task(logs, base / named.paper_name, bar)
     make_folder(folder)
     outcome = how.compute(task, parameters)
-    if unknown := [name for name in named.entry.says if name not in outcome.verdicts]:
-        raise ProtocolError(
-            f"{named.name}: {named.entry.compute} judges no statement {unknown[0]!r}; "
-            f"it judges {', '.join(outcome.verdicts) or 'none'}"
-        )
+    check_statements(named, outcome)
     content = document(
         f"reproduce {named.name}{' --quick' if quick else ''}",
         seed=taken.get("seed"),
@@ -107,6 +104,15 @@ def reproduce(
     text = as_json(content)
     write_text(folder / RESULT, text + "\n")
     return Reproduced(named, quick, folder, missing, outcome_of(json.loads(text)))
+
+
+def check_statements(named: Named, outcome: Outcome) -> None:
+    """Refuse statements that the computation does not judge."""
+    if unknown := [name for name in named.entry.says if name not in outcome.verdicts]:
+        raise ProtocolError(
+            f"{named.name}: {named.entry.compute} judges no statement {unknown[0]!r}; "
+            f"it judges {', '.join(outcome.verdicts) or 'none'}"
+        )
 
 
 def read_result(path: Path, identity: str) -> Outcome | None:

@@ -9,7 +9,7 @@ from batfill.experiment import ENGINE
 from batfill.report.figures import check_formats, write_figure
 from batfill.reproduction.charts import figure_of
 from batfill.reproduction.compare import cells
-from batfill.reproduction.page import as_csv, figure_file, page_of, section_of
+from batfill.reproduction.page import as_csv, escaped, figure_file, page_of, section_of
 from batfill.reproduction.protocol import ProtocolError
 from batfill.workloads.files import make_folder, raw_file, write_text
 
@@ -34,7 +34,7 @@ def write_entry(result: Reproduced, formats: Sequence[str]) -> None:
     folder, entry = result.folder, result.named.entry
     make_folder(folder)
     write_text(folder / TABLE, as_csv(cells(entry, result.outcome)))
-    write_text(folder / PAGE, section_of(result) + "\n")
+    write_text(folder / PAGE, escaped(section_of(result)) + "\n")
     for chart in result.outcome.charts:
         figure = figure_of(chart)
         wanted = [kind for kind in formats if not (result.again and (folder / f"{figure.name}.{kind}").is_file())]
