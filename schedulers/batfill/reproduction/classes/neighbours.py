@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ from batfill.knowledge.study import LAGS, autocorrelations, read_jobs
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from batfill.reproduction.task import Task
 
 SHOWN = (1, 2, 3, 5, 10, 20)  # lags of the table
@@ -29,19 +32,12 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
     jobs = read_jobs(path)
     own = jobs.user == parameters.user
     names = [f"(u, {name})" for name in CATEGORIES]
-    rows = [row for row in autocorrelations(jobs) if row["user"] == parameters.user]
-    quartiles = np.array(
-        [
-            [
-                np.nanquantile(
-                    [row["autocorrelation"] for row in rows if row["category"] == name and row["lag"] == lag] or np.nan,
-                    [0.5, 0.25, 0.75],
-                )
-                for name in names
-            ]
-            for lag in range(1, LAGS + 1)
-        ]
-    )  # (lags, categories, quartiles)
+    by_place: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for row in autocorrelations(jobs):
+        if row["user"] == parameters.user and np.isfinite(row["autocorrelation"]):
+            by_place[row["category"], row["lag"]].append(row["autocorrelation"])
+    lags = range(1, LAGS + 1)
+    quartiles = np.array([[quartiles_of(by_place[name, lag]) for name in names] for lag in lags])  # (lag, name, 3)
     by_size = quartiles[:, names.index("(u, q)"), 0]
     return Outcome(
         (
@@ -62,7 +58,7 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
                 "autocorrelation",
                 "bands",
                 ("lag", *(part for name in names for part in (name, f"{name} q1", f"{name} q3"))),
-                tuple((lag, *quartiles[lag - 1].ravel().tolist()) for lag in range(1, LAGS + 1)),
+                tuple((lag, *quartiles[lag - 1].ravel().tolist()) for lag in lags),
                 "lag",
                 "autocorrelation",
             ),
@@ -72,3 +68,11 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
             f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.walltime_s[own]))} requested times.",
         ),
     )
+
+
+def quartiles_of(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median, then the lower and the upper quartile; nan of nothing."""
+    if not values:
+        return (float("nan"),) * 3
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
+    return middle, low, high

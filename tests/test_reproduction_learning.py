@@ -1,0 +1,323 @@
+"""The computations of the classification, bandit and regression papers, on a small log, against slower ways."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from batfill.errors import BatfillError
+from batfill.experiment import simulate
+from batfill.knowledge.classifier import Settings
+from batfill.knowledge.features import NAMES
+from batfill.knowledge.study import autocorrelations, read_jobs, study
+from batfill.options import Options
+from batfill.policies import policy_named
+from batfill.reproduction import shared
+from batfill.reproduction.classes.by_size import means_of
+from batfill.reproduction.classes.months import MONTH_S, monthly
+from batfill.reproduction.classes.runs import SCENARIOS, Jobs, Replays, runs_of
+from batfill.reproduction.computations import computation
+from batfill.reproduction.heuristics.proxy_scores import drawn, fits_of
+from batfill.reproduction.heuristics.window_costs import told_run_times
+from batfill.reproduction.task import Task
+from batfill.tuning.heuristics import RIVALS
+from batfill.tuning.no_backfill import replay_without_backfilling
+from batfill.tuning.regression import FUNCTIONS
+from batfill.tuning.samples import Samples
+from batfill.tuning.select import course
+from batfill.tuning.selection import selection_and_rules
+from batfill.tuning.weeks import read_periods
+from batfill.workloads import read_workload
+from swf_text import row
+
+WEEK_S = 7 * 86_400
+PROCS = 8
+REPLAYS = {"policies": ["fcfs", "spf"], "regime": "decoupled", "divider-rule": "known"}
+FITTING = {"tuples": {"Small": 6}, "permutations": 200, "choices": ["published pq2", "fair pq"]}
+CHOOSING = {"samples": 2, "period": 604_800}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Five weeks on 8 processors of two users: one asks for much and often runs for a moment, one means it."""
+    rng = np.random.default_rng(3)
+    jobs = []
+    for number in range(400):
+        submit_s = number // 80 * WEEK_S + int(rng.integers(60_000))
+        user = int(rng.integers(2))
+        runtime_s = int(rng.choice([30, 3000]) * (1 + 3 * rng.random()))
+        asked_s = 20_000 if user == 0 else 2 * runtime_s
+        jobs.append((submit_s, runtime_s, int(rng.integers(1, PROCS + 1)), asked_s, user))
+    lines = [
+        row(n, submit, p, req_procs=q, req_time=asked, user=user, status=int(n % 5 != 0))
+        for n, (submit, p, q, asked, user) in enumerate(sorted(jobs), 1)
+    ]
+    path = tmp_path_factory.mktemp("logs") / "small.swf"
+    path.write_text(f"; MaxProcs: {PROCS}\n; UnixStartTime: 0\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def task(log, tmp_path_factory):
+    return Task(
+        {"Small": log}, tmp_path_factory.mktemp("results"), lambda label, total: nullcontext(lambda steps: None)
+    )
+
+
+@pytest.fixture
+def outcome(task):
+    """A function that computes on the small log."""
+
+    def compute(name, **given):
+        how = computation(name)
+        return how.compute(task, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
+
+    return compute
+
+
+# Small jobs first
+
+
+def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, task, outcome):
+    #      run time, asked, processors: the median is 40, so that 10, 20 and 30 are small
+    jobs = [(10, 15, 1), (20, 100, 2), (30, 40, 1), (40, 50, 1), (50, 60, 1), (60, 70, 1), (70, 80, 1), (0, 9, 1)]
+    path = tmp_path / "hand.swf"
+    path.write_text(
+        "; MaxProcs: 4\n" + "".join(row(n, n, p, req_procs=q, req_time=a) for n, (p, a, q) in enumerate(jobs))
+    )
+    by_hand = {"jobs": (40, 100 * 2 / 7, 100 / 7), "area": (100 * 220 / 300, 100 * 40 / 300, 100 * 40 / 300)}
+    how = computation("job-sizes")
+    for of, expected in by_hand.items():
+        parameters = how.parameters(of=of, rows=["all that ran"])
+        found = how.compute(Task({"Hand": path}, tmp_path, task.bar), parameters)
+        assert found.tables[0].values[0] == pytest.approx(expected)
+
+
+def test_rows_that_did_not_complete_can_be_left_out(log, outcome):
+    tables = outcome("job-sizes", of="jobs", rows=["all that ran", "completed"])
+    assert tables.notes == ("all that ran: 400 rows of Small.", "completed: 320 rows of Small.")
+
+
+def test_every_feature_is_of_one_type(outcome):
+    (table,) = outcome("class-features").tables
+    assert sum(value for (value,) in table.values) == len(NAMES)
+
+
+def test_lags_are_medians_over_the_users_categories(log, outcome):
+    found = outcome("category-autocorrelation", user=0)
+    rows = [each for each in autocorrelations(read_jobs(log)) if each["user"] == 0 and each["category"] == "(u, p~)"]
+    at_two = [each["autocorrelation"] for each in rows if each["lag"] == 2]
+    assert found.tables[0].value("lag 2", "(u, p~)") == pytest.approx(np.median(at_two))
+    assert found.notes[0].startswith(f"User 0 submitted {sum(read_jobs(log).user == 0)} jobs")
+
+
+@pytest.fixture(scope="module")
+def studied(log):
+    return study(read_jobs(log), Settings(regime="decoupled"))
+
+
+def test_quality_is_that_of_the_study(studied, outcome):
+    total = studied.total()
+    (table,) = outcome("classifier-quality", choices=["decoupled known"]).tables
+    assert table.values[0] == pytest.approx([100 * total.rates()[name] for name in ("accuracy", "precision", "recall")])
+    judged, whole = outcome("classifier-quality", choices=["decoupled known"], figures="errors").tables
+    assert whole.values[0] == pytest.approx(
+        [100 * total.false_large / total.jobs, 100 * total.false_small / total.jobs]
+    )
+    assert judged.values[0][1] == pytest.approx(100 * (1 - total.rates()["precision"]))
+
+
+def test_a_log_too_long_for_all_choices_is_studied_under_the_first(outcome):
+    choices = ["decoupled known", "fresh known"]
+    first, second = outcome("classifier-quality", choices=choices, only_first=["Small"]).tables
+    assert (first.rows, second.rows) == (("Small",), ())
+
+
+def test_importances_are_medians_over_the_trainings(studied, outcome):
+    (table,) = outcome("classifier-importances", choices=["decoupled known"]).tables
+    assert table.value("p~", "Small") == pytest.approx(np.median([each["p~"] for each in studied.importances]))
+
+
+@pytest.fixture(scope="module")
+def runs(task):
+    return runs_of(task, "Small", Replays.model_validate(REPLAYS))
+
+
+def test_a_campaign_holds_each_scenario_under_its_name(log, runs):
+    workload = read_workload(log)
+    learned = {"knowledge": "classifier", "regime": "decoupled"}
+    options = ({}, learned, {**learned, "kill": True}, {"knowledge": SCENARIOS[3]}, {"knowledge": SCENARIOS[4]})
+    for policy in REPLAYS["policies"]:
+        for scenario, given in zip(SCENARIOS, options, strict=True):
+            schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, **given}))
+            assert runs.mean(policy, scenario) == schedule.summary(60).mean_bsld
+            assert runs.jobs(policy, scenario).end_s.max() == schedule.end_s.max()
+
+
+def test_gains_are_over_the_same_policy_and_curves_end_at_the_sum(outcome, runs):
+    found = outcome("classified-gains", **REPLAYS, scenarios=["class-clairvoyant"])
+    means = runs.mean("spf", "class-clairvoyant"), runs.mean("spf", "base")
+    assert found.tables[0].value("SPF", "Small") == pytest.approx(100 * (1 - means[0] / means[1]))
+    *_, last = found.charts[0].rows
+    assert last[1] == pytest.approx(runs.mean("fcfs", "base") * 400)
+    assert found.verdicts["class"].evidence.startswith("so in 2 of 2")
+
+
+def test_months_are_counted_from_the_first_submission_and_empty_ones_left_out():
+    submit_s = np.array([0.0, 1.0, MONTH_S - 1, 2 * MONTH_S])
+    jobs = Jobs(submit_s, submit_s, submit_s, np.array([1.0, 2.0, 6.0, 5.0]))
+    assert monthly(jobs).tolist() == [3.0, 5.0]
+
+
+def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
+    small = runs.jobs("fcfs", "base").runtime_s < runs.divider_s
+    parts = [means_of(runs, "fcfs", size)[0] for size in ("small", "large")]
+    assert np.dot(parts, [small.mean(), 1 - small.mean()]) == pytest.approx(runs.mean("fcfs", "base"))
+    (before, after), table = means_of(runs, "spf", "large"), outcome("classified-sizes", **REPLAYS).tables[0]
+    assert table.value("SPF, large", "Small") == pytest.approx(100 * (after / before - 1))
+
+
+def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outcome, runs):
+    tables = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"]).tables
+    workload = read_workload(log)
+    given = {"policy": "fcfs", "backfill": "spf", "knowledge": "easy++"}
+    mean = simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
+    assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
+    expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
+    assert tables[2].value("Small", "SPF-CI") == pytest.approx(expected)
+
+
+def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome):
+    thresholds = {"none": None, "an hour": 3600}
+    policies = ["fcfs", "spf"]
+    found = outcome("classified-regimes", policies=policies, choices=["fresh known"], thresholds=thresholds)
+    workload = read_workload(log)
+    learned = {"knowledge": "classifier", "regime": "fresh", "kill": True}
+    means = [
+        simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
+        for given in ({"policy": "fcfs"}, {"policy": "spf", "threshold": 3600, **learned})
+    ]
+    assert found.tables[0].value("fresh known, an hour", "SPF-CI") == pytest.approx(100 * (1 - means[1] / means[0]))
+
+
+# Online choice
+
+
+def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
+    selection, rules = selection_and_rules({"select": "noisy", "select-seed": 0}, PROCS, "same", None)
+    samples = Samples.of(log, procs=None, resampled=True, weeks=None, seed=0)
+    courses = [course(samples.jobs(k), selection, rules, k) for k in range(2)]
+    found = outcome("online-courses", **CHOOSING, periods={"a week": 604_800})
+    assert found.tables[0].value("NoisyFeedback", "Small") == pytest.approx(np.mean([one.ratio for one in courses]))
+    assert found.charts[0].rows[-1][4] == pytest.approx(np.mean([one.ratio for one in courses]))
+    shares = outcome("chosen-shares", **CHOOSING, method="noisy").tables[0]
+    of_fcfs = np.mean([(one.chosen == 0).mean() for one in courses])
+    assert shares.value("FCFS", "Small") == pytest.approx(100 * of_fcfs)
+    assert sum(value for (value,) in shares.values) == pytest.approx(100)
+
+
+def test_a_change_is_tried_on_the_methods_that_it_means_something_to(outcome):
+    varied = {"epsilon 1": {"epsilon": 1.0}, "a day": {"period": 86_400}}
+    (table,) = outcome("online-choices", **CHOOSING, varied=varied).tables
+    assert table.value("epsilon 1", "FullFeedback, Small") is None
+    assert table.value("epsilon 1", "EpsilonGreedy, Small") != table.value(
+        "as in the other entries", "EpsilonGreedy, Small"
+    )
+    assert table.value("a day", "FullFeedback, Small") is not None
+
+
+# Regression heuristics
+
+few_jobs = pytest.mark.filterwarnings("ignore:The design matrix is poorly conditioned")  # powers of few run times
+
+
+def test_a_choice_is_a_shuffle_and_a_weight():
+    assert drawn("published pq2") == ("published", "pq2")
+    assert drawn("fair pq") == ("fair", "pq")
+
+
+@few_jobs
+def test_coefficients_stand_under_their_terms(task, outcome):
+    found = outcome("fit-coefficients", **FITTING)
+    how = computation("fit-coefficients").parameters.model_validate(FITTING)
+    lin, _, cub, _ = fits_of(task, "Small", "fair pq", how)
+    table = found.tables[1]
+    assert table.rows == (
+        "1",
+        "p",
+        "q",
+        "r",
+        "p^2",
+        "q^2",
+        "r^2",
+        "pq",
+        "p^3",
+        "q^3",
+        "r^3",
+        "p^2q",
+        "pq^2",
+        *table.rows[13:],
+    )
+    assert table.value("q", "Lin") == lin.terms[2][0]
+    assert table.value("pq^2", "Lin") is None
+    assert table.value("pq^2", "Cub") == cub.terms[12][0]
+    assert table.value("pq^2", "VIF Cub") == cub.vif[11]
+    assert outcome("fit-errors", **FITTING).tables[1].value("Cub", "Small") == cub.mae
+
+
+@few_jobs
+def test_a_map_ranks_points_as_the_function_does(outcome):
+    found = outcome("priority-maps", **FITTING, points=5)
+    assert [chart.name for chart in found.charts] == ["Small-Lin", "Small-Qdr", "Small-Cub", "Small-Qua"]
+    values = [value for *_, value in found.charts[0].rows]
+    assert (min(values), max(values), len(values)) == (0, 1, 25)
+
+
+@few_jobs
+def test_policies_told_run_times_replay_windows_without_backfilling(log, task, outcome):
+    found = outcome("fitted-windows", **FITTING, requests="run times", backfilling=False, days=14)
+    windows = told_run_times(read_periods(log, days=14, align="first", boundary="submitted"))
+    assert all((jobs.walltime_s == jobs.runtime_s).all() for jobs in windows.tables)
+    means = []
+    for jobs in windows.tables:
+        schedule = replay_without_backfilling(jobs, PROCS, policy_named("saf"))
+        means.append(schedule.summary().mean_bsld)
+    assert found.tables[0].value("SAF", "Small") == pytest.approx(np.median(means))
+    assert len(found.tables[0].rows) == len(RIVALS) + 2 * len(FUNCTIONS)
+
+
+def test_the_printed_function_is_tried_where_no_log_can_be_fitted(outcome):
+    given = {**FITTING, "fitted-to": "Elsewhere", "printed": [0.03, 1e-7, 2e-5, -1e-7], "backfilling": True, "days": 14}
+    found = outcome("lin-elsewhere", **given)
+    assert found.tables[0].rows[-1] == "Lin, as printed"
+    assert found.verdicts["three-lowest"].evidence.startswith("Lin's place among seven: Small ")
+
+
+# What is kept
+
+
+def test_a_costly_part_is_made_once_and_again_when_its_code_changes(tmp_path, monkeypatch):
+    made = []
+
+    def make():
+        made.append(1)
+        return {"value": np.float64(2.5), "unknown": float("nan")}
+
+    for _ in range(2):
+        assert shared.kept(tmp_path, "parts", {"log": "a"}, "tuning", make) == {"value": 2.5, "unknown": None}
+    shared.kept(tmp_path, "parts", {"log": "b"}, "tuning", make)
+    assert len(made) == 2
+    monkeypatch.setattr(shared, "code_of", lambda package: "changed")
+    shared.kept(tmp_path, "parts", {"log": "a"}, "tuning", make)
+    assert len(made) == 3
+
+
+def test_a_spoilt_part_is_named(tmp_path):
+    shared.kept(tmp_path, "parts", {}, "tuning", dict)
+    (path,) = (tmp_path / "parts").iterdir()
+    path.write_text(json.dumps([]))
+    with pytest.raises(BatfillError, match="not a kept result"):
+        shared.kept(tmp_path, "parts", {}, "tuning", dict)
