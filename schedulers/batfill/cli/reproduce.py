@@ -10,7 +10,7 @@ import typer
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="PAPER/ENTRY, PAPER for all of it, or all.")
+        list[str] | None, typer.Argument(metavar="NAME", help="PAPER/ENTRY, PAPER for all of it, or all.")
     ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="List the names, what they are, and the logs they need.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from batfill.reproduction.mixed.kept import kept_array
 from batfill.tuning.costs import Setting, costs
 from batfill.tuning.coverage import Coverage, l1_grid
-from batfill.tuning.space import Space
+from batfill.tuning.space import Features, Space
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Units = Literal["plain", "typical"]
 
 
-def space_of(units: Units, periods: Periods, n_training: int) -> Space:
-    """Weights on (q, p~, w) as they are, or divided by what is typical of the training periods."""
-    return Space.of(3) if units == "plain" else Space.scaled(3, periods.part(0, n_training))
+def space_of(units: Units, periods: Periods, n_training: int, features: Features = 3) -> Space:
+    """Weights on features as they are, or divided by what is typical of the training periods."""
+    return Space.of(features) if units == "plain" else Space.scaled(features, periods.part(0, n_training))
 
 
 def coverage_of(task: Task, label: str, periods: Periods, setting: Setting, space: Space, points: int) -> Coverage:

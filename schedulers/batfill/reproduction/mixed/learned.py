@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from batfill.tuning.weeks import Periods
 
 LEARNED = ("w*", "w*train", "wgreedy")
+LIKE = 1.2  # "comparable" is at most so many times the other
 ALIKE = 5.0  # FCFS, SAF and w* are alike in a week where their slowdowns are so near; the figure goes up to 75
 
 
@@ -84,7 +85,7 @@ def chart_of(label: str, done: Study, periods: Periods) -> Chart:
 
 def verdicts(studies: dict[str, Study]) -> dict[str, Verdict]:
     """What the paper says of its Figure 3, log by log."""
-    far, ahead, trained, greedy, calm = [], [], [], [], []
+    far, ahead, trained, like_saf, greedy, calm = [], [], [], [], [], []
     for label, done in studies.items():
         n = done.n_training
         pure = np.array([done.lines[name].costs for name in PURE])
@@ -95,6 +96,7 @@ def verdicts(studies: dict[str, Study]) -> dict[str, Verdict]:
         testing = sorted([*pure[:, n:].sum(axis=1).tolist(), float(line["w*train"][n:].sum())])
         trained.append((label, testing.index(float(line["w*train"][n:].sum())) + 1))
         saf = done.lines["saf"].costs
+        like_saf.append((label, float(line["w*train"][n:].sum() / saf[n:].sum())))
         greedy.append((label, float(line["wgreedy"][1:].sum() / saf[1:].sum())))
         shown = np.array([done.lines["fcfs"].costs, saf, line["w*"]])
         calm.append((label, float((np.ptp(shown, axis=0) <= ALIKE).mean())))
@@ -110,6 +112,10 @@ def verdicts(studies: dict[str, Study]) -> dict[str, Verdict]:
         "trained-second": Verdict(
             all(place <= 2 for _, place in trained),
             ", ".join(f"{label}: place {place} of 13 in testing" for label, place in trained),
+        ),
+        "trained-like-saf": Verdict(
+            all(1 / LIKE <= ratio <= LIKE for _, ratio in like_saf),
+            ", ".join(f"{label}: {ratio:.2f} times SAF's sum in testing" for label, ratio in like_saf),
         ),
         "greedy-poor": Verdict(
             all(ratio > 1 for _, ratio in greedy),

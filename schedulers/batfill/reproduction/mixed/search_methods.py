@@ -32,7 +32,7 @@ NEAR = 1.10  # "the differences are minor"
 class Parameters(PeriodParameters):
     """The grid, and how far xNES may look."""
 
-    units: Units = "plain"
+    units: Annotated[list[Units], Field(min_length=1)]  # of the weights; each is a choice, statements are of the first
     points: Count = 10_002
     evaluations: Annotated[int, Field(ge=1)] = 1000  # per week
     seed: Seed = 0
@@ -40,34 +40,52 @@ class Parameters(PeriodParameters):
 
 def compute(task: Task, parameters: Parameters) -> Outcome:
     """The sums over the weeks of what each method finds, a row per method and a column per log."""
-    found: dict[str, NDArray[np.float64]] = {}
-    charts, notes = [], []
-    for label, path in task.logs.items():
-        periods = parameters.periods(label, path)
-        space = space_of(parameters.units, periods, len(periods))
-        grid = coverage_of(task, label, periods, parameters.setting, space, parameters.points).costs.min(axis=0)
-        found[label] = np.array([grid, *(evolved(task, label, periods, parameters, n) for n in FEATURES)])
-        rows = tuple(zip(periods.numbers, *found[label].tolist(), strict=True))
-        head = ("week", *NAMES)
-        charts.append(Chart(f"methods-{label}", "lines", head, rows, x="week of the log", y="mean bsld", log_y=True))
-        notes.append(described(label, periods))
-    sums = np.array([costs_.sum(axis=1) for costs_ in found.values()]).T
+    logs = {label: parameters.periods(label, path) for label, path in task.logs.items()}
+    found = {
+        units: {label: searched(task, label, periods, parameters, units) for label, periods in logs.items()}
+        for units in parameters.units
+    }
+    first = found[parameters.units[0]]
     return Outcome(
-        tables=(Table(tuple(found), NAMES, tuple(map(tuple, sums.tolist()))),),
-        verdicts=verdicts(found),
-        charts=tuple(charts),
-        notes=tuple(notes),
+        tables=tuple(table_of(f"{units} units", each) for units, each in found.items()),
+        verdicts=verdicts(first),
+        charts=tuple(
+            Chart(
+                f"methods-{label}",
+                "lines",
+                ("week", *NAMES),
+                tuple(zip(logs[label].numbers, *each.tolist(), strict=True)),
+                x="week of the log",
+                y="mean bsld",
+                log_y=True,
+            )
+            for label, each in first.items()
+        ),
+        notes=tuple(described(label, periods) for label, periods in logs.items()),
     )
 
 
+def table_of(choice: str, found: dict[str, NDArray[np.float64]]) -> Table:
+    """The sums of one choice."""
+    sums = np.array([each.sum(axis=1) for each in found.values()]).T.tolist()
+    return Table(tuple(found), NAMES, tuple(map(tuple, sums)), choice)
+
+
+def searched(task: Task, label: str, periods: Periods, parameters: Parameters, units: Units) -> NDArray[np.float64]:
+    """What every method finds for every week, shape (n_methods, n_weeks)."""
+    space = space_of(units, periods, len(periods) // 2)
+    grid = coverage_of(task, label, periods, parameters.setting, space, parameters.points).costs.min(axis=0)
+    return np.array([grid, *(evolved(task, label, periods, parameters, units, n) for n in FEATURES)])
+
+
 def evolved(
-    task: Task, label: str, periods: Periods, parameters: Parameters, features: Features
+    task: Task, label: str, periods: Periods, parameters: Parameters, units: Units, features: Features
 ) -> NDArray[np.float64]:
     """What xNES finds for every week, shape (n_weeks,)."""
-    space = Space.of(features) if parameters.units == "plain" else Space.scaled(features, periods)
+    space = space_of(units, periods, len(periods) // 2, features)
     search = Evolution(periods, parameters.setting, space, parameters.seed, parameters.evaluations)
 
-    def searched() -> NDArray[np.float64]:
+    def best_of_all() -> NDArray[np.float64]:
         result = np.empty(len(periods))
         with task.bar(f"weeks of {label}, {features} features", len(periods)) as advance:
             for i in range(len(periods)):
@@ -77,7 +95,7 @@ def evolved(
         return result
 
     asked = {**parameters.setting.as_dict(), **search.as_dict(), "seed": parameters.seed}
-    return kept_array(task.folder / "xnes", periods, asked, (costs, Setting, Space, evolution), searched)
+    return kept_array(task.folder / "xnes", periods, asked, (costs, Setting, Space, evolution), best_of_all)
 
 
 def verdicts(found: dict[str, NDArray[np.float64]]) -> dict[str, Verdict]:
