@@ -13,11 +13,11 @@ from batfill.policies import POLICIES, policy_named
 from batfill.tuning.bootstrap import paired_ratio
 from batfill.tuning.costs import PURE, Setting, costs
 from batfill.tuning.coverage import Coverage, l1_grid
-from batfill.tuning.evolution import Evolution, penalty, xnes
+from batfill.tuning.evolution import Evolution, first_places, penalty, xnes
 from batfill.tuning.results import as_json
-from batfill.tuning.space import Space
+from batfill.tuning.space import SENSIBLE, Space
 from batfill.tuning.study import study
-from batfill.tuning.tune import tune, whole_numbers
+from batfill.tuning.tune import rows_of, tune, whole_numbers, width_of
 from batfill.tuning.weeks import periods_of
 from oracle import oracle
 from strategies import random_table, table
@@ -105,6 +105,44 @@ def test_xnes_is_driven_by_the_cost_and_repeats_itself():
     assert found.evaluations >= 3000
     assert xnes(distance, Space.of(6), seed=3, evaluations=3000).policy.name == found.policy.name
     assert xnes(distance, Space.of(6), seed=4, evaluations=3000).policy.name != found.policy.name
+
+
+@pytest.mark.parametrize("features", [3, 6])
+def test_xnes_looks_at_every_pure_policy_first_and_keeps_to_the_sphere(features):
+    places = np.array(first_places(features, 20, np.random.default_rng(0)))
+    assert places.shape == (1 + 2 * features + 20, features)
+    assert np.abs(places).sum(axis=1) == pytest.approx(1)
+    assert {tuple(axis) for axis in np.vstack([np.eye(features), -np.eye(features)])} <= set(map(tuple, places))
+
+
+def test_xnes_is_never_worse_than_the_best_pure_policy_however_few_it_may_look_at():
+    weeks = periods_of([random_table(seed, n_jobs=60, size=8, span_s=100) for seed in range(3)], procs=8)
+
+    def total(policies):
+        return costs(weeks, policies, SETTING).sum(axis=1)
+
+    found = xnes(total, Space.of(6), seed=0, evaluations=1)
+    assert found.cost <= total([POLICIES[name] for name in PURE]).min()
+
+
+def test_where_all_policies_are_equally_good_xnes_takes_the_sensible_one():
+    found = xnes(lambda policies: np.ones(len(policies)), Space.of(3), seed=0, evaluations=100)
+    assert found.policy.name == Space.of(3).policy(SENSIBLE).name
+
+
+def test_xnes_begins_again_around_the_best_point_when_it_finds_nothing_better():
+    # A needle in a plain: whatever is told, nothing is better than the first point.
+    asked = []
+
+    def needle(policies):
+        asked.extend(policy.name for policy in policies)
+        return np.array([float(name != asked[0]) for name in (policy.name for policy in policies)])
+
+    found = xnes(needle, Space.of(3), seed=0, evaluations=900, sigma=1e-3, sigma_again=1e-6, patience=5)
+    assert found.policy.name == asked[0]
+    points = np.array([[float(word) for word in name.partition(":")[2].split(",")[:3]] for name in asked])
+    distance = np.abs(points - points[0]).sum(axis=1)
+    assert distance[-100:].max() < 1e-4
 
 
 def test_the_penalty_is_least_on_the_sphere():
@@ -201,6 +239,23 @@ def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
 def test_choices_that_do_not_go_together_are_refused(choices, words):
     with pytest.raises(BatfillError, match=words):
         tune(ONE_BY_ONE, SETTING, **{"last": (1,), **choices})
+
+
+def test_the_table_compares_every_line_with_the_baseline():
+    weeks = periods_of(ONE_BY_ONE.tables * 2, procs=1)
+    found = tune(weeks, SETTING, points=60, last=(1,))
+    rows = {row["policy"]: row for row in rows_of(found)}
+    assert [row["policy"] for row in found["sums"]] == list(rows)
+    assert (rows["saf"]["testing/saf"], rows["saf"]["from"], rows["saf"][""]) == (1, None, "")
+    told = found["testing_over_baseline"]["fcfs"]
+    assert [rows["fcfs"][name] for name in ("testing/saf", "from", "to", "")] == list(told.values())
+    assert rows["fcfs"]["testing/saf"] == pytest.approx(rows["fcfs"]["testing"] / rows["saf"]["testing"])
+
+
+def test_a_period_is_a_week_unless_another_length_is_asked_for():
+    assert [width_of(None, False), width_of(3, False), width_of(None, True)] == [7, 3, "month"]
+    with pytest.raises(BatfillError, match="leave one of them out"):
+        width_of(7, True)
 
 
 @pytest.mark.parametrize("text", ["", "0", "1,x", "-1", "1,,2"])

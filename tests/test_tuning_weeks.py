@@ -94,11 +94,13 @@ def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_p
     done = batfill(*arguments)
     assert (done.status, done.err) == (0, "")
     head, *rows = done.out.splitlines()
-    assert head.split() == ["policy", "training", "testing"]
+    assert head.split() == ["policy", "training", "testing", "testing/saf", "from", "to"]
+    *rows, empty, trained = rows
     assert {row.split()[0] for row in rows} == {*PURE, "w*", "w*train", "wgreedy"}
     before = out.read_bytes()
     found = json_result(*arguments)
     assert out.read_bytes() == before
+    assert (empty, trained) == ("", f"w*train is {found['trained']}")
     assert found["input"]["source_sha256"] == read_periods(log).digest
     assert found["by_period"][0]["mean_bsld"]["fcfs"] == pytest.approx((1 + 140 / 50) / 2)
     assert found["options"]["points"] == 66
@@ -109,6 +111,7 @@ def test_batfill_tune_refuses_what_cannot_be(log):
     assert "whole numbers" in refusal("tune", log, "--last", "two")
     assert "unknown" in refusal("tune", log, "--last", 1, "--policy", "none")
     assert "option threshold" in refusal("tune", log, "--threshold", -1)
+    assert "leave one of them out" in refusal("tune", log, "--days", 3, "--months")
 
 
 @pytest.mark.parametrize(("name", "paper", "weeks"), [(SDSC_SP2, TABLE_3, 106), (KTH_SP2, TABLE_5, 48)])

@@ -31,7 +31,7 @@ def tune(
     backfill: ordering.Backfill = "spf",
     threshold: ordering.Threshold = None,
     tau: Annotated[float, typer.Option(help="The bound of the bounded slowdown, in seconds.")] = 10.0,
-    days: Annotated[float, typer.Option(help="How long a period is.")] = 7,
+    days: Annotated[float | None, typer.Option(help="How long a period is [default: 7].")] = None,
     months: Annotated[bool, typer.Option("--months", help="Calendar months instead.")] = False,
     boundary: Annotated[
         Literal["submitted", "submit-finish", "start-finish"],
@@ -62,7 +62,7 @@ def tune(
     from batfill.tuning.costs import PURE, Setting
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
-    from batfill.tuning.tune import steps_of, whole_numbers
+    from batfill.tuning.tune import rows_of, steps_of, whole_numbers, width_of
     from batfill.tuning.tune import tune as library_tune
     from batfill.tuning.weeks import read_periods
     from batfill.workloads.files import write_text
@@ -73,7 +73,7 @@ def tune(
     periods = read_periods(
         workload,
         procs=procs,
-        days="month" if months else days,
+        days=width_of(days, months),
         boundary=boundary,
         skip=skip,
         count=count,
@@ -98,4 +98,4 @@ def tune(
         )
     if out is not None:
         write_text(out, text_of(found) + "\n")
-    print(text_of(found) if as_json else as_table(found["sums"]))
+    print(text_of(found) if as_json else f"{as_table(rows_of(found))}\n\nw*train is {found['trained']}")

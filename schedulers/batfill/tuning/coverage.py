@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.tuning.costs import costs
+from batfill.tuning.space import SENSIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from batfill.tuning.costs import Setting
     from batfill.tuning.space import Space
     from batfill.tuning.weeks import Periods
-
-# Narrow, short and old jobs first, in equal parts: what is taken where nothing is known.
-SENSIBLE = np.array([1.0, 1.0, -1.0]) / 3
 
 
 def l1_grid(least: int) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ import numpy as np
 from cmaes import XNES  # type: ignore[import-untyped]
 
 from batfill.tuning.costs import costs
+from batfill.tuning.space import SENSIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +40,18 @@ def penalty(point: NDArray[np.float64]) -> float:
     return norm + 1 / norm if norm > 0 else np.inf
 
 
+def first_places(n_features: int, n_random: int, rng: np.random.Generator) -> list[NDArray[np.float64]]:
+    """Where to look at first, all of L1 norm 1: the sensible point, every pure policy, and random directions."""
+    sensible = np.pad(SENSIBLE, (0, n_features - len(SENSIBLE)))
+    pure = [sign * axis for axis in np.eye(n_features) for sign in (1.0, -1.0)]
+    return [sensible, *pure, *(on_sphere(rng.normal(size=n_features)) for _ in range(n_random))]
+
+
+def on_sphere(point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The point of L1 norm 1 in the same direction: the same policy."""
+    return np.asarray(point / np.abs(point).sum())
+
+
 def xnes(
     cost: Callable[[Sequence[Policy]], NDArray[np.float64]],
     space: Space,
@@ -47,8 +60,14 @@ def xnes(
     evaluations: int,
     weight: float = 1.0,
     sigma: float = 0.3,
+    sigma_again: float = 0.03,
+    patience: int = 20,
 ) -> Found:
-    """The best of so many policies that xNES asks about; it begins anew from another place when it has converged.
+    """The best of so many policies, most of which xNES asks about.
+
+    It begins at the best of the pure policies and of random ones, a tenth of all evaluations. Sums of step functions
+    have many small valleys: when it has converged, or found nothing better for a while, it begins again around the
+    best point seen so far, looking less far. Where all policies are equally good, SENSIBLE is the best.
 
     Args:
         cost: the cost of each of several policies, shape (n,).
@@ -56,25 +75,34 @@ def xnes(
         seed: of all randomness.
         evaluations: how many policies to look at, at least; whole generations are.
         weight: lambda of equation 6, which the paper leaves open.
-        sigma: how far the search looks at first; it begins on the sphere of L1 norm 1.
+        sigma: how far xNES looks at first, from a point of L1 norm 1.
+        sigma_again: how far it looks when it begins again.
+        patience: how many generations without anything better it takes before it does.
     """
     rng = np.random.default_rng(seed)
-    best: Policy | None = None
-    least, asked = np.inf, 0
-    search: XNES | None = None
+
+    def begin(sigma: float) -> XNES:
+        return XNES(centre, sigma, seed=int(rng.integers(2**31)))
+
+    points = first_places(len(space.units), evaluations // 10, rng)
+    policies = [space.policy(point) for point in points]
+    values = cost(policies)
+    first = int(values.argmin())
+    best, centre, least, asked = policies[first], points[first], float(values[first]), len(points)
+    search, lowest, stale = begin(sigma), np.inf, 0
     while asked < evaluations:
-        if search is None or search.should_stop():
-            start = rng.normal(size=len(space.units))
-            search = XNES(start / np.abs(start).sum(), sigma, seed=int(rng.integers(2**31)))
+        if stale == patience or search.should_stop():
+            search, lowest, stale = begin(sigma_again), np.inf, 0
         points = [search.ask() for _ in range(search.population_size)]
         policies = [space.policy(point) for point in points]
         values = cost(policies)
         search.tell([(x, float(v) + weight * penalty(x)) for x, v in zip(points, values, strict=True)])
         asked += len(points)
         first = int(values.argmin())
-        if best is None or values[first] < least:
-            best, least = policies[first], float(values[first])
-    assert best is not None, "at least one evaluation"
+        stale = 0 if values[first] < lowest else stale + 1
+        lowest = min(lowest, float(values[first]))
+        if lowest < least:
+            best, centre, least = policies[first], on_sphere(points[first]), lowest
     return Found(best, least, asked)
 
 

@@ -127,6 +127,29 @@ def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[
     }
 
 
+def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a reader wants first: every line's sums, and its testing sum over the baseline's with the interval."""
+    column = f"testing/{found['baseline']}"
+    itself = {"ratio": 1.0, "low": None, "high": None, "verdict": ""}
+    rows = []
+    for row in found["sums"]:
+        ratio = found["testing_over_baseline"].get(row["policy"], itself)
+        told = {column: ratio["ratio"], "from": ratio["low"], "to": ratio["high"], "": ratio["verdict"]}
+        rows.append({**row, **told})
+    return rows
+
+
+def width_of(days: float | None, months: bool) -> float | Literal["month"]:
+    """How long a period is: so many days, calendar months, or by default a week.
+
+    Raises:
+        BatfillError: both are asked for.
+    """
+    if months and days is not None:
+        raise BatfillError("--days and --months are two lengths of one period; leave one of them out")
+    return "month" if months else 7 if days is None else days
+
+
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     """Whole numbers above 0 separated by commas.
 
