@@ -15,32 +15,39 @@ if TYPE_CHECKING:
     from batfill.tuning.regression import Fit, Powers
 
 
+TERMS = FUNCTIONS["qua"]
+
+
 class Parameters(Fitting):
     """Nothing beside the fits."""
 
 
 def compute(task: Task, parameters: Parameters) -> Outcome:
-    """Coefficients and variance inflation factors, a row per term, for every choice; verdicts are on the first."""
+    """Coefficients for every choice, and factors, which depend on none; a row per term. Verdicts are on the first."""
     ((label, _),) = task.logs.items()
     found = {choice: fits_of(task, label, choice, parameters) for choice in parameters.choices}
+    first = next(iter(found.values()))
     return Outcome(
-        tuple(table_of(fits, choice) for choice, fits in found.items()),
-        verdicts(next(iter(found.values()))),
+        (*(coefficients(fits, choice) for choice, fits in found.items()), factors(first)),
+        verdicts(first),
         notes=(f"{32 * parameters.tuples[label]:,} scored jobs. Verdicts are on {parameters.choices[0]}.",),
     )
 
 
-def table_of(fits: Sequence[Fit], choice: str) -> Table:
-    """All four functions."""
-    titles = [TITLES[found.name] for found in fits]
-    terms = FUNCTIONS["qua"]
-    rows: list[tuple[Value, ...]] = []
-    for i in range(len(terms)):
-        there = [i < len(found.terms) for found in fits]
-        coefficients = [found.terms[i][0] if is_in else None for found, is_in in zip(fits, there, strict=True)]
-        factors = [float(found.vif[i - 1]) if is_in and i else None for found, is_in in zip(fits, there, strict=True)]
-        rows.append((*coefficients, *factors))
-    return Table((*titles, *(f"VIF {title}" for title in titles)), tuple(map(monomial, terms)), tuple(rows), choice)
+def coefficients(fits: Sequence[Fit], choice: str) -> Table:
+    """Of all four functions."""
+    rows: list[tuple[Value, ...]] = [
+        tuple(found.terms[i][0] if i < len(found.terms) else None for found in fits) for i in range(len(TERMS))
+    ]
+    return Table(tuple(TITLES[found.name] for found in fits), tuple(map(monomial, TERMS)), tuple(rows), choice)
+
+
+def factors(fits: Sequence[Fit]) -> Table:
+    """The variance inflation factors of all terms but the constant."""
+    rows: list[tuple[Value, ...]] = [
+        tuple(float(found.vif[i]) if i < len(found.vif) else None for found in fits) for i in range(len(TERMS) - 1)
+    ]
+    return Table(tuple(f"VIF {TITLES[found.name]}" for found in fits), tuple(map(monomial, TERMS[1:])), tuple(rows))
 
 
 def monomial(powers: Powers) -> str:
