@@ -17,6 +17,7 @@ from batfill.jobs import SMALL, JobTable
 # A job without walltime that runs already ends some day; one that is started behind the head ends later than that.
 SOME_DAY = float(np.finfo(np.float64).max)
 UNLIMITED = 1e12
+LARGE = math.inf  # the level of large jobs: behind all others
 
 
 def log10(x):
@@ -48,6 +49,7 @@ KEYS = {
     "f3": lambda t, r, p, q: p * q + 6_860_000 * log10(max(r, 1)),
     "f4": lambda t, r, p, q: p * math.sqrt(q) + 530_000 * log10(max(r, 1)),
 }
+MOVING = ("sexp", "lexp", "wfp3", "unicef")  # order by what is expected of a job; the others by its estimate
 
 
 def mixed_key(weights):
@@ -75,11 +77,12 @@ class Job:
     walltime: float
     estimate: float  # what the scheduler knows of the run time
     q: int
-    small: bool
+    level: float  # 1, 2, ... of a small job, or LARGE
     exempt: bool = False  # small, and yet not to be killed
     start: float = math.nan
     backfilled: bool = False
-    first_try: float = math.nan  # start of the try that was killed
+    divider: float = math.inf  # at which it is killed, since its start
+    bound: float = math.inf  # after which it is expected to be killed, since its start
 
     @property
     def duration(self):
@@ -95,11 +98,13 @@ class Oracle:
     policy: str
     backfill: str | None = None
     threshold_s: float = math.inf
-    divider_s: float = math.inf
+    divider_s: object = math.inf  # one, or a list of the levels'
+    bound: bool = False  # whether jobs are expected to end at their divider at the latest
     estimate_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the walltimes
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
     order: list = field(default_factory=list)  # seq of each try, as they started
+    kills: list = field(default_factory=list)  # (seq, level, start, divider) of each try that was killed
 
     def __post_init__(self):
         t = self.table
@@ -114,7 +119,7 @@ class Oracle:
                 float(t.walltime_s[i]),
                 float(estimates[i]),
                 int(t.procs[i]),
-                bool(t.job_class[i] == SMALL),
+                1 if t.job_class[i] == SMALL else LARGE,
             )
             for seq, i in enumerate(ids)
         ]
@@ -129,8 +134,9 @@ class Oracle:
             for job in [job for job in self.running if self.end(job) == t]:
                 self.running.remove(job)
                 self.free += job.q
-                if self.killed_at_divider(job):
-                    job.first_try, job.start, job.small = job.start, math.nan, False
+                if job.divider < job.duration:
+                    self.kills.append((job.seq, job.level, job.start, job.divider))
+                    job.start, job.level = math.nan, self.level_after(job)
                     self.waiting.append(job)
             while self.coming and self.coming[0].r == t:
                 job = self.coming.pop(0)
@@ -138,22 +144,34 @@ class Oracle:
                     self.waiting.append(job)
             self.easy_pass(t)  # also where the only event was a rejection: a job may have become overdue
 
-    def killed_at_divider(self, job):
-        return job.small and not job.exempt and self.divider_s < job.duration
-
     def end(self, job):
-        return job.start + (self.divider_s if self.killed_at_divider(job) else job.duration)
+        return job.start + min(job.divider, job.duration)
+
+    def divider(self, job):
+        """At which a job is killed that starts now."""
+        killable = job.level != LARGE and not job.exempt
+        return np.atleast_1d(self.divider_s).tolist()[job.level - 1] if killable else math.inf
+
+    def level_after(self, job):
+        """The next level in which a job may run longer than it did."""
+        dividers = list(enumerate(np.atleast_1d(self.divider_s).tolist(), 1))
+        return min((level for level, divider in dividers if level > job.level and divider > job.divider), default=LARGE)
+
+    def expected(self, job):
+        """How long a job is expected to run that starts now."""
+        return min(job.estimate, self.divider(job)) if self.bound else job.estimate
 
     # The queue's order
 
     def key_at(self, policy, t, job):
-        return key_named(policy)(t, job.r, min(job.estimate, UNLIMITED), job.q)
+        known = self.expected(job) if policy in MOVING else job.estimate
+        return key_named(policy)(t, job.r, min(known, UNLIMITED), job.q)
 
     def sort_rule(self, t):
         def rule(job):
             if t - job.r > self.threshold_s:
                 return (0, 0, 0, job.r, job.seq)
-            return (1, 0 if job.small else 1, self.key_at(self.policy, t, job), job.r, job.seq)
+            return (1, job.level, self.key_at(self.policy, t, job), job.r, job.seq)
 
         return rule
 
@@ -172,20 +190,21 @@ class Oracle:
             self.begin(t, job)
         else:
             return
-        promised = [min(job.start + job.estimate, SOME_DAY) for job in self.running]
+        promised = [min(job.start + min(job.estimate, job.bound), SOME_DAY) for job in self.running]
         held = list(zip(promised, [job.q for job in self.running], strict=True))
         shadow = next(at for at in sorted(promised) if free_at(at, self.size, held) >= head.q)
         for job in sorted(self.waiting, key=self.backfill_rule(t)):
             if job is head or job.q > self.free:
                 continue
-            held.append((t + job.estimate, job.q))
+            held.append((t + self.expected(job), job.q))
             if free_at(shadow, self.size, held) >= head.q:
                 self.begin(t, job, backfilled=True)
             else:
                 held.pop()
 
     def begin(self, t, job, backfilled=False):
-        job.start, job.backfilled = t, backfilled
+        job.start, job.backfilled, job.divider = t, backfilled, self.divider(job)
+        job.bound = job.divider if self.bound else math.inf
         self.waiting.remove(job)
         self.running.append(job)
         self.free -= job.q
@@ -206,6 +225,6 @@ def assert_same(schedule, expected):
     """A `Schedule` has the oracle's tries: the same jobs, in the same order, at the same dates, for the same reason."""
     jobs = expected.jobs
     assert np.array_equal(schedule.start_s, [job.start for job in jobs], equal_nan=True)
-    assert np.array_equal(schedule.first_try_s, [job.first_try for job in jobs], equal_nan=True)
+    assert sorted(schedule.kills.tolist()) == sorted(expected.kills)
     assert schedule.backfilled.tolist() == [job.backfilled for job in jobs]
     assert schedule.order.tolist() == expected.order

@@ -12,7 +12,9 @@ from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.platform import Host, Platform
 from batfill.batsim.settings import Settings
 from batfill.batsim.simulation import Simulation
+from batfill.batsim_files import Tries, name_of
 from batfill.outputs import JobRecord
+from batfill.replay import Schedule
 from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]
@@ -27,6 +29,13 @@ def machines(n: int, n_storage: int = 0) -> Platform:
         for kind, count, role in (("node", n, ""), ("disk", n_storage, "storage"))
     )
     return Platform(compute, storage, "master_host")
+
+
+def starts_by_name(schedule: Schedule) -> dict[str, float]:
+    """The start of every try of a replay, by the name that it has under Batsim."""
+    tries = Tries(schedule)
+    named = zip(tries.row.tolist(), tries.number.tolist(), tries.start_s.tolist(), strict=True)
+    return {name_of(schedule.jobs.ids[row], number): start_s for row, number, start_s in named}
 
 
 def job(identifier: str, subtime: float = 0, res: int = 1, profile: str = "ten", **fields: Any) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def expected_starts(t, waiting, running, away, known, size, key):
 def test_a_small_job_is_to_be_killed_one_divider_after_its_start_unless_its_walltime_comes_first():
     cluster = Cluster(range(3), Options.of({"divider": 20}))
     for job, walltime_s, small in (("1", 50.0, True), ("2", 20.0, True), ("3", 50.0, False)):
-        cluster.submit(job, 0.0, walltime_s, 1, small=small)
+        cluster.submit(job, 0.0, walltime_s, 1, level=1 if small else None, killable=True)
     assert [start.kill_at_s for start in cluster.decide(5.0)] == [25.0, math.inf, math.inf]
 
 

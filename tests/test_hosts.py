@@ -19,7 +19,7 @@ from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert
 from golden import RUNS, recording
 from plugin import DECISIVE, Plugin
-from small_runs import machines
+from small_runs import machines, starts_by_name
 from strategies import random_table
 
 # pybatsim says so at every acknowledged registration, by a method of the logging module that is deprecated.
@@ -94,13 +94,7 @@ def starts_of_replay(jobs, size, policy, backfill=None, threshold=math.inf, divi
         threshold_s=threshold,
         divider_s=divider,
     )
-    starts = {}
-    for name, start_s, first_try_s in zip(jobs.ids, schedule.start_s.tolist(), schedule.first_try_s, strict=True):
-        if not math.isnan(first_try_s):
-            starts[name], starts[f"{name}#1"] = first_try_s, start_s
-        elif not math.isnan(start_s):
-            starts[name] = start_s
-    return starts
+    return starts_by_name(schedule)
 
 
 @pytest.fixture(scope="module")

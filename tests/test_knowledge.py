@@ -16,7 +16,7 @@ from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.choice import KNOWLEDGES, Learning
 from batfill.knowledge.drive import Driver
 from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, RuntimeClairvoyant, UserEstimate
-from batfill.knowledge.median import RollingMedian
+from batfill.knowledge.quantiles import RollingQuantile, quantiles
 from batfill.knowledge.regression import OnlineRegression
 from batfill.options import Options
 from batfill.policies import policy_named
@@ -31,7 +31,8 @@ class Told(Plain):
     classifies = True
 
     def __init__(self, expected_s=None, small=(), divider_s=math.inf, outlived=False):
-        self.expected_s, self.small, self.divider_s, self.outlived = expected_s or {}, small, divider_s, outlived
+        self.expected_s, self.small, self.outlived = expected_s or {}, small, outlived
+        self.dividers_s = (divider_s,)
         self.heard = []
 
     def judge(self, job):
@@ -82,7 +83,7 @@ def test_classes_told_while_it_runs_are_as_good_as_classes_in_the_workload(polic
     driven = drive(jobs, 10, Told(small=small, divider_s=12.0), policy, 200.0, kill=True)
     assert plain.requeued.any()
     np.testing.assert_array_equal(driven.schedule.start_s, plain.start_s)
-    np.testing.assert_array_equal(driven.schedule.first_try_s, plain.first_try_s)
+    np.testing.assert_array_equal(driven.schedule.kills, plain.kills)
 
 
 def test_a_knowledge_hears_of_each_end_and_kill_before_the_next_submission_in_the_order_of_time():
@@ -193,12 +194,15 @@ def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
 
 
 @given(st.lists(st.integers(0, 50).map(float), min_size=1))
-def test_a_rolling_median_is_the_median(values):
-    median = RollingMedian()
-    assert median.value == math.inf
-    for n, value in enumerate(values):
-        median.add(value)
-        assert median.value == np.median(values[: n + 1])
+def test_a_rolling_quantile_is_the_quantile_and_at_one_half_the_median(values):
+    median, high, low = RollingQuantile(0.5), RollingQuantile(0.9), RollingQuantile(0.25)
+    assert median.value == high.value == low.value == math.inf
+    for n, value in enumerate(values, 1):
+        for rolling in (median, high, low):
+            rolling.add(value)
+        assert median.value == np.median(values[:n])
+        assert (low.value, median.value, high.value) == quantiles(values[:n], (0.25, 0.5, 0.9))
+        assert sum(v < high.value for v in values[:n]) <= 0.9 * n <= sum(v <= high.value for v in values[:n])
 
 
 def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_what_has_ended():
@@ -239,6 +243,10 @@ def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(name):
         ({"knowledge": "classifier", "divider-rule": "week"}, "option divider-rule: week is renewed weekly"),
         ({"knowledge": "classifier", "seed": 1.5}, "option seed: 1.5 is not a whole number"),
         ({"knowledge": "classifier", "kill": "yes"}, "option kill: 'yes' is neither true nor false"),
+        ({"knowledge": "easy++", "levels": "0.5,0.75"}, "option levels: knowledge easy++ calls no job small"),
+        ({"knowledge": "classifier", "levels": "0.75,0.5"}, "option levels: '0.75,0.5' are not ascending numbers"),
+        ({"knowledge": "classifier", "levels": "0.5,1"}, "option levels: '0.5,1' are not ascending numbers"),
+        ({"knowledge": "classifier", "levels": "half"}, "option levels: 'half' are not ascending numbers"),
         ({"knowledge": "classifier", "divider": 5}, "option divider: knowledge classifier takes no class"),
     ],
 )

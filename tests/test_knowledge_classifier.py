@@ -143,7 +143,7 @@ def test_a_killed_job_counts_as_large_once_and_by_its_run_time_when_that_is_know
     classifier.started(job, 0.0)
     classifier.killed(job, 50.0)
     classifier.started(job, 60.0)
-    classifier.divider_s = 50.0
+    classifier.dividers_s = (50.0,)
     classifier.renew(1000.0)
     (category, *_) = classifier.history.place(job).categories
     assert (category.lags(100.0)[0], category.share(100.0), len(category.runtime_s)) == (0.0, 0.0, 1)
@@ -262,12 +262,26 @@ def test_a_limit_on_kills_or_waste_holds_and_is_used(limits):
 def test_a_budget_counts_what_is_under_way_as_lost():
     budget = Budget(max_waste=0.5)
     job = Job(0, 0.0, 1000.0, 2, 0)
-    assert not budget.takes(job, 10.0)  # nothing has been used yet
+    assert not budget.takes(job, (10.0,))  # nothing has been used yet
     budget.settle(job._replace(row=9), 50.0, killed=False)  # 100 processor-seconds, so 50 may be wasted
-    assert [budget.takes(job._replace(row=row), 10.0) for row in (1, 2, 3)] == [True, True, False]
+    assert [budget.takes(job._replace(row=row), (10.0,)) for row in (1, 2, 3)] == [True, True, False]
     budget.settle(job._replace(row=1), 5.0, killed=False)  # it was small: its 20 are free again, 10 more are used
-    assert budget.takes(job._replace(row=3), 10.0)
-    assert budget.takes(job._replace(row=4, killable=False), 10.0)
+    assert budget.takes(job._replace(row=3), (10.0,))
+    assert budget.takes(job._replace(row=4, killable=False), (10.0,))
+
+
+def test_a_budget_counts_all_the_tries_that_may_still_be_killed():
+    budget = Budget(max_kill_share=0.5, max_waste=0.5)
+    job = Job(0, 0.0, 1000.0, 1, 0)
+    for row in range(8):
+        budget.settle(job._replace(row=row), 10.0, killed=False)  # 80 processor-seconds and 8 jobs: 40, and 4 kills
+    assert budget.takes(job._replace(row=8), (10.0, 20.0, 2000.0))  # it ends at its walltime before the third
+    assert not budget.takes(job._replace(row=9), (10.0, 20.0))
+    budget.settle(job._replace(row=8), 10.0, killed=True)  # 10 of 45 wasted; 20 more and one more kill are at risk
+    assert not budget.takes(job._replace(row=9), (10.0, 20.0))
+    budget.settle(job._replace(row=8), 15.0, killed=False)  # of 52.5
+    assert budget.takes(job._replace(row=9), (10.0, 20.0))
+    assert budget.risked_kills == 2
 
 
 def test_drift_is_seen_when_errors_grow_and_not_before():

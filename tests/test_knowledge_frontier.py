@@ -51,6 +51,17 @@ def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
     assert b"</svg>" in (tmp_path / "f" / "frontier.svg").read_bytes()
 
 
+def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):
+    told, _ = points_of(log, "--cuts", "0,0.5", "--levels", "0.5", "--levels", "0.5,0.75")
+    alone, _ = points_of(log, "--cuts", "0,0.5")
+    several = [point["levels"] for point in told["points"]]
+    assert several == [None, *["0.5"] * 3, *["0.5,0.75"] * 3]
+    assert told["points"][:4] == alone["points"]
+    once, twice = (told["points"][i]["kills"] for i in (2, 5))  # at cut 0
+    assert twice > once > 0
+    assert refusal("frontier", log, "--levels", "2").startswith("option levels: '2' are not ascending numbers")
+
+
 @pytest.mark.parametrize("text", ["", "1.5", "a,b", "0,,1"])
 def test_shares_are_numbers_from_0_to_1(text):
     with pytest.raises(BatfillError, match=r"option cuts: .* are not numbers from 0 to 1"):

@@ -14,8 +14,8 @@ from batfill.knowledge.outcome import learn
 from batfill.options import Options
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.clock import WEEK_S
-from plugin import Plugin, completed, killed, submitted
-from small_runs import machines
+from plugin import Plugin, completed, killed, notify, submitted
+from small_runs import machines, starts_by_name
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
 
@@ -50,13 +50,7 @@ def starts_of_plugin(path, size, options):
 
 def starts_of_replay(path, size, options):
     schedule, _ = learn(read_batsim_json(path).jobs, size, Options.of(options), None, lambda _: None)
-    starts = {}
-    for name, start_s, first_try_s in zip(schedule.jobs.ids, schedule.start_s, schedule.first_try_s, strict=True):
-        if not math.isnan(first_try_s):
-            starts[name], starts[f"{name}#1"] = float(first_try_s), float(start_s)
-        elif not math.isnan(start_s):
-            starts[name] = float(start_s)
-    return starts
+    return starts_by_name(schedule)
 
 
 def assert_hosts_agree(path, size, options):
@@ -98,10 +92,10 @@ def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
     knowledge = plugin.scheduler.live.knowledge
     assert not knowledge.coming
     plugin.tell(WEEK_S + 10.0, completed("last"))  # which the forest does not learn from: it was not known then
-    (in_force_s, forest) = knowledge.coming[0]
+    (in_force_s, forests) = knowledge.coming[0]
     assert in_force_s == WEEK_S
     plugin.tell(WEEK_S + 20.0, submitted("next", WEEK_S + 20, 100, 1))
-    assert knowledge.forest is forest.result()
+    assert knowledge.forests[0] is forests.result()[0]
     assert knowledge.runtime_s.tolist() == [float(5 + row) for row in range(10)]
 
 
@@ -130,3 +124,34 @@ def test_a_kill_needs_dynamic_jobs_and_the_plugin_says_so(capsys):
         Plugin(knowledge="classifier", kill=True).begin(1)
     assert ended.value.code == 2
     assert "option kill kills jobs and submits them again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"knowledge": "classifier", "cut": 0.0, "levels": "0.25,0.5,0.75"},
+        {"knowledge": "classifier", "cut": 0.0, "levels": "0.5,0.9", "bound": True, "threshold": 2_000_000},
+        {"knowledge": "classifier", "cut": 0.3, "levels": "0.3,0.5", "policy": "wfp3"},
+        {"knowledge": "classifier", "levels": "0.25,0.5,0.75", "max-kill-share": 0.3},
+    ],
+)
+def test_on_one_processor_the_hosts_agree_on_every_level(tmp_path, more):
+    path = written(tmp_path / "made.json", 4, size=1, protected=0.1)
+    starts = assert_hosts_agree(path, 1, {"policy": "spf", "kill": True, **more})
+    assert any("#2" in name for name in starts)
+
+
+def test_the_plugin_takes_a_killed_job_down_the_levels_under_a_new_name_each_time():
+    plugin = Plugin(knowledge="classifier", cut=0, kill=True, levels="0.5,0.75").begin(1, dynamic=True, reuse=True)
+    names = ["1", "2", "3", "4"]
+    for at, name in zip((0.0, 10.0, 30.0, 60.0), names, strict=True):  # runs of 9, 19, 29 and 39 s, all by themselves
+        assert plugin.tell(at, submitted(name, at, 20, 1)) == [f"start {name} on 0"]
+        assert plugin.tell(at + 9 + 10 * names.index(name), completed(name)) == []
+    call = {"type": "REQUESTED_CALL", "data": {}}  # the dividers are 24 and 34 s
+    assert plugin.tell(100.0, submitted("5", 100, 90, 1), submitted("6", 101, 9, 1)) == ["start 5 on 0"]
+    assert plugin.tell(124.0, call) == ["kill 5"]
+    assert plugin.tell(124.0, *killed("5")) == ["submit 5#1 of 100", "start 6 on 0"]
+    assert plugin.tell(130.0, completed("6")) == ["start 5#1 on 0"]
+    assert plugin.tell(164.0, call) == ["kill 5#1"]
+    assert plugin.tell(164.0, *killed("5#1")) == ["submit 5#2 of 100", "start 5#2 on 0"]
+    assert plugin.tell(240.0, completed("5#2"), notify("no_more_static_job_to_submit")) == ["finished"]

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from batfill.easy import EXEMPT
 from batfill.policies import policy_named
 from batfill.replay import Replay
 from oracle import Oracle, assert_same, oracle
@@ -94,9 +93,9 @@ def test_new_estimates_hold_for_waiting_and_running_jobs(policy):
 def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     run, beside = new_replay("saf"), Oracle(JOBS, SIZE, "saf", **CASE)
     for job in beside.jobs:
-        if job.small and job.seq % 3:
+        if job.level == 1 and job.seq % 3:
             job.exempt = True
-            run.jobs["small"][job.seq] = EXEMPT
+            run.jobs["killable"][job.seq] = 0
     run.advance()
     assert_same(run.schedule(), beside.run())
     assert 0 < run.schedule().requeued.sum() < sum(job.exempt for job in beside.jobs)

@@ -22,7 +22,7 @@ NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
 def bytes_of(run):
     """All that a replay has found, as bytes."""
     schedule = run.schedule()
-    columns = schedule.start_s, schedule.backfilled, schedule.first_try_s, schedule.divider_s, schedule.order
+    columns = schedule.start_s, schedule.backfilled, schedule.kills, schedule.order
     return [column.tobytes() for column in columns]
 
 
@@ -30,7 +30,7 @@ rules = st.fixed_dictionaries(
     {
         "backfill": st.sampled_from([None, policy_named("spf"), policy_named("lexp")]),
         "threshold_s": st.sampled_from([0.0, 40.0, np.inf]),
-        "divider_s": st.sampled_from([15.0, np.inf]),
+        "divider_s": st.sampled_from([15.0, np.inf, (3.0, 8.0), (2.0, 2.0, 20.0)]),
     }
 )
 

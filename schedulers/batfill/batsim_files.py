@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from batfill.outputs import JobRecord, ScheduleTotals
     from batfill.replay import Schedule
 
@@ -47,18 +49,33 @@ def beside(prefix: Path, what: str) -> Path:
     return prefix.with_name(f"{prefix.name}_{what}.csv")
 
 
+def name_of(job: str, number: int) -> str:
+    """How a try of this job is called: the first as the job, the later ones with their number, as in the plug-in."""
+    return f"{job}#{number}" if number else job
+
+
+def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each value has come before, shape (n,)."""
+    by_value = np.argsort(values, kind="stable")
+    ordered = values[by_value]
+    result = np.empty(len(values), np.int64)
+    result[by_value] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
+    return result
+
+
 class Tries:
     """Every try of every job in the order of their starts, with the machines it had."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.row = schedule.order
-        # The log names a killed job twice: the first time is the try that was killed.
-        first = np.zeros(len(self.row), bool)
-        first[np.unique(self.row, return_index=True)[1]] = True
-        self.killed = first & schedule.requeued[self.row]
-        self.start_s = np.where(self.killed, schedule.first_try_s[self.row], schedule.start_s[self.row])
-        self.ran_s = np.where(self.killed, schedule.divider_s[self.row], schedule.runtime_s[self.row])
+        self.number = times_before(self.row)  # of the try among its job's
+        kills = schedule.kills[np.argsort(schedule.kills["row"], kind="stable")]
+        first, beyond = (np.searchsorted(kills["row"], self.row, side) for side in ("left", "right"))
+        self.killed = self.number < beyond - first  # all of a job's tries but its last
+        self.start_s, self.ran_s = schedule.start_s[self.row], schedule.runtime_s[self.row]
+        kill = kills[(first + self.number)[self.killed]]
+        self.start_s[self.killed], self.ran_s[self.killed] = kill["start_s"], kill["ran_s"]
         self.end_s = self.start_s + self.ran_s
         self.by_end = np.argsort(self.end_s, kind="stable")
         self.machines = self.allocate()
@@ -70,7 +87,8 @@ class Tries:
         machines: list[Intervals] = []
         ended = 0
         for row, start_s in zip(self.row.tolist(), self.start_s.tolist(), strict=True):
-            while ended < len(machines) and self.end_s[self.by_end[ended]] <= start_s:
+            # A try that takes no time may have ended by now and not have been gone through yet.
+            while self.by_end[ended] < len(machines) and self.end_s[self.by_end[ended]] <= start_s:
                 idle.give(machines[self.by_end[ended]])
                 ended += 1
             machines.append(idle.take(int(procs[row])))
@@ -84,10 +102,10 @@ class Tries:
         dates = np.concatenate([self.end_s, jobs.submit_s[rejected]])
         for i in np.argsort(dates, kind="stable").tolist():
             row = int(self.row[i]) if i < len(self.row) else int(rejected[i - len(self.row)])
-            again = i < len(self.row) and not self.killed[i] and self.schedule.requeued[row]
+            number = int(self.number[i]) if i < len(self.row) else 0
             walltime_s = float(jobs.walltime_s[row])
             asked = (
-                f"{jobs.ids[row]}#1" if again else str(jobs.ids[row]),
+                name_of(jobs.ids[row], number),
                 "w0",
                 f"delay{jobs.runtime_s[row]:.15g}",
                 float(jobs.submit_s[row]),

@@ -16,22 +16,24 @@ from batfill.allocation import IdleMachines, Intervals
 from batfill.easy import (
     AWAY,
     JOB,
-    KILLABLE,
     STARTED,
     Rules,
+    demote,
     dequeue,
+    dividers_of,
     easy_pass,
     enqueue,
     finish,
     overdue,
+    place_in_level,
     running_room,
     scratch_room,
 )
 from batfill.knowledge.corrections import correct
-from batfill.waiting import LARGE, OVERDUE, SMALL, clear, enlarged, has_room, waiting_room
+from batfill.waiting import OVERDUE, clear, enlarged, has_room, waiting_room
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from batfill.options import Options
 
@@ -57,8 +59,9 @@ class Cluster:
         policy, backfill = options.policy, options.backfill or options.policy
         self.size = len(ids)
         self.policy, self.backfill = policy, backfill
-        self.divider_s = options.divider_s
         self.bound = options.learning.bound
+        levels = len(options.learning.settings.levels)
+        self.dividers = dividers_of([options.divider_s] * levels)  # where they are learned: none yet
         self.outlived = options.learning.outlived
         self.rules = Rules(
             policy.kind,
@@ -73,13 +76,14 @@ class Cluster:
 
         self.jobs = np.zeros(FIRST_ROOM, JOB)
         self.scratch = scratch_room(FIRST_ROOM)
-        self.waiting = waiting_room(self.size)
+        self.waiting = waiting_room(self.size, levels)
         self.running = running_room(self.size, self.size)
         self.started = np.zeros(self.size, STARTED)
         self.names: list[str] = []  # by row
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
         self.machines: dict[int, Intervals] = {}  # by row, of the running jobs
         self.start_s = np.zeros(FIRST_ROOM)  # by row
+        self.divider_s = np.zeros(FIRST_ROOM)  # in force when its last try started
         self.walltime_s = np.zeros(FIRST_ROOM)
         self.corrections = np.zeros(FIRST_ROOM, np.int64)  # of expected run times that were outlived
         self.by_age: list[tuple[float, str, int]] = []  # (submission, id, row), ascending
@@ -93,7 +97,8 @@ class Cluster:
         walltime_s: float,
         procs: int,
         *,
-        small: int = 0,
+        level: int | None = None,
+        killable: bool = False,
         expected_s: float | None = None,
     ) -> bool:
         """Let a job wait. False: it can never run and is not taken.
@@ -103,16 +108,17 @@ class Cluster:
             submit_s: when it was submitted.
             walltime_s: p~; inf where it has none.
             procs: q.
-            small: easy.KILLABLE or EXEMPT for a small job.
+            level: of a small job, from 1 on; None for a large one.
+            killable: whether a small job is killed at its level's divider.
             expected_s: the run time to expect; by default p~.
         """
         if not 1 <= procs <= self.size:
             return False
         row = len(self.names)
         if row == len(self.jobs):
-            self.jobs, self.start_s, self.walltime_s, self.corrections = (
+            self.jobs, self.start_s, self.divider_s, self.walltime_s, self.corrections = (
                 np.concatenate([column, np.zeros_like(column)])
-                for column in (self.jobs, self.start_s, self.walltime_s, self.corrections)
+                for column in (self.jobs, self.start_s, self.divider_s, self.walltime_s, self.corrections)
             )
             self.scratch = scratch_room(len(self.jobs))
         self.names.append(job)
@@ -121,21 +127,20 @@ class Cluster:
         entry = self.jobs[row]
         expected_s = walltime_s if expected_s is None else expected_s
         self.walltime_s[row] = walltime_s
-        entry["submit_s"], entry["estimate_s"], entry["procs"] = submit_s, expected_s, procs
+        entry["submit_s"], entry["procs"] = submit_s, procs
         columns = np.array([submit_s]), np.array([expected_s]), np.array([procs])
         entry["key"] = self.policy.fixed_key(*columns)[0]
         entry["backfill_key"] = entry["key"] if self.rules.backfill_same else self.backfill.fixed_key(*columns)[0]
-        entry["small"], entry["section"] = small, AWAY
+        large = len(self.dividers) + 1
+        place_in_level(self.jobs, row, self.dividers, level or large, int(killable), float(expected_s))
+        entry["section"] = AWAY
         if not self.by_age or age > self.by_age[-1]:
             entry["seq"] = GAP + (self.jobs[self.by_age[-1][2]]["seq"] if self.by_age else 0)
             self.by_age.append(age)
         else:
             self.put_between(age)
-        if small == KILLABLE:
-            self.small_left += 1
-            if self.bound:
-                entry["estimate_s"] = min(expected_s, self.divider_s)
-        self.wait(row, SMALL if small else LARGE)
+        self.small_left += int(entry["killable"])
+        self.wait(row, int(entry["level"]))
         return True
 
     def put_between(self, age: tuple[float, str, int]) -> None:
@@ -166,39 +171,40 @@ class Cluster:
         enqueue(self.waiting, self.running, self.jobs, self.rules, section, row)
 
     def requeue(self, job: str, now_s: float, name: str) -> None:
-        """Let a job that was killed wait again, as a large one with its first submission time, under a new name."""
+        """Let a job that was killed wait again, with its first submission time, under a new name."""
         row = self.rows.pop(job)
         self.rows[name] = row
         self.names[row] = name
         late = overdue(now_s, self.jobs[row]["submit_s"], self.rules.threshold_s)
-        self.wait(row, OVERDUE if late else LARGE)
+        self.wait(row, OVERDUE if late else int(self.jobs[row]["level"]))
 
     def end(self, job: str, *, again: bool = False) -> None:
-        """Give back the machines of a job that has ended; `again` if it was killed and will be requeued."""
+        """Give back the machines of a job that has ended; `again` if it was killed and goes on in the next level."""
         row = self.rows[job]
         entry = self.jobs[row]
         finish(self.running, row, self.start_s[row] + entry["estimate_s"])
         self.idle.give(without(self.machines.pop(row), self.away))
-        self.small_left -= int(entry["small"] == KILLABLE)
-        entry["small"] = 0
+        self.small_left -= int(entry["killable"])
         if again:
-            entry["estimate_s"] = self.walltime_s[row]
+            demote(self.jobs, row, self.dividers, self.divider_s[row], self.walltime_s[row])
+            self.small_left += int(entry["killable"])
         else:
             del self.rows[job]
 
-    def renew_divider(self, divider_s: float) -> None:
-        """Kill the small jobs that start from now on at this divider, and bound by it what is expected of them."""
-        if divider_s == self.divider_s:
+    def renew_dividers(self, dividers_s: Sequence[float]) -> None:
+        """Kill the small jobs that start from now on at these, and bound by them what is expected of them."""
+        dividers = dividers_of(dividers_s, bound=self.bound)
+        if (dividers == self.dividers).all():
             return
-        self.divider_s = divider_s
+        self.dividers = dividers
         if not self.bound:
             return
         for row in self.rows.values():
             entry = self.jobs[row]
             section = int(entry["section"])
-            if section != AWAY and entry["small"] == KILLABLE:
+            if section != AWAY and entry["killable"]:
                 dequeue(self.waiting, self.running, self.jobs, self.rules, row)
-                entry["estimate_s"] = min(self.walltime_s[row], divider_s)
+                place_in_level(self.jobs, row, dividers, int(entry["level"]), 1, self.walltime_s[row])
                 self.wait(row, section)
 
     def decide(self, now_s: float) -> list[Start]:
@@ -222,9 +228,12 @@ class Cluster:
         entry = self.jobs[row]
         self.machines[row] = self.idle.take(int(entry["procs"]))
         self.start_s[row] = now_s
+        if not entry["killable"]:
+            return Start(self.names[row], self.machines[row], math.inf)
+        divider_s = self.divider_s[row] = self.dividers["divider_s"][entry["level"] - 1]
         # A job whose walltime ends it by then needs no kill.
-        kill = entry["small"] == KILLABLE and self.divider_s < self.walltime_s[row]
-        return Start(self.names[row], self.machines[row], now_s + self.divider_s if kill else math.inf)
+        kill_at_s = now_s + float(divider_s) if divider_s < self.walltime_s[row] else math.inf
+        return Start(self.names[row], self.machines[row], kill_at_s)
 
     def withdraw(self, machines: Iterable[int]) -> None:
         """Use these machines no more; a job that runs on one of them runs on, and does not give it back."""

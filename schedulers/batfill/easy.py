@@ -15,12 +15,9 @@ from batfill.policies import EXPANSION, FIXED, UNLIMITED_S, WFP3
 from batfill.waiting import (
     BOUND,
     EXACT,
-    LARGE,
     LEAF,
     NONE,
     OVERDUE,
-    SECTIONS,
-    SMALL,
     has_room,
     insert,
     move_jobs,
@@ -33,6 +30,8 @@ from batfill.waiting import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 # A shadow time is never infinite: a job without walltime must not count as ending before a head that waits for one.
@@ -48,12 +47,19 @@ JOB = np.dtype(
         ("backfill_key", "f8"),  # the backfill policy's fixed key
         ("seq", "i8"),  # place by (submission time, id)
         ("procs", "i4"),  # q
-        ("small", "i2"),  # KILLABLE or EXEMPT where it is classified small and has not been killed yet; else 0
-        ("section", "i2"),  # where it waits: OVERDUE, SMALL or LARGE; AWAY where it does not wait
+        ("level", "i1"),  # of a small job from 1 on: its divider's place among the dividers; one more than all: large
+        ("killable", "u1"),  # 1 where it is killed at its level's divider; 0 where it must not be, or is large
+        ("section", "i2"),  # where it waits: OVERDUE, or its level; AWAY where it does not wait
     ]
 )
 AWAY = -1
-KILLABLE, EXEMPT = 1, 2  # small jobs that may be killed at the divider, and that may not
+# What ends a small job's try, in ascending order, shape (levels,).
+DIVIDER = np.dtype(
+    [
+        ("divider_s", "f8"),  # a job of this level that still runs so long after its start is killed; inf for never
+        ("bound_s", "f8"),  # and is expected to end then at the latest: the divider, or inf where that is not expected
+    ]
+)
 
 
 class Rules(NamedTuple):
@@ -111,6 +117,14 @@ def running_room(jobs: int, free: int) -> Running:
     return Running(np.zeros(jobs, RUN), state)
 
 
+def dividers_of(divider_s: float | Sequence[float], *, bound: bool = False) -> NDArray[np.void]:
+    """The dividers of the levels, ascending, as DIVIDER; with `bound` they are also the latest expected ends."""
+    dividers = np.zeros(np.size(divider_s), DIVIDER)
+    dividers["divider_s"] = divider_s
+    dividers["bound_s"] = divider_s if bound else np.inf
+    return dividers
+
+
 @kernel
 def key_at(now_s, kind, weight, fixed, submit_s, walltime_s, procs):
     """The key at `now_s` of a job whose key moves with time; `fixed` is the part that does not."""
@@ -142,7 +156,32 @@ def start(now_s, running, row, estimate_s, procs):
 @kernel
 def nobody_waits(waiting):
     """Whether the queue is empty."""
-    return waiting.sections[0].jobs + waiting.sections[1].jobs + waiting.sections[2].jobs == 0
+    jobs = 0
+    for section in range(len(waiting.sections)):
+        jobs += waiting.sections[section].jobs
+    return jobs == 0
+
+
+@seldom
+def demote(jobs, row, dividers, ran_s, expected_s):
+    """Let a job that was killed after `ran_s` go on in the next level that gives it longer, or else as a large one.
+
+    `expected_s` is what it is expected to run where nobody kills it.
+    """
+    level = jobs[row].level
+    while level < len(dividers) and dividers[level].divider_s <= ran_s:
+        level += 1
+    place_in_level(jobs, row, dividers, level + 1, 1, expected_s)
+
+
+@kernel
+def place_in_level(jobs, row, dividers, level, killable, expected_s):
+    """Let a job that does not wait be of this level, large if that is beyond the last, and expect what goes with it."""
+    jobs[row].level = level
+    jobs[row].killable = killable if level <= len(dividers) else 0
+    jobs[row].estimate_s = expected_s
+    if jobs[row].killable:
+        jobs[row].estimate_s = min(expected_s, dividers[level - 1].bound_s)
 
 
 @kernel
@@ -274,7 +313,7 @@ def arrives(now_s, waiting, running, jobs, rules, row, alone):
     if what in (STARTS, BACKFILLS):
         start(now_s, running, row, jobs[row].estimate_s, jobs[row].procs)
     else:
-        enqueue(waiting, running, jobs, rules, SMALL if jobs[row].small else LARGE, row)
+        enqueue(waiting, running, jobs, rules, int(jobs[row].level), row)
         running.state[0].settled = what == WAITS
     return what
 
@@ -292,7 +331,7 @@ def judge(now_s, waiting, running, jobs, rules, row):
     if nobody_waits(waiting):
         state.head, state.reserved = row, 0
         return STARTS if procs <= state.free else WAITS
-    section = SMALL if jobs[row].small else LARGE
+    section = int(jobs[row].level)
     if not state.settled or rules.kind != FIXED or goes_before(jobs, rules, section, row, state.head):
         return UNDECIDED
     if procs > state.free:
@@ -367,7 +406,7 @@ def pass_in_order(now_s, waiting, running, jobs, started):
     n, ahead, need = 0, NO_HEAD, 0
     shadow_s, extra = NEVER_S, UNRESERVED
     free, width = running.state[0].free, 0
-    for section in range(SECTIONS):
+    for section in range(len(waiting.sections)):
         if waiting.sections[section].jobs == 0:
             continue
         several = waiting.sections[section].size > 1 or waiting.groups[waiting.section_group[section, 0]].size > 1
@@ -561,9 +600,9 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
     head = np.int64(-1)
     while True:  # the jobs ahead of the reservation
         section = 0
-        while section < SECTIONS and waiting.sections[section].jobs == 0:
+        while section < len(waiting.sections) and waiting.sections[section].jobs == 0:
             section += 1
-        if section == SECTIONS:
+        if section == len(waiting.sections):
             return n, n
         if section == OVERDUE or rules.kind == FIXED:
             slot = first_slot(waiting, section)
@@ -616,7 +655,7 @@ def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules
     """
     n, fewest = 0, np.int64(2**62)
     width = width_of(free)
-    for section in range(SECTIONS):
+    for section in range(len(waiting.sections)):
         for group_place in range(waiting.sections[section].size):
             group = waiting.section_group[section, group_place]
             if waiting.sections[section].size > 1 and group_is_closed(

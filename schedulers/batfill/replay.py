@@ -1,8 +1,9 @@
 """The compiled replay: one workload under one policy, with no messages and no object per job.
 
+>>> from pathlib import Path
 >>> from batfill.policies import policy_named
 >>> from batfill.workloads import read_workload
->>> workload = read_workload("workloads/sample.json")
+>>> workload = read_workload(Path("workloads/sample.json"))
 >>> replay(workload.jobs, workload.procs, policy_named("saf")).summary().jobs
 800
 """
@@ -17,12 +18,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from batfill.easy import AWAY, EXEMPT, JOB, KILLABLE, STARTED, Rules, Running, enqueue_rows, running_room, scratch_room
-from batfill.engine import DONE, END, FATE, FIRST_TRY, NEEDS_ROOM, STATE, Machine, advance
+from batfill.easy import (
+    AWAY,
+    JOB,
+    STARTED,
+    Rules,
+    Running,
+    dividers_of,
+    enqueue_rows,
+    place_in_level,
+    running_room,
+    scratch_room,
+)
+from batfill.engine import DONE, END, FATE, KILL, NEEDS_ROOM, STATE, TRY, Machine, advance
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
-from batfill.waiting import LARGE as LARGE_SECTION
-from batfill.waiting import SMALL as SMALL_SECTION
 from batfill.waiting import Waiting, clear, enlarged, waiting_room
 
 if TYPE_CHECKING:
@@ -41,10 +51,9 @@ class Schedule:
 
     jobs: JobTable
     size: int  # m
-    start_s: NDArray[np.float64]  # of the final try; nan for a rejected job
+    start_s: NDArray[np.float64]  # of the final try; nan for a rejected job, or where that has not begun
     backfilled: NDArray[np.bool_]  # whether that try was started by backfilling
-    first_try_s: NDArray[np.float64]  # start of a try killed at the divider; nan where there was none
-    divider_s: NDArray[np.float64]  # how long that try ran
+    kills: NDArray[np.void]  # engine.KILL (n_kills,)  every try killed at a divider, in the order of time
     order: NDArray[np.int64]  # (n_tries,)  rows in the order of their starts
 
     @property
@@ -72,13 +81,14 @@ class Schedule:
 
     @property
     def requeued(self) -> NDArray[np.bool_]:
-        """The jobs whose first try was killed at the divider."""
-        return ~np.isnan(self.first_try_s)
+        """The jobs of which a try was killed at a divider."""
+        again = np.zeros(len(self.jobs), bool)
+        again[self.kills["row"]] = True
+        return again
 
     def summary(self, tau_s: float = TAU_S) -> Summary:
         """The figures of the run."""
         ran = ~self.rejected
-        again = self.requeued
         return summarize(
             size=self.size,
             submit_s=self.jobs.submit_s[ran],
@@ -89,8 +99,8 @@ class Schedule:
             rejected=int(self.rejected.sum()),
             killed=int(self.killed.sum()),
             backfilled=int(self.backfilled.sum()),
-            requeued=int(again.sum()),
-            wasted_proc_s=float((self.divider_s[again] * self.jobs.procs[again]).sum()),
+            requeued=len(self.kills),
+            wasted_proc_s=float((self.kills["ran_s"] * self.jobs.procs[self.kills["row"]]).sum()),
         )
 
 
@@ -98,7 +108,7 @@ class Replay:
     """A replay that stops wherever it is told to, and can be inspected, changed, copied and saved there.
 
     The whole state is in the arrays `jobs` (what a scheduler knows of each job), `waiting`, `running` and `machine`
-    (clock, counters, true ends, what has happened), and in `rules` and `divider_s`.
+    (clock, counters, true ends, what has happened), and in `rules` and `dividers`.
     """
 
     def __init__(
@@ -109,7 +119,7 @@ class Replay:
         *,
         backfill: Policy | None = None,
         threshold_s: float = np.inf,
-        divider_s: float = np.inf,
+        divider_s: float | Sequence[float] = np.inf,
         estimate_s: NDArray[np.float64] | None = None,
         learns: bool = False,
     ) -> None:
@@ -121,13 +131,16 @@ class Replay:
             policy: the queue's order.
             backfill: the order in which jobs are tried for backfilling; None for the queue's own.
             threshold_s: Theta: jobs that have waited longer come first, oldest first.
-            divider_s: a small job still running after this time is killed and requeued as large; inf for never.
+            divider_s: a small job still running after this time is killed and requeued as large; inf for never. Of
+                several, in ascending order, each is that of a level: jobs of class SMALL begin at the first, and go on
+                at the next before they are large.
             estimate_s: what the scheduler expects each job to run, shape (n_jobs,); by default its walltime.
-            learns: whether `jobs["small"]` will be set while it runs, for any job.
+            learns: whether `classify` will be told jobs' classes while it runs, instead of the workload's.
         """
         self.table = jobs
         self.size = size
-        self.divider_s = divider_s
+        self.dividers = dividers_of(divider_s)
+        self.learns = learns
         n_jobs, at_once = len(jobs), min(len(jobs), size)
         self.jobs = np.zeros(n_jobs, JOB)
         self.jobs["submit_s"] = jobs.submit_s
@@ -136,15 +149,17 @@ class Replay:
         fates = np.zeros(n_jobs, FATE)
         fates["duration_s"] = np.minimum(jobs.runtime_s, jobs.walltime_s)
         n_small = n_jobs if learns else int((jobs.job_class == SMALL).sum())
+        most_kills = n_small * len(self.dividers)
         self.machine = Machine(
             fates=fates,
-            first_tries=np.zeros(n_jobs if n_small else 0, FIRST_TRY),
+            tries=np.zeros(n_jobs if n_small else 0, TRY),
+            kills=np.zeros(most_kills, KILL),
             ends=np.zeros(at_once, END),
-            log=np.zeros(n_jobs + n_small, STARTED),
+            log=np.zeros(n_jobs + most_kills, STARTED),
             state=np.zeros(1, STATE),
         )
         self.running = running_room(at_once, size)
-        self.waiting = waiting_room(size)
+        self.waiting = waiting_room(size, len(self.dividers))
         self.scratch = scratch_room(n_jobs)
         self.estimate_s = jobs.walltime_s if estimate_s is None else estimate_s
         self.restart(policy, backfill=backfill, threshold_s=threshold_s)
@@ -152,14 +167,14 @@ class Replay:
     def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
         """Go back to the empty machine, under these rules, with no memory allocated anew."""
         self.jobs["estimate_s"] = self.estimate_s
-        self.jobs["small"] = np.where(self.table.job_class == SMALL, KILLABLE, 0)
-        if self.table.killable is not None:
-            self.jobs["small"][~self.table.killable & (self.jobs["small"] == KILLABLE)] = EXEMPT
+        small = (self.table.job_class == SMALL) & (not self.learns)
+        self.jobs["level"] = np.where(small, 1, self.large)
+        self.jobs["killable"] = small if self.table.killable is None else small & self.table.killable
         self.jobs["section"] = AWAY
         self.machine.fates["start_s"] = np.nan
-        self.machine.first_tries[:] = np.nan
-        if len(self.machine.first_tries):
-            self.machine.first_tries["walltime_s"] = self.estimate_s
+        self.machine.tries["divider_s"] = np.inf
+        if len(self.machine.tries):
+            self.machine.tries["expected_s"] = self.estimate_s
         self.machine.state[:] = 0
         self.running.state[:] = 0
         self.running.state["free"] = self.size
@@ -196,7 +211,7 @@ class Replay:
         while True:
             why = advance(
                 until_s,
-                self.divider_s,
+                self.dividers,
                 self.size,
                 self.jobs,
                 self.rules,
@@ -223,20 +238,34 @@ class Replay:
     def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
         """Expect these run times, shape (n_jobs,), from the next decision on, of the running jobs too."""
         self.jobs["estimate_s"] = estimate_s
-        if len(self.machine.first_tries):
-            self.machine.first_tries["walltime_s"] = estimate_s
+        if len(self.machine.tries):
+            self.machine.tries["expected_s"] = estimate_s
         running = self.running.jobs[: self.running.state["jobs"][0]]
         running["end_s"] = self.machine.fates["start_s"][running["row"]] + estimate_s[running["row"]]
         running[:] = running[np.argsort(running["end_s"], kind="stable")]
         self.adopt(self.policy, self.backfill, self.rules.threshold_s)
         self.order_anew()
 
-    def bound_small(self) -> None:
-        """Expect the waiting small jobs to end at the divider in force at the latest: then they are killed."""
+    def classify(self, row: int, level: int, *, killable: bool, expected_s: float) -> None:
+        """Let a job that has not been submitted yet be small, of this level, and expected to run so long; see `large`.
+
+        `killable` says whether it is killed at the level's divider.
+        """
+        self.machine.tries["expected_s"][row] = expected_s
+        place_in_level(self.jobs, row, self.dividers, level, int(killable), expected_s)
+
+    def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
+        """Kill the small jobs that start from now on at these dividers, as many as there were.
+
+        With `bound` those that wait are expected to end there at the latest, as they are killed then; so are those that
+        are classified from now on.
+        """
+        self.dividers = dividers_of(divider_s, bound=bound)
         rows = self.waiting_rows
-        rows = rows[self.jobs["small"][rows] == KILLABLE]
-        if len(rows):
-            self.jobs["estimate_s"][rows] = np.minimum(self.machine.first_tries["walltime_s"][rows], self.divider_s)
+        rows = rows[self.jobs["killable"][rows] != 0]
+        if bound and len(rows):
+            bound_s = self.dividers["bound_s"][self.jobs["level"][rows] - 1]
+            self.jobs["estimate_s"][rows] = np.minimum(self.machine.tries["expected_s"][rows], bound_s)
             self.order_anew()
 
     def order_anew(self) -> None:
@@ -244,7 +273,7 @@ class Replay:
         clear(self.waiting)
         self.machine.state["looked_at"] = 0
         rows = np.flatnonzero(self.jobs["section"] != AWAY).astype(np.uint32)
-        self.jobs["section"][rows] = np.where(self.jobs["small"][rows] != 0, SMALL_SECTION, LARGE_SECTION)
+        self.jobs["section"][rows] = self.jobs["level"][rows]
         done = 0
         while (done := enqueue_rows(self.waiting, self.running, self.jobs, self.rules, rows, done)) < len(rows):
             self.waiting = enlarged(self.waiting)
@@ -253,6 +282,7 @@ class Replay:
         """A copy that goes its own way from here."""
         other = copy.copy(self)
         other.jobs = self.jobs.copy()
+        other.dividers = self.dividers.copy()
         other.waiting = copied(self.waiting)
         other.running = copied(self.running)
         other.machine = copied(self.machine)
@@ -260,6 +290,11 @@ class Replay:
         return other
 
     # What there is to see
+
+    @property
+    def large(self) -> int:
+        """The level of large jobs: one more than the small ones have."""
+        return len(self.dividers) + 1
 
     @property
     def waiting_rows(self) -> NDArray[np.intp]:
@@ -281,16 +316,12 @@ class Replay:
         log = self.machine.log[: self.machine.state["starts"][0]]
         backfilled = np.zeros(len(self.table), bool)
         backfilled[log["row"]] = log["backfilled"]  # of a job started twice the last one counts
-        tries = self.machine.first_tries
-        if len(tries) == 0:
-            tries = np.full(len(self.table), np.nan, FIRST_TRY)
         return Schedule(
             jobs=self.table,
             size=self.size,
             start_s=self.machine.fates["start_s"].copy(),
             backfilled=backfilled,
-            first_try_s=tries["start_s"].copy(),
-            divider_s=tries["divider_s"].copy(),
+            kills=self.machine.kills[: self.machine.state["kills"][0]].copy(),
             order=log["row"].astype(np.int64),
         )
 
@@ -307,7 +338,7 @@ def replay(
     *,
     backfill: Policy | None = None,
     threshold_s: float = np.inf,
-    divider_s: float = np.inf,
+    divider_s: float | Sequence[float] = np.inf,
 ) -> Schedule:
     """Replay the whole workload; the arguments are those of `Replay`."""
     run = Replay(jobs, size, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)

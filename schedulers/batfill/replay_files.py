@@ -20,7 +20,7 @@ from batfill.workloads.files import whole_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT = "batfill replay 2"
+FORMAT = "batfill replay 3"
 SAME = ""
 
 
@@ -32,7 +32,7 @@ def save(run: Replay, path: Path) -> None:
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
         "size": np.array(run.size),
-        "divider_s": np.array(run.divider_s),
+        "dividers": run.dividers,
         "policy": np.array(run.policy.name),
         "backfill": np.array(run.backfill.name if run.backfill else SAME),
         "threshold_s": np.array(run.rules.threshold_s),
@@ -72,8 +72,9 @@ def load(path: Path) -> Replay:
         policy_named(str(arrays["policy"])),
         backfill=policy_named(backfill) if backfill != SAME else None,
         threshold_s=float(arrays["threshold_s"]),
-        divider_s=float(arrays["divider_s"]),
+        divider_s=arrays["dividers"]["divider_s"],
     )
+    run.dividers = arrays["dividers"]
     run.jobs = arrays["jobs"]
     run.waiting = Waiting(**part("waiting"))
     run.running = Running(**part("running"))

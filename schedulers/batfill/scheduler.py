@@ -15,9 +15,10 @@ import zmq
 from batsim.batsim import Batsim, BatsimScheduler, Job
 from procset import ProcSet
 
+from batfill.batsim_files import name_of
 from batfill.cluster import Cluster
 from batfill.compiled import announce_compilation
-from batfill.easy import EXEMPT, KILLABLE, easy_pass
+from batfill.easy import easy_pass
 from batfill.errors import BatfillError, RunFailed
 from batfill.knowledge.choice import USER
 from batfill.knowledge.live import Live
@@ -55,6 +56,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to be killed if they still run then
         self.to_kill: list[Job] = []
         self.killed: set[str] = set()  # jobs whose kill was asked for and not answered yet
+        self.tries: dict[str, tuple[str, int]] = {}  # first name and number of the tries that are not a job's first
         self.requeues: dict[str, str] = {}  # new name: old name, of registrations that are not acknowledged yet
         self.all_submitted = False
         self.registration_open = False
@@ -100,27 +102,34 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         killable = fields.get("killable") is not False
         if self.live is None or procs > self.cluster.size:
             small = self.chosen.divider_s < math.inf and fields.get("class") == "small"
-            class_ = (KILLABLE if killable else EXEMPT) if small else 0
-            return self.cluster.submit(job.id, job.submit_time, walltime_s, procs, small=class_)
+            level = 1 if small else None
+            return self.cluster.submit(job.id, job.submit_time, walltime_s, procs, level=level, killable=killable)
         verdict = self.live.judge(job.id, job.submit_time, walltime_s, procs, user=user_of(fields), killable=killable)
         kill = self.chosen.learning.kill
         if kill:
-            self.cluster.renew_divider(self.live.knowledge.divider_s)
-        class_ = (KILLABLE if kill and killable else EXEMPT) if verdict.small else 0
+            self.cluster.renew_dividers(self.live.knowledge.dividers_s)
         return self.cluster.submit(
-            job.id, job.submit_time, walltime_s, procs, small=class_, expected_s=verdict.expected_s
+            job.id,
+            job.submit_time,
+            walltime_s,
+            procs,
+            level=verdict.level if verdict.small else None,
+            killable=kill and killable,
+            expected_s=verdict.expected_s,
         )
 
     def onJobCompletion(self, job: Job) -> None:
-        """Take back the machines; submit a job again that was killed at the divider."""
+        """Take back the machines; submit a job again that was killed at a divider."""
         again = job.job_state == Job.State.COMPLETED_KILLED and job.id in self.killed
         self.killed.discard(job.id)
         self.cluster.end(job.id, again=again)
-        name = f"{job.id}#1"
+        first, number = self.tries.pop(job.id, (job.id, 0))
+        name = name_of(first, number + 1)
         if self.live is not None:
             self.live.ended(job.id, self.bs.time(), name if again else None)
         if not again:
             return
+        self.tries[name] = first, number + 1
         self.bs.register_job(name, job.requested_resources, job.requested_time, job.profile, job.submit_time)
         if self.bs.ack_of_dynamic_jobs:
             self.requeues[name] = job.id
@@ -128,7 +137,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             self.cluster.requeue(job.id, self.bs.time(), name)
 
     def onRequestedCall(self) -> None:
-        """Kill the small jobs that have run for one divider, unless this very message ends them."""
+        """Kill the small jobs that have run for their divider, unless this very message ends them."""
         while self.calls and self.calls[0][0] <= self.bs.time():
             _, name = heapq.heappop(self.calls)
             self.to_kill.append(self.bs.jobs[name])

@@ -1,10 +1,10 @@
 """The waiting jobs, kept in the queue's order so that a pass can skip every group of jobs that cannot start.
 
-Three sections follow each other: OVERDUE, SMALL, LARGE. Each is a sorted list of groups, a group is a sorted list of at
-most FAN leaves, and a leaf holds at most LEAF jobs side by side. A section without jobs has one group with one leaf. A
-leaf and a group know the smallest q in them and, for every width (`width_of`), the smallest p~ among their jobs up to
-it; from these `easy` sees that no job in there can start. With at most LEAF jobs waiting all of it is one sorted array,
-and nothing is kept beside it.
+Sections follow each other: OVERDUE, one for each level of small jobs, and the large ones. Each is a sorted list of
+groups, a group is a sorted list of at most FAN leaves, and a leaf holds at most LEAF jobs side by side. A section
+without jobs has one group with one leaf. A leaf and a group know the smallest q in them and, for every width
+(`width_of`), the smallest p~ among their jobs up to it; from these `easy` sees that no job in there can start. With at
+most LEAF jobs waiting all of it is one sorted array, and nothing is kept beside it.
 
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
@@ -21,8 +21,7 @@ from batfill.compiled import kernel, seldom
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-OVERDUE, SMALL, LARGE = range(3)
-SECTIONS = 3
+OVERDUE = 0  # the section of the jobs of level k is k, that of the large ones comes last
 LEAF = 64
 FAN = 64
 
@@ -50,15 +49,20 @@ class Waiting(NamedTuple):
     groups: NDArray[np.void]  # NODE (groups,)
     group_shortest_s: NDArray[np.float64]  # (groups, widths)
     group_leaf: NDArray[np.uint32]  # (groups, FAN)  the group's leaves in order
-    section_group: NDArray[np.uint32]  # (SECTIONS, groups)  the section's groups in order
-    sections: NDArray[np.void]  # SECTION (SECTIONS,)  how many groups and jobs it has
+    section_group: NDArray[np.uint32]  # (sections, groups)  the section's groups in order
+    sections: NDArray[np.void]  # SECTION (sections,)  how many groups and jobs it has
     spare: NDArray[np.void]  # SPARE (1,)  the first unused leaf and group, and how many there are
 
 
-def waiting_room(size: int, leaves: int = 32) -> Waiting:
-    """An empty structure for the jobs of a machine of `size` processors; `enlarged` makes room when it runs out."""
+def waiting_room(size: int, levels: int = 1, leaves: int = 32) -> Waiting:
+    """An empty structure for the jobs of a machine of `size` processors; `enlarged` makes room when it runs out.
+
+    `levels` is how many levels of small jobs there are.
+    """
     widths = width_of(size) + 1
-    groups = max(leaves // 4, 2 * SECTIONS)
+    sections = levels + 2
+    leaves = max(leaves, 2 * sections)
+    groups = max(leaves // 4, 2 * sections)
     waiting = Waiting(
         slots=np.zeros(leaves * LEAF, SLOT),
         leaves=np.zeros(leaves, NODE),
@@ -67,8 +71,8 @@ def waiting_room(size: int, leaves: int = 32) -> Waiting:
         groups=np.zeros(groups, NODE),
         group_shortest_s=np.zeros((groups, widths)),
         group_leaf=np.zeros((groups, FAN), np.uint32),
-        section_group=np.zeros((SECTIONS, groups), np.uint32),
-        sections=np.zeros(SECTIONS, SECTION),
+        section_group=np.zeros((sections, groups), np.uint32),
+        sections=np.zeros(sections, SECTION),
         spare=np.zeros(1, SPARE),
     )
     clear(waiting)
@@ -81,7 +85,7 @@ def clear(waiting: Waiting) -> None:
     waiting.groups[:] = chain(len(waiting.groups), 0)
     waiting.spare[:] = (0, len(waiting.leaves), 0, len(waiting.groups))
     waiting.sections[:] = 0
-    for section in range(SECTIONS):
+    for section in range(len(waiting.sections)):
         open_section(waiting, section)
 
 

@@ -22,6 +22,10 @@ def frontier(
     protected: Annotated[
         str, typer.Option(help="Shares of the jobs that must not be killed, separated by commas.")
     ] = "0",
+    levels: Annotated[
+        list[str] | None,
+        typer.Option(help="As of `batfill replay`; given several times, each is tried [default: 0.5]."),
+    ] = None,
     regime: learning.Regime = None,
     divider_rule: learning.DividerRule = None,
     train: learning.Train = None,
@@ -41,12 +45,21 @@ def frontier(
 
     further = learning.chosen(regime=regime, divider_rule=divider_rule, train=train, train_lag=train_lag, seed=seed)
     grid = library.shares("cuts", cuts), library.shares("protected", protected)
-    policies = policy.split(",")
+    policies, several = policy.split(","), levels or ["0.5"]
     read = read_workload(workload, procs=procs)
     size = known_size(workload, read.procs)
-    with progress("replays", len(policies) * (2 + len(grid[0]) * len(grid[1]))) as advance:
+    replays = len(policies) * (1 + len(several) * (1 + len(grid[0]) * len(grid[1])))
+    with progress("replays", replays) as advance:
         points = library.frontier(
-            read, size, policies, grid[0], protected=grid[1], learning=further, tau_s=tau, advance=advance
+            read,
+            size,
+            policies,
+            grid[0],
+            levels=several,
+            protected=grid[1],
+            learning=further,
+            tau_s=tau,
+            advance=advance,
         )
     told = library.provenance(read, size, tau, further)
     if out is not None:

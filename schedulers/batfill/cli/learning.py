@@ -11,10 +11,21 @@ Knowledge = Annotated[
     typer.Option(help="What is known of run times: the request (`user`), a prediction, a class, or the truth."),
 ]
 Kill = Annotated[
-    bool, typer.Option("--kill", help="Kill small jobs that still run at the divider; they go back as large ones.")
+    bool,
+    typer.Option(
+        "--kill",
+        help="Kill small jobs that still run at the divider; they go back, to the next level or as large ones.",
+    ),
 ]
 Bound = Annotated[
     bool, typer.Option("--bound", help="With --kill: expect a small job to end at the divider at the latest.")
+]
+Levels = Annotated[
+    str | None,
+    typer.Option(
+        help="Shares of the run times known, separated by commas: small jobs are divided there, and go from each "
+        "level to the next when they are killed [default: 0.5]."
+    ),
 ]
 Regime = Annotated[
     Literal["decoupled", "weekly", "fresh"] | None,

@@ -31,6 +31,7 @@ class Verdict(NamedTuple):
     expected_s: float  # run time to expect; at most p~
     small: bool
     probability: float = math.nan  # that it is small, where that is learned
+    level: int = 1  # of a small job: the first divider that it is thought to run shorter than, counted from 1
 
 
 class Knowledge(Protocol):
@@ -39,7 +40,7 @@ class Knowledge(Protocol):
     name: str
     classifies: bool  # whether jobs can be small
     outlived: bool  # whether a job may run longer than expected; its expectation is then corrected
-    divider_s: float  # in force: jobs that run shorter are small; inf while there is none
+    dividers_s: tuple[float, ...]  # in force, one per level, ascending: jobs that run shorter are small; inf for none
 
     def judge(self, job: Job) -> Verdict:
         """What to make of a job that is submitted now."""
@@ -54,7 +55,7 @@ class Knowledge(Protocol):
         ...
 
     def killed(self, job: Job, ran_s: float) -> None:
-        """A try was killed at the divider after `ran_s`."""
+        """A try was killed at a divider after `ran_s`."""
         ...
 
     def renew(self, now_s: float) -> None:
@@ -71,7 +72,12 @@ class Plain:
 
     classifies = False
     outlived = False
-    divider_s = math.inf
+    dividers_s: tuple[float, ...] = (math.inf,)
+
+    @property
+    def divider_s(self) -> float:
+        """The last divider: what small and large are told by."""
+        return self.dividers_s[-1]
 
     def started(self, job: Job, start_s: float) -> None:
         """Nothing is learned."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -26,11 +27,12 @@ USER = "user"
 CLAIRVOYANT = ("runtime-clairvoyant", "class-clairvoyant")
 KNOWLEDGES = (USER, "easy++", "regression", "classifier", *CLAIRVOYANT)
 CLASSIFYING = ("classifier", "class-clairvoyant")
+MOST_LEVELS = 100
 OUTLIVED = ("easy++", "regression")  # a job may run longer than they expect
 
 # By the option's name as a user gives it.
 OF_CLASSIFIER = ("regime", "divider-rule", "cut", "train", "train-lag", "max-waste", "max-kill-share", "seed")
-NAMES = ("knowledge", "kill", "bound", *OF_CLASSIFIER)
+NAMES = ("knowledge", "kill", "bound", "levels", *OF_CLASSIFIER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Learning:
     """What a scheduler learns, and what it does about it."""
 
     knowledge: str = USER
-    kill: bool = False  # small jobs are killed at the divider and requeued as large
+    kill: bool = False  # small jobs are killed at their level's divider and go on in the next, at last as large
     bound: bool = False  # where that will happen, the divider is the latest expected end
     settings: Settings = field(default_factory=Settings)
 
@@ -63,6 +65,10 @@ class Learning:
             raise BatfillError(
                 f"option kill: knowledge {knowledge} calls no job small; choose {' or '.join(CLASSIFYING)}"
             )
+        if "levels" in chosen and knowledge not in CLASSIFYING:
+            raise BatfillError(
+                f"option levels: knowledge {knowledge} calls no job small; choose {' or '.join(CLASSIFYING)}"
+            )
         if bound and not kill:
             raise BatfillError("option bound: no end is guaranteed without kill; add kill, or leave it out")
         limits = [name for name in ("max-waste", "max-kill-share") if name in chosen]
@@ -78,6 +84,7 @@ class Learning:
         settings = Settings(
             regime=regime,
             divider_rule=divider_rule,
+            levels=levels_of(chosen.get("levels", "0.5")),
             cut=share("cut", chosen.get("cut", 0.5)),
             seed=seed,
             on_drift=one_of("train", chosen.get("train", "week"), ("week", "drift")) == "drift",
@@ -105,7 +112,7 @@ class Learning:
             runtime_s: NDArray[np.float64] = np.minimum(jobs.runtime_s, jobs.walltime_s)
             if self.knowledge == "runtime-clairvoyant":
                 return RuntimeClairvoyant(np.maximum(runtime_s, 1e-9))
-            return ClassClairvoyant(runtime_s)
+            return ClassClairvoyant(runtime_s, self.settings.levels)
         if self.knowledge == "classifier":
             return Classifier(self.settings, clock)
         plain: dict[str, Callable[[], Knowledge]] = {
@@ -137,6 +144,20 @@ def truth(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise BatfillError(f"option {name}: {value!r} is neither true nor false")
     return value
+
+
+def levels_of(value: Any) -> tuple[float, ...]:
+    """The dividers' shares of the run times, which must be ascending numbers between 0 and 1 separated by commas."""
+    try:
+        levels = tuple(float(word) for word in str(value).split(","))
+    except ValueError:
+        levels = ()
+    if not 0 < len(levels) <= MOST_LEVELS or not all(low < high for low, high in pairwise((0.0, *levels, 1.0))):
+        raise BatfillError(
+            f"option levels: {value!r} are not ascending numbers between 0 and 1 separated by commas, as '0.5,0.75', "
+            f"at most {MOST_LEVELS}"
+        )
+    return levels
 
 
 def share(name: str, value: Any) -> float:

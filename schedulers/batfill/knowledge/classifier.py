@@ -7,9 +7,10 @@ is anything known of a job before it has ended in the simulation at hand.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.budget import Budget
 from batfill.knowledge.features import NAMES, NO_CLOCK, RECORD, History, matrix
 from batfill.knowledge.forest import Forest, grown_beside
-from batfill.knowledge.median import RollingMedian
+from batfill.knowledge.quantiles import RollingQuantiles, quantiles
 from batfill.workloads.clock import WEEK_S, Clock
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Settings:
     divider_rule: DividerRule = (
         "known"  # the median run time of all known jobs, or of those that ended in the last week
     )
+    levels: tuple[float, ...] = (0.5,)  # the dividers' shares of the run times: several, ascending, make several levels
     cut: float = 0.5  # the probability from which a job counts as small; at 0 all do, and nothing but the divider is
     # learned
     seed: int = 0
@@ -47,6 +49,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         assert 0 <= self.cut <= 1
+        assert all(low < high for low, high in pairwise((0.0, *self.levels, 1.0)))
         assert self.regime != "fresh" or self.divider_rule == "known", "a week's median is renewed with the week"
 
 
@@ -60,10 +63,11 @@ class Classifier(Plain):
         self.settings = settings or Settings()
         self.name = f"classifier-{self.settings.regime}"
         self.history = History(clock or NO_CLOCK)
-        self.median = RollingMedian()
-        self.divider_s = math.inf
-        self.forest: Forest | None = None
-        self.coming: deque[tuple[float, Future[Forest]]] = deque()  # (when in force, forest), ascending
+        self.quantiles = RollingQuantiles(self.settings.levels)
+        self.dividers_s = self.quantiles.values
+        # One per divider, as its jobs' features are their earlier jobs' classes by that very divider.
+        self.forests: list[Forest | None] = [None for _ in self.settings.levels]
+        self.coming: deque[tuple[float, Future[list[Forest | None]]]] = deque()  # (when in force, forests), ascending
         self.cut = self.settings.cut
         self.budget = Budget(self.settings.max_waste, self.settings.max_kill_share)
         self.learns = self.settings.cut > 0 or self.budget.limited
@@ -71,58 +75,69 @@ class Classifier(Plain):
         self.next_s: float = WEEK_S
         self.trained = 0
         self.judged: dict[int, tuple[list[float], bool]] = {}  # by row: record and verdict, until the job ends
-        self.running: list[tuple[float, int, Job]] = []  # heap of (start, row, job): tries, also some that have ended
+        # Heap of (start, row, number, job): tries, also some that have ended.
+        self.running: list[tuple[float, int, int, Job]] = []
+        self.starts: Counter[int] = Counter()  # by row, until the job ends
+        self.kills: Counter[int] = Counter()
         self.ended_since: list[tuple[Job, float, list[float]]] = []  # since `learn`: run times and records
         self.runtime_s = np.zeros(0)  # of the jobs before, in the order of their ends
         self.records = np.zeros((0, RECORD))
 
     def judge(self, job: Job) -> Verdict:
-        """Small if the forest says so with a probability of `cut`; large while there is no forest."""
+        """Small, of the first level whose forest says so with a probability of `cut`; large while there is none."""
         while self.coming and self.coming[0][0] <= job.submit_s:
-            self.forest = self.coming.popleft()[1].result()
+            grown = self.coming.popleft()[1].result()
+            self.forests = [new or old for new, old in zip(grown, self.forests, strict=True)]
             self.trained += 1
         place = self.history.place(job)
-        probability = math.nan
-        if self.forest:
-            probability = self.forest.probability(self.history.features(place, self.divider_s))
+        chances = [
+            forest.probability(self.history.features(place, divider_s)) if forest else math.nan
+            for forest, divider_s in zip(self.forests, self.dividers_s, strict=True)
+        ]
         if self.budget.limited:
             self.cut = self.budget.moved(self.cut)
-        small = self.divider_s < math.inf and (not self.learns or probability >= self.cut)
-        small = small and (not self.budget.limited or self.budget.takes(job, self.divider_s))
+        large = len(chances) + 1
+        level = next((k for k, chance in enumerate(chances, 1) if not self.learns or chance >= self.cut), large)
+        small = level < large and self.divider_s < math.inf
+        small = small and (not self.budget.limited or self.budget.takes(job, self.dividers_s[level - 1 :]))
         self.judged[job.row] = place.record(), small
-        return Verdict(job.walltime_s, small, probability)
+        return Verdict(job.walltime_s, small, chances[-1], level)
 
     def started(self, job: Job, start_s: float) -> None:
         """If it runs long enough, its class will be known before its end."""
         if self.settings.regime != "decoupled":
-            heappush(self.running, (start_s, job.row, job))
+            self.starts[job.row] += 1
+            heappush(self.running, (start_s, job.row, self.starts[job.row], job))
 
     def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
         """One more job to learn from."""
         record, small = self.judged.pop(job.row)
+        del self.starts[job.row], self.kills[job.row]
         self.budget.settle(job, runtime_s, killed=False)
         self.ended_since.append((job, runtime_s, record))
         if self.settings.regime != "decoupled":
             self.history.add(job, runtime_s)
-        self.median.add(runtime_s)
-        if self.forest is not None:
+        self.quantiles.add(runtime_s)
+        if any(self.forests):
             self.drift.add(wrong=small != (runtime_s < self.divider_s))
 
     def killed(self, job: Job, ran_s: float) -> None:
         """It is not small, and costs what it ran; its run time is not known before its end."""
         self.budget.settle(job, ran_s, killed=True)
-        if self.settings.regime != "decoupled":
+        self.kills[job.row] += 1
+        # What was killed at one divider may be smaller than the next.
+        if self.settings.regime != "decoupled" and all(divider_s <= ran_s for divider_s in self.dividers_s[1:]):
             self.history.outlasted(job)
 
     def renew(self, now_s: float) -> None:
-        """At a week's end, or when due, train; under fresh information the divider is that of now."""
+        """At a week's end, or when due, train; under fresh information the dividers are those of now."""
         if now_s >= self.next_s or (self.drift.found and self.settings.on_drift):
             self.learn(now_s)
         if self.settings.regime == "fresh":
-            self.divider_s = self.median.value
+            self.dividers_s = self.quantiles.values
         while self.running and self.running[0][0] + self.divider_s <= now_s:
-            _, row, job = heappop(self.running)
-            if row in self.judged:  # it has not ended
+            _, row, number, job = heappop(self.running)
+            if row in self.judged and self.kills[row] < number:  # it has not ended
                 self.history.outlasted(job)
 
     def renewal_s(self) -> float:
@@ -140,7 +155,8 @@ class Classifier(Plain):
         if self.settings.regime == "decoupled":
             for job, ran_s in zip(jobs, runtime_s, strict=True):
                 self.history.add(job, ran_s)
-        self.divider_s = self.median.value if self.settings.divider_rule == "known" else float(np.median(runtime_s))
+        known = self.settings.divider_rule == "known"
+        self.dividers_s = self.quantiles.values if known else quantiles(runtime_s, self.settings.levels)
         self.runtime_s = np.concatenate([self.runtime_s, runtime_s])
         self.records = np.concatenate([self.records, records])
         if self.learns:
@@ -148,18 +164,27 @@ class Classifier(Plain):
         self.drift = Drift()
 
     def train(self, now_s: float) -> None:
-        """Begin to grow a forest from all jobs known, which comes into force when the lag has passed."""
-        divider_s, records, series = self.divider_s, self.records, self.history.series()
-        small = self.runtime_s < divider_s
-        if 0 < small.sum() < len(small):
-            seed = self.settings.seed + self.trained + len(self.coming)
-            forest = grown_beside(lambda: Forest(matrix(records, series, divider_s), small, seed))
-            self.coming.append((now_s + self.settings.train_lag_s, forest))
+        """Begin to grow forests from all jobs known, which come into force when the lag has passed."""
+        records, series = self.records, self.history.series()
+        classes = [(divider_s, self.runtime_s < divider_s) for divider_s in self.dividers_s]
+        of_both = [0 < small.sum() < len(small) for _, small in classes]
+        if not any(of_both):
+            return
+        seed = self.settings.seed + self.trained + len(self.coming)
+
+        def grow() -> list[Forest | None]:
+            return [
+                Forest(matrix(records, series, divider_s), small, seed) if both else None
+                for (divider_s, small), both in zip(classes, of_both, strict=True)
+            ]
+
+        self.coming.append((now_s + self.settings.train_lag_s, grown_beside(grow)))
 
     @property
     def importances(self) -> dict[str, float]:
-        """What each feature contributes to the forest in force (decrease of Gini impurity, summing to 1)."""
-        return {} if self.forest is None else dict(zip(NAMES, self.forest.importances.tolist(), strict=True))
+        """What each feature contributes to the last divider's forest in force (decrease of impurity, summing to 1)."""
+        forest = self.forests[-1]
+        return {} if forest is None else dict(zip(NAMES, forest.importances.tolist(), strict=True))
 
 
 class Drift:

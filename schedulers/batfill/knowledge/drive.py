@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.easy import EXEMPT, KILLABLE
+from batfill.easy import AWAY
 from batfill.knowledge import Job
 from batfill.knowledge.corrections import correct
 from batfill.knowledge.diary import Diary
@@ -29,7 +29,7 @@ class Driven:
     schedule: Schedule
     small: NDArray[np.bool_]
     probability: NDArray[np.float64]  # nan where there was none
-    divider_s: NDArray[np.float64]  # in force at the submission; inf where there was none
+    divider_s: NDArray[np.float64]  # the last level's in force at the submission; inf where there was none
 
 
 class Driver:
@@ -47,13 +47,14 @@ class Driver:
         """Prepare to drive.
 
         Args:
-            run: a replay that stands at its beginning, made with `learns`.
+            run: a replay that stands at its beginning, made with `learns` and the knowledge's number of levels.
             knowledge: what to ask; it is used up.
-            kill: whether small jobs are killed at the divider and requeued as large.
-            bound: whether a job that will be killed at the divider is expected to end there at the latest.
+            kill: whether small jobs are killed at their level's divider and go on in the next level, at last as large.
+            bound: whether a job that will be killed at a divider is expected to end there at the latest.
             killable: whether each job may be killed, shape (n_jobs,); by default all.
         """
         assert kill or not bound
+        assert len(run.dividers) == len(knowledge.dividers_s)
         self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
         table, n_jobs = run.table, len(run.table)
         may_be = np.ones(n_jobs, bool) if killable is None else killable
@@ -61,8 +62,9 @@ class Driver:
         self.jobs = [Job(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))]
         self.duration_s = run.machine.fates["duration_s"].tolist()  # for the ends; no knowledge is given them
         self.diary = Diary(knowledge)
-        self.seen_starts = 0
-        self.tried = np.zeros(n_jobs, bool)
+        self.seen_starts = self.seen_kills = 0
+        self.begun_s: dict[int, float] = {}  # by row: the last start noted
+        self.dividers_s: tuple[float, ...] = ()  # those that the replay knows
         self.corrections = np.zeros(n_jobs, np.int64)
         self.small = np.zeros(n_jobs, bool)
         self.probability = np.full(n_jobs, np.nan)
@@ -102,33 +104,39 @@ class Driver:
 
     def learn(self, now_s: float) -> None:
         """Let the knowledge know what it may, and the replay the divider."""
+        self.watch_kills()
         self.watch_starts()
         self.diary.catch_up(now_s)
-        if self.kill and self.run.divider_s != self.knowledge.divider_s:
-            self.run.divider_s = self.knowledge.divider_s
-            if self.bound:
-                self.run.bound_small()
+        if self.kill and self.dividers_s != self.knowledge.dividers_s:
+            self.dividers_s = self.knowledge.dividers_s
+            self.run.change_dividers(self.dividers_s, bound=self.bound)
+
+    def watch_kills(self) -> None:
+        """Note the tries that have been killed since the last time."""
+        kills = int(self.run.machine.state["kills"][0])
+        for row, _, start_s, ran_s in self.run.machine.kills[self.seen_kills : kills].tolist():
+            self.note_start(row, start_s)
+            self.diary.note(self.jobs[row], start_s + ran_s, ran_s, killed=True)
+        self.seen_kills = kills
 
     def watch_starts(self) -> None:
-        """Note when the tries that have started will end; that is told when it has happened."""
-        machine = self.run.machine
+        """Note the tries that have started and not been killed, and when they will end unless they are killed yet."""
+        run, machine = self.run, self.run.machine
         starts = int(machine.state["starts"][0])
-        rows = machine.log["row"][self.seen_starts : starts].tolist()
-        self.seen_starts = starts
-        for row in rows:
+        for row in dict.fromkeys(machine.log["row"][self.seen_starts : starts].tolist()):
+            if run.jobs["section"][row] != AWAY:
+                continue
             start_s, ran_s = float(machine.fates["start_s"][row]), self.duration_s[row]
-            first = machine.first_tries[row]
-            killed = False
-            if not self.tried[row]:
-                self.tried[row] = True
-                if not math.isnan(first["start_s"]):  # it has been killed already, and perhaps has started again
-                    start_s, killed = float(first["start_s"]), True
-                else:
-                    killed = self.run.jobs["small"][row] == KILLABLE and bool(first["divider_s"] < ran_s)
-                if killed:
-                    ran_s = float(first["divider_s"])
+            self.note_start(row, start_s)
+            if not (run.jobs["killable"][row] and machine.tries["divider_s"][row] < ran_s):
+                self.diary.note(self.jobs[row], start_s + ran_s, ran_s, killed=False)
+        self.seen_starts = starts
+
+    def note_start(self, row: int, start_s: float) -> None:
+        """Note that a try begins, once."""
+        if self.begun_s.get(row) != start_s:
+            self.begun_s[row] = start_s
             self.diary.started(self.jobs[row], start_s)
-            self.diary.note(self.jobs[row], start_s + ran_s, ran_s, killed=killed)
 
     def judge(self, first: int, beyond: int) -> None:
         """Take down what is to be made of the jobs that are submitted at the next instant."""
@@ -138,7 +146,7 @@ class Driver:
                 continue
             verdict = self.knowledge.judge(job)
             self.small[row], self.probability[row] = verdict.small, verdict.probability
-            self.divider_s[row] = self.knowledge.divider_s
+            self.divider_s[row] = self.knowledge.dividers_s[-1]
             self.take_down(job, verdict)
 
     def take_down(self, job: Job, verdict: Verdict) -> None:
@@ -149,12 +157,8 @@ class Driver:
             known = np.array([job.submit_s]), np.array([expected_s]), np.array([job.procs])
             run.jobs["key"][row] = key = run.policy.fixed_key(*known)[0]
             run.jobs["backfill_key"][row] = key if run.backfill is None else run.backfill.fixed_key(*known)[0]
-        killable = verdict.small and self.kill and job.killable
-        if verdict.small:
-            run.jobs["small"][row] = KILLABLE if killable else EXEMPT
-        if self.bound and killable:
-            expected_s = min(expected_s, self.run.divider_s)
-        run.jobs["estimate_s"][row] = expected_s
+        level = verdict.level if verdict.small else run.large
+        run.classify(row, level, killable=self.kill and job.killable, expected_s=expected_s)
 
 
 def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
 from batfill.knowledge import Job, Plain, Verdict
-from batfill.knowledge.median import RollingMedian
+from batfill.knowledge.quantiles import RollingQuantiles
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -39,29 +42,32 @@ class RuntimeClairvoyant(Plain):
 
 
 class ClassClairvoyant(Plain):
-    """The true class by the rolling median of the run times of all jobs that have ended, and p~ otherwise."""
+    """The true class by rolling quantiles of the run times of all jobs that have ended, and p~ otherwise."""
 
     name = "class-clairvoyant"
     classifies = True
 
-    def __init__(self, runtime_s: NDArray[np.float64]) -> None:
-        """`runtime_s`, shape (n_jobs,): p by row."""
+    def __init__(self, runtime_s: NDArray[np.float64], levels: Sequence[float] = (0.5,)) -> None:
+        """`runtime_s`, shape (n_jobs,): p by row; `levels`: the dividers' shares of the run times, ascending."""
         self.runtime_s = runtime_s
-        self.median = RollingMedian()
-        self.divider_s = math.inf
+        self.quantiles = RollingQuantiles(levels)
+        self.dividers_s = self.quantiles.values
 
     def judge(self, job: Job) -> Verdict:
-        """Small where p < divider."""
-        small = self.divider_s < math.inf and bool(self.runtime_s[job.row] < self.divider_s)
-        return Verdict(job.walltime_s, small, float(small))
+        """Small, of the first level whose divider is longer than p."""
+        if self.divider_s == math.inf:
+            return Verdict(job.walltime_s, small=False, probability=0.0)
+        level = bisect_right(self.dividers_s, self.runtime_s[job.row]) + 1
+        small = level <= len(self.dividers_s)
+        return Verdict(job.walltime_s, small, float(small), level)
 
     def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
         """One more run time is known."""
-        self.median.add(runtime_s)
+        self.quantiles.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
-        """The divider is that of now."""
-        self.divider_s = self.median.value
+        """The dividers are those of now."""
+        self.dividers_s = self.quantiles.values
 
 
 class LastTwo(Plain):

@@ -52,12 +52,12 @@ class Forest:
         return float(walk(self.nodes, self.roots, np.array(features, np.float32)))
 
 
-def grown_beside(grow: Callable[[], Forest]) -> Future[Forest]:
-    """The forest that this makes, on a thread of its own: a scheduler has messages to answer meanwhile."""
+def grown_beside(grow: Callable[[], list[Forest | None]]) -> Future[list[Forest | None]]:
+    """The forests that this makes, on a thread of its own: a scheduler has messages to answer meanwhile."""
     with_thread = ThreadPoolExecutor(1, "forest")
-    forest = with_thread.submit(grow)
+    forests = with_thread.submit(grow)
     with_thread.shutdown(wait=False)  # the thread ends with its work
-    return forest
+    return forests
 
 
 def load() -> None:

@@ -1,4 +1,4 @@
-"""What kills buy: slowdown against wasted work, over cuts and over shares of jobs that must not be killed."""
+"""What kills buy: slowdown against wasted work, over levels, cuts, and shares of jobs that must not be killed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from batfill.jobs import Workload
 
 NO_KNOWLEDGE = {"knowledge": "user"}
+MARKERS = "osD^v"  # by levels
 PERFECT = {"knowledge": "class-clairvoyant", "kill": True, "bound": True}
 
 
@@ -36,6 +37,7 @@ class Point:
 
     policy: str
     knowledge: str  # user, class-clairvoyant, or classifier
+    levels: str | None  # the dividers' shares of the run times
     cut: float | None
     protected: float  # share of the jobs, drawn by the seed, that must not be killed
     kills: int
@@ -60,18 +62,20 @@ def frontier(
     policies: Sequence[str],
     cuts: Sequence[float],
     *,
+    levels: Sequence[str] = ("0.5",),
     protected: Sequence[float] = (0.0,),
     learning: dict[str, Any] | None = None,
     tau_s: float,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Point]:
-    """Replay the workload under every policy, cut and protected share, and without and with perfect knowledge.
+    """Replay the workload under every policy, levels, cut and protected share, and without and with perfect knowledge.
 
     Args:
         workload: the jobs.
         size: the machine's processors.
         policies: names of orders.
         cuts: probabilities from which a job counts as small.
+        levels: as the option of that name, each of them one to try.
         protected: shares of the jobs that must not be killed.
         learning: further options of the classifier: regime, divider-rule, train, train-lag, seed.
         tau_s: the bound of the bounded slowdown.
@@ -93,6 +97,7 @@ def frontier(
         return Point(
             policy=policy,
             knowledge=options.learning.knowledge,
+            levels=chosen.get("levels"),
             cut=chosen.get("cut"),
             protected=share,
             kills=figures.requeued,
@@ -107,10 +112,11 @@ def frontier(
     for policy in policies:
         base = run(policy, NO_KNOWLEDGE, 0.0, None)
         points.append(base)
-        points.append(run(policy, PERFECT, 0.0, base.mean_bsld))
-        for cut, share in product(cuts, protected):
-            chosen = {"knowledge": "classifier", "kill": True, "bound": True, "cut": cut, **further}
-            points.append(run(policy, chosen, share, base.mean_bsld))
+        for dividers in levels:
+            points.append(run(policy, {**PERFECT, "levels": dividers}, 0.0, base.mean_bsld))
+            for cut, share in product(cuts, protected):
+                chosen = {"knowledge": "classifier", "kill": True, "bound": True, "levels": dividers, "cut": cut}
+                points.append(run(policy, {**chosen, **further}, share, base.mean_bsld))
     return points
 
 
@@ -164,16 +170,17 @@ def frontier_figure(points: list[Point]) -> Figure:
             if point.knowledge == PERFECT["knowledge"]:
                 axes.axhline(point.mean_bsld, color=colour, linestyle=":", linewidth=1)
         learned = [point for point in of_policy if point.knowledge == "classifier"]
-        for share in sorted({point.protected for point in learned}):
-            line = sorted((point for point in learned if point.protected == share), key=lambda point: point.waste)
-            label = policy if share == 0 else f"{policy}, {share:.0%} protected"
+        several = list(dict.fromkeys(point.levels for point in learned))
+        for levels, share in product(several, sorted({point.protected for point in learned})):
+            line = sorted((p for p in learned if (p.levels, p.protected) == (levels, share)), key=lambda p: p.waste)
+            label = policy if len(several) == 1 else f"{policy} {levels}"
             axes.plot(
                 [p.waste for p in line],
                 [p.mean_bsld for p in line],
-                marker="o",
+                marker=MARKERS[several.index(levels) % len(MARKERS)],
                 color=colour,
                 alpha=1 - share / 2,
-                label=label,
+                label=label if share == 0 else f"{label}, {share:.0%} protected",
             )
             for point in line:
                 axes.annotate(f"{point.cut:g}", (point.waste, point.mean_bsld), fontsize=7)
@@ -185,13 +192,14 @@ def frontier_figure(points: list[Point]) -> Figure:
 def as_text(points: list[Point]) -> str:
     """A table to read."""
     lines = [
-        f"{'policy':8}{'knowledge':19}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
+        f"{'policy':8}{'knowledge':19}{'levels':>15}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
         f"{'mean bsld':>11}{'gain':>8}"
     ]
     for p in points:
         cut = "-" if p.cut is None else f"{p.cut:g}"
         lines.append(
-            f"{p.policy:8}{p.knowledge:19}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}{p.kill_share:>9.1%}{p.waste:>8.2%}"
+            f"{p.policy:8}{p.knowledge:19}{p.levels or '-':>15}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
+            f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
             f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}"
         )
     return "\n".join(lines)

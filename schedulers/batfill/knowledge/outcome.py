@@ -77,6 +77,22 @@ def confusion(driven: Driven) -> Confusion:
     return Confusion.of(driven.small[judged], small[judged])
 
 
+def kills_by_level(schedule: Schedule) -> list[dict[str, float]]:
+    """Kills, wasted processor-seconds and the mean divider of each level, where there are any."""
+    kills = schedule.kills
+    wasted_s = kills["ran_s"] * schedule.jobs.procs[kills["row"]]
+    of_level = [(int(level), kills["level"] == level) for level in np.unique(kills["level"])]
+    return [
+        {
+            "level": level,
+            "kills": int(here.sum()),
+            "wasted_proc_s": float(wasted_s[here].sum()),
+            "mean_divider_s": float(kills["ran_s"][here].mean()),
+        }
+        for level, here in of_level
+    ]
+
+
 def kills_by_width(schedule: Schedule) -> list[dict[str, float]]:
     """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors, where there are any."""
     return kills_by(schedule, np.ceil(np.log2(schedule.jobs.procs)).astype(np.int64), "procs_up_to", lambda w: 1 << w)
@@ -90,13 +106,14 @@ def kills_by_user(schedule: Schedule) -> list[dict[str, float]]:
 
 def kills_by(schedule: Schedule, group: NDArray[np.int64], name: str, label: Any) -> list[dict[str, float]]:
     """A row per group: jobs, kills, kills per job, processor-seconds wasted and used, waste per use."""
-    ran, again = ~schedule.rejected, schedule.requeued
-    wasted = np.where(again, np.nan_to_num(schedule.divider_s) * schedule.jobs.procs, 0.0)
-    used = schedule.runtime_s * schedule.jobs.procs + wasted
+    ran, killed, procs = ~schedule.rejected, schedule.kills["row"], schedule.jobs.procs
+    tries = np.bincount(killed, minlength=len(procs))
+    wasted = np.bincount(killed, weights=schedule.kills["ran_s"] * procs[killed], minlength=len(procs))
+    used = schedule.runtime_s * procs + wasted
     groups, where = np.unique(group[ran], return_inverse=True)
     jobs, kills, wasted_s, used_s = (
         np.bincount(where, weights=column[ran], minlength=len(groups))
-        for column in (np.ones(len(group)), again.astype(float), wasted, used)
+        for column in (np.ones(len(procs)), tries, wasted, used)
     )
     return [
         {
@@ -117,6 +134,7 @@ class Learned:
 
     knowledge: Knowledge
     driven: Driven
+    levels: tuple[float, ...]  # the dividers' shares of the run times
 
     def as_dict(self) -> dict[str, Any]:
         """What was learned under `learned`, and the kills under `kills_by_...`."""
@@ -125,13 +143,17 @@ class Learned:
             learned |= asdict(self.knowledge.settings)
             learned |= {"trained": self.knowledge.trained, "cut_at_end": self.knowledge.cut}
         if self.knowledge.classifies:
-            learned |= {"divider_at_end_s": self.knowledge.divider_s, **confusion(self.driven).as_dict()}
+            dividers_s = self.knowledge.dividers_s
+            learned |= {"levels": self.levels, "divider_at_end_s": dividers_s[-1]}
+            learned |= {"dividers_at_end_s": [None if s == math.inf else s for s in dividers_s]}
+            learned |= confusion(self.driven).as_dict()
         learned = {name: None if value in (math.inf, -math.inf) else value for name, value in learned.items()}
-        if not self.driven.schedule.requeued.any():
-            return {"learned": learned}
         schedule = self.driven.schedule
+        if not len(schedule.kills):
+            return {"learned": learned}
         return {
             "learned": learned,
+            "kills_by_level": kills_by_level(schedule),
             "kills_by_width": kills_by_width(schedule),
             "kills_by_user": kills_by_user(schedule),
         }
@@ -148,7 +170,8 @@ class Learned:
         if self.knowledge.classifies:
             rates = confusion(self.driven).rates()
             shown = (f"{name} {rate:.1%}" for name, rate in rates.items() if rate is not None)
-            text += f", divider {self.knowledge.divider_s:g} s: {', '.join(shown)}"
+            dividers = ", ".join(f"{divider_s:g}" for divider_s in self.knowledge.dividers_s)
+            text += f", divider{'s' * (len(self.levels) > 1)} {dividers} s: {', '.join(shown)}"
         return text
 
 
@@ -156,9 +179,17 @@ def learn(
     jobs: JobTable, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
 ) -> tuple[Schedule, Learned]:
     """Replay the workload with what the options' knowledge makes of its jobs; `advance` is told of jobs judged."""
-    run = Replay(jobs, size, options.policy, backfill=options.backfill, threshold_s=options.threshold_s, learns=True)
     learning = options.learning
     knowledge = learning.make(jobs, clock)
+    run = Replay(
+        jobs,
+        size,
+        options.policy,
+        backfill=options.backfill,
+        threshold_s=options.threshold_s,
+        divider_s=knowledge.dividers_s,
+        learns=True,
+    )
     driver = Driver(run, knowledge, kill=learning.kill, bound=learning.bound, killable=jobs.killable)
     driven = driver.drive(advance)
-    return driven.schedule, Learned(knowledge, driven)
+    return driven.schedule, Learned(knowledge, driven, learning.settings.levels)

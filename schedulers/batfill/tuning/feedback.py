@@ -17,7 +17,6 @@ import numpy as np
 from batfill.easy import start
 from batfill.engine import push
 from batfill.replay import Replay
-from batfill.waiting import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +96,7 @@ def replay_from(past: Past, rules: Rules, runtime_s: NDArray[np.float64], policy
         state["ends"] += 1
     waiting = ~running
     waiting[int(state["submitted"][0]) :] = False
-    run.jobs["section"][waiting] = LARGE
+    run.jobs["section"][waiting] = run.large
     run.order_anew()
     return run, left
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.easy import key_at
+from batfill.engine import KILL
 from batfill.replay import Schedule
 
 if TYPE_CHECKING:
@@ -64,13 +65,11 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
             start_s[row] = now_s
             order.append(row)
             heapq.heappush(ends, (now_s + float(runtime_s[row]), known[row][3]))
-    nothing = np.full(len(jobs), np.nan)
     return Schedule(
         jobs=jobs,
         size=size,
         start_s=start_s,
         backfilled=np.zeros(len(jobs), bool),
-        first_try_s=nothing,
-        divider_s=nothing,
+        kills=np.zeros(0, KILL),
         order=np.array(order, np.int64),
     )

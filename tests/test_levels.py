@@ -1,0 +1,302 @@
+"""Several dividers in a row: from each level a job goes to the next when it is killed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batfill.batsim_files import Tries, write_batsim_files
+from batfill.jobs import LARGE, SMALL
+from batfill.knowledge import Job
+from batfill.knowledge.classifier import Classifier, Settings
+from batfill.knowledge.drive import Driver
+from batfill.knowledge.estimates import ClassClairvoyant
+from batfill.knowledge.outcome import kills_by_level, kills_by_user
+from batfill.policies import policy_named
+from batfill.replay import Replay, replay
+from batfill.report.runs import find_runs
+from batfill.workloads.clock import WEEK_S
+from oracle import LARGE as LAST
+from oracle import Oracle, assert_same
+from small_runs import starts_by_name
+from strategies import random_table, table, workloads
+from test_knowledge_classifier import SIZE, weeks_of_habits
+
+FCFS = policy_named("fcfs")
+DIVIDERS = (6.0, 14.0, 25.0)
+
+
+def test_a_job_goes_down_the_levels_and_from_its_beginning_each_time():
+    # One processor. Job 0 runs 50 s. Killed at 10 it lets job 2, of the first level, pass, but not job 1, which is
+    # large; killed again after 20 s, at 35, it is large, and older than job 1.
+    jobs = table([(0, 50, 90, 1, SMALL), (1, 10, 10, 1, LARGE), (2, 5, 5, 1, SMALL)])
+    schedule = replay(jobs, 1, FCFS, divider_s=(10.0, 20.0))
+    assert schedule.kills.tolist() == [(0, 1, 0.0, 10.0), (0, 2, 15.0, 20.0)]
+    assert schedule.start_s.tolist() == [35, 85, 10]
+    assert starts_by_name(schedule) == {"000000": 0, "000000#1": 15, "000000#2": 35, "000001": 85, "000002": 10}
+    figures = schedule.summary()
+    assert (figures.jobs, figures.requeued) == (3, 2)
+    assert figures.wasted == pytest.approx(30 / 95)
+    assert figures.mean_wait_s == pytest.approx((35 + 84 + 8) / 3)
+
+
+def test_a_level_that_gives_a_job_no_longer_than_it_had_is_passed_over():
+    schedule = replay(table([(0, 50, 90, 1, SMALL)]), 1, FCFS, divider_s=(10.0, 10.0, 20.0))
+    assert schedule.kills.tolist() == [(0, 1, 0.0, 10.0), (0, 3, 10.0, 20.0)]
+
+
+def test_a_job_that_ends_at_its_second_divider_by_itself_or_by_its_walltime_is_complete():
+    for runtime, walltime in ((20, 90), (50, 20)):
+        schedule = replay(table([(0, runtime, walltime, 1, SMALL)]), 1, FCFS, divider_s=(10.0, 20.0))
+        assert schedule.kills.tolist() == [(0, 1, 0.0, 10.0)]
+        assert schedule.start_s.tolist() == [10]
+
+
+def test_overdue_jobs_go_before_those_of_every_level():
+    # Killed at 10 job 0 has waited for longer than 5 s, and so has job 1; job 0 is older.
+    jobs = table([(0, 50, 90, 1, SMALL), (1, 9, 9, 1, SMALL)])
+    schedule = replay(jobs, 1, FCFS, divider_s=(10.0, 20.0), threshold_s=5.0)
+    assert schedule.kills.tolist() == [(0, 1, 0.0, 10.0), (0, 2, 10.0, 20.0)]
+    assert schedule.start_s.tolist() == [30, 80]
+
+
+# Beside the oracle
+
+
+def classified(jobs, size, policy, *, dividers, seed, bound=False, **options):
+    """A replay and an oracle whose jobs have random levels, some of them not to be killed."""
+    run = Replay(jobs, size, policy_named(policy), divider_s=[math.inf] * len(dividers), learns=True, **options)
+    run.change_dividers(dividers, bound=bound)
+    beside = Oracle(jobs, size, policy, divider_s=list(dividers), bound=bound, **options)
+    rng = np.random.default_rng(seed)
+    for job in beside.jobs:
+        level, job.exempt = int(rng.integers(1, run.large + 1)), bool(rng.random() < 0.2)
+        job.level = level if level < run.large else LAST
+    tell(run, beside.jobs)
+    return run, beside
+
+
+def tell(run, jobs):
+    """Let the replay know the classes that the oracle's jobs have."""
+    for job in jobs:
+        level = run.large if job.level == LAST else job.level
+        run.classify(job.seq, level, killable=not job.exempt, expected_s=job.walltime)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("policy", ["fcfs", "spf", "lqf", "wfp3", "lexp"])
+def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, bound):
+    for seed, threshold_s in enumerate([math.inf, 30.0, 300.0]):
+        jobs = random_table(seed, n_jobs=150, size=10, span_s=300)
+        run, beside = classified(jobs, 10, policy, dividers=DIVIDERS, seed=seed, bound=bound, threshold_s=threshold_s)
+        run.advance()
+        assert_same(run.schedule(), beside.run())
+        assert {kill["level"] for kill in run.schedule().kills} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("policy", ["saf", "wfp3"])
+def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy):
+    for seed in range(6):
+        jobs = random_table(seed, n_jobs=150, size=8, span_s=300)
+        run, beside = classified(jobs, 8, policy, dividers=DIVIDERS, seed=seed, bound=seed % 2 == 1)
+        for at_s, dividers in ((50.5, (3.0, 3.0, 30.0)), (150.5, (9.0, 20.0, 21.0)), (400.5, (2.0, 4.0, 8.0))):
+            run.advance(at_s)
+            run.change_dividers(dividers, bound=seed % 2 == 1)
+            beside.run(until=at_s).divider_s = list(dividers)
+            tell(run, beside.coming)
+        run.advance()
+        assert_same(run.schedule(), beside.run())
+
+
+def test_a_long_queue_of_five_levels_drains_as_the_oracle_says():
+    jobs = random_table(4, n_jobs=1500, size=64, span_s=3, longest=6, unit_s=100, wide=0.0)
+    run, beside = classified(jobs, 64, "spf", dividers=(100.0, 200.0, 300.0, 400.0, 500.0), seed=4)
+    run.advance()
+    assert_same(run.schedule(), beside.run())
+
+
+# Invariants
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads(max_jobs=30), st.sampled_from(["fcfs", "saf", "wfp3"]), st.booleans(), st.integers(0, 99))
+def test_at_each_instant_the_machine_holds_its_jobs_and_nobody_waits_who_could_start(workload, policy, bound, seed):
+    jobs, size = workload
+    jobs = replace(jobs, walltime_s=np.minimum(jobs.walltime_s, 40.0))
+    run, _ = classified(jobs, size, policy, dividers=(1.0, 2.0, 5.0), seed=seed, bound=bound)
+    done = False
+    while not done:
+        started = int(run.machine.state["starts"][0])
+        done = run.step()
+        now_s, busy, waiting = run.now_s, run.running_rows, run.waiting_rows
+        free = size - int(jobs.procs[busy].sum())
+        assert free == run.free >= 0
+        if done or not len(waiting):
+            continue
+        key = run.jobs["key"] if policy != "wfp3" else wfp3_keys(run)
+        order = sorted(waiting.tolist(), key=lambda row: (int(run.jobs["level"][row]), float(key[row]), row))
+        need = int(jobs.procs[order[0]])
+        assert need > free
+        promised_s = run.machine.fates["start_s"][busy] + run.jobs["estimate_s"][busy]
+        shadow_s, extra = shadow(promised_s, jobs.procs[busy], free, need)
+        for row in order[1:]:
+            procs = int(jobs.procs[row])
+            assert procs > free or (now_s + run.jobs["estimate_s"][row] > shadow_s and procs > extra)
+        new = run.machine.log[started : int(run.machine.state["starts"][0])]
+        late = np.isin(busy, new["row"][new["backfilled"] == 1])
+        kept, _ = shadow(promised_s[~late], jobs.procs[busy][~late], free + int(jobs.procs[busy][late].sum()), need)
+        assert shadow_s <= kept  # backfilling has not pushed the head back
+
+
+def wfp3_keys(run):
+    wait_s = run.now_s - run.table.submit_s
+    return -((wait_s / np.minimum(run.jobs["estimate_s"], 1e12)) ** 3) * run.table.procs
+
+
+def shadow(promised_s, procs, free, need):
+    """When `need` processors are free, and how many more are then."""
+    promised_s = np.minimum(promised_s, np.finfo(float).max)
+    there = {t: free + int(procs[promised_s <= t].sum()) for t in promised_s.tolist()}
+    return min((t, n - need) for t, n in there.items() if n >= need)
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads(max_jobs=30), st.integers(0, 99))
+def test_every_job_runs_whole_once_and_is_killed_at_ascending_levels_before(workload, seed):
+    jobs, size = workload
+    run, _ = classified(jobs, size, "spf", dividers=(1.0, 2.0, 2.0, 5.0), seed=seed)
+    exempt = (run.jobs["killable"] == 0).tolist()
+    run.advance()
+    schedule = run.schedule()
+    assert not np.isnan(schedule.start_s[~schedule.rejected]).any()
+    tries = Tries(schedule)
+    assert (tries.killed == (tries.number < np.bincount(schedule.kills["row"], minlength=len(jobs))[tries.row])).all()
+    for row in range(len(jobs)):
+        of_job = schedule.kills[schedule.kills["row"] == row]
+        assert (np.diff(of_job["level"].astype(int)) > 0).all()
+        assert (np.diff(of_job["ran_s"]) > 0).all()
+        assert (of_job["start_s"][1:] >= (of_job["start_s"] + of_job["ran_s"])[:-1]).all()
+        assert (of_job["ran_s"] < schedule.runtime_s[row]).all()
+        assert not (exempt[row] and len(of_job))
+
+
+def test_a_restarted_replay_of_levels_has_the_same_bytes():
+    jobs = random_table(5, n_jobs=300, size=8, span_s=300, small=0.7)
+    run = Replay(jobs, 8, FCFS, divider_s=DIVIDERS)
+    run.advance(200.0)
+    run.restart(policy_named("spf"))
+    run.advance()
+    fresh = replay(jobs, 8, policy_named("spf"), divider_s=DIVIDERS)
+    assert len(fresh.kills) > 300
+    for name in ("start_s", "backfilled", "kills", "order"):
+        assert getattr(run.schedule(), name).tobytes() == getattr(fresh, name).tobytes()
+
+
+def test_the_result_files_hold_every_try_and_a_report_finds_the_same_figures(tmp_path):
+    jobs = random_table(6, n_jobs=300, size=8, span_s=300, small=0.7, wide=0.0)
+    schedule = replay(jobs, 8, FCFS, divider_s=DIVIDERS)
+    write_batsim_files(schedule, tmp_path / "out", simulate_s=0.0)
+    (run,) = find_runs([tmp_path])
+    assert len(run) == len(jobs) + len(schedule.kills)
+    assert run.attempt.max() == 3
+    found, figures = run.summary(), schedule.summary()
+    assert (found.jobs, found.requeued) == (figures.jobs, figures.requeued)
+    assert (found.wasted, found.mean_wait_s) == pytest.approx((figures.wasted, figures.mean_wait_s), abs=1e-3)
+
+
+# Levels that are learned
+
+
+def drive(jobs, knowledge, **options):
+    run = Replay(jobs, SIZE, policy_named("saf"), divider_s=knowledge.dividers_s, learns=True)
+    return Driver(run, knowledge, **options).drive()
+
+
+def test_class_clairvoyance_knows_the_level_of_each_job():
+    knowledge = ClassClairvoyant(np.array([4.0, 5.0, 14.0, 15.0, 99.0]), levels=(0.25, 0.75))
+    job = Job(0, 0.0, 100.0, 1, 0)
+    assert not knowledge.judge(job).small
+    for runtime_s in (5.0, 10.0, 15.0):
+        knowledge.ended(job, runtime_s, 0.0)
+    knowledge.renew(1.0)
+    assert knowledge.dividers_s == (5.0, 15.0)
+    verdicts = [knowledge.judge(job._replace(row=row)) for row in range(5)]
+    assert [(v.small, v.level) for v in verdicts] == [(True, 1), (True, 2), (True, 2), (False, 3), (False, 3)]
+
+
+def test_at_cut_0_every_job_begins_at_the_first_level_and_goes_as_far_as_its_run_time():
+    jobs = weeks_of_habits(9)
+    driven = drive(jobs, Classifier(Settings(cut=0.0, levels=(0.25, 0.5, 0.75))), kill=True, bound=True)
+    rows = kills_by_level(driven.schedule)
+    assert [row["level"] for row in rows] == [1, 2, 3]
+    assert [row["kills"] / len(jobs) for row in rows] == pytest.approx([0.75, 0.5, 0.25], abs=0.05)
+    assert rows[0]["mean_divider_s"] < rows[1]["mean_divider_s"] < rows[2]["mean_divider_s"]
+    figures = driven.schedule.summary()
+    assert sum(row["kills"] for row in rows) == figures.requeued
+    used = figures.utilisation * SIZE * figures.makespan_s
+    assert sum(row["wasted_proc_s"] for row in rows) == pytest.approx(figures.wasted * used)
+    assert sum(row["kills"] for row in kills_by_user(driven.schedule)) == figures.requeued
+
+
+def test_a_classifier_gives_each_level_a_forest_and_a_job_the_first_level_that_is_probable():
+    jobs = weeks_of_habits(10)
+    levels = (0.25, 0.5, 0.75)
+    classifier = Classifier(Settings(levels=levels))
+    drive(jobs, classifier)
+    places = np.array([0, 0, 0, 0])
+    for row in range(200):
+        job = Job(5000 + row, 5 * WEEK_S, 18_000.0, 4, row % 12)
+        features = [classifier.history.features(classifier.history.place(job), d) for d in classifier.dividers_s]
+        chances = [forest.probability(f) for forest, f in zip(classifier.forests, features, strict=True)]
+        verdict = classifier.judge(job)
+        first = [chance >= 0.5 for chance in [*chances, 1.0]].index(True)
+        assert (verdict.small, verdict.level, verdict.probability) == (first < 3, first + 1, chances[-1])
+        places[first] += 1
+    assert (places > 0).all()
+
+
+def test_a_job_that_is_killed_counts_as_large_when_it_has_run_for_the_last_divider():
+    classifier = Classifier(Settings(regime="weekly", levels=(0.5, 0.75)))
+    job = Job(0, 0.0, 900.0, 1, 3)
+    (category, *_) = classifier.history.place(job).categories
+    classifier.judge(job)
+    classifier.dividers_s = (50.0, 100.0)
+    classifier.started(job, 0.0)
+    classifier.killed(job, 50.0)
+    classifier.started(job, 150.0)
+    classifier.renew(249.0)
+    assert category.runtime_s == []
+    classifier.renew(250.0)
+    assert category.runtime_s == [math.inf]
+
+
+def test_with_levels_scrambling_the_future_changes_no_judgement_of_the_past():
+    jobs = weeks_of_habits(1, weeks=4)
+    settings_ = Settings(levels=(0.25, 0.5, 0.75))
+    driven = drive(jobs, Classifier(settings_), kill=True, bound=True)
+    moment_s = 2.5 * WEEK_S
+    open_then = ~(driven.schedule.end_s <= moment_s)
+    later_s = np.random.default_rng(2).integers(1, 50_000, len(jobs))
+    scrambled = replace(jobs, runtime_s=np.where(open_then, jobs.runtime_s + later_s, jobs.runtime_s))
+    other = drive(scrambled, Classifier(settings_), kill=True, bound=True)
+    past = jobs.submit_s <= moment_s
+    for name in ("small", "probability", "divider_s"):
+        np.testing.assert_array_equal(getattr(driven, name)[past], getattr(other, name)[past])
+    kills, others = (run.schedule.kills for run in (driven, other))
+    kills, others = (of[of["start_s"] + of["ran_s"] < moment_s] for of in (kills, others))
+    assert len(kills) > 50
+    np.testing.assert_array_equal(kills, others)
+
+
+def test_limits_hold_with_several_levels():
+    jobs = weeks_of_habits(11)
+    for limits in ({"max_kill_share": 0.05}, {"max_waste": 0.002}):
+        driven = drive(jobs, Classifier(Settings(levels=(0.25, 0.5, 0.75), **limits)), kill=True)
+        assert len(driven.schedule.kills) > 10
+        assert len(driven.schedule.kills) / len(jobs) <= limits.get("max_kill_share", 1)
+        assert driven.schedule.summary().wasted <= limits.get("max_waste", 1)
