@@ -134,6 +134,14 @@ def test_a_misspelt_name_is_answered_with_the_nearest(papers, log, tmp_path):
     assert "did you mean paper/table-1?" in message
 
 
+def test_only_the_papers_that_are_named_are_read(papers, log, tmp_path):
+    papers("title: A paper", "titel: A paper", name="other")
+    arguments = places(log, papers(), tmp_path / "out")
+    assert batfill("reproduce", "paper", *arguments).status == 0
+    assert batfill("reproduce", "paper/table-1", *arguments).status == 0
+    assert "other.yaml:1: key titel is unknown here" in refusal("reproduce", "all", *arguments)
+
+
 def test_no_name_is_a_mistake(papers, log, tmp_path):
     assert "--list" in refusal("reproduce", *places(log, papers(), tmp_path / "out"))
 
@@ -236,6 +244,18 @@ def test_a_missing_log_is_said_by_name_and_the_others_run(papers, log, tmp_path)
     assert done.status == 0
     assert "other/table-1: skipped, it needs KTH-SP2-1996-2.1-cln.swf.gz" in done.err
     assert "Not run: KTH-SP2-1996-2.1-cln.swf.gz is not at hand." in page.read_text()
+
+
+def test_logs_are_looked_for_where_the_environment_says_packed_or_not(papers, log, tmp_path, monkeypatch):
+    folder = papers("small.swf", "small.swf.gz")
+    monkeypatch.setenv("BATFILL_TRACES", str(log.parent))
+    monkeypatch.setenv("BATFILL_CACHE", str(tmp_path / "empty"))
+    arguments = ["reproduce", "all", "--protocols", folder, "--out", tmp_path / "out"]
+    assert batfill(*arguments).status == 0
+    monkeypatch.setenv("BATFILL_TRACES", str(tmp_path / "elsewhere"))
+    assert batfill(*arguments).status == 1
+    monkeypatch.setenv("BATFILL_CACHE", str(log.parent))
+    assert batfill(*arguments).status == 0
 
 
 def test_without_any_log_the_run_has_failed(papers, log, tmp_path):
