@@ -269,5 +269,10 @@ def test_a_file_that_is_no_policy_file_is_refused(content, words, tmp_path):
         policy_named(f"lin@{path}")
 
 
+def test_what_is_said_of_windows_needs_an_evaluation():
+    assert "--count: says something of the windows" in refusal("fit", SAMPLE, "--count", 3)
+    assert "--days: says something of the windows" in refusal("fit", SAMPLE, "--days", 3)
+
+
 def test_a_policy_file_that_is_not_there_is_said_in_one_line(tmp_path):
     assert "No such file" in refusal("replay", SAMPLE, "--policy", f"lin@{tmp_path}/none.json")

@@ -13,7 +13,7 @@ from batfill.batsim.simulation import Simulation
 from batfill.jobs import Workload
 from batfill.policies import policy_named
 from batfill.replay import Replay
-from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence
+from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
 from batfill.tuning.feedback import Rules, period_costs, replay_from
 from batfill.tuning.online import past_of, select_online
 from batfill.tuning.selection import TEN, Selection, policies_of
@@ -159,7 +159,7 @@ def test_hindsight_weighs_periods_as_equation_3_says():
     ]
     assert chooser.estimates() == pytest.approx(expected)
     assert chooser.choose() == expected.index(min(expected)) == 1
-    assert Hindsight(2).estimates().tolist() == [0, 0]
+    assert Hindsight(2, decay=0.9, balance=1.0).estimates().tolist() == [0, 0]
 
 
 def learn_from(chooser, means, periods=400, seed=0):
@@ -174,12 +174,15 @@ def learn_from(chooser, means, periods=400, seed=0):
     return counts
 
 
-@pytest.mark.parametrize("kind", [EpsilonGreedy, UpperConfidence, Exponential])
-def test_bandits_find_the_policy_with_the_least_wait_and_repeat_themselves(kind):
-    counts = learn_from(kind(4, 1), [60, 80, 20, 90], periods=3000)
-    assert counts.argmax() == 2
-    assert counts[2] > 1500
-    assert counts.tolist() == learn_from(kind(4, 1), [60, 80, 20, 90], periods=3000).tolist()
+@pytest.mark.parametrize("method", ["epsilon-greedy", "ucb1", "exp3"])
+def test_bandits_find_the_policy_with_the_least_wait_and_repeat_themselves(method):
+    def counts():
+        return learn_from(chooser(method, 4, seed=1, options=options_of(method, {})), [60, 80, 20, 90], periods=3000)
+
+    found = counts()
+    assert found.argmax() == 2
+    assert found[2] > 1500
+    assert found.tolist() == counts().tolist()
 
 
 def test_epsilon_greedy_explores_as_often_as_epsilon_says():
@@ -348,5 +351,7 @@ def test_a_selection_that_always_takes_one_policy_is_that_policy_throughout(log)
 def test_batfill_select_refuses_what_cannot_be(log):
     assert "option lambda" in refusal("select", log, "--lambda", 3)
     assert "--weeks: only samples" in refusal("select", log, "--weeks", 3)
+    assert "option epsilon: full has none of that name" in refusal("select", log, "--epsilon", 0.2)
+    assert "option lambda: ucb1 has none" in refusal("select", log, "--method", "ucb1", "--lambda", 0.2)
     assert "option noise: full takes none" in refusal("select", log, "--noise", 1)
     assert "none" in refusal("select", log, "--policies", "none")

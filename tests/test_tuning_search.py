@@ -233,6 +233,8 @@ def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
         ({"training": 3}, "too few to train on 3"),
         ({"features": 6}, "take --method xnes"),
         ({"method": "xnes", "maps": "x"}, "only a grid can be drawn"),
+        ({"evaluations": 9}, "--evaluations: --method coverage has no such number"),
+        ({"method": "xnes", "points": 9}, "--points: --method xnes has no such number"),
         ({"baseline": "wfp3"}, "add --policy wfp3"),
     ],
 )

@@ -26,8 +26,8 @@ def fit(
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Also compare the functions with six known policies on windows.")
     ] = False,
-    days: Annotated[float, typer.Option(help="How long such a window is.")] = 15,
-    count: Annotated[int | None, typer.Option(help="Only the first so many windows.", min=1)] = None,
+    days: Annotated[float | None, typer.Option(help="--evaluate: how long a window is [default: 15].")] = None,
+    count: Annotated[int | None, typer.Option(help="--evaluate: only the first so many windows.", min=1)] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the policy file, for --policy lin@FILE and its kin: qdr, cub, qua.")
     ] = None,
@@ -46,6 +46,7 @@ def fit(
     from batfill.workloads import read_workload
     from batfill.workloads.files import write_text
 
+    heuristics.check_asked(evaluate, days=days, count=count)
     log = read_workload(workload, procs=procs)
     with progress("tuples", tuples) as advance:
         content, fits = heuristics.fit_heuristics(
@@ -56,7 +57,7 @@ def fit(
     evaluation = None
     if evaluate:
         announce_compilation(kernel)
-        windows = read_periods(workload, procs=procs, days=days, align="first", boundary="submitted", count=count)
+        windows = read_periods(workload, procs=procs, days=days or 15, align="first", boundary="submitted", count=count)
         with progress("windows", 2 * len(windows)) as advance:
             evaluation = heuristics.evaluate(windows, heuristics.policies_of(fits), advance=advance)
     if as_json:

@@ -23,12 +23,18 @@ def select(
         str, typer.Option(help="`ten`, `twelve`, or names separated by commas (by semicolons, if some are mixed).")
     ] = "ten",
     period: Annotated[float, typer.Option(help="Delta: seconds between choices.", min=1)] = 604_800,
-    decay: Annotated[float, typer.Option("--lambda", help="full, noisy: what an older period counts, each.")] = 0.9,
+    decay: Annotated[
+        float | None,
+        typer.Option("--lambda", help="full, noisy: what a period counts for each that came later [default: 0.9]."),
+    ] = None,
     balance: Annotated[
-        float, typer.Option("--alpha", help="full, noisy: 1 lets periods count by their jobs, 0 all alike.")
-    ] = 1.0,
-    epsilon: Annotated[float, typer.Option(help="epsilon-greedy: the share of random choices.")] = 0.1,
-    gamma: Annotated[float, typer.Option(help="exp3: the share of random choices.")] = 0.1,
+        float | None,
+        typer.Option("--alpha", help="full, noisy: 1 lets periods count by their jobs, 0 all alike [default: 1]."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="epsilon-greedy: the share of random choices [default: 0.1].")
+    ] = None,
+    gamma: Annotated[float | None, typer.Option(help="exp3: the share of random choices [default: 0.1].")] = None,
     noise: Annotated[
         str | None,
         typer.Option(help="noisy: `walltime` replays with requested times [default], a number spreads run times."),
@@ -53,11 +59,10 @@ def select(
     from batfill.workloads.files import write_text
 
     announce_compilation(kernel)
-    options = {"full": {"lambda": decay, "alpha": balance}, "epsilon-greedy": {"epsilon": epsilon}}
-    of_method = (options | {"noisy": options["full"], "ucb1": {}, "exp3": {"gamma": gamma}})[method]
     given = {"select": method, "policies": policies, "period": period, "select-seed": seed, "noise": noise}
+    given |= {"lambda": decay, "alpha": balance, "epsilon": epsilon, "gamma": gamma}
     logs = Samples.of(workload, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
-    selection, rules = selection_and_rules({**given, **of_method}, logs.procs, backfill, threshold)
+    selection, rules = selection_and_rules(given, logs.procs, backfill, threshold)
     with progress("logs", max(samples, 1)) as advance:
         found = library.select(logs.jobs, max(samples, 1), selection, rules, source=logs.provenance(), advance=advance)
     if out is not None:

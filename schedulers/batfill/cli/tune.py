@@ -25,8 +25,12 @@ def tune(
         Literal["typical", "plain"],
         typer.Option(help="Weights count per typical value of a feature, or per second and processor."),
     ] = "typical",
-    points: Annotated[int, typer.Option(help="coverage: the grid's points, at least.", min=6)] = 10_000,
-    evaluations: Annotated[int, typer.Option(help="xnes: policies looked at per question.", min=1)] = 1000,
+    points: Annotated[
+        int | None, typer.Option(help="coverage: the grid's points, at least [default: 10000].", min=6)
+    ] = None,
+    evaluations: Annotated[
+        int | None, typer.Option(help="xnes: policies looked at per question [default: 1000].", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of xnes and of the bootstrap.", min=0)] = 0,
     backfill: ordering.Backfill = "spf",
     threshold: ordering.Threshold = None,

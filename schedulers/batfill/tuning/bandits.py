@@ -10,10 +10,21 @@ import numpy as np
 from batfill.errors import BatfillError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 Method = Literal["full", "noisy", "epsilon-greedy", "ucb1", "exp3"]
-METHODS: tuple[Method, ...] = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
+# Each method's own options and what they are by default.
+HINDSIGHT = {"lambda": 0.9, "alpha": 1.0}
+OPTIONS: dict[Method, dict[str, float]] = {
+    "full": HINDSIGHT,
+    "noisy": HINDSIGHT,
+    "epsilon-greedy": {"epsilon": 0.1},
+    "ucb1": {},
+    "exp3": {"gamma": 0.1},
+}
+METHODS = tuple(OPTIONS)
 
 
 class Chooser(Protocol):
@@ -37,7 +48,7 @@ class Hindsight:
 
     needs_all = True
 
-    def __init__(self, n: int, *, decay: float = 0.9, balance: float = 1.0) -> None:
+    def __init__(self, n: int, *, decay: float, balance: float) -> None:
         """`decay` is lambda, 1 for no forgetting; `balance` is alpha, 0 to count short and long periods alike."""
         self.n = n
         self.decay, self.balance = decay, balance
@@ -91,7 +102,7 @@ class Bandit:
 class EpsilonGreedy(Bandit):
     """The policy with the least mean cost so far, or with probability epsilon any: Algorithm 2 of the 2017 paper."""
 
-    def __init__(self, n: int, seed: int, *, epsilon: float = 0.1) -> None:
+    def __init__(self, n: int, seed: int, *, epsilon: float) -> None:
         super().__init__(n, seed)
         self.epsilon = epsilon
 
@@ -125,7 +136,7 @@ class Exponential(Bandit):
     Rewards as in `UpperConfidence`.
     """
 
-    def __init__(self, n: int, seed: int, *, gamma: float = 0.1) -> None:
+    def __init__(self, n: int, seed: int, *, gamma: float) -> None:
         super().__init__(n, seed)
         self.gamma = gamma
         self.log_weights = np.zeros(n)
@@ -149,28 +160,27 @@ class Exponential(Bandit):
             self.log_weights[self.used] += self.gamma * reward / (chance * self.n)
 
 
-def chooser(
-    method: Method,
-    n: int,
-    *,
-    seed: int,
-    decay: float = 0.9,
-    balance: float = 1.0,
-    epsilon: float = 0.1,
-    gamma: float = 0.1,
-) -> Chooser:
-    """The chooser of this name among n policies; each takes what it knows of the options.
+def options_of(method: Method, given: Mapping[str, float]) -> dict[str, float]:
+    """The method's own options: those that are given, and the others by default.
 
     Raises:
-        BatfillError: an option is out of its range.
+        BatfillError: an option is out of its range, or the method has none of that name.
     """
-    for name, value in (("lambda", decay), ("alpha", balance), ("epsilon", epsilon), ("gamma", gamma)):
+    known = OPTIONS[method]
+    for name, value in given.items():
+        if name not in known:
+            raise BatfillError(f"option {name}: {method} has none of that name; leave it out")
         if not 0 <= value <= 1:
             raise BatfillError(f"option {name}: {value!r} is not between 0 and 1")
+    return {**known, **given}
+
+
+def chooser(method: Method, n: int, *, seed: int, options: Mapping[str, float]) -> Chooser:
+    """The chooser of this name among n policies; `options` are all that the method has."""
     if method == "epsilon-greedy":
-        return EpsilonGreedy(n, seed, epsilon=epsilon)
+        return EpsilonGreedy(n, seed, epsilon=options["epsilon"])
     if method == "ucb1":
         return UpperConfidence(n, seed)
     if method == "exp3":
-        return Exponential(n, seed, gamma=gamma)
-    return Hindsight(n, decay=decay, balance=balance)
+        return Exponential(n, seed, gamma=options["gamma"])
+    return Hindsight(n, decay=options["lambda"], balance=options["alpha"])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from batfill.tuning.space import Space
     from batfill.tuning.weeks import Periods
 
+POINTS = 10_000
+
 
 def l1_grid(least: int) -> NDArray[np.float64]:
     """The grid on the L1 sphere in three dimensions with the fewest points that are at least `least`, shape (n, 3).
@@ -46,7 +48,7 @@ class Coverage:
         periods: Periods,
         setting: Setting,
         space: Space,
-        least: int = 10_000,
+        least: int = POINTS,
         advance: Callable[[int], None] = lambda _: None,
         known: NDArray[np.float64] | None = None,
     ) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from batfill.tuning.space import Space
     from batfill.tuning.weeks import Periods
 
+EVALUATIONS = 1000  # a tenth of the grid's points
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
@@ -114,7 +116,7 @@ class Evolution:
     setting: Setting
     space: Space
     seed: int
-    evaluations: int = 1000
+    evaluations: int = EVALUATIONS
 
     def best(self, first: int, stop: int) -> Policy:
         """The best policy seen for the sum of costs over the periods from `first` to before `stop`."""

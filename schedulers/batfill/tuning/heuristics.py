@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import WorkloadError
+from batfill.errors import BatfillError, WorkloadError
 from batfill.policies import POLICIES, Policy
 from batfill.policy_files import FORMAT, polynomial
 from batfill.tuning.costs import Setting, costs
@@ -63,6 +63,17 @@ def fit_heuristics(
         },
     )
     return content, fits
+
+
+def check_asked(evaluate: bool, **of_windows: float | None) -> None:
+    """Only an evaluation has windows.
+
+    Raises:
+        BatfillError: something is said of them where there is none.
+    """
+    said = [name for name, value in of_windows.items() if value is not None]
+    if said and not evaluate:
+        raise BatfillError(f"--{said[0]}: says something of the windows of --evaluate; add it, or leave this out")
 
 
 def policies_of(fits: Sequence[Fit]) -> list[Policy]:

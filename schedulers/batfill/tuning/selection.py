@@ -11,7 +11,7 @@ from batfill.errors import BatfillError
 from batfill.knowledge.choice import seconds_of
 from batfill.options import Options, text_of
 from batfill.policies import Policy, policy_named
-from batfill.tuning.bandits import METHODS, Method, chooser
+from batfill.tuning.bandits import METHODS, Method, chooser, options_of
 from batfill.tuning.costs import PURE
 from batfill.tuning.feedback import Noise, Rules
 from batfill.tuning.online import Selector
@@ -19,8 +19,8 @@ from batfill.tuning.online import Selector
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAMES = ("select", "period", "policies", "budget", "noise", "lambda", "alpha", "epsilon", "gamma", "select-seed")
-CHOOSERS = {"lambda": "decay", "alpha": "balance", "epsilon": "epsilon", "gamma": "gamma"}
+CHOOSERS = ("lambda", "alpha", "epsilon", "gamma")
+NAMES = ("select", "period", "policies", "budget", "noise", *CHOOSERS, "select-seed")
 PERIOD_S = 7 * 86_400.0
 BUDGET_S = 10.0  # under Batsim, which waits meanwhile
 
@@ -87,22 +87,21 @@ class Selection:
         if type(seed) is not int or seed < 0:
             raise BatfillError(f"option select-seed: {seed!r} is not a whole number from 0 on; try 0")
         policies = policies_of(text_of("policies", chosen.get("policies", "ten")))
-        options = {CHOOSERS[name]: seconds_of(name, chosen[name], least=0) for name in CHOOSERS if name in chosen}
-        chooser(method, len(policies), seed=seed, **options)  # which checks them
+        options = {name: seconds_of(name, chosen[name], least=0) for name in CHOOSERS if name in chosen}
         return cls(
             method=method,
             policies=policies,
             period_s=seconds_of("period", chosen.get("period", PERIOD_S), least=1e-9),
             noise=noise_of(method, chosen.get("noise")),
             seed=seed,
-            chooser=options,
+            chooser=options_of(method, options),
             budget_s=seconds_of("budget", chosen.get("budget"), least=0),
         )
 
     def selector(self, rules: Rules, sample: int = 0) -> Selector:
         """A selector that has learned nothing yet, with random numbers of its own for each sample."""
         seed = int(np.random.SeedSequence([self.seed, sample]).generate_state(1)[0])
-        made = chooser(self.method, len(self.policies), seed=seed, **self.chooser)
+        made = chooser(self.method, len(self.policies), seed=seed, options=self.chooser)
         rng = np.random.default_rng([seed, 2])
         return Selector(self.policies, made, rules, self.noise, rng, self.budget_s)
 
@@ -113,7 +112,7 @@ class Selection:
             "policies": [policy.name for policy in self.policies],
             "period": self.period_s,
             "noise": self.noise,
-            **{name: self.chooser[own] for name, own in CHOOSERS.items() if own in self.chooser},
+            **self.chooser,
         }
 
 

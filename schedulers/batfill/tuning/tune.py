@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from batfill.errors import BatfillError
 from batfill.policies import policy_named
 from batfill.tuning.costs import PURE, Setting
-from batfill.tuning.coverage import Coverage
-from batfill.tuning.evolution import Evolution
+from batfill.tuning.coverage import POINTS, Coverage
+from batfill.tuning.evolution import EVALUATIONS, Evolution
 from batfill.tuning.maps import draw_maps
 from batfill.tuning.results import document
 from batfill.tuning.space import Features, Space
@@ -31,8 +31,8 @@ def tune(
     method: Method = "coverage",
     features: Features = 3,
     units: Units = "typical",
-    points: int = 10_000,
-    evaluations: int = 1000,
+    points: int | None = None,
+    evaluations: int | None = None,
     seed: int = 0,
     training: int | None = None,
     last: Sequence[int] = (1, 4),
@@ -49,8 +49,8 @@ def tune(
         method: look up every point of a grid ("coverage", 3 features only), or "xnes".
         features: how many are weighed.
         units: of the features, see `Space`; what is typical is what the training periods say.
-        points: of the grid, at least.
-        evaluations: of xNES, per question.
+        points: of the grid, at least; None for POINTS.
+        evaluations: of xNES, per question; None for EVALUATIONS.
         seed: of xNES and the bootstrap.
         training: how many periods w*train learns from; None for half.
         last: how many periods back each walk forward looks.
@@ -74,15 +74,18 @@ def tune(
         raise BatfillError(f"the baseline {baseline} is not among the policies compared; add --policy {baseline}")
     if method == "coverage" and features != 3:
         raise BatfillError("a grid over 6 features is too large; take --method xnes, or --features 3")
+    other, name = (evaluations, "evaluations") if method == "coverage" else (points, "points")
+    if other is not None:
+        raise BatfillError(f"--{name}: --method {method} has no such number; leave it out, or take the other method")
     if maps is not None and method != "coverage":
         raise BatfillError("only a grid can be drawn; leave --maps out, or take --method coverage")
 
     space = Space.scaled(features, periods.part(0, n_training)) if units == "typical" else Space.of(features)
     search: Search
     if method == "coverage":
-        search = Coverage(periods, setting, space, points, advance)
+        search = Coverage(periods, setting, space, points or POINTS, advance)
     else:
-        search = Evolution(periods, setting, space, seed, evaluations)
+        search = Evolution(periods, setting, space, seed, evaluations or EVALUATIONS)
     done = study(
         periods,
         setting,
