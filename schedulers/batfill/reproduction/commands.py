@@ -86,7 +86,7 @@ def run(
             say(f"{named.name}: {'found' if result.again else 'made'} in {result.folder}")
         done.append(result)
     if page is not None:
-        write_page(done, page)
+        write_page(done, names, page)
     if all(result.outcome is None for result in done):
         raise RunFailed(f"none of {len(done)} entries could run for want of logs; --logs DIR says where they are")
     return done

@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 HEAD = """\
 # The papers' numbers beside ours
 
-Made by `batfill reproduce all --page docs/reproduction.md` from the protocols in `expe/papers`; every section says the
-command that makes it alone. A ratio is ours over the paper's; what is relative is over the value of the same column in
-the row that is 1. Rank agreement is Spearman's coefficient: 1 where both put the rows of a column in the same order.
-Numbers of the papers are typed from their tables; a dash stands where the paper prints none, or where the log is not at
-hand here."""
+Made by `batfill reproduce {names} --page FILE` from the protocols in `expe/papers`; every section says the command that
+makes it alone. A ratio is ours over the paper's; what is relative is over the value of the same column in the row that
+is 1. Rank agreement is Spearman's coefficient: 1 where both put the rows of a column in the same order. Numbers of the
+papers are typed from their tables; a dash stands where the paper prints none, or where the log is not at hand here."""
 
 
-def page_of(results: Sequence[Reproduced], figures: str = "") -> str:
-    """The page of several entries; `figures` is the folder of the figures to show, seen from the page."""
-    parts = [HEAD, overview(results)]
+def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -> str:
+    """The page of these entries, which were asked for by these names; its figures are in a folder beside it."""
+    parts = [HEAD.format(names=" ".join(names)), overview(results)]
     paper_name = ""
     for result in results:
         paper = result.named.paper

@@ -42,8 +42,8 @@ def write_entry(result: Reproduced, formats: Sequence[str]) -> None:
             write_figure(figure, folder, wanted, origin_of(result))
 
 
-def write_page(results: Sequence[Reproduced], path: Path) -> None:
-    """Write the page of all these entries, and the figures that it shows into a folder beside it, of its name.
+def write_page(results: Sequence[Reproduced], names: Sequence[str], path: Path) -> None:
+    """Write the page of these entries, asked for by these names, and its figures into a folder of the page's name.
 
     Raises:
         BatfillError: a chart to show is not there, or the folder cannot be written.
@@ -53,7 +53,7 @@ def write_page(results: Sequence[Reproduced], path: Path) -> None:
         for name in result.named.entry.show if result.outcome else ():
             make_folder(figures)
             write_svg(shown(result, name), figures / figure_file(result.named, name))
-    write_text(path, page_of(results, figures.name))
+    write_text(path, page_of(results, names, figures.name))
 
 
 def shown(result: Reproduced, name: str) -> Chart:
