@@ -257,7 +257,7 @@ def enqueue_rows(waiting, running, jobs, rules, rows, first):
     for i in range(first, len(rows)):
         if not has_room(waiting):
             return i
-        enqueue(waiting, running, jobs, rules, jobs[rows[i]].section, rows[i])
+        enqueue(waiting, running, jobs, rules, np.int64(jobs[rows[i]].section), rows[i])
     return len(rows)
 
 
@@ -313,7 +313,7 @@ def arrives(now_s, waiting, running, jobs, rules, row, alone):
     if what in (STARTS, BACKFILLS):
         start(now_s, running, row, jobs[row].estimate_s, jobs[row].procs)
     else:
-        enqueue(waiting, running, jobs, rules, int(jobs[row].level), row)
+        enqueue(waiting, running, jobs, rules, np.int64(jobs[row].level), row)
         running.state[0].settled = what == WAITS
     return what
 
@@ -331,7 +331,7 @@ def judge(now_s, waiting, running, jobs, rules, row):
     if nobody_waits(waiting):
         state.head, state.reserved = row, 0
         return STARTS if procs <= state.free else WAITS
-    section = int(jobs[row].level)
+    section = np.int64(jobs[row].level)
     if not state.settled or rules.kind != FIXED or goes_before(jobs, rules, section, row, state.head):
         return UNDECIDED
     if procs > state.free:
