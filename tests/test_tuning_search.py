@@ -16,7 +16,7 @@ from batfill.tuning.coverage import Coverage, l1_grid
 from batfill.tuning.evolution import Evolution, first_places, penalty, xnes
 from batfill.tuning.results import as_json
 from batfill.tuning.space import SENSIBLE, Space
-from batfill.tuning.study import study
+from batfill.tuning.study import choice_of, study
 from batfill.tuning.tune import rows_of, tune, whole_numbers, width_of
 from batfill.tuning.weeks import periods_of
 from oracle import oracle
@@ -188,6 +188,14 @@ def test_no_choice_but_the_best_of_a_week_sees_that_week():
     fcfs = sum(cost_of_order(list(enumerate(week, start=1))) for week in LENGTHS)
     assert sums["fcfs"]["training"] == pytest.approx(fcfs)
     assert done.against("fcfs", seed=0)["w*"]["ratio"] == pytest.approx(sum(BEST) / fcfs)
+
+
+def test_the_choice_among_pure_policies_looks_back_and_takes_the_least():
+    line = choice_of(np.array([[1.0, 9.0, 2.0, 5.0], [2.0, 3.0, 6.0, 4.0]]), ["a", "b"], 2)
+    assert line.policies == (None, None, "b", "b")
+    assert line.costs.tolist()[2:] == [6, 4]
+    assert np.isnan(line.costs[:2]).all()
+    assert choice_of(np.array([[1.0, 9.0, 2.0], [2.0, 3.0, 6.0]]), ["a", "b"], 1).policies == (None, "a", "b")
 
 
 def test_a_bootstrap_interval_draws_both_costs_of_a_period_together():

@@ -96,7 +96,7 @@ def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_p
     head, *rows = done.out.splitlines()
     assert head.split() == ["policy", "training", "testing", "testing/saf", "from", "to"]
     *rows, empty, trained = rows
-    assert {row.split()[0] for row in rows} == {*PURE, "w*", "w*train", "wgreedy"}
+    assert {row.split()[0] for row in rows} == {*PURE, "w*", "w*train", "wgreedy", "pure"}
     before = out.read_bytes()
     found = json_result(*arguments)
     assert out.read_bytes() == before

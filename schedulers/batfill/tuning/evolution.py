@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from batfill.tuning.space import Space
     from batfill.tuning.weeks import Periods
 
+    Cost = Callable[[Sequence[Policy]], NDArray[np.float64]]
+
 EVALUATIONS = 1000  # a tenth of the grid's points
 
 
@@ -54,8 +56,40 @@ def on_sphere(point: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(point / np.abs(point).sum())
 
 
+class Looking:
+    """Looks at points of a space, and remembers how many and the best of them."""
+
+    def __init__(self, cost: Cost, space: Space) -> None:
+        self.cost, self.space = cost, space
+        self.asked = 0
+        self.point = np.array([])  # none yet
+        self.least = np.inf
+
+    def at(self, points: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """What their policies cost, shape (n_points,); of equally good points the first one seen is the best."""
+        values = self.cost([self.space.policy(point) for point in points])
+        self.asked += len(points)
+        first = int(values.argmin())
+        if values[first] < self.least:
+            self.point, self.least = points[first], float(values[first])
+        return values
+
+    def from_there(
+        self, centre: NDArray[np.float64], sigma: float, *, seed: int, until: int, weight: float, patience: int
+    ) -> None:
+        """Search by xNES until so many points were looked at in all, or it has converged or finds nothing better."""
+        search = XNES(on_sphere(centre), sigma, seed=seed)
+        least, stale = np.inf, 0
+        while self.asked < until and stale < patience and not search.should_stop():
+            points = [search.ask() for _ in range(search.population_size)]
+            values = self.at(points)
+            search.tell([(x, float(v) + weight * penalty(x)) for x, v in zip(points, values, strict=True)])
+            stale = 0 if values.min() < least else stale + 1
+            least = min(least, float(values.min()))
+
+
 def xnes(
-    cost: Callable[[Sequence[Policy]], NDArray[np.float64]],
+    cost: Cost,
     space: Space,
     *,
     seed: int,
@@ -67,9 +101,10 @@ def xnes(
 ) -> Found:
     """The best of so many policies, most of which xNES asks about.
 
-    It begins at the best of the pure policies and of random ones, a tenth of all evaluations. Sums of step functions
-    have many small valleys: when it has converged, or found nothing better for a while, it begins again around the
-    best point seen so far, looking less far. Where all policies are equally good, SENSIBLE is the best.
+    The first tenth of the evaluations are pure and random policies. From each of the two best of them a search begins
+    and may take a third of all evaluations: where they end in different valleys, one is often much better. What is left
+    goes to searches around the best point seen so far that look less far: a sum of step functions has small valleys in
+    its large ones. Where all policies are equally good, SENSIBLE is the best.
 
     Args:
         cost: the cost of each of several policies, shape (n,).
@@ -78,34 +113,23 @@ def xnes(
         evaluations: how many policies to look at, at least; whole generations are.
         weight: lambda of equation 6, which the paper leaves open.
         sigma: how far xNES looks at first, from a point of L1 norm 1.
-        sigma_again: how far it looks when it begins again.
-        patience: how many generations without anything better it takes before it does.
+        sigma_again: how far it looks around the best point.
+        patience: how many generations without anything better end a search.
     """
     rng = np.random.default_rng(seed)
+    looking = Looking(cost, space)
+    places = first_places(len(space.units), evaluations // 10, rng)
+    order = looking.at(places).argsort(kind="stable")
 
-    def begin(sigma: float) -> XNES:
-        return XNES(centre, sigma, seed=int(rng.integers(2**31)))
+    def search(centre: NDArray[np.float64], sigma: float, most: int) -> None:
+        until = min(looking.asked + most, evaluations)
+        looking.from_there(centre, sigma, seed=int(rng.integers(2**31)), until=until, weight=weight, patience=patience)
 
-    points = first_places(len(space.units), evaluations // 10, rng)
-    policies = [space.policy(point) for point in points]
-    values = cost(policies)
-    first = int(values.argmin())
-    best, centre, least, asked = policies[first], points[first], float(values[first]), len(points)
-    search, lowest, stale = begin(sigma), np.inf, 0
-    while asked < evaluations:
-        if stale == patience or search.should_stop():
-            search, lowest, stale = begin(sigma_again), np.inf, 0
-        points = [search.ask() for _ in range(search.population_size)]
-        policies = [space.policy(point) for point in points]
-        values = cost(policies)
-        search.tell([(x, float(v) + weight * penalty(x)) for x, v in zip(points, values, strict=True)])
-        asked += len(points)
-        first = int(values.argmin())
-        stale = 0 if values[first] < lowest else stale + 1
-        lowest = min(lowest, float(values[first]))
-        if lowest < least:
-            best, centre, least = policies[first], on_sphere(points[first]), lowest
-    return Found(best, least, asked)
+    for place in order[:2]:
+        search(places[place], sigma, evaluations // 3)
+    while looking.asked < evaluations:
+        search(looking.point, sigma_again, evaluations)
+    return Found(space.policy(looking.point), looking.least, looking.asked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

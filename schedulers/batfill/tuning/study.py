@@ -6,6 +6,7 @@ A search answers one question: which policy costs least, in sum, on these consec
 - w*train   one policy, the best on the training periods in sum; it is only tested on the others
 - wgreedy   each period under the best of the period before
 - last k    each period under the best, in sum, of the k periods before: k = 1 is wgreedy
+- pure k    the same among the pure policies alone, as the online choice with full feedback does
 """
 
 from __future__ import annotations
@@ -119,10 +120,10 @@ def study(
         ahead = [best[i - 1] if k == 1 else found(i - k, i) for i in range(k, n)]
         chosen["wgreedy" if k == 1 else f"last {k}"] = [None] * k + ahead
 
-    lines = {
-        policy.name: Line((policy.name,) * n, row)
-        for policy, row in zip(pure, costs(periods, pure, setting), strict=True)
-    }
+    known = costs(periods, pure, setting)
+    lines = {policy.name: Line((policy.name,) * n, row) for policy, row in zip(pure, known, strict=True)}
+    for k in last:
+        lines[f"pure {k}"] = choice_of(known, [policy.name for policy in pure], k)
     mixed_costs = np.full((len(chosen), n), np.nan)
     for i in range(n):
         now = {row: policies[i] for row, policies in enumerate(chosen.values()) if policies[i] is not None}
@@ -130,3 +131,11 @@ def study(
     for name, row in zip(chosen, mixed_costs, strict=True):
         lines[name] = Line(tuple(policy.name if policy else None for policy in chosen[name]), row)
     return Study(lines, n_training)
+
+
+def choice_of(costs: NDArray[np.float64], names: Sequence[str], k: int) -> Line:
+    """Each period under that policy whose costs, shape (n_policies, n_periods), were least in the k periods before."""
+    n = costs.shape[1]
+    chosen = [int(costs[:, i - k : i].sum(axis=1).argmin()) for i in range(k, n)]
+    paid = costs[chosen, np.arange(k, n)]
+    return Line((*(None,) * k, *(names[i] for i in chosen)), np.concatenate([np.full(k, np.nan), paid]))
