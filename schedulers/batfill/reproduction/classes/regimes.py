@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from batfill.campaign.config import Section, Seed, Text
+from batfill.campaign.config import Text
 from batfill.knowledge.choice import USER
-from batfill.reproduction.classes.runs import LABELS, TAU_S
+from batfill.reproduction.classes.runs import LABELS, TAU_S, Replayed
 from batfill.reproduction.classes.studies import Choice, rules_of
 from batfill.reproduction.grids import run_grid
 from batfill.reproduction.outcome import Outcome, Table
@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from batfill.reproduction.task import Task
 
 
-class Parameters(Section):
+class Parameters(Replayed):
     """What is varied."""
 
-    policies: Annotated[list[Text], Field(min_length=1)]
     choices: Annotated[list[Choice], Field(min_length=1)]
     thresholds: Annotated[dict[Text, float | None], Field(min_length=1)]  # by their labels
-    days: Annotated[float, Field(gt=0)] | None = None  # the first so many of each log
-    seed: Seed = 0
 
 
 def compute(task: Task, parameters: Parameters) -> Outcome:
@@ -40,9 +37,8 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
         "knowledge": known,
         "seeds": [parameters.seed],
         "tau": TAU_S,
+        **parameters.windows_of(label),
     }
-    if parameters.days is not None:
-        content["windows"] = {"days": parameters.days, "count": 1, "align": "first"}
     rows = iter(run_grid(task, label, content, overrun="keep").rows)
     mean = {
         (policy, threshold, choice): next(rows)["mean_bsld"]

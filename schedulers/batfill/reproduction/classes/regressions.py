@@ -68,9 +68,8 @@ def predictions(task: Task, label: str, parameters: Parameters) -> dict[str, dic
         "backfills": parameters.backfills,
         "knowledge": list(names),
         "tau": TAU_S,
+        **parameters.windows_of(label),
     }
-    if parameters.days is not None:
-        content["windows"] = {"days": parameters.days, "count": 1, "align": "first"}
     rows = run_grid(task, label, content, overrun="keep").rows
     mean = {(row["backfill"], row["knowledge"]): row["mean_bsld"] for row in rows}
     base = mean["same", USER]

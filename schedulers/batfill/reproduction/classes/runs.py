@@ -33,15 +33,29 @@ BASE, CLASSIFIED, IDEMPOTENT, BY_CLASS, BY_RUNTIME = SCENARIOS = (
 )
 
 
-class Replays(Section):
-    """What is replayed."""
+Days = Annotated[float, Field(gt=0)]
+
+
+class Replayed(Section):
+    """The orders, and the part of a log."""
 
     policies: Annotated[list[Text], Field(min_length=1)]
+    first_days: dict[Text, Days] = Field(default_factory=dict)  # so many of logs that are too long to be replayed whole
+    days: Days | None = None  # so many of each log
+    seed: Seed = 0
+
+    def windows_of(self, label: str) -> dict[str, Any]:
+        """The campaign's section for the part of the log that is replayed; none for the whole of it."""
+        days = self.days or self.first_days.get(label)
+        return {} if days is None else {"windows": {"days": days, "count": 1, "align": "first"}}
+
+
+class Replays(Replayed):
+    """What is known of run times."""
+
     fewer: dict[Text, list[Text]] = Field(default_factory=dict)  # the policies of logs that are too long for all
     regime: Regime
     divider_rule: DividerRule
-    days: Annotated[float, Field(gt=0)] | None = None  # the first so many of each log
-    seed: Seed = 0
 
 
 class Jobs(NamedTuple):
@@ -91,8 +105,7 @@ def runs_of(task: Task, label: str, parameters: Replays) -> Runs:
         "tau": TAU_S,
         "per-job": True,
     }
-    if parameters.days is not None:
-        content["windows"] = {"days": parameters.days, "count": 1, "align": "first"}
+    content |= parameters.windows_of(label)
     return Runs(run_grid(task, label, content, overrun="keep"), policies)
 
 

@@ -25,7 +25,10 @@ class Studied(Section):
 
     choices: Annotated[list[Choice], Field(min_length=1)]  # the regime and the divider's rule
     only_first: list[Text] = Field(default_factory=list)  # logs so long that only the first choice is studied on them
-    weeks: Count | None = None  # the first so many of each log
+    first_weeks: dict[Text, Count] = Field(
+        default_factory=dict
+    )  # so many of logs that are too long to be studied whole
+    weeks: Count | None = None  # so many of each log
     seed: Seed = 0
 
 
@@ -48,18 +51,20 @@ def study_of(task: Task, label: str, choice: Choice, parameters: Studied) -> dic
     regime, rule = rules_of(choice)
     settings = Settings(regime=regime, divider_rule=rule, seed=parameters.seed)
 
+    weeks = parameters.weeks or parameters.first_weeks.get(label)
+
     def make() -> dict[str, Any]:
-        jobs = first_weeks(read_jobs(path), parameters.weeks)
+        jobs = first(read_jobs(path), weeks)
         with task.bar(f"{label}, {choice}: jobs", len(jobs)) as advance:
             done = study(jobs, settings, advance)
         return {"total": done.total().as_dict(), "weeks": done.weeks(), "importances": done.importances}
 
-    key = {"log": digest(path), "weeks": parameters.weeks, "choice": choice, "seed": parameters.seed}
+    key = {"log": digest(path), "weeks": weeks, "choice": choice, "seed": parameters.seed}
     found: dict[str, Any] = kept(task.folder, "studies", key, "knowledge", make)
     return found
 
 
-def first_weeks(jobs: LoggedJobs, weeks: int | None) -> LoggedJobs:
+def first(jobs: LoggedJobs, weeks: int | None) -> LoggedJobs:
     """The jobs submitted in the first so many weeks; all for None."""
     n = len(jobs) if weeks is None else int((jobs.submit_s < weeks * WEEK_S).sum())
     names = ("number", "submit_s", "runtime_s", "end_s", "walltime_s", "procs", "user")
