@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from batfill.reproduction.run import Reproduced
 
 TABLE, PAGE = "table.csv", "page.md"
+SCREEN_DPI = 72  # of what is drawn as pixels in an SVG: maps
 
 
 def write_entry(result: Reproduced, formats: Sequence[str]) -> None:
@@ -78,7 +79,7 @@ def write_svg(chart: Chart, path: Path) -> None:
         canvas = Canvas(figsize=(COLUMN_IN * 1.5, figure.height_in), layout="constrained")
         figure.draw(canvas.subplots())
         with raw_file(path) as stream:
-            canvas.savefig(stream, format="svg", metadata={"Date": None})
+            canvas.savefig(stream, format="svg", dpi=SCREEN_DPI, metadata={"Date": None})
 
 
 def origin_of(result: Reproduced) -> str:
