@@ -203,6 +203,13 @@ def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome)
     assert found.tables[0].value("fresh known, an hour", "SPF-CI") == pytest.approx(100 * (1 - means[1] / means[0]))
 
 
+def test_rows_that_did_not_complete_can_be_left_out_of_replays(log, outcome, runs):
+    whole, completed = outcome("clairvoyant-rows", policies=["spf"], rows=["all that ran", "completed"]).tables
+    name = "SPF, class-clairvoyant"
+    assert whole.value(name, "Small") == pytest.approx(runs.gain("spf", "class-clairvoyant"))
+    assert completed.value(name, "Small") != whole.value(name, "Small")
+
+
 # Online choice
 
 

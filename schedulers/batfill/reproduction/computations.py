@@ -34,6 +34,7 @@ MODULES = {
     "chosen-shares": "selection.shares",
     "online-choices": "selection.open_choices",
     "online-courses": "selection.courses",
+    "clairvoyant-rows": "classes.rows",
     "cumulative-means": "simple.cumulative_means",
     "log-figures": "simple.log_figures",
     "longest-jobs": "mixed.longest_jobs",
