@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,6 +41,12 @@ class Verdict:
 
     holds: bool
     evidence: str
+
+    @classmethod
+    def of(cls, values: Mapping[str, float], holds: Callable[[float], bool], words: str) -> Verdict:
+        """Whether it holds for the value of every log; the words have a place for a value."""
+        evidence = ", ".join(f"{label}: {words.format(value)}" for label, value in values.items())
+        return cls(all(holds(value) for value in values.values()), evidence)
 
 
 @dataclass(frozen=True, slots=True)

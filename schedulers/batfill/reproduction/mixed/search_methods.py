@@ -100,22 +100,11 @@ def evolved(
 
 def verdicts(found: dict[str, NDArray[np.float64]]) -> dict[str, Verdict]:
     """The paper's three observations."""
-
-    def each(write: str, values: list[float]) -> str:
-        return ", ".join(f"{label}: {write.format(value)}" for label, value in zip(found, values, strict=True))
-
-    same = [float((abs(np.log(c[1] / c[0])) <= np.log(ALIKE)).mean()) for c in found.values()]
-    beyond = [float(c[1].sum() / c[0].sum()) for c in found.values()]
-    six = [float(c[2].sum() / c[1].sum()) for c in found.values()]
+    same = {label: float((abs(np.log(c[1] / c[0])) <= np.log(ALIKE)).mean()) for label, c in found.items()}
+    beyond = {label: float(c[1].sum() / c[0].sum()) for label, c in found.items()}
+    six = {label: float(c[2].sum() / c[1].sum()) for label, c in found.items()}
     return {
-        "same-as-grid": Verdict(
-            all(share > 0.5 for share in same),
-            each(f"{{:.0%}} of the weeks within {ALIKE - 1:.0%}", same),
-        ),
-        "near-grid": Verdict(
-            all(ratio < NEAR for ratio in beyond), each("xnes3 over the grid, in sum: {:.3f}", beyond)
-        ),
-        "six-little-better": Verdict(
-            all(0.9 < ratio <= 1 for ratio in six), each("xnes6 over xnes3, in sum: {:.3f}", six)
-        ),
+        "same-as-grid": Verdict.of(same, lambda share: share > 0.5, f"{{:.0%}} of the weeks within {ALIKE - 1:.0%}"),
+        "near-grid": Verdict.of(beyond, lambda ratio: ratio < NEAR, "xnes3 over the grid, in sum: {:.3f}"),
+        "six-little-better": Verdict.of(six, lambda ratio: 0.9 < ratio <= 1, "xnes6 over xnes3, in sum: {:.3f}"),
     }
