@@ -27,12 +27,7 @@ def compute(task: Task, parameters: ResampledParameters) -> Outcome:
     most = {label: int(each[NAMES.index("SQF")].max()) for label, each in first.items()}
     return Outcome(
         tables=tuple(table_of(choice, each) for choice, each in counts.items()),
-        verdicts={
-            "none-under-sqf": Verdict(
-                not any(most.values()),
-                "most of a sample under SQF: " + ", ".join(f"{label} {count:,}" for label, count in most.items()),
-            )
-        },
+        verdicts={"none-under-sqf": Verdict.of(most, lambda count: count == 0, "{:,} in the sample that has the most")},
         charts=tuple(
             box_chart(f"backfilled-{label}", dict(zip(NAMES, each.tolist(), strict=True)), y="jobs backfilled")
             for label, each in first.items()

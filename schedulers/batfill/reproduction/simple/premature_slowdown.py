@@ -30,9 +30,8 @@ def compute(task: Task, parameters: ResampledParameters) -> Outcome:
             for choice, columns in ratios.items()
         ),
         verdicts={
-            "worse-off": Verdict(
-                all(min(values) > 1 for values in first.values()),
-                ", ".join(f"{label}: {min(values):.2f} at the least" for label, values in first.items()),
+            "worse-off": Verdict.of(
+                {label: min(values) for label, values in first.items()}, lambda ratio: ratio > 1, "{:.2f} at the least"
             ),
             "amplified": Verdict(
                 sum(each > 1 for values in amplified.values() for each in values) > len(amplified),
