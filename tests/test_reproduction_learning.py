@@ -246,6 +246,11 @@ def test_a_choice_is_a_shuffle_and_a_weight():
     assert drawn("fair pq") == ("fair", "pq")
 
 
+def test_a_log_without_a_number_of_tuples_is_named(outcome):
+    with pytest.raises(BatfillError, match="Small: tuples says no number for it"):
+        outcome("fit-errors", **FITTING | {"tuples": {"Other": 6}})
+
+
 @few_jobs
 def test_coefficients_stand_under_their_terms(task, outcome):
     found = outcome("fit-coefficients", **FITTING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.reproduction.classes.runs import BASE, IDEMPOTENT, LABELS, Replays, Runs, runs_of
+from batfill.reproduction.classes.runs import BASE, IDEMPOTENT, Replays, Runs, runs_of, shown
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
 
     def told(of_size: str) -> str:
         changed = ((key, value) for key, value in change.items() if key[2] == of_size)
-        return ", ".join(f"{label} {LABELS[policy]} {value:+.0f} %" for (label, policy, _), value in changed)
+        return ", ".join(f"{label} {shown(policy)} {value:+.0f} %" for (label, policy, _), value in changed)
 
     return Outcome(
         (
             Table(
-                tuple(runs.label for runs in found), tuple(f"{LABELS[policy]}, {size}" for policy, size in asked), rows
+                tuple(runs.label for runs in found), tuple(f"{shown(policy)}, {size}" for policy, size in asked), rows
             ),
         ),
         {

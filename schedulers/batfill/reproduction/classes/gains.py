@@ -21,6 +21,7 @@ from batfill.reproduction.classes.runs import (
     Runs,
     bases,
     runs_of,
+    shown,
 )
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.workloads.clock import DAY_S
@@ -47,7 +48,7 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
     found = [runs_of(task, label, parameters) for label in task.logs]
     asked = [(policy, scenario) for policy in parameters.policies for scenario in parameters.scenarios]
     one = len(parameters.scenarios) == 1
-    names = tuple(LABELS[policy] if one else f"{LABELS[policy]}, {scenario}" for policy, scenario in asked)
+    names = tuple(shown(policy) if one else f"{shown(policy)}, {scenario}" for policy, scenario in asked)
     values = tuple(
         tuple(runs.gain(policy, scenario) if policy in runs.policies else None for runs in found)
         for policy, scenario in asked
@@ -62,15 +63,15 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
 
 def chart(runs: Runs) -> Chart:
     """The sum of the bounded slowdowns of the jobs that have ended, under every policy, base and classified."""
-    shown = [(policy, scenario) for policy in runs.policies for scenario in (BASE, IDEMPOTENT)]
-    jobs = [runs.jobs(policy, scenario) for policy, scenario in shown]
+    pairs = [(policy, scenario) for policy in runs.policies for scenario in (BASE, IDEMPOTENT)]
+    jobs = [runs.jobs(policy, scenario) for policy, scenario in pairs]
     at_s = np.linspace(0, max(each.end_s.max() for each in jobs), POINTS + 1)
     curves = []
     for each in jobs:
         order = np.argsort(each.end_s)
         sums = np.concatenate([[0.0], np.cumsum(each.bsld[order])])
         curves.append(sums[np.searchsorted(each.end_s[order], at_s, side="right")].tolist())
-    head = tuple(f"{LABELS[policy]}{' classified' if scenario == IDEMPOTENT else ''}" for policy, scenario in shown)
+    head = tuple(f"{shown(policy)}{' classified' if scenario == IDEMPOTENT else ''}" for policy, scenario in pairs)
     rows = tuple(zip((at_s / DAY_S).tolist(), *curves, strict=True))
     return Chart(f"{runs.label}-cumulative", "lines", ("day", *head), rows, "day", "sum of bounded slowdowns")
 
@@ -82,7 +83,7 @@ def verdicts(found: Sequence[Runs]) -> dict[str, Verdict]:
     def compared(better: str, worse: str, *, times: float = 1.0, most: bool = False) -> Verdict:
         """Whether one scenario has less than so many times the slowdown of another, in all or in most cases."""
         not_so = [
-            f"{runs.label} {LABELS[policy]} ({runs.mean(policy, better):.2f}, {runs.mean(policy, worse):.2f})"
+            f"{runs.label} {shown(policy)} ({runs.mean(policy, better):.2f}, {runs.mean(policy, worse):.2f})"
             for runs, policy in cases
             if not runs.mean(policy, better) < times * runs.mean(policy, worse)
         ]
@@ -118,5 +119,5 @@ def ranges(cases: Sequence[tuple[Runs, str]]) -> Verdict:
     """The gains of classification with killing within the ranges over the paper's seven logs."""
     gains = {(runs.label, policy): runs.gain(policy, IDEMPOTENT) for runs, policy in cases if policy in RANGES}
     holds = all(RANGES[policy][0] <= gain <= RANGES[policy][1] for (_, policy), gain in gains.items())
-    told = (f"{label} {LABELS[policy]} {gain:.0f} %" for (label, policy), gain in gains.items())
+    told = (f"{label} {shown(policy)} {gain:.0f} %" for (label, policy), gain in gains.items())
     return Verdict(holds, ", ".join(told))

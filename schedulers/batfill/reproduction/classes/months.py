@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.reproduction.classes.runs import BASE, IDEMPOTENT, LABELS, Jobs, Replays, Runs, runs_of
+from batfill.reproduction.classes.runs import BASE, IDEMPOTENT, Jobs, Replays, Runs, runs_of, shown
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.workloads.clock import DAY_S
 
@@ -28,10 +28,10 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
     pairs = {(runs.label, policy): months(runs, policy) for runs in found for policy in runs.policies}
     falls = {key: 100 * float((after < before).mean()) for key, (before, after) in pairs.items()}
     rows = tuple(tuple(falls.get((runs.label, policy)) for runs in found) for policy in parameters.policies)
-    told = ", ".join(f"{label} {LABELS[policy]} {share:.0f} %" for (label, policy), share in falls.items())
+    told = ", ".join(f"{label} {shown(policy)} {share:.0f} %" for (label, policy), share in falls.items())
     counts = (f"{runs.label} {len(pairs[runs.label, runs.policies[0]][0])}" for runs in found)
     return Outcome(
-        (Table(tuple(runs.label for runs in found), tuple(LABELS[policy] for policy in parameters.policies), rows),),
+        (Table(tuple(runs.label for runs in found), tuple(shown(policy) for policy in parameters.policies), rows),),
         {"most": Verdict(min(falls.values()) > 50, f"months that fall: {told}")},
         tuple(chart(runs, pairs) for runs in found),
         (f"Months are 30 days; jobs count where they were submitted. Months with jobs: {', '.join(counts)}.",),
@@ -62,7 +62,7 @@ def chart(runs: Runs, pairs: dict[tuple[str, str], tuple[NDArray[np.float64], ND
     return Chart(
         runs.label,
         "points",
-        ("base", *(LABELS[policy] for policy in runs.policies)),
+        ("base", *(shown(policy) for policy in runs.policies)),
         tuple(rows),
         "month's mean bsld, base",
         "classification-idempotent",

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from batfill.campaign.config import Text
 from batfill.knowledge.choice import USER
-from batfill.reproduction.classes.runs import LABELS, TAU_S, Replayed
+from batfill.reproduction.classes.runs import TAU_S, Replayed, shown
 from batfill.reproduction.classes.studies import Choice, rules_of
 from batfill.reproduction.grids import run_grid
 from batfill.reproduction.outcome import Outcome, Table
@@ -50,8 +50,8 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
     names = [(threshold, choice) for choice in ("base", *parameters.choices) for threshold in parameters.thresholds]
     values = tuple(tuple(100 * (1 - mean[policy, *name] / base) for policy in parameters.policies) for name in names)
     table = Table(
-        tuple(f"{LABELS[policy]}-CI" for policy in parameters.policies),
+        tuple(f"{shown(policy)}-CI" for policy in parameters.policies),
         tuple(f"{choice}, {threshold}" for threshold, choice in names),
         values,
     )
-    return Outcome((table,), notes=(f"{LABELS[parameters.policies[0]]} has a mean bounded slowdown of {base:.2f}.",))
+    return Outcome((table,), notes=(f"{shown(parameters.policies[0])} has a mean bounded slowdown of {base:.2f}.",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from batfill.campaign.config import Text
+from batfill.errors import BatfillError
 from batfill.knowledge.choice import USER
 from batfill.reproduction.classes.runs import BASE, IDEMPOTENT, TAU_S, Replays, runs_of
 from batfill.reproduction.grids import run_grid
@@ -30,6 +31,8 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
     classified: dict[str, dict[str, float]] = {}
     for label in task.logs:
         runs = runs_of(task, label, parameters)
+        if "fcfs" not in runs.policies:
+            raise BatfillError(f"{label}: gains are over EASY-FCFS; put fcfs among its policies")
         base = runs.mean("fcfs", BASE)
         classified[label] = {
             name: 100 * (1 - runs.mean(policy, IDEMPOTENT) / base)

@@ -13,7 +13,7 @@ from pydantic import Field
 from batfill.campaign.config import Section, Text
 from batfill.experiment import simulate
 from batfill.options import Options
-from batfill.reproduction.classes.runs import BY_CLASS, BY_RUNTIME, LABELS, TAU_S
+from batfill.reproduction.classes.runs import BY_CLASS, BY_RUNTIME, TAU_S, shown
 from batfill.reproduction.classes.sizes import Rows
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.workloads.load import load_log
@@ -37,7 +37,7 @@ class Parameters(Section):
 def compute(task: Task, parameters: Parameters) -> Outcome:
     """Gains over the same policy with users' requests in per cent, a column per log."""
     scenarios = (BY_CLASS, BY_RUNTIME)
-    names = tuple(f"{LABELS[policy]}, {scenario}" for policy in parameters.policies for scenario in scenarios)
+    names = tuple(f"{shown(policy)}, {scenario}" for policy in parameters.policies for scenario in scenarios)
     tables, notes = [], []
     with task.bar("replays", len(task.logs) * len(parameters.rows) * len(parameters.policies)) as advance:
         for rows in parameters.rows:
@@ -47,7 +47,7 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
                 bases, column = [], []
                 for policy in parameters.policies:
                     base, *known = (mean_bsld(workload, policy, each) for each in (None, *scenarios))
-                    bases.append(f"{LABELS[policy]} {base:.2f}")
+                    bases.append(f"{shown(policy)} {base:.2f}")
                     column += [100 * (1 - mean / base) for mean in known]
                     advance(1)
                 columns.append(column)

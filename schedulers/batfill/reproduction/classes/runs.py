@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from batfill.reproduction.task import Task
 
 TAU_S = 60.0
+Days = Annotated[float, Field(gt=0)]
 LABELS = {"fcfs": "FCFS", "wfp3": "WFP", "spf": "SPF", "saf": "SAF"}  # as the paper calls them
 # The scenarios of Figure 9, each with more information, or more use of it, than the one before.
 BASE, CLASSIFIED, IDEMPOTENT, BY_CLASS, BY_RUNTIME = SCENARIOS = (
@@ -33,7 +34,9 @@ BASE, CLASSIFIED, IDEMPOTENT, BY_CLASS, BY_RUNTIME = SCENARIOS = (
 )
 
 
-Days = Annotated[float, Field(gt=0)]
+def shown(policy: str) -> str:
+    """The policy's name in tables."""
+    return LABELS.get(policy, policy.upper())
 
 
 class Replayed(Section):
@@ -112,7 +115,7 @@ def runs_of(task: Task, label: str, parameters: Replays) -> Runs:
 def bases(found: Sequence[Runs]) -> str:
     """The mean bounded slowdowns of the bases, for a note."""
     parts = [
-        f"{runs.label} {', '.join(f'{LABELS[policy]} {runs.mean(policy, BASE):.2f}' for policy in runs.policies)}"
+        f"{runs.label} {', '.join(f'{shown(policy)} {runs.mean(policy, BASE):.2f}' for policy in runs.policies)}"
         for runs in found
     ]
     return f"Mean bounded slowdown of the bases: {'; '.join(parts)}."

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from batfill.campaign.config import Count, Section, Seed, Text
+from batfill.errors import BatfillError, WorkloadError
 from batfill.reproduction.shared import kept
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs
 from batfill.tuning.regression import FUNCTIONS, Fit, Weights, fit
@@ -37,13 +38,20 @@ def drawn(choice: Choice) -> tuple[Shuffle, Weights]:
 
 
 def scores_of(task: Task, label: str, shuffle: Shuffle, how: Fitting) -> Scores:
-    """The scores of a log's jobs, as `score_jobs` draws them; kept for the paper's other entries."""
+    """The scores of a log's jobs, as `score_jobs` draws them; kept for the paper's other entries.
+
+    Raises:
+        BatfillError: there is no number of tuples for the log, or its machine's size is not known.
+    """
     path = task.logs[label]
+    if label not in how.tuples:
+        raise BatfillError(f"{label}: tuples says no number for it; add one, such as {label}: 100")
     given = {"seed": how.seed, "tuples": how.tuples[label], "permutations": how.permutations, "how": shuffle}
 
     def make() -> dict[str, Any]:
         workload = read_workload(path)
-        assert workload.procs is not None
+        if workload.procs is None:
+            raise WorkloadError(f"{path}: does not say how many processors the machine has; add MaxProcs to its header")
         with task.bar(f"{label}, {shuffle} shuffle: tuples", how.tuples[label]) as advance:
             scores = score_jobs(workload.jobs, workload.procs, **given, advance=advance)  # type: ignore[arg-type]
         return {name: getattr(scores, name) for name in Scores.__slots__}
