@@ -95,6 +95,19 @@ def test_a_long_queue_whose_order_changes_drains_as_the_oracle_says(policy, thre
     assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
 
 
+@pytest.mark.parametrize("policy", ["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02", "mixed"])
+@pytest.mark.parametrize("seed", range(3))
+def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracle(policy, seed):
+    rng = np.random.default_rng([seed, len(policy)])
+    if policy == "mixed":
+        policy = random_mixed(rng, expansion=1)
+    # Arrivals and ends alternate; the queue is one leaf at times and several at others.
+    jobs = random_table(seed, n_jobs=500, size=16, span_s=4000, longest=int(rng.integers(20, 80)), small=0.2 * seed)
+    case = {"backfill": [None, "spf", "wfp3"][seed], "threshold_s": [math.inf, 900.0, 60.0][seed]}
+    case["divider_s"] = [math.inf, 30.0, math.inf][seed]
+    assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
+
+
 @pytest.mark.parametrize(("policy", "backfill"), [("sexp", None), ("wfp3", "unicef"), ("mixed:1,2,0,0,-90,0.1", None)])
 def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
     jobs = random_table(2, **BURST)

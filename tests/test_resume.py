@@ -14,7 +14,7 @@ from batfill.jobs import LARGE, SMALL
 from batfill.policies import POLICIES, policy_named
 from batfill.replay import Replay, replay, replay_many
 from batfill.replay_files import load, save
-from strategies import table, workloads
+from strategies import random_table, table, workloads
 
 NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
 
@@ -108,13 +108,26 @@ def test_many_at_once_are_what_they_are_one_by_one(case, options):
     jobs, size = case
     policies = [policy_named(name) for name in NAMES]
 
-    def sum_of_starts(schedule):
-        return float(np.nansum(schedule.start_s * np.arange(1, len(jobs) + 1)))
+    def sum_of_starts(start_s):
+        return np.nansum(start_s * np.arange(1, len(jobs) + 1), axis=1)
 
-    expected = [sum_of_starts(replay(jobs, size, policy, **options)) for policy in policies]
+    one_by_one = np.array([replay(jobs, size, policy, **options).start_s for policy in policies])
+    expected = sum_of_starts(one_by_one).tolist()
     for threads in (1, 2, 5):
         found = replay_many(jobs, size, policies, measure=sum_of_starts, threads=threads, **options)
         assert found.tolist() == expected
+    mixed_alone = [policy for policy in policies if policy.weights is not None]
+    found = replay_many(jobs, size, mixed_alone, measure=sum_of_starts, **options)
+    assert found.tolist() == expected[-len(mixed_alone) :]
+
+
+@pytest.mark.parametrize("names", [["saf", "wfp3", NAMES[-1]], NAMES[-2:]])
+def test_replays_that_run_out_of_room_in_the_middle_of_many_go_on_where_they_were(names):
+    # More jobs wait at once than a new replay has room for.
+    jobs = random_table(4, n_jobs=6000, size=8, span_s=10, longest=30, wide=0)
+    policies = [policy_named(name) for name in names]
+    found = Replay(jobs, 8, policies[0]).starts_under(policies)
+    assert found.tolist() == [replay(jobs, 8, policy).start_s.tolist() for policy in policies]
 
 
 def test_a_file_that_is_no_saved_replay_is_named(tmp_path):

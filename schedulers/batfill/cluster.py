@@ -22,7 +22,7 @@ from batfill.easy import (
     dequeue,
     dividers_of,
     easy_pass,
-    enqueue,
+    enqueue_at,
     finish,
     overdue,
     place_in_level,
@@ -168,7 +168,8 @@ class Cluster:
         """Put the job into a section of the queue."""
         if not has_room(self.waiting):
             self.waiting = enlarged(self.waiting)
-        enqueue(self.waiting, self.running, self.jobs, self.rules, section, row)
+        # What holds of the keys from a job's submission on holds now, too.
+        enqueue_at(self.jobs[row]["submit_s"], section, self.waiting, self.running, self.jobs, self.rules, row)
 
     def requeue(self, job: str, now_s: float, name: str) -> None:
         """Let a job that was killed wait again, with its first submission time, under a new name."""

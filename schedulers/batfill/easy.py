@@ -73,6 +73,8 @@ class Rules(NamedTuple):
     threshold_s: float  # Theta; inf for none
 
 
+NOBODY = np.int64(2**62), np.inf  # the smallest q and p~ where nobody waits
+
 # A job that a pass started; who called the pass may add by what it started.
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])
 MACHINE = np.dtype(
@@ -84,7 +86,10 @@ MACHINE = np.dtype(
         ("reserved", "u4"),  # whether its reservation is known,
         ("shadow_s", "f8"),  # and what it is
         ("extra", "i8"),
-        ("fewest", "i8"),  # no waiting job asks for fewer processors; kept for `pass_by_key` only
+        ("fewest", "i8"),  # no waiting job asks for fewer processors; kept for `pass_by_key` only, as is:
+        ("shortest_s", "f8"),  # no waiting job has a smaller p~
+        ("head_until_s", "f8"),  # before this instant `head` is the first of the queue; kept for keys that move only,
+        ("head_slope", "f8"),  # as is the slope of its key's trend
     ]
 )
 RUN = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])
@@ -233,31 +238,44 @@ def place_key(jobs, rules, section, row):
 
 
 @kernel
-def enqueue(waiting, running, jobs, rules, section, row):
-    """Let a job wait in the section. The caller has made sure of `waiting.has_room`."""
-    procs = jobs[row].procs
+def enqueue(waiting, running, jobs, rules, section, row, leads, until_s):
+    """Let a job wait in the section. The caller has made sure of `waiting.has_room`, and has asked `head_with`."""
     if not is_walk(rules):
-        running.state[0].fewest = procs if nobody_waits(waiting) else min(running.state[0].fewest, procs)
+        fewest, shortest_s = NOBODY if nobody_waits(waiting) else (running.state[0].fewest, running.state[0].shortest_s)
+        running.state[0].fewest = min(fewest, jobs[row].procs)
+        running.state[0].shortest_s = min(shortest_s, jobs[row].estimate_s)
     running.state[0].settled = 0
+    if rules.kind != FIXED:
+        running.state[0].head_until_s = until_s
+        if leads:
+            running.state[0].head = row
+            running.state[0].head_slope = slope_of(rules, jobs[row])
     jobs[row].section = section
     insert(waiting, section, place_key(jobs, rules, section, row), row, jobs[row].estimate_s, jobs[row].procs, jobs)
 
 
 @seldom
-def move_to(section, waiting, running, jobs, rules, row):
+def move_to(now_s, section, waiting, running, jobs, rules, row):
     """As `enqueue`, of a job that waits already or is killed."""
     if jobs[row].section != AWAY:
         dequeue(waiting, running, jobs, rules, row)
-    enqueue(waiting, running, jobs, rules, section, row)
+    enqueue_at(now_s, section, waiting, running, jobs, rules, row)
 
 
 @kernel
-def enqueue_rows(waiting, running, jobs, rules, rows, first):
+def enqueue_at(now_s, section, waiting, running, jobs, rules, row):
+    """As `enqueue`, of a job that arrives at `now_s`."""
+    leads, until_s = head_with(now_s, waiting, running, jobs, rules, section, row)
+    enqueue(waiting, running, jobs, rules, section, row, leads, until_s)
+
+
+@kernel
+def enqueue_rows(now_s, waiting, running, jobs, rules, rows, first):
     """Let the jobs of `rows` from place `first` on wait in their sections: the first place there was no room for."""
     for i in range(first, len(rows)):
         if not has_room(waiting):
             return i
-        enqueue(waiting, running, jobs, rules, np.int64(jobs[rows[i]].section), rows[i])
+        enqueue_at(now_s, np.int64(jobs[rows[i]].section), waiting, running, jobs, rules, rows[i])
     return len(rows)
 
 
@@ -265,6 +283,8 @@ def enqueue_rows(waiting, running, jobs, rules, rows, first):
 def dequeue(waiting, running, jobs, rules, row):
     """Take a waiting job out of the queue."""
     running.state[0].settled = 0
+    if row == running.state[0].head:
+        running.state[0].head_until_s = -np.inf
     section = jobs[row].section
     remove(waiting, section, place_key(jobs, rules, section, row), jobs[row].seq, jobs)
     jobs[row].section = AWAY
@@ -309,30 +329,33 @@ def arrives(now_s, waiting, running, jobs, rules, row, alone):
     waits and a pass must tell. `alone` says that nothing else happens at this instant but ends handled before. The
     caller has made sure of `waiting.has_room`.
     """
-    what = judge(now_s, waiting, running, jobs, rules, row) if alone else UNDECIDED
+    section = np.int64(jobs[row].level)
+    leads, until_s = head_with(now_s, waiting, running, jobs, rules, section, row)
+    what = UNDECIDED
+    if alone and (not leads or nobody_waits(waiting)) and now_s < until_s:
+        what = judge(now_s, waiting, running, jobs, rules, section, row)
     if what in (STARTS, BACKFILLS):
         start(now_s, running, row, jobs[row].estimate_s, jobs[row].procs)
     else:
-        enqueue(waiting, running, jobs, rules, np.int64(jobs[row].level), row)
+        enqueue(waiting, running, jobs, rules, section, row, leads, until_s)
         running.state[0].settled = what == WAITS
     return what
 
 
 @kernel
-def judge(now_s, waiting, running, jobs, rules, row):
-    """What becomes of a job that is submitted alone: see `arrives`.
+def judge(now_s, waiting, running, jobs, rules, section, row):
+    """What becomes of a job that is submitted alone: see `arrives`. The head is still the same if the keys move.
 
     As long as no job ends, the idle processors and the reservation of the same head stay what they were after the last
     pass, and t only grows: a job that could not start then cannot start now. So the newcomer alone is to be looked at,
-    unless it goes before the head, or the policy may have changed the head meanwhile.
+    unless it goes before the head.
     """
     state = running.state[0]
     procs = jobs[row].procs
     if nobody_waits(waiting):
         state.head, state.reserved = row, 0
         return STARTS if procs <= state.free else WAITS
-    section = np.int64(jobs[row].level)
-    if not state.settled or rules.kind != FIXED or goes_before(jobs, rules, section, row, state.head):
+    if not state.settled or (rules.kind == FIXED and goes_before(jobs, rules, section, row, state.head)):
         return UNDECIDED
     if procs > state.free:
         return WAITS
@@ -357,6 +380,35 @@ def goes_before(jobs, rules, section, row, other):
     if key != other_key:
         return key < other_key
     return jobs[row].seq < jobs[other].seq
+
+
+@kernel
+def head_with(now_s, waiting, running, jobs, rules, section, row):
+    """The head of the queue when this job waits in `section`, too: (whether it is this job, before which instant).
+
+    The instant is -inf where the head cannot be told. Where keys do not move it is not needed: (False, inf).
+    """
+    if rules.kind == FIXED:
+        return False, np.inf
+    if nobody_waits(waiting):
+        return True, np.inf
+    state = running.state[0]
+    if state.head_until_s <= now_s:
+        return False, -np.inf
+    if section != jobs[state.head].section:
+        leads = section < jobs[state.head].section  # then nobody waits in this section
+        return leads, np.inf if leads else state.head_until_s
+    if section == OVERDUE:
+        return jobs[row].seq < jobs[state.head].seq, np.inf
+    slope = slope_of(rules, jobs[row])
+    first, size = trend_at(now_s, rules, jobs[state.head], state.head_slope)
+    mine, my_size = trend_at(now_s, rules, jobs[row], slope)
+    leads = mine < first
+    if leads:
+        until_s = overtaken(now_s, mine, slope, first, state.head_slope, size + my_size)
+    else:
+        until_s = overtaken(now_s, first, state.head_slope, mine, slope, size + my_size)
+    return leads, min(state.head_until_s, until_s)
 
 
 @kernel
@@ -401,6 +453,12 @@ UNRESERVED = -1
 
 
 @kernel
+def has_several_leaves(waiting, section):
+    """Whether there is anything to skip in the section."""
+    return waiting.sections[section].size > 1 or waiting.groups[waiting.section_group[section, 0]].size > 1
+
+
+@kernel
 def pass_in_order(now_s, waiting, running, jobs, started):
     """The pass where the queue and the backfill have one fixed order: one walk through it, from its head."""
     n, ahead, need = 0, NO_HEAD, 0
@@ -409,7 +467,7 @@ def pass_in_order(now_s, waiting, running, jobs, started):
     for section in range(len(waiting.sections)):
         if waiting.sections[section].jobs == 0:
             continue
-        several = waiting.sections[section].size > 1 or waiting.groups[waiting.section_group[section, 0]].size > 1
+        several = has_several_leaves(waiting, section)
         if several:
             width = width_of(free)
         group_place = 0
@@ -514,14 +572,48 @@ def trend(kind, key):
 
 
 @kernel
-def speed(kind, weight, fixed, walltime_s):
-    """How fast the `trend` of a job's key grows per second; mostly it falls."""
+def pace_of(kind, weight, fixed, walltime_s):
+    """What orders keys by the slope of their `trend`, the fastest falling first, and is cheaper than the slope."""
     walltime_s = min(walltime_s, UNLIMITED_S)
     if kind == EXPANSION:
-        return weight / walltime_s
+        return -walltime_s if weight > 0 else walltime_s
     if kind == WFP3:
-        return -fixed / walltime_s
-    return -1.0 / (fixed * walltime_s)  # UNICEF
+        return walltime_s / fixed
+    return fixed * walltime_s  # UNICEF
+
+
+@kernel
+def steepest(kind, weight, pace):
+    """How fast the `trend` of a key of this pace grows per second: no key of a larger pace falls faster."""
+    return weight / abs(pace) if kind == EXPANSION else -1.0 / pace
+
+
+@kernel
+def slope_of(rules, job):
+    """How fast the trend of a waiting job's key grows per second."""
+    return steepest(rules.kind, rules.weight, pace_of(rules.kind, rules.weight, job.key, job.estimate_s))
+
+
+@kernel
+def trend_at(now_s, rules, job, slope):
+    """The trend of a waiting job's key at `now_s`, but for rounding, and how large its parts are, which may cancel."""
+    moved = slope * (now_s - job.submit_s)
+    if rules.kind == EXPANSION:
+        return job.key + rules.weight + moved, abs(job.key) + abs(rules.weight) + abs(moved)
+    return moved, abs(moved)
+
+
+@kernel
+def overtaken(now_s, lowest, slope, other, other_slope, size):
+    """Before which instant a trend stays below others, of which none is below `other` now and none falls faster.
+
+    Rounding is allowed for, by far; `size` is that of the parts of the two trends.
+    """
+    lead = other - lowest - 1e-12 * size
+    if not lead > 0:
+        return -np.inf
+    closing = max(slope - other_slope, 0.0) + 1e-12 * (abs(slope) + abs(other_slope))
+    return (now_s + lead / closing) * (1 - 1e-15)
 
 
 @kernel
@@ -534,44 +626,76 @@ def lower_bound(now_s, waiting, leaf):
 
 @kernel
 def lowest_in_leaf(now_s, waiting, leaf, jobs, rules):
-    """The slot of the leaf's job with the lowest key at `now_s`, and that key."""
-    best, lowest = leaf * LEAF, np.inf
+    """Of the leaf's jobs at `now_s`: (slot of the lowest key, that key, the second lowest, first pace, scale).
+
+    The first pace is that of the key which falls fastest; no fixed part of a key is larger than the scale.
+    """
+    if rules.kind == EXPANSION:  # a loop of its own, in which nothing depends on the kind
+        return lowest_of_kind(EXPANSION, now_s, waiting, leaf, jobs, rules.weight)
+    return lowest_of_kind(rules.kind, now_s, waiting, leaf, jobs, rules.weight)
+
+
+@kernel
+def lowest_of_kind(kind, now_s, waiting, leaf, jobs, weight):
+    """As `lowest_in_leaf`, for keys of one kind."""
+    best, lowest, second, pace, scale = leaf * LEAF, np.inf, np.inf, np.inf, 0.0
     for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
         job = jobs[waiting.slots[slot].row]
         walltime_s, procs = waiting.slots[slot].walltime_s, waiting.slots[slot].procs
-        key = key_at(now_s, rules.kind, rules.weight, job.key, job.submit_s, walltime_s, procs)
+        key = key_at(now_s, kind, weight, job.key, job.submit_s, walltime_s, procs)
+        pace = min(pace, pace_of(kind, weight, job.key, walltime_s))
+        scale = max(scale, abs(job.key))
+        second = min(second, max(key, lowest))
         # Jobs are stored by seq here, so the first of equals is the one that goes first.
         if key < lowest:
             best, lowest = slot, key
-    return best, lowest
+    return best, lowest, second, pace, scale
 
 
 @seldom
 def smallest_in_leaf(now_s, waiting, leaf, jobs, rules):
-    """As `lowest_in_leaf`, and brings the leaf's trend up to date."""
-    best, lowest = lowest_in_leaf(now_s, waiting, leaf, jobs, rules)
-    slope, scale = np.inf, 0.0
-    for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
-        fixed = jobs[waiting.slots[slot].row].key
-        slope = min(slope, speed(rules.kind, rules.weight, fixed, waiting.slots[slot].walltime_s))
-        scale = max(scale, abs(fixed))
+    """The slot of the leaf's job with the lowest key at `now_s`, and that key; brings the leaf's trend up to date."""
+    best, lowest, _, pace, scale = lowest_in_leaf(now_s, waiting, leaf, jobs, rules)
     # Mixed weights may cancel: then the key is rounded by the size of its parts, not by its own.
     margin = 1e-12 * scale if rules.kind == EXPANSION else 0.0
     waiting.leaf_trend[leaf].when_s = now_s
     waiting.leaf_trend[leaf].lowest = trend(rules.kind, lowest) - margin
-    waiting.leaf_trend[leaf].slope = slope
+    waiting.leaf_trend[leaf].slope = steepest(rules.kind, rules.weight, pace)
     return best, lowest
 
 
 @kernel
 def smallest(now_s, waiting, section, jobs, rules):
-    """The slot of the section's job with the lowest key at `now_s`, ties by seq.
+    """Of the section's jobs at `now_s`: (slot of the lowest key, ties by seq; before which instant it stays so; slope).
+
+    The slope is that of the trend of the lowest key.
+    """
+    leaf = waiting.group_leaf[waiting.section_group[section, 0], 0]
+    if waiting.sections[section].jobs > waiting.leaves[leaf].size:
+        return smallest_of_leaves(now_s, waiting, section, jobs, rules)
+    best, lowest, second, pace, scale = lowest_in_leaf(now_s, waiting, leaf, jobs, rules)
+    slope = slope_of(rules, jobs[waiting.slots[best].row])
+    return best, stays_lowest(now_s, rules, lowest, slope, second, pace, scale), slope
+
+
+@kernel
+def stays_lowest(now_s, rules, lowest, slope, second, pace, scale):
+    """Before which instant the lowest key of a leaf stays so; the values are those of `lowest_in_leaf`."""
+    if second == np.inf:
+        return np.inf
+    lowest, second = trend(rules.kind, lowest), trend(rules.kind, second)
+    # The sizes of a key and of its fixed part bound that of its moving part.
+    size = 2 * (abs(lowest) + abs(second)) + (4 * scale if rules.kind == EXPANSION else 0.0)
+    return overtaken(now_s, lowest, slope, second, steepest(rules.kind, rules.weight, pace), size)
+
+
+@seldom
+def smallest_of_leaves(now_s, waiting, section, jobs, rules):
+    """As `smallest`, of a section of several leaves.
 
     Only leaves whose bound is as low as the best key found so far are looked into; the most promising one is the first.
     """
     first = waiting.group_leaf[waiting.section_group[section, 0], 0]
-    if waiting.sections[section].jobs <= waiting.leaves[first].size:
-        return lowest_in_leaf(now_s, waiting, first, jobs, rules)[0]
     bound = np.inf
     for group_place in range(waiting.sections[section].size):
         group = waiting.section_group[section, group_place]
@@ -590,7 +714,36 @@ def smallest(now_s, waiting, section, jobs, rules):
             earlier = jobs[waiting.slots[slot].row].seq < jobs[waiting.slots[best].row].seq
             if key < lowest or (key == lowest and earlier):
                 best, lowest = slot, key
-    return best
+
+    home = best // LEAF
+    slope = slope_of(rules, jobs[waiting.slots[best].row])
+    _, _, second, pace, scale = lowest_in_leaf(now_s, waiting, home, jobs, rules)
+    until_s = stays_lowest(now_s, rules, lowest, slope, second, pace, scale)
+    lowest = trend(rules.kind, lowest)
+    for group_place in range(waiting.sections[section].size):
+        group = waiting.section_group[section, group_place]
+        for leaf_place in range(waiting.groups[group].size):
+            leaf = waiting.group_leaf[group, leaf_place]
+            if leaf != home:
+                bound, other_slope = lower_bound(now_s, waiting, leaf), waiting.leaf_trend[leaf].slope
+                size = abs(lowest) + abs(bound)
+                until_s = min(until_s, overtaken(now_s, lowest, slope, bound, other_slope, size))
+    return best, until_s, slope
+
+
+@kernel
+def find_head(now_s, waiting, running, jobs, rules):
+    """Write down the first job of the queue, where there is one, and how long it is known to be."""
+    section = 0
+    while waiting.sections[section].jobs == 0:
+        section += 1
+    if section == OVERDUE or rules.kind == FIXED:
+        slot, until_s, slope = first_slot(waiting, section), np.inf, 0.0
+    else:
+        slot, until_s, slope = smallest(now_s, waiting, section, jobs, rules)
+    running.state[0].head = waiting.slots[slot].row
+    running.state[0].head_until_s = until_s
+    running.state[0].head_slope = slope
 
 
 @kernel
@@ -599,16 +752,11 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
     n = 0
     head = np.int64(-1)
     while True:  # the jobs ahead of the reservation
-        section = 0
-        while section < len(waiting.sections) and waiting.sections[section].jobs == 0:
-            section += 1
-        if section == len(waiting.sections):
+        if nobody_waits(waiting):
             return n, n
-        if section == OVERDUE or rules.kind == FIXED:
-            slot = first_slot(waiting, section)
-        else:
-            slot = smallest(now_s, waiting, section, jobs, rules)
-        head = waiting.slots[slot].row
+        if rules.kind == FIXED or now_s >= running.state[0].head_until_s:
+            find_head(now_s, waiting, running, jobs, rules)
+        head = running.state[0].head
         if jobs[head].procs > running.state[0].free:
             break
         dequeue(waiting, running, jobs, rules, head)
@@ -621,8 +769,10 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
 
     shadow_s, extra = reservation(jobs[head].procs, running)
     free = running.state[0].free
-    size, fewest = gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules, scratch)
-    running.state[0].fewest = fewest
+    if running.state[0].fewest > extra and now_s + running.state[0].shortest_s > shadow_s:
+        settle(running, ahead, shadow_s, extra)
+        return n, ahead
+    size, fewest, shortest_s = gather_backfillable(now_s, waiting, free, shadow_s, extra, jobs, rules, scratch)
     for i in range(size // 2 - 1, -1, -1):
         sift(scratch, jobs, i, size)
     while size > 0 and running.state[0].free > 0:
@@ -630,38 +780,47 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
         size -= 1
         swap(scratch, 0, size)
         sift(scratch, jobs, 0, size)
-        procs = jobs[row].procs
-        if procs > running.state[0].free:
+        procs, estimate_s = jobs[row].procs, jobs[row].estimate_s
+        late = now_s + estimate_s > shadow_s
+        if procs > running.state[0].free or (late and procs > extra):
+            fewest, shortest_s = min(fewest, procs), min(shortest_s, estimate_s)
             continue
-        if now_s + jobs[row].estimate_s > shadow_s:
-            if procs > extra:
-                continue
+        if late:
             extra -= procs
         dequeue(waiting, running, jobs, rules, row)
-        start(now_s, running, row, jobs[row].estimate_s, procs)
+        start(now_s, running, row, estimate_s, procs)
         started[n].row = row
         n += 1
-    running.state[0].head = head
+    for i in range(size):
+        row = scratch.row[i]
+        fewest, shortest_s = min(fewest, jobs[row].procs), min(shortest_s, jobs[row].estimate_s)
+    running.state[0].fewest, running.state[0].shortest_s = fewest, shortest_s
     settle(running, ahead, shadow_s, extra)
     return n, ahead
 
 
 @kernel
-def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules, scratch):
+def gather_backfillable(now_s, waiting, free, shadow_s, extra, jobs, rules, scratch):
     """Put the jobs that could be backfilled if they were tried first into `scratch`.
 
-    Returns how many they are, and a bound on the smallest q that waits. They are tried in the order (rank, key, seq):
-    the rank is the section where the backfill follows the queue's order.
+    Returns how many they are, and bounds on the smallest q and p~ of the others. They are tried in the order (rank,
+    key, seq): the rank is the section where the backfill follows the queue's order.
     """
-    n, fewest = 0, np.int64(2**62)
-    width = width_of(free)
+    n = 0
+    fewest, shortest_s = NOBODY
+    width = 0
     for section in range(len(waiting.sections)):
+        if waiting.sections[section].jobs == 0:
+            continue
+        if has_several_leaves(waiting, section):
+            width = width_of(free)
         for group_place in range(waiting.sections[section].size):
             group = waiting.section_group[section, group_place]
             if waiting.sections[section].size > 1 and group_is_closed(
                 now_s, waiting, free, width, shadow_s, extra, group
             ):
                 fewest = min(fewest, waiting.groups[group].procs)
+                shortest_s = min(shortest_s, waiting.group_shortest_s[group, -1])
                 continue
             for leaf_place in range(waiting.groups[group].size):
                 leaf = waiting.group_leaf[group, leaf_place]
@@ -669,15 +828,14 @@ def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules
                     now_s, waiting, free, width, shadow_s, extra, leaf
                 ):
                     fewest = min(fewest, waiting.leaves[leaf].procs)
+                    shortest_s = min(shortest_s, waiting.leaf_shortest_s[leaf, -1])
                     continue
                 for slot in range(leaf * LEAF, leaf * LEAF + waiting.leaves[leaf].size):
-                    procs = waiting.slots[slot].procs
-                    fewest = min(fewest, procs)
-                    if procs > free or (procs > extra and now_s + waiting.slots[slot].walltime_s > shadow_s):
+                    procs, walltime_s = waiting.slots[slot].procs, waiting.slots[slot].walltime_s
+                    if procs > free or (procs > extra and now_s + walltime_s > shadow_s):
+                        fewest, shortest_s = min(fewest, procs), min(shortest_s, walltime_s)
                         continue
                     row = waiting.slots[slot].row
-                    if row == head:
-                        continue
                     scratch.row[n] = row
                     if rules.backfill_same:
                         scratch.rank[n] = section
@@ -688,12 +846,10 @@ def gather_backfillable(now_s, waiting, free, shadow_s, extra, head, jobs, rules
                         scratch.rank[n] = 0
                         kind, weight, key = rules.backfill_kind, rules.backfill_weight, jobs[row].backfill_key
                     if kind != FIXED:
-                        key = key_at(
-                            now_s, kind, weight, key, jobs[row].submit_s, waiting.slots[slot].walltime_s, procs
-                        )
+                        key = key_at(now_s, kind, weight, key, jobs[row].submit_s, walltime_s, procs)
                     scratch.key[n] = key
                     n += 1
-    return n, fewest
+    return n, fewest, shortest_s
 
 
 @kernel

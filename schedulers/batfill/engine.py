@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.compiled import kernel, seldom
-from batfill.easy import AWAY, BACKFILLS, STARTS, UNDECIDED, arrives, demote, easy_pass, finish, move_to, overdue
+from batfill.easy import (
+    AWAY,
+    BACKFILLS,
+    MACHINE,
+    STARTS,
+    UNDECIDED,
+    Rules,
+    arrives,
+    demote,
+    easy_pass,
+    finish,
+    move_to,
+    overdue,
+)
+from batfill.policies import UNLIMITED_S, mixed_key
 from batfill.waiting import OVERDUE, has_room
 
 if TYPE_CHECKING:
@@ -38,7 +52,7 @@ STATE = np.dtype(
         ("now_s", "f8"),  # the last instant handled
         ("submitted", "u4"),  # how many jobs have been, in row order
         ("looked_at", "u4"),  # how many of them have been looked at for being overdue
-        ("ends", "u4"),  # jobs running, or places of the heap that count
+        ("ends", "u4"),  # jobs running, or places of `ends` that count
         ("starts", "u4"),  # tries, or places of the log that count
         ("rejected", "i8"),  # jobs wider than the machine
         ("kills", "i8"),  # tries killed at a divider, or places of their log that count
@@ -53,42 +67,50 @@ class Machine(NamedTuple):
     fates: NDArray[np.void]  # FATE (n_jobs,)
     tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) where no job is small
     kills: NDArray[np.void]  # KILL (room,)  every kill in the order of time
-    ends: NDArray[np.void]  # END (room,)  heap by end_s
+    ends: NDArray[np.void]  # END (room,)  by end_s, the earliest last
     log: NDArray[np.void]  # easy.STARTED (room,)  every try in the order of their starts
     state: NDArray[np.void]  # STATE (1,)
 
 
+NOTHING_YET = np.zeros(1, STATE)
+NOTHING_RUNS = np.zeros(1, MACHINE)
+
+
+class Given(NamedTuple):
+    """What every replay of a workload begins with, by job; every column has shape (n_jobs,)."""
+
+    estimate_s: NDArray[np.float64]  # p~, or the expected run time
+    level: NDArray[np.int8]
+    killable: NDArray[np.uint8]
+
+
+@kernel
+def reset(size, given, jobs, running, machine):
+    """Go back to the empty machine of `size` processors; nobody waits."""
+    for row in range(len(jobs)):
+        jobs[row].estimate_s = given.estimate_s[row]
+        jobs[row].level = given.level[row]
+        jobs[row].killable = given.killable[row]
+        jobs[row].section = AWAY
+        machine.fates[row].start_s = np.nan
+    for row in range(len(machine.tries)):
+        machine.tries[row].divider_s = np.inf
+        machine.tries[row].expected_s = given.estimate_s[row]
+    machine.state[0] = NOTHING_YET[0]
+    running.state[0] = NOTHING_RUNS[0]
+    running.state[0].free = size
+
+
 @kernel
 def push(ends, n, end_s, row):
-    """Add an end to the heap of n ends."""
+    """Add an end to n ends, which are sorted, the earliest last.
+
+    Few jobs run at once, so that moving their ends is cheaper than a heap's branches, which cannot be foreseen.
+    """
     i = n
-    while i > 0:
-        parent = (i - 1) >> 1
-        if ends[parent].end_s <= end_s:
-            break
-        ends[i] = ends[parent]
-        i = parent
-    ends[i].end_s = end_s
-    ends[i].row = row
-
-
-@kernel
-def pop(ends, n):
-    """Take the earliest end off the heap of n ends."""
-    n -= 1
-    end_s = ends[n].end_s
-    row = ends[n].row
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and ends[child + 1].end_s < ends[child].end_s:
-            child += 1
-        if ends[child].end_s >= end_s:
-            break
-        ends[i] = ends[child]
-        i = child
+    while i > 0 and ends[i - 1].end_s < end_s:
+        ends[i] = ends[i - 1]
+        i -= 1
     ends[i].end_s = end_s
     ends[i].row = row
 
@@ -134,7 +156,7 @@ def advance(until_s, dividers, size, jobs, rules, waiting, running, scratch, mac
     while True:
         now_s = np.inf
         if state.ends > 0:
-            now_s = ends[0].end_s
+            now_s = ends[state.ends - 1].end_s
         if state.submitted < n_jobs:
             now_s = min(now_s, jobs[state.submitted].submit_s)
         if now_s == np.inf:
@@ -150,21 +172,20 @@ def advance(until_s, dividers, size, jobs, rules, waiting, running, scratch, mac
             if jobs[row].section != AWAY:
                 if not has_room(waiting):
                     return NEEDS_ROOM
-                move_to(OVERDUE, waiting, running, jobs, rules, row)
+                move_to(now_s, OVERDUE, waiting, running, jobs, rules, row)
             state.looked_at += 1
 
-        while state.ends > 0 and ends[0].end_s == now_s:
-            row = ends[0].row
+        while state.ends > 0 and ends[state.ends - 1].end_s == now_s:
+            row = ends[state.ends - 1].row
             killed = jobs[row].killable and tries[row].divider_s < fates[row].duration_s
             if killed and not has_room(waiting):
                 return NEEDS_ROOM
-            pop(ends, state.ends)
             state.ends -= 1
             finish(running, row, fates[row].start_s + jobs[row].estimate_s)
             if killed:
                 record_kill(row, dividers, jobs, machine)
                 late = overdue(now_s, jobs[row].submit_s, rules.threshold_s)
-                move_to(OVERDUE if late else jobs[row].level, waiting, running, jobs, rules, row)
+                move_to(now_s, OVERDUE if late else jobs[row].level, waiting, running, jobs, rules, row)
 
         decided = False
         while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:
@@ -189,3 +210,41 @@ def advance(until_s, dividers, size, jobs, rules, waiting, running, scratch, mac
         n, ahead = easy_pass(now_s, waiting, running, jobs, rules, scratch, started)
         for i in range(n):
             record_start(now_s, dividers, started[i].row, i >= ahead, jobs, machine)
+
+
+compiled_mixed_key = kernel(mixed_key)
+
+
+@kernel
+def mixed_key_of(weights, job):
+    """The fixed part of a mixed policy's key of a job."""
+    walltime_s = min(job.estimate_s, UNLIMITED_S)
+    return compiled_mixed_key(
+        weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, walltime_s, job.procs
+    )
+
+
+@kernel
+def advance_each(
+    first, anew, kinds, weights, keys, start_s, given, dividers, size, jobs, rules, waiting, running, scratch, machine
+):
+    """Replay the whole workload under each policy from number `first` on; returns how many are done.
+
+    Fewer than there are: `waiting` must be enlarged; the replay of the next is taken up where it was left if it is not
+    to begin `anew`. Of `rules` all counts but the policy, which is kinds[i], weights[i], (n_policies, 6), of which the
+    fifth is EXPANSION's, and keys[i], (n_policies, n_jobs); of mixed policies alone `keys` may be empty, (0, n_jobs).
+    `start_s`, (n_policies, n_jobs), receives the starts.
+    """
+    for i in range(first, len(kinds)):
+        if anew:
+            reset(size, given, jobs, running, machine)
+            for row in range(len(jobs)):
+                jobs[row].key = keys[i, row] if len(keys) else mixed_key_of(weights[i], jobs[row])
+        anew = True
+        backfill = rules.backfill_same, rules.backfill_kind, rules.backfill_weight
+        own = Rules(kinds[i], weights[i, 4], backfill[0], backfill[1], backfill[2], rules.threshold_s)
+        if advance(np.inf, dividers, size, jobs, own, waiting, running, scratch, machine) == NEEDS_ROOM:
+            return i
+        for row in range(len(jobs)):
+            start_s[i, row] = machine.fates[row].start_s
+    return len(kinds)

@@ -42,7 +42,7 @@ class Policy:
 
     `fixed` maps (submit_s, walltime_s, procs), each of shape (n_jobs,), to the key, shape (n_jobs,), or to the part of
     it that does not move with time. `kind` says how `easy.key_at` completes it; `weight` is EXPANSION's weight on the
-    expansion factor.
+    expansion factor. `weights` are those of a mixed policy on FEATURES, of L1 norm 1.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Policy:
     fixed: Key
     kind: int = FIXED
     weight: float = 0.0
+    weights: tuple[float, ...] | None = None
 
     @property
     def order_changes(self) -> bool:
@@ -130,11 +131,17 @@ def mixed(weights: tuple[float, ...]) -> Policy:
     a, b, c, d, e, f = (given / norm).tolist()
 
     def fixed(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
-        key: NDArray[np.float64] = a * q + b * p - c * r + d * (p / q) + f * (p * q)
+        key: NDArray[np.float64] = mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
         return key
 
     name = "mixed:" + ",".join(f"{weight:.17g}" for weight in weights)
-    return Policy(name, MIXED_FORMULA, MIXED_SOURCE, fixed, FIXED if e == 0 else EXPANSION, e)
+    kind = FIXED if e == 0 else EXPANSION
+    return Policy(name, MIXED_FORMULA, MIXED_SOURCE, fixed, kind, e, (a, b, c, d, e, f))
+
+
+def mixed_key(a, b, c, d, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays, and compiled of one job
+    """The fixed part of a mixed policy's key; c is the weight on w, for which -r stands."""
+    return a * q + b * p - c * r + d * (p / q) + f * (p * q)
 
 
 def policy_named(text: str) -> Policy:

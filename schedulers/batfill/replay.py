@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batfill.easy import (
     AWAY,
@@ -30,19 +32,33 @@ from batfill.easy import (
     running_room,
     scratch_room,
 )
-from batfill.engine import DONE, END, FATE, KILL, NEEDS_ROOM, STATE, TRY, Machine, advance
+from batfill.engine import (
+    DONE,
+    END,
+    FATE,
+    KILL,
+    NEEDS_ROOM,
+    STATE,
+    TRY,
+    Given,
+    Machine,
+    advance,
+    advance_each,
+    reset,
+)
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.waiting import Waiting, clear, enlarged, waiting_room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from batfill.policies import Policy
 
 Arrays = TypeVar("Arrays", Waiting, Running, Machine)
+Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+BLOCK = 1 << 15  # `replay_many` replays so many jobs at once: their keys and starts stay in the processor's cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,23 +177,17 @@ class Replay:
         self.running = running_room(at_once, size)
         self.waiting = waiting_room(size, len(self.dividers))
         self.scratch = scratch_room(n_jobs)
-        self.estimate_s = jobs.walltime_s if estimate_s is None else estimate_s
+        small = (jobs.job_class == SMALL) & (not learns)
+        self.given = Given(
+            estimate_s=np.asarray(jobs.walltime_s if estimate_s is None else estimate_s, np.float64),
+            level=np.where(small, 1, self.large).astype(np.int8),
+            killable=(small if jobs.killable is None else small & jobs.killable).astype(np.uint8),
+        )
         self.restart(policy, backfill=backfill, threshold_s=threshold_s)
 
     def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
         """Go back to the empty machine, under these rules, with no memory allocated anew."""
-        self.jobs["estimate_s"] = self.estimate_s
-        small = (self.table.job_class == SMALL) & (not self.learns)
-        self.jobs["level"] = np.where(small, 1, self.large)
-        self.jobs["killable"] = small if self.table.killable is None else small & self.table.killable
-        self.jobs["section"] = AWAY
-        self.machine.fates["start_s"] = np.nan
-        self.machine.tries["divider_s"] = np.inf
-        if len(self.machine.tries):
-            self.machine.tries["expected_s"] = self.estimate_s
-        self.machine.state[:] = 0
-        self.running.state[:] = 0
-        self.running.state["free"] = self.size
+        reset(self.size, self.given, self.jobs, self.running, self.machine)
         if self.waiting.sections["jobs"].any():  # a replay that has come to its end leaves nobody waiting
             clear(self.waiting)
         self.adopt(policy, backfill, threshold_s)
@@ -202,7 +212,7 @@ class Replay:
     def next_s(self) -> float:
         """The next instant at which something happens; inf where nothing will."""
         state = self.machine.state[0]
-        end_s = self.machine.ends["end_s"][0] if state["ends"] else np.inf
+        end_s = self.machine.ends["end_s"][state["ends"] - 1] if state["ends"] else np.inf
         submitted = int(state["submitted"])
         return float(min(end_s, self.jobs["submit_s"][submitted] if submitted < len(self.jobs) else np.inf))
 
@@ -222,6 +232,45 @@ class Replay:
             )
             if why != NEEDS_ROOM:
                 return bool(why == DONE)
+            self.waiting = enlarged(self.waiting)
+
+    def starts_under(
+        self, policies: Sequence[Policy], *, backfill: Policy | None = None, threshold_s: float = np.inf
+    ) -> NDArray[np.float64]:
+        """When each job starts under each policy, the whole workload replayed: shape (n_policies, n_jobs).
+
+        nan for a rejected job. The replay is left at its end under the last policy.
+        """
+        self.restart(policies[-1], backfill=backfill, threshold_s=threshold_s)
+        known = self.table.submit_s, self.given.estimate_s, self.table.procs
+        keys = np.empty((0, len(self.table)))
+        if any(policy.weights is None for policy in policies):
+            keys = np.array([policy.fixed_key(*known) for policy in policies])
+        kinds = np.array([policy.kind for policy in policies])
+        weights = np.array([policy.weights or (0, 0, 0, 0, policy.weight, 0) for policy in policies], np.float64)
+        start_s = np.empty((len(policies), len(self.table)))
+        done, anew = 0, True
+        while True:
+            done = advance_each(
+                done,
+                anew,
+                kinds,
+                weights,
+                keys,
+                start_s,
+                self.given,
+                self.dividers,
+                self.size,
+                self.jobs,
+                self.rules,
+                self.waiting,
+                self.running,
+                self.scratch,
+                self.machine,
+            )
+            if done == len(policies):
+                return start_s
+            anew = False
             self.waiting = enlarged(self.waiting)
 
     def step(self) -> bool:
@@ -275,8 +324,10 @@ class Replay:
         rows = np.flatnonzero(self.jobs["section"] != AWAY).astype(np.uint32)
         self.jobs["section"][rows] = self.jobs["level"][rows]
         done = 0
-        while (done := enqueue_rows(self.waiting, self.running, self.jobs, self.rules, rows, done)) < len(rows):
-            self.waiting = enlarged(self.waiting)
+        while done < len(rows):
+            done = enqueue_rows(self.now_s, self.waiting, self.running, self.jobs, self.rules, rows, done)
+            if done < len(rows):
+                self.waiting = enlarged(self.waiting)
 
     def fork(self) -> Replay:
         """A copy that goes its own way from here."""
@@ -346,11 +397,19 @@ def replay(
     return run.schedule()
 
 
-def mean_bsld(schedule: Schedule) -> float:
-    """The mean bounded slowdown, tau 10 s, of the jobs that ran."""
-    ran = ~schedule.rejected
-    runtime_s = schedule.runtime_s[ran]
-    return float(bounded_slowdown((schedule.start_s - schedule.jobs.submit_s)[ran], runtime_s).mean())
+def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
+    """A measure for `replay_many`: the mean bounded slowdown of the jobs that ran; 0 where none did."""
+    ran = jobs.procs <= size
+    submit_s, runtime_s = jobs.submit_s[ran], np.minimum(jobs.runtime_s, jobs.walltime_s)[ran]
+
+    def measure(start_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not ran.any():
+            return np.zeros(len(start_s))
+        start_s = start_s if ran.all() else start_s[:, ran]
+        mean: NDArray[np.float64] = bounded_slowdown(start_s - submit_s, runtime_s, tau_s).mean(axis=1)
+        return mean
+
+    return measure
 
 
 def replay_many(
@@ -360,25 +419,35 @@ def replay_many(
     *,
     backfill: Policy | None = None,
     threshold_s: float = np.inf,
-    measure: Callable[[Schedule], float] = mean_bsld,
+    measure: Measure | None = None,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """What each policy makes of the workload: `measure` of its schedule, shape (n_policies,).
+    """What each policy makes of the workload, shape (n_policies,): by default the mean bounded slowdown, tau 10 s.
 
-    Every thread (by default one per processor) has one replay, which it starts again for each of its policies; the
-    compiled loop runs without Python's global lock. The result does not depend on how many there are.
+    Args:
+        jobs: the workload.
+        size: the machine's processors.
+        policies: the queue orders.
+        backfill: the order in which jobs are tried for backfilling; None for the queue's own.
+        threshold_s: Theta.
+        measure: gives one figure per row of start times, (n_policies, n_jobs), nan for a rejected job.
+        threads: by default one per processor. The result does not depend on how many there are.
+
+    Every thread has one replay, which runs its policies in blocks, compiled and without Python's global lock.
     """
+    measure = measure or mean_bsld(jobs, size)
     threads = max(1, min(threads or len(os.sched_getaffinity(0)), len(policies)))
+    at_once = max(1, min(BLOCK // max(len(jobs), 1), -(-len(policies) // threads)))
+    blocks = [slice(first, first + at_once) for first in range(0, len(policies), at_once)]
     results = np.zeros(len(policies))
 
-    def work(first: int) -> None:
-        run = Replay(jobs, size, policies[first], backfill=backfill, threshold_s=threshold_s)
-        for i in range(first, len(policies), threads):
-            run.restart(policies[i], backfill=backfill, threshold_s=threshold_s)
-            run.advance()
-            results[i] = measure(run.schedule())
+    def work(mine: Sequence[slice]) -> None:
+        run = Replay(jobs, size, policies[0])
+        for block in mine:
+            start_s = run.starts_under(policies[block], backfill=backfill, threshold_s=threshold_s)
+            results[block] = measure(start_s)
 
     with ThreadPoolExecutor(threads) as pool:
-        for finished in [pool.submit(work, first) for first in range(threads if policies else 0)]:
+        for finished in [pool.submit(work, blocks[first::threads]) for first in range(threads if policies else 0)]:
             finished.result()
     return results

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.knowledge.choice import seconds_of
-from batfill.metrics import TAU_S, bounded_slowdown
+from batfill.metrics import TAU_S
 from batfill.options import SAME
 from batfill.policies import POLICIES, policy_named
-from batfill.replay import replay_many
+from batfill.replay import mean_bsld, replay_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.policies import Policy
-    from batfill.replay import Schedule
     from batfill.tuning.weeks import Periods
 
 # The twelve pure policies of the 2019 study of mixed policies, Section 4.2.
@@ -56,14 +55,6 @@ class Setting:
             "tau_s": self.tau_s,
         }
 
-    def mean_bsld(self, schedule: Schedule) -> float:
-        """The mean bounded slowdown of the jobs that ran; 0 where none did."""
-        ran = ~schedule.rejected
-        if not ran.any():
-            return 0.0
-        wait_s = (schedule.start_s - schedule.jobs.submit_s)[ran]
-        return float(bounded_slowdown(wait_s, schedule.runtime_s[ran], self.tau_s).mean())
-
 
 def costs(
     periods: Periods,
@@ -85,7 +76,7 @@ def costs(
             policies,
             backfill=setting.backfill,
             threshold_s=setting.threshold_s,
-            measure=setting.mean_bsld,
+            measure=mean_bsld(jobs, periods.procs, setting.tau_s),
             threads=threads,
         )
         advance(1)

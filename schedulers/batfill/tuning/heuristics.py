@@ -9,6 +9,7 @@ import numpy as np
 from batfill.errors import BatfillError, WorkloadError
 from batfill.policies import POLICIES, Policy
 from batfill.policy_files import FORMAT, polynomial
+from batfill.replay import mean_bsld
 from batfill.tuning.costs import Setting, costs
 from batfill.tuning.no_backfill import replay_without_backfilling
 from batfill.tuning.proxy import Shuffle, score_jobs
@@ -92,8 +93,8 @@ def evaluate(
     setting = Setting(backfill=None)
     without = np.empty((len(compared), len(windows)))
     for column, jobs in enumerate(windows.tables):
-        for row, policy in enumerate(compared):
-            without[row, column] = setting.mean_bsld(replay_without_backfilling(jobs, windows.procs, policy))
+        start_s = np.array([replay_without_backfilling(jobs, windows.procs, policy).start_s for policy in compared])
+        without[:, column] = mean_bsld(jobs, windows.procs)(start_s)
         advance(1)
     backfilled = costs(windows, compared, setting, advance=advance)
     names = [policy.name for policy in compared]
