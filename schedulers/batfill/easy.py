@@ -447,6 +447,28 @@ def leaf_is_closed(now_s, waiting, free, width, shadow_s, extra, leaf):
     return nothing_fits(now_s, free, width, shadow_s, extra, fewest, shortest_s)
 
 
+@kernel
+def next_open_group(now_s, waiting, section, place, free, width, shadow_s, extra):
+    """The place of the section's first group, from `place` on, that is not known to be closed; its size if none is."""
+    size = waiting.sections[section].size
+    while place < size:
+        if not group_is_closed(now_s, waiting, free, width, shadow_s, extra, waiting.section_group[section, place]):
+            break
+        place += 1
+    return place
+
+
+@kernel
+def next_open_leaf(now_s, waiting, group, place, free, width, shadow_s, extra):
+    """Likewise of the group's leaves."""
+    size = waiting.groups[group].size
+    while place < size:
+        if not leaf_is_closed(now_s, waiting, free, width, shadow_s, extra, waiting.group_leaf[group, place]):
+            break
+        place += 1
+    return place
+
+
 # In a walk through the queue: no job has been met yet that does not fit; there is no reservation yet.
 NO_HEAD = -1
 UNRESERVED = -1
@@ -471,29 +493,23 @@ def pass_in_order(now_s, waiting, running, jobs, started):
         if several:
             width = width_of(free)
         group_place = 0
-        while group_place < waiting.sections[section].size:
-            group = waiting.section_group[section, group_place]
+        while True:
             # Without a reservation only q <= free can rule a job out.
             most = free if extra == UNRESERVED else extra
-            if (
-                ahead != NO_HEAD
-                and waiting.sections[section].size > 1
-                and group_is_closed(now_s, waiting, free, width, shadow_s, most, group)
-            ):
-                group_place += 1
-                continue
+            if ahead != NO_HEAD and waiting.sections[section].size > 1:
+                group_place = next_open_group(now_s, waiting, section, group_place, free, width, shadow_s, most)
+            if group_place >= waiting.sections[section].size:
+                break
+            group = waiting.section_group[section, group_place]
             before = n
             leaf_place = 0
-            while leaf_place < waiting.groups[group].size:
-                leaf = waiting.group_leaf[group, leaf_place]
+            while True:
                 most = free if extra == UNRESERVED else extra
-                if (
-                    ahead != NO_HEAD
-                    and waiting.groups[group].size > 1
-                    and leaf_is_closed(now_s, waiting, free, width, shadow_s, most, leaf)
-                ):
-                    leaf_place += 1
-                    continue
+                if ahead != NO_HEAD and waiting.groups[group].size > 1:
+                    leaf_place = next_open_leaf(now_s, waiting, group, leaf_place, free, width, shadow_s, most)
+                if leaf_place >= waiting.groups[group].size:
+                    break
+                leaf = waiting.group_leaf[group, leaf_place]
                 known = n
                 n, ahead, need, shadow_s, extra = pass_through_leaf(
                     now_s, waiting, running, jobs, started, leaf, n, ahead, need, shadow_s, extra
