@@ -20,7 +20,7 @@ from batfill.workloads.files import whole_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT = "batfill replay 3"
+FORMAT = "batfill replay 4"
 SAME = ""
 
 
