@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import psutil
 import pytest
@@ -28,6 +29,8 @@ SMALL = "policies: [fcfs, saf]\nwindows: {days: 1}\n"
 # About a second of work for a worker, in eight tasks or more.
 LONG = f"policies: [fcfs, spf, saf, wfp3]\nthresholds: {list(range(0, 50_000, 100))}\n"
 LONG_RUNS = 2000
+# How many campaigns are killed at random moments; `BATFILL_KILLS=50 make test ARGS="-k any_moment"` asks for more.
+KILLS = int(os.environ.get("BATFILL_KILLS", "2"))
 
 
 @pytest.fixture
@@ -167,24 +170,45 @@ def stored_rows(out):
     return pd.concat(tables).set_index("run")["simulate_s"] if tables else pd.Series(dtype=float)
 
 
-# Before the first results, and while they are written.
-@pytest.mark.parametrize("parts", [0, 2])
-def test_a_campaign_killed_with_sigkill_goes_on_where_it_was(campaign_file, tmp_path, parts):
-    out = tmp_path / "out"
-    file = campaign_file(LONG)
-    process = subprocess.Popen(command(file, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    kill_when(
-        process,
-        lambda: len(list(out.glob("parts/*.parquet"))) >= parts if parts else (out / "provenance.json").exists(),
-    )
+def began(file, out):
+    """A campaign that runs."""
+    return subprocess.Popen(command(file, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def assert_goes_on(file, out):
+    """What is stored is whole, is kept as it is, and the same command adds what is missing."""
     before = stored_rows(out)
-    assert len(before) >= parts
     again = done(file, "--out", out)
     assert (again["runs"], again["finished_before"]) == (LONG_RUNS, len(before))
     after = rows(out)
     assert len(after) == after["run"].nunique() == LONG_RUNS
     assert after.set_index("run")["simulate_s"][before.index].equals(before)
     assert not list(out.rglob("*.part"))
+
+
+# Before the first results, and while they are written.
+@pytest.mark.parametrize("parts", [0, 2])
+def test_a_campaign_killed_with_sigkill_goes_on_where_it_was(campaign_file, tmp_path, parts):
+    out = tmp_path / "out"
+    file = campaign_file(LONG)
+    kill_when(
+        began(file, out),
+        lambda: len(list(out.glob("parts/*.parquet"))) >= parts if parts else (out / "provenance.json").exists(),
+    )
+    assert len(stored_rows(out)) >= parts
+    assert_goes_on(file, out)
+
+
+@pytest.mark.parametrize("turn", range(KILLS))
+def test_a_campaign_killed_with_sigkill_at_any_moment_goes_on_where_it_was(campaign_file, tmp_path, turn):
+    out = tmp_path / "out"
+    file = campaign_file(LONG)
+    # From the start of Python to the end of the campaign; later turns are killed more than once.
+    moments = np.random.default_rng(turn).uniform(0, 4, 1 + turn % 3)
+    for moment_s in moments:
+        until = time.monotonic() + moment_s
+        kill_when(began(file, out), lambda until=until: time.monotonic() >= until)
+    assert_goes_on(file, out)
 
 
 def test_a_worker_killed_with_sigkill_costs_no_result(campaign_file, tmp_path):
