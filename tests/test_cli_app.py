@@ -9,6 +9,7 @@ import pytest
 
 import batfill.cli
 from batfill.cli.app import COMMANDS
+from command import refusal
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -26,3 +27,8 @@ def test_every_command_file_is_listed():
         if path.read_text().startswith('"""`batfill ') and not path.stem.startswith("workload_")
     }
     assert commands == set(COMMANDS)
+
+
+def test_a_value_that_is_not_known_is_answered_with_those_that_are():
+    said = refusal("tune", "x.swf", "--units", "miles")
+    assert said == "Invalid value for '--units': 'miles' is not one of 'typical', 'plain'. (see batfill tune --help)"

@@ -22,7 +22,10 @@ def main(arguments: list[str] | None = None) -> None:
     except usage_mistake as error:  # typer prints a usage mistake as a box of several lines
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context else ""
-        fail(f"{' '.join(str(error.format_message()).split())}{hint}", 2)
+        message = " ".join(str(error.format_message()).split())  # typer puts two words before an unknown value
+        fail(
+            message.replace("Value error, ", "", 1) + hint, 2
+        )
     except BatfillError as error:
         fail(str(error), 2)
     except RunFailed as error:
