@@ -161,10 +161,7 @@ def start(now_s, running, row, estimate_s, procs):
 @kernel
 def nobody_waits(waiting):
     """Whether the queue is empty."""
-    jobs = 0
-    for section in range(len(waiting.sections)):
-        jobs += waiting.sections[section].jobs
-    return jobs == 0
+    return waiting.spare[0].jobs == 0
 
 
 @seldom

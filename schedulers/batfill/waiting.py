@@ -36,7 +36,7 @@ NODE = np.dtype([("size", "u4"), ("state", "u4"), ("procs", "i8")])
 # (`easy.trend` says in which units). `lowest` is -inf where nothing is known.
 TREND = np.dtype([("when_s", "f8"), ("lowest", "f8"), ("slope", "f8")])
 SECTION = np.dtype([("size", "u4"), ("jobs", "u4")])
-SPARE = np.dtype([("leaf", "u4"), ("leaves", "u4"), ("group", "u4"), ("groups", "u4")])
+SPARE = np.dtype([("leaf", "u4"), ("leaves", "u4"), ("group", "u4"), ("groups", "u4"), ("jobs", "u4")])
 
 
 class Waiting(NamedTuple):
@@ -51,7 +51,7 @@ class Waiting(NamedTuple):
     group_leaf: NDArray[np.uint32]  # (groups, FAN)  the group's leaves in order
     section_group: NDArray[np.uint32]  # (sections, groups)  the section's groups in order
     sections: NDArray[np.void]  # SECTION (sections,)  how many groups and jobs it has
-    spare: NDArray[np.void]  # SPARE (1,)  the first unused leaf and group, and how many there are
+    spare: NDArray[np.void]  # SPARE (1,)  the first unused leaf and group, how many there are, and how many jobs wait
 
 
 def waiting_room(size: int, levels: int = 1, leaves: int = 32) -> Waiting:
@@ -83,7 +83,7 @@ def clear(waiting: Waiting) -> None:
     """Let nobody wait."""
     waiting.leaves[:] = chain(len(waiting.leaves), 0)
     waiting.groups[:] = chain(len(waiting.groups), 0)
-    waiting.spare[:] = (0, len(waiting.leaves), 0, len(waiting.groups))
+    waiting.spare[:] = (0, len(waiting.leaves), 0, len(waiting.groups), 0)
     waiting.sections[:] = 0
     for section in range(len(waiting.sections)):
         open_section(waiting, section)
@@ -296,6 +296,7 @@ def split(waiting, section, group_place, leaf_place):
 def insert(waiting, section, key, row, walltime_s, procs, jobs):
     """Put the job into its place in the section. The caller has made sure of `has_room`."""
     waiting.sections[section].jobs += 1
+    waiting.spare[0].jobs += 1
     while True:
         group_place, leaf_place, slot = find(waiting, section, key, jobs[row].seq, jobs)
         group = waiting.section_group[section, group_place]
@@ -373,6 +374,7 @@ def settle_leaf(waiting, section, group_place, leaf_place, taken):
     leaf = waiting.group_leaf[group, leaf_place]
     size = waiting.leaves[leaf].size
     waiting.sections[section].jobs -= taken
+    waiting.spare[0].jobs -= taken
     waiting.groups[group].state = max(waiting.groups[group].state, BOUND)
     if size == 0:
         if waiting.sections[section].jobs == 0:  # the one leaf that an empty section keeps
