@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.cli import learning
@@ -193,6 +193,7 @@ def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
     assert regression.judge(job).expected_s <= job.walltime_s
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 50).map(float), min_size=1))
 def test_a_rolling_quantile_is_the_quantile_and_at_one_half_the_median(values):
     median, high, low = RollingQuantile(0.5), RollingQuantile(0.9), RollingQuantile(0.25)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from batfill.policies import policy_named
-from batfill.replay import mean_bsld, replay
+from batfill.replay import replay
 from batfill.reproduction.computations import computation
 from batfill.reproduction.simple.resampled import kept
 from batfill.reproduction.task import Task
@@ -61,9 +61,9 @@ def weekly(log, policy, threshold_s=np.inf):
     """Week by week, one replay at a time."""
     periods = read_periods(log)
     return [
-        mean_bsld(
-            replay(jobs, periods.procs, policy_named(policy), backfill=policy_named("spf"), threshold_s=threshold_s)
-        )
+        replay(jobs, periods.procs, policy_named(policy), backfill=policy_named("spf"), threshold_s=threshold_s)
+        .summary()
+        .mean_bsld
         for jobs in periods.tables
     ]
 

@@ -121,6 +121,14 @@ def test_many_at_once_are_what_they_are_one_by_one(case, options):
     assert found.tolist() == expected[-len(mixed_alone) :]
 
 
+def test_a_policys_mean_is_the_same_to_the_last_bit_whoever_stands_beside_it():
+    jobs = random_table(7, n_jobs=3000, size=8, span_s=9000, wide=0.1)  # of which some are rejected
+    policies = [policy_named(name) for name in NAMES]
+    alone = [replay_many(jobs, 8, [policy])[0] for policy in policies]
+    assert replay_many(jobs, 8, policies, threads=1).tolist() == alone
+    assert alone == [replay(jobs, 8, policy).summary().mean_bsld for policy in policies]
+
+
 @pytest.mark.parametrize("names", [["saf", "wfp3", NAMES[-1]], NAMES[-2:]])
 def test_replays_that_run_out_of_room_in_the_middle_of_many_go_on_where_they_were(names):
     # More jobs wait at once than a new replay has room for.

@@ -406,8 +406,9 @@ def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
         if not ran.any():
             return np.zeros(len(start_s))
         start_s = start_s if ran.all() else start_s[:, ran]
-        mean: NDArray[np.float64] = bounded_slowdown(start_s - submit_s, runtime_s, tau_s).mean(axis=1)
-        return mean
+        # Row by row in memory, as the order of a sum is in its last bit: a policy's mean must not depend on the others.
+        bsld = np.ascontiguousarray(bounded_slowdown(start_s - submit_s, runtime_s, tau_s))
+        return np.asarray(bsld.mean(axis=1))
 
     return measure
 

@@ -23,9 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context else ""
         message = " ".join(str(error.format_message()).split())  # typer puts two words before an unknown value
-        fail(
-            message.replace("Value error, ", "", 1) + hint, 2
-        )
+        fail(message.replace("Value error, ", "", 1) + hint, 2)
     except BatfillError as error:
         fail(str(error), 2)
     except RunFailed as error:
