@@ -442,13 +442,15 @@ def replay_many(
     blocks = [slice(first, first + at_once) for first in range(0, len(policies), at_once)]
     results = np.zeros(len(policies))
 
-    def work(mine: Sequence[slice]) -> None:
+    left = iter(blocks)  # who is done with one takes the next
+
+    def work() -> None:
         run = Replay(jobs, size, policies[0])
-        for block in mine:
+        for block in left:
             start_s = run.starts_under(policies[block], backfill=backfill, threshold_s=threshold_s)
             results[block] = measure(start_s)
 
     with ThreadPoolExecutor(threads) as pool:
-        for finished in [pool.submit(work, blocks[first::threads]) for first in range(threads if policies else 0)]:
+        for finished in [pool.submit(work) for _ in range(threads if policies else 0)]:
             finished.result()
     return results
