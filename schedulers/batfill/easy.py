@@ -282,7 +282,7 @@ def dequeue(waiting, running, jobs, rules, row):
     running.state[0].settled = 0
     if row == running.state[0].head:
         running.state[0].head_until_s = -np.inf
-    section = jobs[row].section
+    section = np.int64(jobs[row].section)
     remove(waiting, section, place_key(jobs, rules, section, row), jobs[row].seq, jobs)
     jobs[row].section = AWAY
 
@@ -467,8 +467,8 @@ def next_open_leaf(now_s, waiting, group, place, free, width, shadow_s, extra):
 
 
 # In a walk through the queue: no job has been met yet that does not fit; there is no reservation yet.
-NO_HEAD = -1
-UNRESERVED = -1
+NO_HEAD = np.int64(-1)
+UNRESERVED = np.int64(-1)
 
 
 @kernel
@@ -480,7 +480,7 @@ def has_several_leaves(waiting, section):
 @kernel
 def pass_in_order(now_s, waiting, running, jobs, started):
     """The pass where the queue and the backfill have one fixed order: one walk through it, from its head."""
-    n, ahead, need = 0, NO_HEAD, 0
+    n, ahead, need = np.int64(0), NO_HEAD, np.int64(0)
     shadow_s, extra = NEVER_S, UNRESERVED
     free, width = running.state[0].free, 0
     for section in range(len(waiting.sections)):
@@ -489,7 +489,7 @@ def pass_in_order(now_s, waiting, running, jobs, started):
         several = has_several_leaves(waiting, section)
         if several:
             width = width_of(free)
-        group_place = 0
+        group_place = np.int64(0)
         while True:
             # Without a reservation only q <= free can rule a job out.
             most = free if extra == UNRESERVED else extra
@@ -499,7 +499,7 @@ def pass_in_order(now_s, waiting, running, jobs, started):
                 break
             group = waiting.section_group[section, group_place]
             before = n
-            leaf_place = 0
+            leaf_place = np.int64(0)
             while True:
                 most = free if extra == UNRESERVED else extra
                 if ahead != NO_HEAD and waiting.groups[group].size > 1:
@@ -644,7 +644,7 @@ def lowest_in_leaf(now_s, waiting, leaf, jobs, rules):
     The first pace is that of the key which falls fastest; no fixed part of a key is larger than the scale.
     """
     if rules.kind == EXPANSION:  # a loop of its own, in which nothing depends on the kind
-        return lowest_of_kind(EXPANSION, now_s, waiting, leaf, jobs, rules.weight)
+        return lowest_of_kind(np.int64(EXPANSION), now_s, waiting, leaf, jobs, rules.weight)
     return lowest_of_kind(rules.kind, now_s, waiting, leaf, jobs, rules.weight)
 
 
@@ -728,7 +728,7 @@ def smallest_of_leaves(now_s, waiting, section, jobs, rules):
             if key < lowest or (key == lowest and earlier):
                 best, lowest = slot, key
 
-    home = best // LEAF
+    home = np.uint32(best // LEAF)
     slope = slope_of(rules, jobs[waiting.slots[best].row])
     _, _, second, pace, scale = lowest_in_leaf(now_s, waiting, home, jobs, rules)
     until_s = stays_lowest(now_s, rules, lowest, slope, second, pace, scale)
@@ -791,8 +791,8 @@ def pass_by_key(now_s, waiting, running, jobs, rules, scratch, started):
     while size > 0 and running.state[0].free > 0:
         row = scratch.row[0]
         size -= 1
-        swap(scratch, 0, size)
-        sift(scratch, jobs, 0, size)
+        swap(scratch, np.int64(0), size)
+        sift(scratch, jobs, np.int64(0), size)
         procs, estimate_s = jobs[row].procs, jobs[row].estimate_s
         late = now_s + estimate_s > shadow_s
         if procs > running.state[0].free or (late and procs > extra):

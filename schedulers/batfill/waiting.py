@@ -21,7 +21,9 @@ from batfill.compiled import kernel, seldom
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-OVERDUE = 0  # the section of the jobs of level k is k, that of the large ones comes last
+# The section of the jobs of level k is k, that of the large ones comes last. It has numpy's type, as have some numbers
+# in kernels: numba would compile all that is told a plain 0 once more for it.
+OVERDUE = np.int64(0)
 LEAF = 64
 FAN = 64
 
@@ -427,5 +429,5 @@ def remove(waiting, section, key, seq, jobs):
     slot = leaf * LEAF + after - 1
     waiting.leaves[leaf].size -= 1
     move_jobs(waiting, slot + 1, slot, waiting.leaves[leaf].size - after + 1)
-    settle_leaf(waiting, section, group_place, leaf_place, 1)
+    settle_leaf(waiting, section, group_place, leaf_place, np.int64(1))
     settle_group(waiting, section, group_place)
