@@ -322,7 +322,7 @@ def test_a_costly_part_is_made_once_and_again_when_its_code_changes(tmp_path, mo
         assert shared.kept(tmp_path, "parts", {"log": "a"}, "tuning", make) == {"value": 2.5, "unknown": None}
     shared.kept(tmp_path, "parts", {"log": "b"}, "tuning", make)
     assert len(made) == 2
-    monkeypatch.setattr(shared, "code_of", lambda package: "changed")
+    monkeypatch.setattr(shared, "code_of", lambda *packages: "changed")
     shared.kept(tmp_path, "parts", {"log": "a"}, "tuning", make)
     assert len(made) == 3
 

@@ -164,7 +164,7 @@ class Cluster:
             if (section := int(self.jobs[row]["section"])) != AWAY:
                 self.wait(row, section)
 
-    def wait(self, row: int, section: int) -> None:
+    def wait(self, row: int, section: int | np.int64) -> None:
         """Put the job into a section of the queue."""
         if not has_room(self.waiting):
             self.waiting = enlarged(self.waiting)

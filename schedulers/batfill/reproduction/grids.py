@@ -9,6 +9,7 @@ import yaml
 
 from batfill.campaign.config import read_campaign
 from batfill.campaign.run import run_campaign
+from batfill.reproduction.shared import REPLAYS, code_of
 from batfill.workloads.files import digest, make_folder, write_text
 from batfill.workloads.load import load_log
 
@@ -42,11 +43,12 @@ class Grid(NamedTuple):
 def run_grid(task: Task, label: str, content: dict[str, Any], *, overrun: str) -> Grid:
     """The campaign of these sections on the log of this label.
 
-    All campaigns of a paper on one log share a folder: runs that any of them has finished are not run again.
+    All campaigns of a paper on one log share a folder: runs that any of them has finished are not run again by the same
+    code.
     """
     path = task.logs[label]
     text = yaml.safe_dump({"workloads": [{"file": str(path.resolve()), "overrun": overrun}], **content})
-    folder = task.folder / "campaigns" / digest(path)[:16]
+    folder = task.folder / "campaigns" / f"{digest(path)[:16]}-{code_of(*REPLAYS)[:8]}"
     make_folder(folder)
     write_text(folder / "campaign.yaml", text)
     done = run_campaign(read_campaign(folder / "campaign.yaml"), folder, bar=task.bar, say=lambda _: None)

@@ -11,7 +11,7 @@ from batfill.errors import BatfillError
 from batfill.reproduction.computations import computation
 from batfill.reproduction.outcome import Outcome
 from batfill.reproduction.protocol import ProtocolError
-from batfill.reproduction.shared import code_of
+from batfill.reproduction.shared import REPLAYS, code_of
 from batfill.reproduction.task import Task, file_of, find
 from batfill.tuning.results import as_json, document
 from batfill.workloads.files import digest, make_folder, write_text
@@ -79,7 +79,7 @@ def reproduce(
     sums = {label: digest(path) for label, path in logs.items()}
     key = {
         "version": __version__,
-        "computation": code_of(f"reproduction/{how.folder}"),
+        "computation": code_of(f"reproduction/{how.folder}", "reproduction", "tuning", *REPLAYS),
         "compute": named.entry.compute,
         "parameters": taken,
         "logs": sums,

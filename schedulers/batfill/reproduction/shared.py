@@ -27,7 +27,7 @@ def kept(folder: Path, kind: str, key: dict[str, Any], package: str, make: Calla
         folder: of the paper.
         kind: what it is; files of a kind lie together.
         key: all of the input that it depends on.
-        package: the part of batfill that makes it, as in "knowledge": a change of its code makes it anew.
+        package: the part of batfill that makes it, as in "knowledge": it is made anew if that or the kernels change.
         make: gives a mapping.
 
     Raises:
@@ -45,8 +45,12 @@ def kept(folder: Path, kind: str, key: dict[str, Any], package: str, make: Calla
         raise BatfillError(f"{path}: not a kept result ({error}); remove it") from None
 
 
+# What a replay's figures come from, "" being the modules beside these folders.
+REPLAYS = ("", "campaign", "knowledge", "workloads")
+
+
 @cache
-def code_of(package: str) -> str:
-    """A digest of the engine's sources and those of a part of batfill, hexadecimal."""
-    sources = b"".join(path.read_bytes() for path in sorted((PACKAGE / package).glob("*.py")))
-    return hashlib.sha256(SOURCES.encode() + sources).hexdigest()
+def code_of(*packages: str) -> str:
+    """A digest of the kernels' sources and those of parts of batfill, hexadecimal."""
+    files = [path for package in packages for path in sorted((PACKAGE / package).glob("*.py"))]
+    return hashlib.sha256(SOURCES.encode() + b"".join(path.read_bytes() for path in files)).hexdigest()
