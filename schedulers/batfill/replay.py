@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,20 +216,16 @@ class Replay:
         submitted = int(state["submitted"])
         return float(min(end_s, self.jobs["submit_s"][submitted] if submitted < len(self.jobs) else np.inf))
 
+    @property
+    def machinery(self) -> tuple[Any, ...]:
+        """What every call of the compiled loop is given: the rules and the whole state."""
+        state = self.jobs, self.rules, self.waiting, self.running, self.scratch, self.machine
+        return (self.dividers, self.size, *state)
+
     def advance(self, until_s: float = np.inf) -> bool:
         """Handle every instant up to `until_s`, itself included; returns whether the workload is done."""
         while True:
-            why = advance(
-                until_s,
-                self.dividers,
-                self.size,
-                self.jobs,
-                self.rules,
-                self.waiting,
-                self.running,
-                self.scratch,
-                self.machine,
-            )
+            why = advance(until_s, *self.machinery)
             if why != NEEDS_ROOM:
                 return bool(why == DONE)
             self.waiting = enlarged(self.waiting)
@@ -251,23 +247,7 @@ class Replay:
         start_s = np.empty((len(policies), len(self.table)))
         done, anew = 0, True
         while True:
-            done = advance_each(
-                done,
-                anew,
-                kinds,
-                weights,
-                keys,
-                start_s,
-                self.given,
-                self.dividers,
-                self.size,
-                self.jobs,
-                self.rules,
-                self.waiting,
-                self.running,
-                self.scratch,
-                self.machine,
-            )
+            done = advance_each(done, anew, kinds, weights, keys, start_s, self.given, *self.machinery)
             if done == len(policies):
                 return start_s
             anew = False
