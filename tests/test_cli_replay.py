@@ -122,12 +122,14 @@ def test_out_writes_batsims_files(tmp_path):
 
 def test_the_same_input_and_options_give_the_same_bytes(tmp_path):
     options = ("--policy", "unicef", "--threshold", 3600)
-    reports = [json_result("replay", SAMPLE, *options, "--out", tmp_path / name) for name in ("one", "two")]
+    reports = [json_result("replay", SAMPLE, *options, "--out", tmp_path / "made" / name) for name in ("one", "two")]
     for report in reports:
         del report["read_s"], report["simulate_s"]
     assert reports[0] == reports[1]
     for what in ("jobs", "machine_states"):
-        assert (tmp_path / f"one_{what}.csv").read_bytes() == (tmp_path / f"two_{what}.csv").read_bytes()
+        assert (tmp_path / "made" / f"one_{what}.csv").read_bytes() == (
+            tmp_path / "made" / f"two_{what}.csv"
+        ).read_bytes()
 
 
 def test_results_may_be_written_again(tmp_path):

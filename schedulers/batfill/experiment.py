@@ -20,6 +20,7 @@ from batfill.metrics import TAU_S, Summary
 from batfill.options import Options
 from batfill.replay import replay
 from batfill.workloads import read_workload
+from batfill.workloads.files import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +134,7 @@ def replay_file(
         procs: the machine's size; None for what the file says.
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`.
-        out: write Batsim's result files with this prefix.
+        out: write Batsim's result files with this prefix; its folder is made where it is not there.
         advance: is told of jobs classified, where they are.
 
     Raises:
@@ -142,13 +143,13 @@ def replay_file(
     options = Options.of(given)
     if not tau_s > 0:
         raise BatfillError(f"option tau: {tau_s!r} is not a number of seconds > 0")
-    if out is not None and not out.parent.is_dir():
-        raise BatfillError(f"--out {out}: the folder {out.parent} does not exist; make it first")
     began = time.perf_counter()
     workload = read_workload(path, procs=procs, overrun=overrun)
     read_s = time.perf_counter() - began
     if workload.procs is None:
         raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
+    if out is not None:
+        make_folder(out.parent)
 
     replay(workload.jobs.select(slice(0)), workload.procs, options.policy)  # load or compile the engine
     began = time.perf_counter()
