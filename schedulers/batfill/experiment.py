@@ -56,6 +56,7 @@ class Report:
             "workload": self.workload.name,
             "workload_sha256": self.workload.digest,
             "workload_notes": list(self.workload.notes),
+            "warnings": list(self.workload.warnings),
             "procs": self.size,
             **self.options,
             "tau_s": self.tau_s,
@@ -91,9 +92,9 @@ class Report:
             rows.insert(4, ("requeued", f"{f.requeued:,} tries killed ({f.wasted:.2%} of the work)"))
         if self.learned:
             rows.insert(2, ("knowledge", self.learned.as_text()))
-        return "\n".join(
-            [f"{name:13}{value}" for name, value in rows] + [f"{'note':13}{note}" for note in self.workload.notes]
-        )
+        rows += [("warning", warning) for warning in self.workload.warnings]
+        rows += [("note", note) for note in self.workload.notes]
+        return "\n".join(f"{name:13}{value}" for name, value in rows)
 
 
 def simulate(

@@ -10,12 +10,20 @@ import numpy as np
 from batfill.errors import WorkloadError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from batfill.workloads.clock import Clock
 
 # A job's class as the workload says it, before anything is learned.
 UNKNOWN, LARGE, SMALL = -1, 0, 1
+
+FEW_WITHOUT_REQUEST = 0.01  # up to this share of the jobs, missing requests are a note; above it, a warning
+RUN_TIME_STANDS_IN = (
+    "their true run time stands in for it, which no scheduler knows beforehand; figures that depend on requests "
+    "(backfilling, orders by requested time, classes) do not show what such a scheduler would do"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +43,7 @@ class JobTable:
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload says
     own_end: bool = False  # whether a job with p = p~ ended by itself, as logs have it; to Batsim its walltime ended it
     killable: NDArray[np.bool_] | None = None  # whether a try may be killed and the job started again; None: all may
+    no_request: NDArray[np.bool_] | None = None  # whether p~ is p because the log has no request; None: no such job
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -57,6 +66,30 @@ class Workload:
     notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
     clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the figures of these jobs doubtful, one line each; every host and every result shows them."""
+        return request_warnings((self.jobs,))
+
+
+def request_warnings(tables: Sequence[JobTable]) -> tuple[str, ...]:
+    """`request_warning` of all these jobs together."""
+    missing = sum(int(jobs.no_request.sum()) for jobs in tables if jobs.no_request is not None)
+    return request_warning(missing, sum(len(jobs) for jobs in tables))
+
+
+def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STANDS_IN) -> tuple[str, ...]:
+    """One line if more than `FEW_WITHOUT_REQUEST` of the jobs have no requested time, else none.
+
+    Args:
+        missing: how many have none.
+        n_jobs: how many jobs there are.
+        consequence: what stands in for it, and what that does to the figures.
+    """
+    if missing <= FEW_WITHOUT_REQUEST * n_jobs:
+        return ()
+    return (f"{missing:,} of {n_jobs:,} jobs ({missing / n_jobs:.1%}) have no requested time: {consequence}",)
+
 
 def job_table(
     source: str,
@@ -70,6 +103,7 @@ def job_table(
     job_class: NDArray[np.int8] | None = None,
     own_end: bool = False,
     killable: NDArray[np.bool_] | None = None,
+    no_request: NDArray[np.bool_] | None = None,
 ) -> JobTable:
     """The checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -84,6 +118,7 @@ def job_table(
         job_class: SMALL, LARGE or UNKNOWN (the default).
         own_end: whether a job with p = p~ ended by itself.
         killable: whether a try may be killed and the job started again; None: all may.
+        no_request: whether the source has no requested time, so that `walltime_s` is the run time; None: no such job.
 
     Raises:
         WorkloadError: a value is out of range (the first such job is named), or an id occurs twice.
@@ -113,6 +148,7 @@ def job_table(
         job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else job_class,
         own_end=own_end,
         killable=killable,
+        no_request=no_request if no_request is not None and no_request.any() else None,
     )
     later = submit_s[1:] > submit_s[:-1]
     tied = submit_s[1:] == submit_s[:-1]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main"]
 
@@ -34,6 +37,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Say what makes the figures doubtful (`Workload.warnings`), one line each on standard error."""
+    for warning in warnings:
+        print(f"batfill: warning: {warning}", file=sys.stderr)
 
 
 def fail(message: str, status: int) -> None:

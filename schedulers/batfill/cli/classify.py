@@ -26,6 +26,7 @@ def classify(
     """Judge every job of a log small or large as an online scheduler could have, and say how good that was."""
     import json
 
+    from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.knowledge.choice import Learning
     from batfill.knowledge.study import as_text, read_jobs, study
@@ -35,6 +36,7 @@ def classify(
     )
     settings = Learning.of({"knowledge": "classifier", **given}).settings
     jobs = read_jobs(workload)
+    warn(jobs.warnings)
     with progress("jobs judged", len(jobs)) as judged:
         done = study(jobs, settings, judged)
     if out is not None:

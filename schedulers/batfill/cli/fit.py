@@ -36,6 +36,7 @@ def fit(
     """Learn heuristics by regression on the scores of many random schedules, and save them as policies."""
     import sys
 
+    from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.compiled import announce_compilation
     from batfill.engine import advance as kernel
@@ -48,6 +49,7 @@ def fit(
 
     heuristics.check_asked(evaluate, days=days, count=count)
     log = read_workload(workload, procs=procs)
+    warn(log.warnings)
     with progress("tuples", tuples) as advance:
         content, fits = heuristics.fit_heuristics(
             log, seed=seed, tuples=tuples, permutations=permutations, how=shuffle, weights=weights, advance=advance

@@ -38,6 +38,7 @@ def frontier(
     """Show what killing small jobs buys: mean bounded slowdown against wasted work, for an administrator to choose."""
     import json
 
+    from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.knowledge import frontier as library
     from batfill.workloads import read_workload
@@ -48,6 +49,7 @@ def frontier(
     policies, several = policy.split(","), levels or ["0.5"]
     read = read_workload(workload, procs=procs)
     size = known_size(workload, read.procs)
+    warn(read.warnings)
     replays = len(policies) * (1 + len(several) * (1 + len(grid[0]) * len(grid[1])))
     with progress("replays", replays) as advance:
         points = library.frontier(

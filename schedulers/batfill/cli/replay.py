@@ -42,6 +42,7 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run one policy over a whole workload in the compiled engine, and print its figures."""
+    from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.compiled import announce_compilation
     from batfill.engine import advance
@@ -65,4 +66,6 @@ def replay(
     )
     with progress("jobs judged") as judged:
         report = replay_file(workload, options, procs=procs, tau_s=tau, overrun=overrun, out=out, advance=judged)
+    if as_json:  # the table has them
+        warn(report.workload.warnings)
     print(report.as_json() if as_json else report.as_text())

@@ -48,6 +48,7 @@ def select(
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
 ) -> None:
     """Choose the policy anew after each period by what the past has shown, and compare waits with EASY-FCFS's."""
+    from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.compiled import announce_compilation
     from batfill.engine import advance as kernel
@@ -62,6 +63,7 @@ def select(
     given = {"select": method, "policies": policies, "period": period, "select-seed": seed, "noise": noise}
     given |= {"lambda": decay, "alpha": balance, "epsilon": epsilon, "gamma": gamma}
     logs = Samples.of(workload, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
+    warn(logs.warnings)
     selection, rules = selection_and_rules(given, logs.procs, backfill, threshold)
     with progress("logs", max(samples, 1)) as advance:
         found = library.select(logs.jobs, max(samples, 1), selection, rules, source=logs.provenance(), advance=advance)

@@ -60,6 +60,7 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
 ) -> None:
     """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow."""
+    from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.compiled import announce_compilation
     from batfill.engine import advance as kernel
@@ -83,6 +84,7 @@ def tune(
         count=count,
         min_jobs=min_jobs,
     )
+    warn(periods.warnings)
     with progress("searches" if method == "xnes" else "periods", steps_of(method, len(periods), back)) as advance:
         found = library_tune(
             periods,

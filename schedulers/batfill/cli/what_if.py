@@ -34,6 +34,7 @@ def what_if(
     import shlex
     import sys
 
+    from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.compiled import announce_compilation
     from batfill.engine import advance as engine
@@ -57,4 +58,6 @@ def what_if(
     if output is not None:
         write_text(output, pages.as_page(answer, log, shlex.join(sys.argv)))
         print(f"batfill: look at it in a browser: {output}", file=sys.stderr)
+    if as_json:  # the text has them beside the advice
+        warn(answer.workload.warnings)
     print(json.dumps(answer.as_dict(), indent=1) if as_json else pages.as_text(answer))

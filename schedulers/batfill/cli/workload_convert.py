@@ -42,6 +42,7 @@ def convert(
     ] = 1e9,
 ) -> None:
     """Write a log as a Batsim workload: zero-padded ids, delay profiles shared by duration."""
+    from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.workloads.convert import convert as library_convert
     from batfill.workloads.files import write_text
@@ -64,6 +65,7 @@ def convert(
         from batfill.batsim.platform import homogeneous_platform
 
         write_text(platform, homogeneous_platform(made.procs))
+    warn(made.warnings)
     for note in made.notes:
         print(note, file=sys.stderr)
     print(f"{out}: {made.jobs} jobs, {made.procs} processors", file=sys.stderr)

@@ -28,6 +28,7 @@ def fetch(
     """Fetch logs of the Parallel Workloads Archive into a cache, checked by their sums; prints where they are."""
     from dataclasses import asdict
 
+    from batfill.cli import warn
     from batfill.cli.progress import download_progress
     from batfill.workloads import archive
     from batfill.workloads.convert import convert as library_convert
@@ -54,6 +55,7 @@ def fetch(
                 make_folder(into)
                 out = into / f"{stem_of(path)}.json"
                 made = library_convert(path, out, procs=log.processors)
+                warn(made.warnings)
                 for note in made.notes:
                     print(f"{log.name}: {note}", file=sys.stderr)
                 result |= {"workload": str(out), "jobs": made.jobs, "processors": made.procs}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.jobs import request_warning
 from batfill.knowledge import Job
 from batfill.knowledge.classifier import Classifier, Settings
 from batfill.knowledge.diary import Diary
@@ -52,6 +53,12 @@ class LoggedJobs:
 
     def __len__(self) -> int:
         return len(self.submit_s)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """As `Workload.warnings`."""
+        missing = int((self.walltime_s == 0).sum())
+        return request_warning(missing, len(self), "the classifier sees 0 for it, and judges by the other features")
 
 
 def read_jobs(path: Path) -> LoggedJobs:
@@ -142,6 +149,7 @@ class Study:
             "seed": settings.seed,
             "divider_at_end_s": float(self.divider_s[-1]) if np.isfinite(self.divider_s[-1]) else None,
             "without_wait": self.jobs.without_wait,
+            "warnings": list(self.jobs.warnings),
             "workload": self.jobs.name,
             "workload_sha256": self.jobs.digest,
             "seconds": round(self.seconds, 3),

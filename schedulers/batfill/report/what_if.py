@@ -71,6 +71,7 @@ class WhatIf:
             "workload": self.workload.name,
             "workload_sha256": self.workload.digest,
             "workload_notes": list(self.workload.notes),
+            "warnings": list(self.workload.warnings),
             "procs": self.workload.procs,
             "jobs": len(self.comparison.at),
             "tau_s": self.tau_s,

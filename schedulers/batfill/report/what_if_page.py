@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from batfill import __version__
 from batfill.report.sections import comparison_section
 from batfill.report.what_if import CLASSIFIED, FEWEST_JOBS, TOLERANCE
-from batfill.report.words import duration, table
+from batfill.report.words import duration, table, warning_paragraphs
 from batfill.report.write import html_page, provenance
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def as_text(answer: WhatIf) -> str:
         f"  {duration(o.max_wait_s):>13}  {o.losers:14.1%}"
         for o in answer.outcomes
     ]
-    return "\n".join([*lines, "", advice_text(answer)])
+    warnings = [f"Warning: {warning}." for warning in answer.workload.warnings]
+    return "\n".join([*lines, "", advice_text(answer), *warnings])
 
 
 def as_page(answer: WhatIf, path: Path, command: str) -> str:
@@ -82,10 +83,11 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     )
     small_first = SMALL_FIRST if answer.comparison.names[-1] == CLASSIFIED else ""
     notes = "".join(f"<li>{escape(note)}</li>" for note in workload.notes)
+    warnings = warning_paragraphs(workload.warnings)
     answered = "\n".join(
         [
             f'<section id="answer"><h2>{len(answer.comparison.at):,} jobs on {workload.procs:,} processors</h2>',
-            f"<p><strong>Threshold to take.</strong> {escape(advice_text(answer))}</p>{choices}",
+            f"<p><strong>Threshold to take.</strong> {escape(advice_text(answer))}</p>{warnings}{choices}",
             f'<p class="note">Users who lose: of those with at least {FEWEST_JOBS} jobs, the share who wait longer on '
             f"average than under fcfs. {small_first}</p><p class=note>{escape(LIMITS)}</p><ul class=note>{notes}</ul>",
             "</section>",

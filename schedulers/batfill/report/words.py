@@ -20,6 +20,11 @@ def duration(seconds: float) -> str:
     return f"{minus}{minutes} min {s % 60} s" if minutes else f"{minus}{s} s"
 
 
+def warning_paragraphs(warnings: Sequence[str]) -> str:
+    """What makes the figures doubtful (`Workload.warnings`), a paragraph each; "" if nothing does."""
+    return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
     """An HTML table whose first column heads its rows; cells are HTML already."""
     lines = ['<div class="scroll"><table>']

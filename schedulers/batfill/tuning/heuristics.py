@@ -54,7 +54,12 @@ def fit_heuristics(
         "fit",
         seed=seed,
         given={"tuples": tuples, "permutations": permutations, "shuffle": how, "weights": weights},
-        source={"source": workload.name, "source_sha256": workload.digest, "procs": workload.procs},
+        source={
+            "source": workload.name,
+            "source_sha256": workload.digest,
+            "procs": workload.procs,
+            "warnings": list(workload.warnings),
+        },
         results={
             "format": FORMAT,
             "functions": {found.name: found.as_dict() for found in fits},

@@ -25,6 +25,7 @@ class Samples:
     path: Path
     log: SwfLog
     procs: int
+    warnings: tuple[str, ...]  # see `Workload.warnings`; of the whole log
     resampled: bool
     weeks: int | None  # of a sample; None for as many as the log has
     seed: int
@@ -39,10 +40,10 @@ class Samples:
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples have another length than the log; add --samples, or leave it out")
         log = load_log(path)
-        size = workload_of(path, log, procs=procs).procs
-        if size is None:
+        workload = workload_of(path, log, procs=procs)
+        if workload.procs is None:
             raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
-        return cls(path, log, size, resampled, weeks, seed)
+        return cls(path, log, workload.procs, workload.warnings, resampled, weeks, seed)
 
     def jobs(self, sample: int) -> JobTable:
         """The jobs of one of them."""
@@ -58,4 +59,5 @@ class Samples:
             "source_sha256": digest(self.path),
             "resampled": "weeks" if self.resampled else None,
             "weeks": self.weeks,
+            "warnings": list(self.warnings),
         }

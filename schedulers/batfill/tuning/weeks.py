@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from batfill.errors import WorkloadError
+from batfill.jobs import request_warnings
 from batfill.workloads.clock import DAY_S
 from batfill.workloads.files import digest
 from batfill.workloads.load import load_log
@@ -35,6 +36,11 @@ class Periods:
     def __len__(self) -> int:
         return len(self.tables)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """As `Workload.warnings`, of the jobs of all periods."""
+        return request_warnings(self.tables)
+
     def part(self, first: int, stop: int) -> Periods:
         """The periods from place `first` to before `stop`."""
         numbers, tables = self.numbers[first:stop], self.tables[first:stop]
@@ -47,6 +53,7 @@ class Periods:
             "source_sha256": self.digest,
             "procs": self.procs,
             "periods": list(self.numbers),
+            "warnings": list(self.warnings),
             **self.choices,
         }
 

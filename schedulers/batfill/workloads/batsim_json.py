@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SUPPORTED_PROFILES = ("delay",)
 NO_WALLTIME = -1
+NO_REQUEST_FIELD = "no_request"
 MAX_INT = 2**31 - 1  # Batsim's integers
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
@@ -76,7 +77,8 @@ def read_batsim_json(path: Path) -> Workload:
     """The workload in this file as the engine's jobs: run time = the profile's delay, no walltime = infinity.
 
     A field `class` of "small" or "large" becomes the job's class; an integer `user_id` or `user` its user;
-    `killable` of false says that the job must not be killed and started again.
+    `killable` of false says that the job must not be killed and started again; `no_request` of true that the log had no
+    requested time for it, so that its walltime was made from its run time.
 
     Raises:
         WorkloadError: as `load_document`.
@@ -94,6 +96,7 @@ def read_batsim_json(path: Path) -> Workload:
         user=np.array([user_of(job) for job in jobs], dtype=np.int64),
         job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
+        no_request=np.array([job.get(NO_REQUEST_FIELD) is True for job in jobs], dtype=np.bool_),
     )
     return Workload(name=path.name, jobs=table, procs=document.nb_res, digest=document.digest)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import orjson
 
+from batfill.workloads.batsim_json import NO_REQUEST_FIELD
 from batfill.workloads.files import whole_file
 from batfill.workloads.swf_log import number_text
 
@@ -29,7 +30,8 @@ def write_batsim_json(
     Args:
         out: the file, compressed when its name ends in .gz, .xz or .bz2.
         batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are left out.
-            A job's `user` becomes its `user_id`, an infinite walltime no walltime.
+            A job's `user` becomes its `user_id`, an infinite walltime no walltime; jobs whose log has no requested
+            time are marked `"no_request": true`.
         procs: the machine's size, "nb_res".
         description: what made the file, for whoever finds it; Batsim does not read it.
     """
@@ -63,11 +65,13 @@ def job_lines(jobs: JobTable, fields: Mapping[str, NDArray[np.int64]], durations
         jobs.runtime_s.tolist(),
         strict=True,
     )
+    without = set() if jobs.no_request is None else set(np.flatnonzero(jobs.no_request).tolist())
     for row, (name, submit_s, walltime_s, procs, runtime_s) in enumerate(numbers):
         delay = number_text(runtime_s)
         durations[delay] = runtime_s
         walltime = "" if walltime_s == np.inf else f'"walltime": {number_text(walltime_s)}, '
         more = "".join(f', "{field}": {column[row]}' for field, column in columns.items() if column[row] >= 0)
+        more += f', "{NO_REQUEST_FIELD}": true' if row in without else ""
         yield (
             f'{{"id": {quoted(name)}, "subtime": {number_text(submit_s)}, {walltime}"res": {procs}, '
             f'"profile": "delay{delay}"{more}}}'

@@ -13,7 +13,7 @@ from batfill.workloads.files import first_byte
 from batfill.workloads.load import pieces_of
 from batfill.workloads.save import provenance
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size
-from batfill.workloads.swf_rules import job_rows, notes_of
+from batfill.workloads.swf_rules import job_rows, notes_of, warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +35,7 @@ class Converted(NamedTuple):
     jobs: int
     procs: int
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]  # see `Workload.warnings`
 
 
 def convert(
@@ -105,7 +106,7 @@ def convert(
             advance(len(batch))
 
     n_jobs = write_batsim_json(out, second_pass(), procs=size, description=_description(source, overrun, jobs))
-    return Converted(n_jobs, size, notes_of(rows, changed))
+    return Converted(n_jobs, size, notes_of(rows, changed), warnings_of(rows, changed))
 
 
 def _description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.errors import WorkloadError
-from batfill.workloads.batsim_json import NO_WALLTIME, check_job
+from batfill.jobs import request_warning
+from batfill.workloads.batsim_json import NO_REQUEST_FIELD, NO_WALLTIME, check_job
 from batfill.workloads.delays import as_delay, depends_on_hosts
 from batfill.workloads.files import decompressed, whole_file
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun
@@ -27,8 +28,8 @@ def convert_json(
     jobs: slice,
     host_speed: float,
     description: Mapping[str, object],
-) -> tuple[int, int, tuple[str, ...]]:
-    """Write the workload in `source` again; how many jobs, for how many processors, and notes.
+) -> tuple[int, int, tuple[str, ...], tuple[str, ...]]:
+    """Write the workload in `source` again; how many jobs, for how many processors, notes, and warnings.
 
     Job fields that Batsim does not know and `ret` of delays are kept; integer ids become strings of one width.
 
@@ -81,7 +82,8 @@ def convert_json(
         file.write(b'\n],\n"profiles": {\n')
         file.write(b",\n".join(b"%b: %b" % (orjson.dumps(n), orjson.dumps(p)) for n, p in made.items() if n in used))
         file.write(b"\n}}\n")
-    return len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items())
+    warnings = request_warning(sum(job.get(NO_REQUEST_FIELD) is True for job in chosen), len(chosen))
+    return len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items()), warnings
 
 
 def _document(source: Path) -> dict[str, Any]:

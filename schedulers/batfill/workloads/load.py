@@ -53,6 +53,7 @@ def log_of(workload: Workload) -> SwfLog:
     jobs = workload.jobs
     numbered = all(name.isascii() and name.isdigit() and len(name) < 16 for name in jobs.ids)
     number = np.array([int(name) for name in jobs.ids]) if numbered else np.arange(len(jobs)) + 1
+    no_request = False if jobs.no_request is None else jobs.no_request
     header = [f"Note: from {workload.name}", f"MaxJobs: {len(jobs)}", f"MaxRecords: {len(jobs)}"]
     if workload.procs is not None:
         header.append(f"MaxProcs: {workload.procs}")
@@ -64,7 +65,7 @@ def log_of(workload: Workload) -> SwfLog:
             "runtime_s": jobs.runtime_s,
             "procs": jobs.procs,
             "requested_procs": jobs.procs,
-            "requested_s": np.where(np.isinf(jobs.walltime_s), -1, jobs.walltime_s),
+            "requested_s": np.where(np.isinf(jobs.walltime_s) | no_request, -1, jobs.walltime_s),
             "status": np.full(len(jobs), COMPLETED),
             "user": jobs.user,
         },

@@ -12,7 +12,7 @@ from batfill.jobs import UNKNOWN, JobTable, Workload, job_table
 from batfill.workloads.clock import clock_of
 from batfill.workloads.files import digest
 from batfill.workloads.swf_log import SwfLog, header_value, read_log
-from batfill.workloads.swf_rules import JobRows, job_rows, notes_of, requested
+from batfill.workloads.swf_rules import NO_REQUEST, JobRows, job_rows, notes_of, requested
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +56,7 @@ def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: O
             procs=jobs.procs,
             user=jobs.user,
             own_end=overrun == "keep",
+            no_request=jobs.no_request,
         ),
         procs=machine_size(path, log.header, procs),
         digest=digest(path),
@@ -91,7 +92,7 @@ def jobs_in(
         runtime_s = np.array([p if whole is None else whole for p, whole in zip(runtime_s, joined, strict=True)])
     walltime_s = log["requested_s"][keep]
     unknown = ~(walltime_s > 0)
-    changed["requested time unknown, the run time taken"] += int(unknown.sum())
+    changed[NO_REQUEST] += int(unknown.sum())
     walltime_s = np.where(unknown, runtime_s, walltime_s)
     if overrun == "keep":
         changed["requested time below the run time, raised to it"] += int((walltime_s < runtime_s).sum())
@@ -104,6 +105,7 @@ def jobs_in(
         procs=np.ceil(requested(log)[keep]).astype(np.int64),
         user=log["user"][keep].astype(np.int64),
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
+        no_request=unknown,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.errors import WorkloadError
+from batfill.jobs import request_warning
 from batfill.workloads.swf_log import FIELD, LAST_PARTIAL_FAILED, PARTIAL, SwfLog
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ REASONS = (
     "partial execution of a job whose summary row is kept",
     "further partial execution of a job without a summary row, its run time added to the first",
 )
+NO_REQUEST = "requested time unknown, the run time taken"
 NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REASONS))
 
 
@@ -161,10 +163,17 @@ def _unique(number: NDArray[np.int64], keep: NDArray[np.bool_]) -> tuple[NDArray
 
 
 def notes_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
-    """What reading dropped and changed, one line each, with counts."""
+    """What reading dropped and changed, one line each, with counts; what `warnings_of` says is left to it."""
     changed = changed + Counter({"job number unknown or used before, a new one given": rows.renumbered})
     n_rows, n_jobs = len(rows.keep), int(rows.keep.sum())
+    if warnings_of(rows, changed):
+        del changed[NO_REQUEST]
     return (
         *(f"{count} of {n_rows} rows dropped: {reason}" for reason, count in rows.dropped.items()),
         *(f"{count} of {n_jobs} jobs changed: {what}" for what, count in changed.items()),
     )
+
+
+def warnings_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
+    """The changes that make figures doubtful, one line each."""
+    return request_warning(changed[NO_REQUEST], int(rows.keep.sum()))
