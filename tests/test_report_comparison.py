@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from batfill.report.charts import most_telling
+from batfill.report.charts import most_telling, styles_of
 from batfill.report.comparison import WEEK_S, comparisons, of_jobs
 from batfill.report.runs import find_runs, read_run
 from report_runs import OK, REJECTED, jobs_csv, sample_run
@@ -11,7 +13,7 @@ def of_weeks(*weekly_bsld, per_week=5):
     """Runs whose jobs all have the bsld of their week; shape (n_runs, n_weeks)."""
     bsld = np.repeat(np.array(weekly_bsld, float), per_week, axis=1)
     submit_s = np.repeat(np.arange(len(weekly_bsld[0])) * WEEK_S, per_week)
-    return of_jobs(tuple("abcdefghij"[: len(bsld)]), submit_s, bsld, bsld * 10)
+    return of_jobs(tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"[: len(bsld)]), submit_s, bsld, bsld * 10)
 
 
 def test_weekly_means_are_by_the_week_of_submission():
@@ -63,8 +65,15 @@ def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
     assert bit_by_bit.bsld == pytest.approx(at_once.bsld)
 
 
-def test_of_many_choices_the_first_and_the_best_are_drawn():
-    assert most_telling(of_weeks(*([bsld] * 3 for bsld in (9, 9, 8, 1, 2, 3, 4, 5, 6, 7)))) == [0, 3, 4, 5, 6, 7, 8, 9]
+def test_of_too_many_choices_the_first_the_best_and_the_advised_one_are_in_colour():
+    many = of_weeks(*([float(bsld)] * 3 for bsld in range(40, 10, -1)))
+    assert most_telling(many) == [0, *range(22, 30)]
+    assert most_telling(replace(many, advised=5)) == [0, 5, *range(22, 30)]
+    assert [style.rest for style in styles_of(many)] == [k not in most_telling(many) for k in range(30)]
+
+
+def test_up_to_24_choices_are_all_in_colour():
+    assert most_telling(of_weeks(*([1.0] * 3 for _ in range(24)))) == list(range(24))
 
 
 def test_few_weeks_are_drawn_as_days():

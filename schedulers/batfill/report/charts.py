@@ -2,86 +2,137 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
-from batfill.report.svg import COLOURS, Plot, colour
+from batfill.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
+from batfill.report.svg import CHARACTER, LINE, Plot, both, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from batfill.report.comparison import Comparison, Difference
 
-ROW = 30
-NAMES_WIDTH = 190
-MOST_CURVES = len(COLOURS)
+NAMES_SHARE = 0.44  # of a chart's width, at most, goes to the names of its rows
 
 
 def cumulative_chart(comparison: Comparison) -> str:
-    """The bsld of the items so far, over the number of all items."""
+    """The bsld of the items so far, over the number of all items, with its key."""
     points, sums = comparison.cumulative()
-    shown = most_telling(comparison)
-    plot = Plot(
-        f"Bounded slowdown summed over the {comparison.items} so far, divided by the number of all {comparison.items}",
-        (0, max(float(points[-1]), 1e-3)),
-        (0, max(float(sums[shown].max()) * 1.05, 1e-9)),
+    drawn = styles_of(comparison)
+
+    def draw(width: int) -> Plot:
+        plot = Plot(
+            f"{comparison.title}: bounded slowdown summed over the {comparison.items} so far, "
+            f"divided by the number of all {comparison.items}",
+            (float(points[0]), max(float(points[-1]), float(points[0]) + 1e-3)),
+            (0, max(float(sums.max()) * 1.05, 1e-9)),
+            width=width,
+        )
+        plot.x_axis(comparison.axis, comparison.marks(points, 4 if width < 500 else 7))
+        plot.y_axis(f"sum of bsld / {comparison.items}")
+        for k in sorted(range(len(drawn)), key=lambda k: not drawn[k].rest):  # grey behind the others
+            plot.curve(points.tolist(), sums[k].tolist(), drawn[k])
+        return plot
+
+    names = [(style, name) for style, name in zip(drawn, comparison.names, strict=True) if not style.rest]
+    if len(names) < len(drawn):
+        names.append((next(style for style in drawn if style.rest), f"the other {len(drawn) - len(names)}"))
+    return both(draw) + key(names)
+
+
+def key(names: Sequence[tuple[Style, str]]) -> str:
+    """The names of these series with their lines."""
+    items = "".join(f"<li>{sample(style)}{escape(name)}</li>" for style, name in names)
+    return f'<ul class="key">{items}</ul>'
+
+
+def sample(style: Style) -> str:
+    """A piece of the series' line."""
+    return (
+        '<svg class="sample" viewBox="0 0 34 10" aria-hidden="true">'
+        f'<line x1="1" y1="5" x2="33" y2="5" stroke-width="3" {style.svg}/></svg> '
     )
-    plot.x_axis(comparison.axis)
-    plot.y_axis(f"sum of bsld / {comparison.items}")
-    for k in shown:
-        plot.curve(points.tolist(), sums[k].tolist(), k)
-    plot.key([(k, comparison.names[k]) for k in shown])
-    return plot.svg()
+
+
+def styles_of(comparison: Comparison) -> list[Style]:
+    """How each choice is drawn, in every chart and table."""
+    return styles(len(comparison.names), most_telling(comparison))
 
 
 def most_telling(comparison: Comparison) -> list[int]:
-    """The choices that are drawn where all would be too many: the first, and those with the lowest mean."""
+    """The choices in colour if all would be too many: the first, the advised one, and the best by mean."""
     means = comparison.bsld.mean(axis=1)
-    best = sorted(range(1, len(means)), key=lambda k: float(means[k]))[: MOST_CURVES - 1]
-    return [0, *sorted(best)]
+    if len(means) <= DISTINCT:
+        return list(range(len(means)))
+    best = sorted(range(len(means)), key=lambda k: float(means[k]))[:BEST]
+    return sorted({0, *best, *([] if comparison.advised is None else [comparison.advised])})
 
 
-def difference_chart(differences: Sequence[Difference], first: str) -> str:
-    """The mean paired difference of bsld from the first run, with its interval."""
+def rows_plot(
+    title: str, names: Sequence[str], limits: tuple[float, float], width: int, *, log_x: bool = False
+) -> tuple[Plot, list[tuple[float, list[str]]]]:
+    """A plot with a row for each name, and each row's middle and name in lines."""
+    left = min(max(len(name) for name in names) * CHARACTER + 12, NAMES_SHARE * width)
+    lines = [wrapped(name, left - 12) for name in names]
+    heights = [max(30, LINE * len(row) + 8) for row in lines]
+    plot = Plot(title, limits, (0, 1), width=width, height=66 + sum(heights), left=left, log_x=log_x)
+    middles = [plot.top + sum(heights[:k]) + heights[k] / 2 for k in range(len(names))]
+    return plot, list(zip(middles, lines, strict=True))
+
+
+def difference_chart(comparison: Comparison, differences: Sequence[Difference]) -> str:
+    """The mean paired difference of bsld from the first choice, with its interval."""
+    first = comparison.names[0]
     low = min(0.0, *(d.bsld.low for d in differences))
     high = max(0.0, *(d.bsld.high for d in differences))
     margin = (high - low) * 0.05 or 1.0
-    plot = Plot(
-        f"Mean difference of the bounded slowdown from {first}, with 95 % confidence intervals",
-        (low - margin, high + margin),
-        (0, len(differences)),
-        height=60 + ROW * len(differences),
-        left=NAMES_WIDTH,
-    )
-    plot.x_axis(f"mean bsld minus that of {first} (left of 0: lower)")
-    plot.line(plot.x(0), plot.top, plot.x(0), plot.bottom, COLOURS[-1], 1.5)
-    for k, d in enumerate(differences):
-        y = plot.y(len(differences) - k - 0.5)
-        plot.text(plot.left - 8, y + 4, d.name, "end", "name")
-        plot.line(plot.x(d.bsld.low), y, plot.x(d.bsld.high), y, colour(k + 1), 3)
-        plot.add(f'<circle cx="{plot.x(d.bsld.mean):.1f}" cy="{y:.1f}" r="5" fill="{colour(k + 1)}"/>')
-    return plot.svg()
+    drawn = styles_of(comparison)
+
+    def draw(width: int) -> Plot:
+        plot, rows = rows_plot(
+            f"{comparison.title}: mean difference of the bounded slowdown from {first}, 95 % confidence intervals",
+            [d.name for d in differences],
+            (low - margin, high + margin),
+            width,
+        )
+        plot.x_axis(f"{MEAN_BSLD} minus that of {first} (left of 0: lower)")
+        plot.line(plot.x(0), plot.top, plot.x(0), plot.bottom, "var(--soft)", 1.5)
+        for k, (d, (y, lines)) in enumerate(zip(differences, rows, strict=True)):
+            ink = drawn[k + 1].ink
+            plot.row_name(y, lines)
+            plot.line(plot.x(d.bsld.low), y, plot.x(d.bsld.high), y, ink, 3)
+            plot.add(f'<circle cx="{plot.x(d.bsld.mean):.1f}" cy="{y:.1f}" r="5" style="fill:{ink}"/>')
+        return plot
+
+    return both(draw)
 
 
 def box_chart(comparison: Comparison) -> str:
     """A box per choice: its means of bsld by period, on a logarithmic scale."""
     boxes = comparison.boxes()
-    plot = Plot(
-        f"Bounded slowdown by {comparison.periods} of each choice: median, quartiles, and 5th to 95th percentile",
-        (min(box.low for box in boxes) / 1.2, max(box.high for box in boxes) * 1.2),
-        (0, len(boxes)),
-        height=60 + ROW * len(boxes),
-        left=NAMES_WIDTH,
-        log_x=True,
-    )
-    plot.x_axis(f"mean bsld of {comparison.periods}")
-    for k, box in enumerate(boxes):
-        y = plot.y(len(boxes) - k - 0.5)
-        low, left, middle, right, high = (plot.x(value) for value in box[1:])
-        plot.text(plot.left - 8, y + 4, box.name, "end", "name")
-        plot.line(low, y, high, y, colour(k), 1.5)
-        plot.add(
-            f'<rect x="{left:.1f}" y="{y - 8:.1f}" width="{max(right - left, 1):.1f}" height="16" '
-            f'fill="{colour(k)}" fill-opacity="0.45" stroke="{colour(k)}"/>'
+    drawn = styles_of(comparison)
+    limits = min(box.low for box in boxes) / 1.2, max(box.high for box in boxes) * 1.2
+
+    def draw(width: int) -> Plot:
+        plot, rows = rows_plot(
+            f"{comparison.title}: bounded slowdown by {comparison.periods} of each choice: median, quartiles, and "
+            "5th to 95th percentile",
+            comparison.names,
+            limits,
+            width,
+            log_x=True,
         )
-        plot.line(middle, y - 8, middle, y + 8, colour(k), 3)
-    return plot.svg()
+        plot.x_axis(f"{MEAN_BSLD} of {comparison.periods}")
+        for box, style, (y, lines) in zip(boxes, drawn, rows, strict=True):
+            low, left, middle, right, high = (plot.x(value) for value in box[1:])
+            plot.row_name(y, lines)
+            plot.line(low, y, high, y, style.ink, 1.5)
+            plot.add(
+                f'<rect x="{left:.1f}" y="{y - 8:.1f}" width="{max(right - left, 1):.1f}" height="16" '
+                f'fill-opacity="0.45" style="fill:{style.ink};stroke:{style.ink}"/>'
+            )
+            plot.line(middle, y - 8, middle, y + 8, style.ink, 3)
+        return plot
+
+    return both(draw)

@@ -12,6 +12,7 @@ import numpy as np
 
 from batfill.metrics import bounded_slowdown
 from batfill.report.runs import REFUSED
+from batfill.report.words import date_ticks, zone_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.report.runs import Run
+    from batfill.workloads.clock import Clock
 
 WEEK_S, DAY_S = 7 * 24 * 3600.0, 24 * 3600.0
 FEWEST_BLOCKS = 8
@@ -82,6 +84,15 @@ class Comparison:
     period: NDArray[np.int64]  # (n_items,)  0, 1, ...
     blocks: str  # what `block` counts
     block: NDArray[np.int64]  # (n_items,)  0, 1, ...: items of one block depend on each other
+    clock: Clock | None = None  # the date of `at` 0, if `at` counts days of a log that says it
+    advised: int | None = None  # the choice to take, if one is: it is drawn in colour among however many
+
+    def marks(self, points: NDArray[np.float64], fewest: int) -> list[tuple[float, str]] | None:
+        """Ticks at round dates for these values of `at`; None if they are no dates."""
+        if self.clock is None or not points[-1] > points[0]:
+            return None
+        found = date_ticks(float(points[0]) * DAY_S, float(points[-1]) * DAY_S, self.clock, fewest)
+        return [(at_s / DAY_S, words) for at_s, words in found]
 
     @property
     def n_periods(self) -> int:
@@ -185,17 +196,34 @@ def compared(runs: Sequence[Run], tau_s: float) -> Comparison:
 
 
 def of_jobs(
-    names: tuple[str, ...], submit_s: NDArray[np.float64], bsld: NDArray[np.float64], wait_s: NDArray[np.float64]
+    names: tuple[str, ...],
+    submit_s: NDArray[np.float64],
+    bsld: NDArray[np.float64],
+    wait_s: NDArray[np.float64],
+    *,
+    log: str = "",
+    clock: Clock | None = None,
+    advised: int | None = None,
 ) -> Comparison:
-    """Runs of the same jobs, in order of submission, week by week; the bootstrap draws days where weeks are few."""
+    """Runs of the same jobs, in order of submission, week by week; the bootstrap draws days where weeks are few.
+
+    Args:
+        names: what each run is called.
+        submit_s: shape (n_jobs,), ascending.
+        bsld: shape (n_runs, n_jobs).
+        wait_s: shape (n_runs, n_jobs).
+        log: the workload and its machine, for titles.
+        clock: the date of second 0.
+        advised: the run to take, if one is.
+    """
     since_s = submit_s - submit_s[0]
     week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))
     few = int(week.max()) + 1 < FEWEST_BLOCKS
     return Comparison(
-        title=f"{len(names)} runs of {len(submit_s):,} jobs",
+        title=f"{f'{log}: ' if log else ''}{len(names)} runs of {len(submit_s):,} jobs",
         items="jobs",
         names=names,
-        axis="submitted, days",
+        axis=f"submitted ({zone_text(clock)})" if clock else "submitted, days since the first job",
         at=since_s / DAY_S,
         bsld=bsld,
         wait_s=wait_s,
@@ -203,4 +231,6 @@ def of_jobs(
         period=week,
         blocks="days" if few else "weeks",
         block=day if few else week,
+        clock=clock.later(float(submit_s[0])) if clock else None,
+        advised=advised,
     )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.report.charts import most_telling
+from batfill.palette import BSLD, MEAN_BSLD, Style, styles
+from batfill.report.charts import styles_of
 from batfill.report.single import wait_grid
-from batfill.report.svg import colour
+from batfill.report.words import duration
 from batfill.workloads.files import raw_file, write_text
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
     from numpy.typing import NDArray
 
     from batfill.report.comparison import Comparison
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("pdf", "svg", "png")
 COLUMN_IN = 3.5  # the width of a column in the two-column styles of IEEE and ACM, within a twentieth
+NAME_CHARACTERS = 26  # in a line of a row's name
+TITLE_CHARACTERS_PER_IN = 19
 STYLE: Any = {
     "font.size": 8,
     "axes.linewidth": 0.6,
@@ -39,7 +44,6 @@ STYLE: Any = {
     "svg.hashsalt": "batfill",  # equal data give equal files
     "savefig.dpi": 300,
 }
-LINES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class Figure:
     head: tuple[str, ...]
     rows: list[tuple[object, ...]]
     draw: Callable[[Axes], None]
-    height_in: float = 2.3
+    height_in: float = 2.3  # of the plot; its title and its key are added
+    title: str = ""
 
 
 def check_formats(formats: Sequence[str]) -> None:
@@ -84,7 +89,10 @@ def write_figures(
         figures += comparison_figures(comparison, suffix, seed)
     if not groups:
         figures += [
-            distribution_figure([run.name], [run.bsld(tau_s)[run.final]], f"-{plain(run.name)}", "jobs") for run in runs
+            distribution_figure(
+                [run.name], [run.bsld(tau_s)[run.final]], f"-{plain(run.name)}", "jobs", styles(1), run.title
+            )
+            for run in runs
         ]
     return [path for figure in figures for path in write_figure(figure, folder, formats, origin)]
 
@@ -98,6 +106,7 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(COLUMN_IN, figure.height_in), layout="constrained")
         figure.draw(canvas.subplots())
+        dress(canvas, figure.title)
         for kind in formats:
             path = folder / f"{figure.name}.{kind}"
             dateless = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
@@ -112,33 +121,63 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
     return [*written, path]
 
 
+def dress(canvas: Canvas, title: str) -> None:
+    """Put the title above the plot and the key below it, both whole, and make the figure as much taller."""
+    height_in = float(canvas.get_figheight())
+    if title:
+        words = folded(title, int(canvas.get_figwidth() * TITLE_CHARACTERS_PER_IN))
+        canvas.suptitle(words, fontsize=7)
+        height_in += 0.13 * (words.count("\n") + 1)
+    handles, labels = canvas.axes[0].get_legend_handles_labels()
+    if handles:
+        labels = [folded(label) for label in labels]
+        longest = max(len(line) for label in labels for line in label.split("\n"))
+        columns = max(int(canvas.get_figwidth() / (0.45 + 0.06 * longest)), 1)
+        lines = sum(label.count("\n") + 1 for label in labels)
+        height_in += 0.13 * (-(-lines // columns) + 1)
+        canvas.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=6.5, handlelength=3)
+    canvas.set_figheight(height_in)
+
+
+def folded(words: str, characters: int = 48) -> str:
+    """The words in lines of at most so many characters."""
+    return "\n".join(textwrap.wrap(words, characters)) or words
+
+
+def draw_series(axes: Axes, style: Style, name: str, x: Any, y: Any, **how: Any) -> None:
+    """A line, named in the key; one of the rest is grey and behind the others."""
+    label, order, width = (None, 1.5, 0.5) if style.rest else (name, 2.0, 1.2)
+    axes.plot(x, y, linestyle=style.line, color=style.light, label=label, zorder=order, linewidth=width, **how)
+
+
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
     """Cumulative curves, distributions, paired differences and weekly boxes."""
-    names = comparison.names
+    names, drawn = comparison.names, styles_of(comparison)
     points, sums = comparison.cumulative()
 
     def draw_cumulative(axes: Axes) -> None:
-        for k in most_telling(comparison):
-            axes.plot(points, sums[k], LINES[k % len(LINES)], color=colour(k), label=names[k])
+        for style, name, curve in zip(drawn, names, sums, strict=True):
+            draw_series(axes, style, name, points, curve)
+        if marks := comparison.marks(points, 4):
+            axes.set_xticks(*zip(*marks, strict=True))
         axes.set(xlabel=comparison.axis, ylabel=f"sum of bsld / {comparison.items}", ylim=(0, None))
-        axes.legend()
 
-    differences = comparison.differences(seed)
+    differences, title = comparison.differences(seed), comparison.title
 
     def draw_differences(axes: Axes) -> None:
         for k, d in enumerate(differences):
-            axes.plot([d.bsld.low, d.bsld.high], [k, k], color=colour(k + 1))
-            axes.plot(d.bsld.mean, k, "o", color=colour(k + 1), markersize=4)
+            axes.plot([d.bsld.low, d.bsld.high], [k, k], color=drawn[k + 1].light)
+            axes.plot(d.bsld.mean, k, "o", color=drawn[k + 1].light, markersize=4)
         axes.axvline(0, color="0.4", linewidth=0.8)
-        axes.set(xlabel=f"mean bsld minus that of {names[0]}", ylim=(len(differences) - 0.5, -0.5))
-        axes.set_yticks(range(len(differences)), [d.name for d in differences])
+        axes.set(xlabel=folded(f"{MEAN_BSLD} minus that of {names[0]}"), ylim=(len(differences) - 0.5, -0.5))
+        axes.set_yticks(range(len(differences)), [folded(d.name, NAME_CHARACTERS) for d in differences])
 
     boxes = comparison.boxes()
 
     def draw_boxes(axes: Axes) -> None:
         stats = [
             {
-                "label": b.name,
+                "label": folded(b.name, NAME_CHARACTERS),
                 "whislo": b.low,
                 "q1": b.quartile,
                 "med": b.median,
@@ -147,46 +186,61 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
             }
             for b in boxes
         ]
-        axes.bxp(stats, showfliers=False, widths=0.5)
-        axes.set(ylabel=f"mean bsld of {comparison.periods}", yscale="log")
+        drawing = axes.bxp(stats, showfliers=False, widths=0.5, orientation="horizontal", patch_artist=True)
+        for box, median, style in zip(drawing["boxes"], drawing["medians"], drawn, strict=True):
+            box.set(facecolor=style.light, alpha=0.5)
+            median.set_color("black")
+        axes.set(xlabel=f"{MEAN_BSLD} of {comparison.periods}", xscale="log")
+        axes.invert_yaxis()
 
     return [
         Figure(
             f"cumulative-bsld{suffix}",
-            (comparison.axis.replace(", ", "_"), *names),
+            ("submitted_days" if comparison.items == "jobs" else "pieces_in_order", *names),
             list(zip(points.tolist(), *sums.tolist(), strict=True)),
             draw_cumulative,
+            title=f"{title}: {BSLD} so far",
         ),
-        distribution_figure(names, list(comparison.bsld), suffix, comparison.items),
+        distribution_figure(names, list(comparison.bsld), suffix, comparison.items, drawn, title),
         Figure(
             f"differences{suffix}",
             ("run", "bsld", "bsld_low", "bsld_high", "wait_s", "wait_s_low", "wait_s_high", "better", "worse"),
             [(d.name, *d.bsld, *d.wait_s, d.better, d.worse) for d in differences],
             draw_differences,
             height_in=0.7 + 0.25 * len(differences),
+            title=f"{title}: paired differences, 95 % intervals",
         ),
         Figure(
             f"{comparison.periods}-bsld{suffix}",
             ("run", "p5", "p25", "p50", "p75", "p95"),
             [tuple(b) for b in boxes],
             draw_boxes,
+            height_in=0.7 + 0.25 * len(boxes),
+            title=f"{title}: {BSLD} by {comparison.periods}, 5th to 95th percentile",
         ),
     ]
 
 
-def distribution_figure(names: Sequence[str], bslds: Iterable[NDArray[np.float64]], suffix: str, items: str) -> Figure:
+def distribution_figure(
+    names: Sequence[str],
+    bslds: Iterable[NDArray[np.float64]],
+    suffix: str,
+    items: str,
+    drawn: Sequence[Style],
+    title: str,
+) -> Figure:
     """The share of the items whose bounded slowdown is at most so much."""
     shares = np.linspace(0, 1, 201)
     columns = [np.quantile(bsld, shares, method="inverted_cdf") if len(bsld) else shares * np.nan for bsld in bslds]
 
     def draw(axes: Axes) -> None:
-        for k, (name, column) in enumerate(zip(names, columns, strict=True)):
-            axes.step(column, shares, LINES[k % len(LINES)], where="post", color=colour(k), label=name)
-        axes.set(xlabel="bounded slowdown", ylabel=f"share of the {items}", xscale="log", ylim=(0, 1))
-        axes.legend(loc="lower right")
+        for style, name, column in zip(drawn, names, columns, strict=True):
+            draw_series(axes, style, name, column, shares, drawstyle="steps-post")
+        axes.set(xlabel=BSLD, ylabel=f"share of the {items}", xscale="log", ylim=(0, 1))
 
     rows = list(zip(shares.tolist(), *(column.tolist() for column in columns), strict=True))
-    return Figure(f"distribution-bsld{suffix}", ("share", *names), rows, draw)
+    head = ("share", *names)
+    return Figure(f"distribution-bsld{suffix}", head, rows, draw, title=f"{title}: share of {items} by {BSLD}")
 
 
 def wait_figure(run: Run) -> Figure:
@@ -207,7 +261,9 @@ def wait_figure(run: Run) -> Figure:
         for i, width in enumerate(grid.widths)
         for k, length in enumerate(grid.lengths)
     ]
-    return Figure(f"waiting-{plain(run.name)}", ("processors", "ran", "jobs", "mean_wait_s"), rows, draw)
+    head = ("processors", "ran", "jobs", "mean_wait_s")
+    title = f"{run.title}: mean wait (longest {duration(float(run.wait_s[run.final].max(initial=0.0)))})"
+    return Figure(f"waiting-{plain(run.name)}", head, rows, draw, title=title)
 
 
 def plain(name: str) -> str:

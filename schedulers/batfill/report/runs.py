@@ -69,6 +69,11 @@ class Run:
         return len(self.submit_s)
 
     @property
+    def title(self) -> str:
+        """What the run is, for the titles of charts and tables."""
+        return f"{self.name} on {self.size:,} processors"
+
+    @property
     def final(self) -> NDArray[np.bool_]:
         """The tries that count: the last one of each job that was not rejected."""
         last = np.append(self.ids[1:] != self.ids[:-1], True) if len(self) else np.zeros(0, bool)

@@ -8,11 +8,11 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
-from batfill.report.charts import MOST_CURVES, box_chart, cumulative_chart, difference_chart
+from batfill.palette import BEST, DISTINCT, JOBS
+from batfill.report.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
 from batfill.report.comparison import RESAMPLES
 from batfill.report.runs import STATE_WORDS
 from batfill.report.single import slowdown_classes, wait_grid
-from batfill.report.svg import COLOURS
 from batfill.report.words import duration, table
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from batfill.report.comparison import Comparison, Difference, Interval
     from batfill.report.runs import Run
-
-CLASS_COLOURS = ("#4f7cac", "#9bd0e6", "#e6b840", "#c2412d")  # as in assets/colours.js
 
 
 def asset(name: str) -> str:
@@ -107,7 +105,7 @@ def class_table(run: Run, tau_s: float) -> str:
     rows = [
         (
             row.bsld,
-            f'<span class="bar" style="width:{9 * row.jobs / total:.2f}em;background:{CLASS_COLOURS[k]}"></span>',
+            f'<span class="bar" style="width:{9 * row.jobs / total:.2f}em;background:{JOBS[k]}"></span>',
             f"{row.jobs:,}",
             f"{row.jobs / total:.1%}",
             duration(row.mean_wait_s),
@@ -125,7 +123,8 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
     differences = comparison.differences(seed)
     ranking = comparison.ranking()
     first, items, periods = escape(comparison.names[0]), comparison.items, comparison.periods
-    few = f" Drawn are {first} and the {MOST_CURVES - 1} with the lowest means."
+    drawn = styles_of(comparison)
+    few = f" In colour are {first}, the {BEST} with the lowest means, and the one that is advised."
     whole = (
         f"; neighbouring jobs depend on each other, so whole {comparison.blocks} are drawn" if items == "jobs" else ""
     )
@@ -133,7 +132,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
         ("", "mean bsld", "mean wait", f"{periods} in which it is best", f"mean rank over {periods}"),
         [
             (
-                swatch(comparison.names.index(row.name)) + escape(row.name),
+                sample(drawn[comparison.names.index(row.name)]) + escape(row.name),
                 f"{row.mean_bsld:,.2f}",
                 duration(row.mean_wait_s),
                 f"{row.best_in} of {comparison.n_periods}",
@@ -148,7 +147,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
             f"<h2>{escape(comparison.title)}</h2>",
             f"<h3>Ranking by mean bounded slowdown</h3>{ranks}",
             f"<h3>Differences from {first}, {items} paired</h3>",
-            difference_chart(differences, comparison.names[0]),
+            difference_chart(comparison, differences),
             difference_table(differences, items),
             f'<p class="note">The same {items} under both. 95 % confidence intervals by the percentile bootstrap over '
             f"{comparison.blocks} ({RESAMPLES:,} resamples, seed {seed}){whole}.</p>",
@@ -157,7 +156,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
             cumulative_chart(comparison),
             f'<p class="note">The bounded slowdowns of the {items} so far, divided by the number of all {items}: '
             "each curve ends at the mean, and climbs where the mean comes from."
-            f"{few if len(comparison.names) > MOST_CURVES else ''}</p>",
+            f"{few if len(comparison.names) > DISTINCT else ''}</p>",
             "</div><div>",
             f"<h3>Means of {periods}</h3>",
             box_chart(comparison),
@@ -165,11 +164,6 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
             "percentile.</p></div></div></section>",
         ]
     )
-
-
-def swatch(k: int) -> str:
-    """A patch in the k-th run's colour."""
-    return f'<span class="bar" style="width:.8em;background:{COLOURS[k % len(COLOURS)]}"></span> '
 
 
 def difference_table(differences: Sequence[Difference], items: str) -> str:

@@ -1,41 +1,73 @@
-"""Plots as SVG in the page's own colours: an area with axes, into which lines, boxes and intervals are drawn."""
+"""Plots as SVG in the page's own colours: an area with axes, into which lines, boxes and intervals are drawn.
+
+A plot is drawn twice, for a wide page and for a phone; the style sheet shows one of them.
+"""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-# Differ in lightness as well as in hue, and once more in their dashes.
-COLOURS = ("#4f7cac", "#c2412d", "#b8860b", "#2a9d8f", "#8d6cab", "#7a5230", "#d4709b", "#6b7785")
-DASHES = ("", "7 3", "2 3", "9 3 2 3")
+    from batfill.palette import Style
 
-
-def colour(k: int) -> str:
-    """The colour of the k-th run."""
-    return COLOURS[k % len(COLOURS)]
+WIDE, NARROW = 720, 360
+FEWEST_TICKS = 3
+CHARACTER = 7.0  # the width of one in 12 px, with some to spare
+LINE = 15  # the height of a line of text
+STEPS = (1, 2, 5, 10)
+Tick = tuple[float, str]  # where, and the words there; a second line after a line break
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers between two numbers."""
-    rough = (high - low) / most or 1.0
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(k for k in (1, 2, 5, 10) if k * power >= rough) * power
-    return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    """At least three round numbers between two different numbers, about `most`."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / most
+    power = math.floor(math.log10(rough))
+    steps = [k * 10.0**p for p in (power, power - 1) for k in STEPS]
+    largest = min(step for step in steps if step >= rough)
+    for step in sorted((step for step in set(steps) if step <= largest), reverse=True):
+        found = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        if len(found) >= FEWEST_TICKS:
+            return found
+    return found
 
 
-def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten between two numbers > 0, with twos and fives where those are few."""
-    steps = (1, 2, 5) if high / low < 1000 else (1,)
+def log_ticks(low: float, high: float, most: int = 8) -> list[float]:
+    """Powers of ten between two numbers > 0, with twos and fives if those are few, or round numbers if all are few."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [step * 10.0**k for k in powers for step in steps if low <= step * 10.0**k <= high]
+    for steps in ((1,), (1, 3), (1, 2, 5)):
+        found = [step * 10.0**k for k in powers for step in steps if low <= step * 10.0**k <= high]
+        if len(found) >= FEWEST_TICKS:
+            return found[:: math.ceil(len(found) / most)]
+    return ticks(low, high, min(most, 4))
+
+
+def labelled(values: Sequence[float]) -> list[Tick]:
+    """These values as ticks, with as many digits as tell them apart; thousands, millions and more by letter."""
+    for digits in range(3, 12):
+        words = [number_text(value, digits) for value in values]
+        if len(set(words)) == len(set(values)):
+            break
+    return list(zip(values, words, strict=True))
+
+
+def number_text(value: float, digits: int) -> str:
+    """A number in few characters."""
+    for scale, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= scale:
+            scale = 1e3 if letter == "k" else scale
+            return f"{value / scale:,.{digits}g}{letter}"
+    return f"{value:,.{max(digits, 4)}g}"
 
 
 class Plot:
-    """An SVG of 720 units in width; `x` and `y` turn values into places."""
+    """An SVG of `width` units, in pixels; `x` and `y` turn values into places."""
 
     def __init__(
         self,
@@ -43,16 +75,18 @@ class Plot:
         x: tuple[float, float],
         y: tuple[float, float],
         *,
+        width: int = WIDE,
         height: int = 300,
-        left: int = 64,
+        left: float = 64,
         log_x: bool = False,
     ) -> None:
-        self.left, self.right, self.top, self.bottom = left, 706, 12, height - 40
+        self.width = width
+        self.left, self.right, self.top, self.bottom = left, width - 16, 12, height - 54
         self.log_x = log_x
         self.x_range, self.y_range = x, y
         self.parts = [
-            f'<svg class="plot" viewBox="0 0 720 {height}" role="img" aria-label="{escape(title, quote=True)}">'
-            f"<title>{escape(title)}</title>"
+            f'<svg class="plot {"wide" if width == WIDE else "narrow"}" viewBox="0 0 {width} {height}" '
+            f'role="img" aria-label="{escape(title, quote=True)}"><title>{escape(title)}</title>'
         ]
 
     def x(self, value: float) -> float:
@@ -71,51 +105,63 @@ class Plot:
         """Write these words."""
         self.add(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(words)}</text>')
 
-    def line(self, x1: float, y1: float, x2: float, y2: float, stroke: str = "", width: float = 1) -> None:
-        """A line between two places; without a colour, in that of the axes."""
-        style = f'stroke="{stroke}" stroke-width="{width}"' if stroke else 'class="axis"'
+    def line(
+        self, x1: float, y1: float, x2: float, y2: float, ink: str = "", width: float = 1, *, tick: str = ""
+    ) -> None:
+        """A line between two places, in this colour, or across the plot at a tick of this axis."""
+        style = f'class="axis" data-tick="{tick}"' if tick else f'style="stroke:{ink}" stroke-width="{width}"'
         self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>')
 
-    def x_axis(self, label: str, scale: float = 1.0) -> None:
-        """Ticks and a label at the bottom; values are divided by `scale` before they are written."""
-        low, high = self.x_range[0] / scale, self.x_range[1] / scale
-        for tick in log_ticks(low, high) if self.log_x else ticks(low, high):
-            self.line(self.x(tick * scale), self.top, self.x(tick * scale), self.bottom)
-            self.text(self.x(tick * scale), self.bottom + 15, f"{tick:,g}")
-        self.text((self.left + self.right) / 2, self.bottom + 33, label)
+    def x_axis(self, label: str, marks: Sequence[Tick] | None = None) -> None:
+        """Ticks and a label at the bottom; the marks are by default numbers."""
+        most = 5 if self.width == NARROW else 8
+        if marks is None:
+            marks = labelled((log_ticks if self.log_x else ticks)(*self.x_range, most))
+        for value, words in marks:
+            place = self.x(value)
+            self.line(place, self.top, place, self.bottom, tick="x")
+            inside = min(max(place, 2.5 * CHARACTER), self.width - 2.5 * CHARACTER)
+            for row, line in enumerate(words.split("\n")):
+                self.text(inside, self.bottom + 15 + 14 * row, line)
+        lines = wrapped(label, self.width)
+        for row, line in enumerate(lines):
+            middle = (self.left + self.right) / 2 if len(line) * CHARACTER < self.right - self.left else self.width / 2
+            self.text(middle, self.bottom + (46 if len(lines) == 1 else 34 + 14 * row), line)
 
     def y_axis(self, label: str) -> None:
         """Ticks and a label at the left."""
-        for tick in ticks(*self.y_range):
-            self.line(self.left, self.y(tick), self.right, self.y(tick))
-            self.text(self.left - 6, self.y(tick) + 4, f"{tick:,g}", "end")
+        for value, words in labelled(ticks(*self.y_range)):
+            self.line(self.left, self.y(value), self.right, self.y(value), tick="y")
+            self.text(self.left - 6, self.y(value) + 4, words, "end")
         middle = (self.top + self.bottom) / 2
         self.add(
             f'<text x="14" y="{middle:.1f}" text-anchor="middle" transform="rotate(-90 14 {middle:.1f})">'
             f"{escape(label)}</text>"
         )
 
-    def curve(self, xs: Sequence[float], ys: Sequence[float], k: int) -> None:
-        """The k-th run's line through these values."""
+    def curve(self, xs: Sequence[float], ys: Sequence[float], style: Style) -> None:
+        """A line through these values."""
         points = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, ys, strict=True))
-        self.add(
-            f'<polyline points="{points}" fill="none" stroke="{colour(k)}" stroke-width="2" '
-            f'stroke-dasharray="{DASHES[k % len(DASHES)]}"/>'
-        )
+        self.add(f'<polyline points="{points}" fill="none" stroke-width="{1 if style.rest else 2}" {style.svg}/>')
 
-    def key(self, names: Sequence[tuple[int, str]]) -> None:
-        """The names of these curves with their lines, in the upper left corner."""
-        for row, (k, name) in enumerate(names):
-            y = self.top + 12 + 17 * row
-            self.add(
-                f'<line x1="{self.left + 8}" y1="{y}" x2="{self.left + 38}" y2="{y}" stroke="{colour(k)}" '
-                f'stroke-width="2" stroke-dasharray="{DASHES[k % len(DASHES)]}"/>'
-            )
-            self.text(self.left + 44, y + 4, name, "start", "name")
+    def row_name(self, middle: float, lines: Sequence[str]) -> None:
+        """The name of a row at its left, in as many lines as it takes."""
+        for k, line in enumerate(lines):
+            self.text(self.left - 8, middle + 4 + LINE * (k - (len(lines) - 1) / 2), line, "end", "name")
 
     def svg(self) -> str:
         """The whole."""
         return "".join([*self.parts, "</svg>"])
+
+
+def both(draw: Callable[[int], Plot]) -> str:
+    """The plot for wide pages and for narrow ones."""
+    return "".join(draw(width).svg() for width in (WIDE, NARROW))
+
+
+def wrapped(words: str, width: float) -> list[str]:
+    """The words in lines that fit this width, none of them cut off."""
+    return textwrap.wrap(words, max(int(width / CHARACTER), 4)) or [""]
 
 
 def share(value: float, limits: tuple[float, float], log: bool = False) -> float:

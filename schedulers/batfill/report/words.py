@@ -2,11 +2,71 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from html import escape
+from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from batfill.workloads.clock import Clock
+
+HOUR_S, DAY_S = 3600, 86400
+MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
+STEPS_S = (
+    *(days * DAY_S for days in (14, 7, 4, 2, 1)),
+    *(hours * HOUR_S for hours in (12, 6, 3, 2, 1)),
+    *(1800, 900, 600, 300, 120, 60, 30, 15, 10, 5, 2, 1),
+)
+
+
+def date_ticks(low_s: float, high_s: float, clock: Clock, fewest: int) -> list[tuple[float, str]]:
+    """Seconds of the log at round local dates, at least `fewest`, and their words; the year or day in a second line."""
+
+    def within(dates: Iterator[datetime]) -> list[tuple[float, datetime]]:
+        places = ((clock.second(date), date) for date in dates)
+        return [(at, date) for at, date in takewhile(lambda tick: tick[0] <= high_s, places) if at >= low_s]
+
+    first = clock.date(low_s)
+    for months in MONTHS:
+        begin = (first.year * 12 + first.month - 1) // months
+        found = within(datetime(k * months // 12, k * months % 12 + 1, 1, tzinfo=clock.zone) for k in count(begin))
+        if len(found) >= fewest:
+            return worded(found, "%b" if months < 12 else "%Y", "%Y" if months < 12 else "")
+    midnight = datetime(first.year, first.month, first.day)  # naive: the zone comes once the steps are added
+    for step_s in STEPS_S:
+        begun = midnight - timedelta(days=midnight.toordinal() % max(step_s // DAY_S, 1))
+        found = within((begun + timedelta(seconds=k * step_s)).replace(tzinfo=clock.zone) for k in count())
+        if len(found) >= fewest:
+            break
+    if step_s >= DAY_S:
+        return worded(found, "%-d %b", "%Y")
+    return worded(found, "%H:%M" if step_s >= 60 else "%H:%M:%S", "%-d %b %Y")
+
+
+def worded(ticks: Iterable[tuple[float, datetime]], form: str, below: str) -> list[tuple[float, str]]:
+    """Dates in words; what stands below is said where it changes."""
+    words, said = [], ""
+    for at, date in ticks:
+        second = date.strftime(below)
+        words.append((at, date.strftime(form) + (f"\n{second}" if second != said else "")))
+        said = second
+    return words
+
+
+def date_text(at_s: float, clock: Clock | None) -> str:
+    """A second of the log: its date in the log's zone, or its day and time of day if the log has no clock."""
+    if clock is not None:
+        return clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
+    s = int(at_s)
+    return f"day {s // DAY_S} {s // HOUR_S % 24:02}:{s // 60 % 60:02}:{s % 60:02}"
+
+
+def zone_text(clock: Clock) -> str:
+    """The zone of a clock's dates: its name, or its distance from UTC."""
+    name = getattr(clock.zone, "key", None) or str(clock.zone)
+    return "time zone unknown, UTC assumed" if name == "UTC" else name
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.metrics import TAU_S
+from batfill.palette import css, script
 from batfill.report.campaigns import campaign_comparisons, files_of, is_campaign
 from batfill.report.comparison import comparisons
 from batfill.report.data import run_data
@@ -116,10 +117,10 @@ def html_page(
         generator=f"batfill {__version__}",
         title=escape(title),
         subtitle="Schedules of parallel jobs: who waited, for how long, and where they ran.",
-        style=asset("report.css"),
+        style=f"{css()}\n{asset('report.css')}",
         contents=f'<nav aria-label="Contents">{contents}</nav>' if len(links) > 1 else "",
         body="\n".join(sections),
         provenance=footer,
         data="\n".join(data),
-        script="\n".join(asset(name) for name in SCRIPTS),
+        script="\n".join([script(), *(asset(name) for name in SCRIPTS)]),
     )

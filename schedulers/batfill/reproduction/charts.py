@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.report.figures import LINES, Figure, plain
-from batfill.report.svg import colour
+from batfill.palette import DISTINCT, Style, styles
+from batfill.report.figures import Figure, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,29 +37,37 @@ def figure_of(chart: Chart) -> Figure:
     return Figure(plain(chart.name), chart.head, list(chart.rows), whole)
 
 
+MARKS = "osvD^Px*+1"  # ten marks and six colours make thirty pairs
+
+
+def drawn(n: int) -> list[Style]:
+    """The styles of n series; of too many, the last are grey."""
+    return styles(n, range(DISTINCT))
+
+
 def lines(axes: Axes, chart: Chart) -> None:
     """A line for every column but the first; gaps where a value is None."""
     x, *series = columns(chart)
-    for k, (name, values) in enumerate(zip(chart.head[1:], series, strict=True)):
-        axes.plot(x, values, LINES[k % len(LINES)], color=colour(k), label=name)
+    for style, name, values in zip(drawn(len(series)), chart.head[1:], series, strict=True):
+        axes.plot(x, values, linestyle=style.line, color=style.light, label=name)
     key(axes)
 
 
 def points(axes: Axes, chart: Chart) -> None:
     """A mark for every value."""
     x, *series = columns(chart)
-    for k, (name, values) in enumerate(zip(chart.head[1:], series, strict=True)):
-        axes.plot(x, values, "osvD^Px*"[k % 8], color=colour(k), label=name, markersize=2.5)
+    for k, (style, name, values) in enumerate(zip(drawn(len(series)), chart.head[1:], series, strict=True)):
+        axes.plot(x, values, MARKS[k % len(MARKS)], color=style.light, label=name, markersize=2.5)
     key(axes)
 
 
 def bands(axes: Axes, chart: Chart) -> None:
     """A line between the least and the most."""
     x, *series = columns(chart)
-    for k, name in enumerate(chart.head[1::3]):
+    for k, (style, name) in enumerate(zip(drawn(len(series) // 3), chart.head[1::3], strict=True)):
         values, least, most = series[3 * k : 3 * k + 3]
-        axes.plot(x, values, LINES[k % len(LINES)], color=colour(k), label=name)
-        axes.fill_between(x, least, most, color=colour(k), alpha=0.15, linewidth=0)
+        axes.plot(x, values, linestyle=style.line, color=style.light, label=name)
+        axes.fill_between(x, least, most, color=style.light, alpha=0.15, linewidth=0)
     key(axes)
 
 
@@ -68,8 +76,8 @@ def shares(axes: Axes, chart: Chart) -> None:
     names, *parts = columns(chart)
     places = range(len(names))
     base = [0.0] * len(names)
-    for k, (part, values) in enumerate(zip(chart.head[1:], parts, strict=True)):
-        axes.barh(places, values, left=base, color=colour(k), label=part)
+    for style, part, values in zip(drawn(len(parts)), chart.head[1:], parts, strict=True):
+        axes.barh(places, values, left=base, color=style.light, label=part)
         base = [below + value for below, value in zip(base, values, strict=True)]
     axes.set_yticks(places, [str(name) for name in names])
     axes.invert_yaxis()

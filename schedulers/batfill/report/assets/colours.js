@@ -1,6 +1,4 @@
-// What a job's colour says. Colours differ in lightness as well as in hue, so that they tell apart for everyone.
-const PALETTE = ["#4f7cac", "#9bd0e6", "#e6b840", "#c2412d"];
-const GREY = "#9aa3ad";
+// What a job's colour says. PALETTE, GREY and FAILED_INK are written by palette.py.
 
 class Colours {
   constructor(run) {
@@ -18,18 +16,18 @@ class Colours {
         place: (i) => run.slowdownClass[i],
       },
       fate: {
-        legend: [[GREY, "in order"], ["#4f7cac", "overtook an earlier job"], ["#e6b840", "overdue"],
-          ["#c2412d", "killed"], ["#5b2a86", "failed"]],
+        legend: [[GREY, "in order"], [PALETTE[0], "overtook an earlier job"], [PALETTE[2], "overdue"],
+          [PALETTE[3], "killed"], [FAILED_INK, "failed"]],
         place: (i) => (run.state[i] === CUT || run.state[i] === REQUEUED ? 3 : run.state[i] === FAILED ? 4
           : run.wait[i] > this.overdueAfter ? 2 : run.overtook[i]),
       },
       width: {
-        legend: [["#9bd0e6", "1 processor"], ["#4f7cac", "up to 1/16 of the machine"], ["#e6b840", "up to 1/4"],
-          ["#c2412d", "wider"]],
+        legend: [[PALETTE[1], "1 processor"], [PALETTE[0], "up to 1/16 of the machine"], [PALETTE[2], "up to 1/4"],
+          [PALETTE[3], "wider"]],
         place: (i) => (run.procs[i] === 1 ? 0 : run.procs[i] <= run.size / 16 ? 1 : run.procs[i] <= run.size / 4 ? 2 : 3),
       },
       job: {
-        legend: [["#4f7cac", "every job its own"], ...["#9bd0e6", "#e6b840", "#c2412d", "#7a9e5f", "#8d6cab"].map((c) => [c, ""])],
+        legend: [[PALETTE[0], "every job its own"], ...[PALETTE[1], PALETTE[2], PALETTE[3], "#7a9e5f", "#8d6cab"].map((c) => [c, ""])],
         place: (i) => (i * 7) % 6,
       },
     };

@@ -12,8 +12,8 @@ class Explorer {
     const waited = { begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: (i) => run.start(i), top: 0 };
     this.curves = [
       new Curve(place.querySelector(".used"), this.view,
-        { ...ran, amount: (i) => (100 * run.procs[i]) / run.size, top: 100, unit: " %", colour: "#4f7cac" }),
-      new Curve(place.querySelector(".queue"), this.view, { ...waited, amount: () => 1, unit: "", colour: "#c2412d" }),
+        { ...ran, amount: (i) => (100 * run.procs[i]) / run.size, top: 100, unit: " %", colour: PALETTE[0] }),
+      new Curve(place.querySelector(".queue"), this.view, { ...waited, amount: () => 1, unit: "", colour: PALETTE[3] }),
     ];
     this.said = place.querySelector(".said");
     this.form = place.querySelector("form");
