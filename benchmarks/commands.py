@@ -74,7 +74,7 @@ def cold_replay(_: Setting) -> list[Row]:
 
 def cases() -> list[Case]:
     section = "commands"
-    shown = partial(beside_import, "batfill --help", (BATFILL, "--help"), "typer", HELP_BAR)
+    shown = partial(beside_import, "batfill --help", (BATFILL, "--help"), "click", HELP_BAR)
     return [
         Case(section, "reading", reading),
         Case(section, "warm replay", warm_replay),

@@ -10,14 +10,13 @@ import tempfile
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
 
+import click
 import commands
 import engine
 import memory
 import messages
 import numpy as np
-import typer
 from logs import LOGS, LogMissing
 from table import Row, as_text
 from timing import Case, Setting
@@ -76,13 +75,21 @@ def measure(cases: list[Case], setting: Setting) -> dict[str, list[Row]]:
     return sections
 
 
-def main(
-    out: Annotated[Path | None, typer.Option(help="Write the table to this file, too.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Only the small cases: under half a minute.")] = False,
-    only: Annotated[str, typer.Option(help="Only the cases whose section or title has this in it.")] = "",
-    rounds: Annotated[int, typer.Option(help="How many turns each contender has.", min=1)] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the mixed policies' weights and of the messages' jobs.")] = 1,
-) -> None:
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="Write the table to this file, too.")
+@click.option("--quick", is_flag=True, help="Only the small cases: under half a minute.")
+@click.option("--only", default="", help="Only the cases whose section or title has this in it.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=5, show_default=True, help="How many turns each contender has."
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of the mixed policies' weights and of the messages' jobs.",
+)
+def main(out: Path | None, quick: bool, only: str, rounds: int, seed: int) -> None:
     """Print seconds, ratios and growth exponents; a MISSED bar is no failure, a start that differs from C's is."""
     try:
         text = suite(chosen(quick, only), out, rounds, seed)
@@ -113,4 +120,4 @@ def suite(cases: list[Case], out: Path | None, rounds: int, seed: int) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

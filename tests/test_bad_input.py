@@ -155,10 +155,13 @@ def good(tmp_path):
         (("--policy", "best"), "policy 'best' is unknown; known are fcfs, lcfs, "),
         (("--policy", "mixed:1,2"), "policy mixed: [1.0, 2.0] are not six finite weights"),
         (("--backfill", "best"), "policy 'best' is unknown; known are fcfs, lcfs, "),
-        (("--threshold", "-1"), "option threshold: -1.0 is not a number of seconds >= 0"),
+        (("--threshold", "-1"), "option threshold: -1 is not a number of seconds >= 0"),
+        (("--threshold", "soon"), "option threshold: 'soon' is not a number of seconds >= 0, as 72000, 20h"),
+        (("--threshold", "inf"), "option threshold: inf is not a number of seconds >= 0"),
+        (("--tau", "inf"), "option tau: inf is not a number of seconds > 0"),
         (("--threshold", "nan"), "option threshold: nan is not a number of seconds >= 0"),
-        (("--divider", "0"), "option divider: 0.0 is not a number of seconds > 0"),
-        (("--tau", "0"), "option tau: 0.0 is not a number of seconds > 0"),
+        (("--divider", "0"), "option divider: 0 is not a number of seconds > 0"),
+        (("--tau", "0"), "option tau: 0 is not a number of seconds > 0"),
         (("--tau", "nan"), "option tau: nan is not a number of seconds > 0"),
     ],
 )
@@ -169,7 +172,6 @@ def test_an_option_that_cannot_be(good, options, said):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--threshold", "soon"), "--threshold"),
         (("--procs", "0"), "--procs"),
         (("--overrun", "forgive"), "--overrun"),
         (("--polcy", "saf"), "--polcy"),

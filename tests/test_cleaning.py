@@ -114,7 +114,7 @@ def test_the_command_counts_every_rule_and_writes_it_into_the_header(tmp_path, c
     source, out = tmp_path / "in.swf", tmp_path / "out.swf.gz"
     source.write_text("; MaxProcs: 4\n" + row(1, 0, 5) + row(2, 0, 5, req_procs=9) + row(3, 0, -1) + row(4, 0, 0))
     with pytest.raises(SystemExit) as ended:
-        main(["workload", "clean", str(source), str(out), "--json"])
+        main(["workload", "clean", str(source), "--out", str(out), "--json"])
     assert ended.value.code == 0
     counts, err = capsys.readouterr()
     assert json.loads(counts)["dropped"] == {"wide": 1, "processors": 0, "times": 1, "ran": 1}
@@ -131,5 +131,5 @@ def test_flurries_of_a_cleaned_log_clean_the_original(archive_log, tmp_path, cap
     source.write_text(row(58, 0, 5, user=68) + row(600, 0, 5, user=68))
     cleaned = archive_log("SDSC-BLUE-2000-4.2-cln.swf.gz")
     with pytest.raises(SystemExit):
-        main(["workload", "clean", str(source), str(out), "--rule", "ran", "--flurries-from", str(cleaned)])
+        main(["workload", "clean", str(source), "--out", str(out), "--rule", "ran", "--flurries-from", str(cleaned)])
     assert read_log(out)["job"].tolist() == [600]

@@ -15,7 +15,7 @@ from command import refusal
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_line_of_the_help_is_how_the_command_describes_itself(name):
     module = import_module(f"batfill.cli.{name.replace('-', '_')}")
-    described = module.app.info.help if hasattr(module, "app") else getattr(module, name.replace("-", "_")).__doc__
+    described = getattr(module, name.replace("-", "_")).callback.__doc__
     assert " ".join(described.split()).startswith(COMMANDS[name].removesuffix("."))
 
 

@@ -28,7 +28,8 @@ def test_json_has_the_figures_and_what_is_needed_to_repeat_them():
     ).summary()  # fmt: skip
     assert report.items() >= again.as_dict().items()
     assert set(FIGURES) <= report.keys()
-    said = {name: report[name] for name in ("workload", "workload_sha256", "procs", "policy", "backfill", "threshold")}
+    said = {name: report[name] for name in ("workload", "workload_sha256", "procs")}
+    said |= {name: report["options"][name] for name in ("policy", "backfill", "threshold")}
     assert said == {
         "workload": "sample.json",
         "workload_sha256": workload.digest,

@@ -136,8 +136,11 @@ def test_an_endpoint_that_is_none_is_named():
     ("options", "said"),
     [
         (("--policy", "best"), "policy 'best' is unknown; known are fcfs"),
-        (("--threshold", "-5"), "option threshold: -5.0 is not a number of seconds >= 0"),
-        (("--verbosity", "loud"), "--verbosity: 'loud' is none of debug, info, warning, error"),
+        (("--threshold", "-5"), "option threshold: -5 is not a number of seconds >= 0"),
+        (
+            ("--verbosity", "loud"),
+            "Invalid value for '--verbosity' / '-v': 'loud' is not one of 'debug', 'info', 'warning', 'error'",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(options, said):

@@ -152,4 +152,4 @@ def test_the_command_prints_comments_and_files_or_json():
 def test_an_unknown_system_policy_or_threshold_is_refused():
     assert "'slurm', 'oar', 'pbs', 'flux'" in refusal("export-config", "lsf")
     assert refusal("export-config", "pbs", "--policy", "sfa").startswith("policy 'sfa' is unknown; known are ")
-    assert refusal("export-config", "pbs", "--threshold", -1).startswith("option threshold: -1.0 is not a number")
+    assert refusal("export-config", "pbs", "--threshold", -1).startswith("option threshold: -1 is not a number")

@@ -228,21 +228,21 @@ def test_one_seed_gives_identical_bytes(tmp_path, capsys, name):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     for folder in ("a", "b"):
-        assert run("workload", "generate", tmp_path / folder / name, "--jobs", 50, "--seed", 7) == 0
+        assert run("workload", "generate", "--out", tmp_path / folder / name, "--jobs", 50, "--seed", 7) == 0
     assert "seed 7" in capsys.readouterr().err
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    run("workload", "generate", tmp_path / "a" / name, "--jobs", 50, "--seed", 8)
+    run("workload", "generate", "--out", tmp_path / "a" / name, "--jobs", 50, "--seed", 8)
     assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "b" / name).read_bytes()
 
 
 def test_an_unknown_format_is_refused_before_any_work(tmp_path, capsys):
-    assert run("workload", "generate", tmp_path / "x.csv") == 2
+    assert run("workload", "generate", "--out", tmp_path / "x.csv") == 2
     assert "name it .swf, .json or .parquet" in capsys.readouterr().err
 
 
 def test_the_sample_is_what_its_command_generates(tmp_path):
     arguments = ("--jobs", 800, "--procs", 64, "--users", 12, "--seed", 1, "--load", 1.0)
-    assert run("workload", "generate", tmp_path / "sample.json", *arguments) == 0
+    assert run("workload", "generate", "--out", tmp_path / "sample.json", *arguments) == 0
     made_by = json.loads(SAMPLE.read_text())["description"]["made_by"].split()[1]
     sample = SAMPLE.read_text().replace(f"batfill {made_by} ", f"batfill {__version__} ")
     assert (tmp_path / "sample.json").read_text() == sample

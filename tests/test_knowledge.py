@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.cli import learning
 from batfill.errors import BatfillError
 from batfill.knowledge import Job, Plain, Verdict
-from batfill.knowledge.choice import KNOWLEDGES, Learning
+from batfill.knowledge.choice import make
 from batfill.knowledge.drive import Driver
 from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, RuntimeClairvoyant, UserEstimate
 from batfill.knowledge.quantiles import RollingQuantile, quantiles
 from batfill.knowledge.regression import OnlineRegression
-from batfill.options import Options
+from batfill.options import KNOWLEDGES, Learning, Options
 from batfill.policies import policy_named
 from batfill.replay import Replay, replay
 from strategies import random_table, table
@@ -222,14 +220,14 @@ def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_wha
 @pytest.mark.parametrize("name", KNOWLEDGES)
 def test_every_knowledge_listed_drives_a_replay_to_its_end(name):
     jobs = random_table(5, n_jobs=300, size=8, span_s=2_000_000, longest=3000, unit_s=10)
-    driven = drive(jobs, 8, Learning.of({"knowledge": name}).make(jobs, None), "saf")
+    driven = drive(jobs, 8, make(Learning.of({"knowledge": name}), jobs, None), "saf")
     np.testing.assert_array_equal(np.isfinite(driven.schedule.start_s), jobs.procs <= 8)
 
 
 @pytest.mark.parametrize("name", KNOWLEDGES)
 def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(name):
     jobs = random_table(5, n_jobs=3, size=8, span_s=100).select(slice(0))
-    assert not len(drive(jobs, 8, Learning.of({"knowledge": name}).make(jobs, None)).schedule.jobs)
+    assert not len(drive(jobs, 8, make(Learning.of({"knowledge": name}), jobs, None)).schedule.jobs)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +256,4 @@ def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):
 
 def test_what_knows_the_future_cannot_serve_where_there_is_none():
     with pytest.raises(BatfillError, match="which only a replay has"):
-        Learning.of({"knowledge": "runtime-clairvoyant"}).make(None, None)
-
-
-def test_the_command_line_knows_every_knowledge():
-    assert set(get_args(get_args(learning.Knowledge)[0])) == set(KNOWLEDGES)
+        make(Learning.of({"knowledge": "runtime-clairvoyant"}), None, None)

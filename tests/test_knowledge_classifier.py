@@ -13,11 +13,12 @@ from sklearn.ensemble import RandomForestClassifier
 
 from batfill.knowledge import Job
 from batfill.knowledge.budget import Budget
-from batfill.knowledge.classifier import Classifier, Drift, Regime, Settings
+from batfill.knowledge.classifier import Classifier, Drift
 from batfill.knowledge.drive import Driver
 from batfill.knowledge.features import NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
 from batfill.knowledge.outcome import Confusion, confusion, kills_by_user, kills_by_width
+from batfill.options import Regime, Settings
 from batfill.policies import policy_named
 from batfill.replay import Replay
 from batfill.workloads.clock import WEEK_S, Clock

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from batfill.knowledge import Job
-from batfill.knowledge.classifier import Classifier, Settings
+from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.drive import Driver
 from batfill.knowledge.estimates import ClassClairvoyant
 from batfill.knowledge.outcome import kills_by_level, kills_by_user
+from batfill.options import Settings
 from batfill.policies import policy_named
 from batfill.replay import Replay
 from batfill.workloads.clock import WEEK_S

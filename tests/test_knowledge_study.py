@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from batfill.knowledge.classifier import Settings
 from batfill.knowledge.features import NAMES
 from batfill.knowledge.study import autocorrelation, autocorrelations, read_jobs, study
+from batfill.options import Settings
 from batfill.workloads.clock import WEEK_S
 from command import json_result, refusal, result
 from swf_text import row

@@ -30,7 +30,7 @@ def test_a_threshold_of_zero_is_a_threshold():
 
 
 @pytest.mark.parametrize("name", ["threshold", "divider"])
-@pytest.mark.parametrize("value", [-1, math.nan, "7", True, [1], {}])
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "inf", "nan", "-5", "7 apples", "", True, [1], {}])
 def test_seconds_must_be_a_number_that_is_not_negative(name, value):
     with pytest.raises(BatfillError, match=f"option {name}: .* is not a number of seconds"):
         Options.of({name: value})

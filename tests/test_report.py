@@ -21,8 +21,8 @@ def schedules(runs):
 
 def test_the_command_prints_the_page_it_wrote(runs, tmp_path):
     page = tmp_path / "page.html"
-    assert result("report", runs / "saf", "--output", page) == f"{page}\n"
-    assert json_result("report", runs, "--output", page) == [str(page)]
+    assert result("report", runs / "saf", "--out", page) == f"{page}\n"
+    assert json_result("report", runs, "--out", page) == [str(page)]
 
 
 def test_the_page_goes_beside_the_runs(tmp_path):
@@ -119,8 +119,8 @@ def test_equal_figures_are_equal_files(runs, tmp_path):
     ("options", "words"),
     [
         (["--figures", "gif"], "--figures: 'gif' is none of pdf, svg, png"),
-        (["--tau", "0"], "--tau"),
-        (["--threshold", "-1"], "--threshold"),
+        (["--tau", "0"], "option tau"),
+        (["--threshold", "-1"], "option threshold"),
         (["--seed", "-1"], "--seed"),
         (["-o", "absent/page.html"], "cannot be written"),
     ],

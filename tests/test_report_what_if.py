@@ -97,14 +97,14 @@ def test_a_change_says_its_unit_and_whether_it_is_beyond_chance():
 
 def test_the_command_prints_a_table_and_writes_a_page(log, answer, tmp_path):
     page = tmp_path / "page.html"
-    done = batfill("what-if", log, "--threshold", 6, "--threshold", 24, "--no-small-first", "-o", page)
+    done = batfill("what-if", log, "--threshold", "6h", "--threshold", "24h", "--no-small-first", "-o", page)
     assert (done.status, done.err) == (0, f"batfill: look at it in a browser: {page}\n")
     assert advice_text(answer) in done.out
     assert "Who gains, who loses" in page.read_text()
 
 
 def test_the_command_prints_json(log, answer):
-    done = batfill("what-if", log, "--threshold", 6, "--threshold", 24, "--no-small-first", "--json")
+    done = batfill("what-if", log, "--threshold", "6h", "--threshold", "24h", "--no-small-first", "--json")
     assert json.loads(done.out) == json.loads(json.dumps(answer.as_dict()))
 
 
@@ -117,8 +117,8 @@ def test_a_classifier_puts_small_jobs_first(log):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--threshold", "0"], "--threshold"),
-        (["--tau", "0"], "--tau"),
+        (["--threshold", "0"], "option threshold"),
+        (["--tau", "0"], "option tau"),
         (["--seed", "-1"], "--seed"),
     ],
 )

@@ -10,10 +10,9 @@ import pytest
 
 from batfill.errors import BatfillError
 from batfill.experiment import simulate
-from batfill.knowledge.classifier import Settings
 from batfill.knowledge.features import NAMES
 from batfill.knowledge.study import autocorrelations, read_jobs, study
-from batfill.options import Options
+from batfill.options import Options, Settings
 from batfill.policies import policy_named
 from batfill.reproduction import shared
 from batfill.reproduction.classes.by_size import means_of

@@ -140,7 +140,17 @@ def test_one_seed_gives_identical_bytes(tmp_path, capsys):
         (tmp_path / out).mkdir()
         with pytest.raises(SystemExit) as ended:
             main(
-                ["workload", "resample", str(source), str(tmp_path / out / "x.swf.gz"), "--samples", "2", "--seed", "4"]
+                [
+                    "workload",
+                    "resample",
+                    str(source),
+                    "-o",
+                    str(tmp_path / out / "x.swf.gz"),
+                    "--samples",
+                    "2",
+                    "--seed",
+                    "4",
+                ]
             )
         assert ended.value.code == 0
     assert "seed 4, sample 1" in capsys.readouterr().err

@@ -137,7 +137,9 @@ def test_the_command_writes_the_windows_and_lists_them(tmp_path, capsys):
     source = tmp_path / "a.b.swf"
     source.write_text("".join(f"{i} {i * DAY} 0 10 1 -1 -1 1 20 -1 1 1 1 -1 -1 -1 -1 -1\n" for i in range(1, 30)))
     with pytest.raises(SystemExit) as ended:
-        main(["workload", "split", str(source), str(tmp_path / "out"), "--skip", "1", "--count", "2", "--json"])
+        main(
+            ["workload", "split", str(source), "--out", str(tmp_path / "out"), "--skip", "1", "--count", "2", "--json"]
+        )
     assert ended.value.code == 0
     listed = json.loads(capsys.readouterr().out)
     assert [item["jobs"] for item in listed] == [7, 7]

@@ -293,7 +293,7 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
         ({"select": "full", "knowledge": "easy++"}, "no knowledge"),
         ({"select": "full", "noise": 1}, "option noise: full takes none"),
         ({"select": "noisy", "noise": "much"}, "option noise: 'much' is neither"),
-        ({"select": "full", "lambda": 2}, "option lambda: 2.0 is not between 0 and 1"),
+        ({"select": "full", "lambda": 2}, "option lambda: 2 is not a number from 0 to 1"),
         ({"select": "full", "select-seed": -1}, "option select-seed"),
     ],
 )

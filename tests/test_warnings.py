@@ -54,7 +54,7 @@ def test_a_workload_warns_when_more_than_one_job_in_a_hundred_has_no_request(tmp
 
 def test_replay_and_what_if_warn_beside_their_figures_and_in_json(log, tmp_path):
     page = tmp_path / "page.html"
-    for command in (["replay", log], ["what-if", log, "--no-small-first", "--output", page]):
+    for command in (["replay", log], ["what-if", log, "--no-small-first", "--out", page]):
         text = batfill(*command)
         assert text.status == 0
         assert SAID in text.out
@@ -101,11 +101,11 @@ def test_fit_warns_on_stderr_and_in_its_policy_file(tmp_path):
 
 def test_a_converted_workload_keeps_the_warning_and_a_log_made_of_it_the_gap(log, tmp_path):
     made, again, part = (tmp_path / name for name in ("made.json", "again.json", "part.json"))
-    done = batfill("workload", "convert", log, made)
+    done = batfill("workload", "convert", log, "--out", made)
     assert f"batfill: warning: {SAID}" in done.err
     assert [text.partition(":")[0] for text in read_workload(made).warnings] == [SAID]
-    assert f"batfill: warning: {SAID}" in batfill("workload", "convert", made, again).err
-    batfill("workload", "convert", made, part, "--jobs", "10:40")
+    assert f"batfill: warning: {SAID}" in batfill("workload", "convert", made, "-o", again).err
+    batfill("workload", "convert", made, "-o", part, "--jobs", "10:40")
     assert read_workload(part).warnings[0].startswith("10 of 30 jobs (33.3%)")
     back = tmp_path / "back.swf"
     write_log(load_log(made), back)

@@ -12,12 +12,11 @@ import numpy as np
 
 from batfill import __version__
 from batfill.batsim_files import write_batsim_files
-from batfill.errors import BatfillError, WorkloadError
+from batfill.errors import WorkloadError
 from batfill.jobs import UNKNOWN
-from batfill.knowledge.choice import USER
 from batfill.knowledge.outcome import Learned, learn
 from batfill.metrics import TAU_S, Summary
-from batfill.options import Options
+from batfill.options import USER, Options, tau_of
 from batfill.replay import replay
 from batfill.workloads import read_workload
 from batfill.workloads.files import make_folder
@@ -38,7 +37,8 @@ class Report:
     """The figures of a replay, and all that is needed to repeat it."""
 
     workload: Workload
-    options: dict[str, Any]
+    options: Options
+    overrun: Overrun
     size: int
     tau_s: float
     figures: Summary
@@ -58,11 +58,15 @@ class Report:
             "workload_notes": list(self.workload.notes),
             "warnings": list(self.workload.warnings),
             "procs": self.size,
-            **self.options,
             "tau_s": self.tau_s,
+            "options": self.stated(),
             "engine": ENGINE,
             "version": __version__,
         }
+
+    def stated(self) -> dict[str, Any]:
+        """Every option of the replay that is in force, by its name, default or not."""
+        return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, "overrun": self.overrun}
 
     def as_json(self) -> str:
         """One object."""
@@ -71,10 +75,9 @@ class Report:
     def as_text(self) -> str:
         """A table to read."""
         f = self.figures
-        options = ", ".join(f"{name} {value}" for name, value in self.options.items() if value is not None)
         rows = [
             ("workload", f"{self.workload.name} on {self.size:,} processors"),
-            ("options", options),
+            ("options", f"{self.options.as_text()}, tau {self.tau_s:g} s, overrun {self.overrun}"),
             ("jobs", f"{f.jobs:,} ({f.rejected:,} rejected, {f.killed:,} killed at their walltime)"),
             ("backfilled", f"{f.backfilled:,}"),
             ("makespan", f"{f.makespan_s:,.0f} s"),
@@ -142,13 +145,13 @@ def replay_file(
         BatfillError: the file or an option cannot be used, or the machine's size is not known.
     """
     options = Options.of(given)
-    if not tau_s > 0:
-        raise BatfillError(f"option tau: {tau_s!r} is not a number of seconds > 0")
+    tau_s = tau_of(tau_s)
     began = time.perf_counter()
     workload = read_workload(path, procs=procs, overrun=overrun)
     read_s = time.perf_counter() - began
     if workload.procs is None:
         raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
+    options.require_classes(workload.jobs, str(path))
     if out is not None:
         make_folder(out.parent)
 
@@ -159,4 +162,4 @@ def replay_file(
     if out is not None:
         write_batsim_files(schedule, out, simulate_s=simulate_s)
     figures = schedule.summary(tau_s)
-    return Report(workload, given, workload.procs, tau_s, figures, read_s, simulate_s, learned)
+    return Report(workload, options, overrun, workload.procs, tau_s, figures, read_s, simulate_s, learned)

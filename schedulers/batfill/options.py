@@ -1,21 +1,411 @@
-"""The scheduler's options, the same in every host: their names, their checks, and what they mean."""
+"""The scheduler's options: one table of their names, kinds, defaults and meanings, from which every host takes them.
+
+The command line, the plug-in's JSON, campaigns, the documentation's table and the results all read `OPTIONS`. Nothing
+here loads a library that is slow to import, since `batfill COMMAND --help` and the shell's completion read it too.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from batfill.errors import BatfillError
-from batfill.knowledge.choice import NAMES as LEARNING
-from batfill.knowledge.choice import USER, Learning, seconds_of
-from batfill.policies import Policy, policy_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-NAMES = ("policy", "backfill", "threshold", "divider", *LEARNING)
+    from batfill.jobs import JobTable
+    from batfill.policies import Policy
+
 SAME = "same"
+USER = "user"
+CLAIRVOYANT = ("runtime-clairvoyant", "class-clairvoyant")
+KNOWLEDGES = (USER, "easy++", "regression", "classifier", *CLAIRVOYANT)
+CLASSIFYING = ("classifier", "class-clairvoyant")
+OUTLIVED = ("easy++", "regression")  # a job may run longer than they expect
+MOST_LEVELS = 100
+LARGEST = 2**31 - 1  # of a seed, and of a machine's processors
+
+Regime = Literal["decoupled", "weekly", "fresh"]
+DividerRule = Literal["known", "week"]
+
+# Checks: from an option's name and its value, as JSON or the command line has it, to the value as it is used
+
+UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
+
+
+def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
+    """The value as a finite number of seconds of at least `least`: a number, or text such as 72000, 20h, 1.5d, 30min.
+
+    Raises:
+        BatfillError: it is no such number.
+    """
+    number = value
+    if isinstance(value, str) and (found := DURATION.fullmatch(value.strip().lower())) and found[2] in UNITS_S:
+        number = float(found[1]) * UNITS_S[found[2]]
+    return number_of(
+        name,
+        number,
+        least,
+        math.inf,
+        f"a number of seconds {'>= 0' if least == 0 else '> 0'}, as 72000, 20h, 3d or 30min",
+    )
+
+
+def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
+    """The value, which must be a finite number from `least` to `most`; `rule` says so in words."""
+    wrong = isinstance(value, bool) or not isinstance(value, (int, float))
+    if wrong or not math.isfinite(value) or not least <= value <= most:
+        raise BatfillError(f"option {name}: {value!r} is not {rule}")
+    return float(value)
+
+
+def share(name: str, value: Any) -> float:
+    """The value, which must lie between 0 and 1."""
+    return number_of(name, value, 0, 1, "a number from 0 to 1")
+
+
+def tau_of(value: Any) -> float:
+    """The bound of the bounded slowdown, in seconds.
+
+    Raises:
+        BatfillError: it is not a finite number > 0.
+    """
+    return seconds_of("tau", value, least=1e-9)
+
+
+def text_of(name: str, value: Any) -> str:
+    """The value, which must be text."""
+    if not isinstance(value, str):
+        raise BatfillError(f"option {name}: {value!r} is not a name; try 'fcfs', or see `batfill policies`")
+    return value
+
+
+def policy_of(name: str, value: Any) -> Policy:
+    """The policy of this name."""
+    from batfill.policies import policy_named
+
+    return policy_named(text_of(name, value))
+
+
+def order_of(name: str, value: Any) -> Policy | None:
+    """The policy of this name; None for the queue's own order."""
+    return None if value == SAME else policy_of(name, value)
+
+
+def one_of(name: str, value: Any, known: Sequence[str]) -> str:
+    """The value, which must be one of these."""
+    if not isinstance(value, str) or value not in known:
+        raise BatfillError(f"option {name}: {value!r} is none of {', '.join(known)}")
+    return value
+
+
+def truth(name: str, value: Any) -> bool:
+    """The value, which must be true or false."""
+    if not isinstance(value, bool):
+        raise BatfillError(f"option {name}: {value!r} is neither true nor false")
+    return value
+
+
+def levels_of(name: str, value: Any) -> tuple[float, ...]:
+    """The dividers' shares of the run times, which must be ascending numbers between 0 and 1 separated by commas."""
+    try:
+        levels = tuple(float(word) for word in str(value).split(","))
+    except ValueError:
+        levels = ()
+    if not 0 < len(levels) <= MOST_LEVELS or not all(low < high for low, high in pairwise((0.0, *levels, 1.0))):
+        raise BatfillError(
+            f"option {name}: {value!r} are not ascending numbers between 0 and 1 separated by commas, as '0.5,0.75', "
+            f"at most {MOST_LEVELS}"
+        )
+    return levels
+
+
+def seed_of(name: str, value: Any) -> int:
+    """The value, which must be a whole number that every generator of random numbers takes."""
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise BatfillError(f"option {name}: {value!r} is not a whole number from 0 on; try 0")
+    return value
+
+
+# The table
+
+
+class Needs(NamedTuple):
+    """Without what an option does nothing, so that giving it is refused."""
+
+    option: str
+    values: tuple[Any, ...]  # one of these
+    why: str  # what is the matter without it, and how to mend it; {value} is the other option's value
+
+
+OF_CLASSIFIER = Needs(
+    "knowledge", ("classifier",), "only a classifier has it; add knowledge classifier, or leave it out"
+)
+OF_CLASSES = Needs(
+    "knowledge", CLASSIFYING, f"knowledge {{value}} calls no job small; choose {' or '.join(CLASSIFYING)}"
+)
+OF_KILLS = Needs("kill", (True,), "nothing is killed; add kill, or leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a scheduler."""
+
+    name: str  # in JSON and YAML; on the command line --name
+    value: str  # what it takes, for the documentation and the help
+    default: Any  # as a user would give it; None: off
+    help: str
+    check: Callable[[str, Any], Any]  # from name and value to the value in force; raises BatfillError
+    choices: tuple[str, ...] = ()
+    needs: tuple[Needs, ...] = ()
+    unit: str = ""  # that follows the value in a text
+    word: str = "number"  # for the value in a command's help
+
+
+def choice(name: str, default: str, help: str, choices: Sequence[str], *needs: Needs) -> Option:  # noqa: A002
+    """An option that is one of several words."""
+    known = tuple(choices)
+    value = ", ".join(f"`{word}`" for word in known)
+    return Option(name, value, default, help, lambda name, value: one_of(name, value, known), known, needs)
+
+
+def table(*options: Option) -> dict[str, Option]:
+    """The options by their names."""
+    return {option.name: option for option in options}
+
+
+OPTIONS = table(
+    Option(
+        "policy",
+        "a policy's name, `mixed:` and six weights, or `NAME@FILE.json`",
+        "fcfs",
+        "The queue's order; see `batfill policies`.",
+        policy_of,
+    ),
+    Option(
+        "backfill", "`same`, or a policy", SAME, "The order of backfilling: the queue's own, or a policy's.", order_of
+    ),
+    Option(
+        "threshold",
+        "a duration, >= 0",
+        None,
+        "Jobs that have waited longer than this come first, oldest first.",
+        seconds_of,
+        unit=" s",
+        word="duration",
+    ),
+    Option(
+        "divider",
+        "a duration, > 0",
+        None,
+        'Jobs whose field `class` is "small" come first, are killed after this time, and go back to the queue as large '
+        "ones.",
+        lambda name, value: seconds_of(name, value, least=1e-9),
+        needs=(
+            Needs("knowledge", (USER,), "knowledge {value} takes no class from the workload; leave one of them out"),
+        ),
+        unit=" s",
+        word="duration",
+    ),
+    choice(
+        "knowledge",
+        USER,
+        "What is known of run times: the request (`user`), a prediction, a class, or the truth.",
+        KNOWLEDGES,
+    ),
+    Option(
+        "kill",
+        "true, false",
+        False,
+        "Kill small jobs that still run at the divider; they go back, to the next level or as large ones.",
+        truth,
+        needs=(OF_CLASSES,),
+    ),
+    Option(
+        "bound",
+        "true, false",
+        False,
+        "With `kill`: expect a small job to end at the divider at the latest.",
+        truth,
+        needs=(Needs("kill", (True,), "no end is guaranteed without kill; add kill, or leave it out"),),
+    ),
+    Option(
+        "levels",
+        "ascending shares, separated by commas",
+        "0.5",
+        "Shares of the run times known: small jobs are divided there, and go from each level to the next when they are "
+        "killed.",
+        levels_of,
+        needs=(OF_CLASSES,),
+        word="shares",
+    ),
+    choice(
+        "regime",
+        "fresh",
+        "How recent the classifier's information is: all of the last week's end, lags of now, or the divider of now, "
+        "too.",
+        ("decoupled", "weekly", "fresh"),
+        OF_CLASSIFIER,
+    ),
+    choice(
+        "divider-rule",
+        "known",
+        "The divider is the median run time of all known jobs, or of the last week's.",
+        ("known", "week"),
+        OF_CLASSIFIER,
+    ),
+    Option(
+        "cut",
+        "a number from 0 to 1",
+        0.5,
+        "The probability from which a job counts as small; at 0 every job does.",
+        share,
+        needs=(OF_CLASSIFIER,),
+    ),
+    choice(
+        "train",
+        "week",
+        "Train the classifier every week, or when its errors grow.",
+        ("week", "drift"),
+        OF_CLASSIFIER,
+    ),
+    Option(
+        "train-lag",
+        "a duration, >= 0",
+        0.0,
+        "The time from a week's end until the forest trained on it judges: the plug-in trains meanwhile.",
+        seconds_of,
+        needs=(OF_CLASSIFIER,),
+        unit=" s",
+        word="duration",
+    ),
+    Option(
+        "max-waste",
+        "a number from 0 to 1",
+        None,
+        "Keep killed tries below this share of the work: moves the cut.",
+        share,
+        needs=(OF_CLASSIFIER, OF_KILLS),
+    ),
+    Option(
+        "max-kill-share",
+        "a number from 0 to 1",
+        None,
+        "Keep kills below this share of the jobs: moves the cut.",
+        share,
+        needs=(OF_CLASSIFIER, OF_KILLS),
+    ),
+    Option(
+        "seed",
+        "a whole number",
+        0,
+        "Seed of the classifier's forests.",
+        seed_of,
+        needs=(OF_CLASSIFIER,),
+        word="integer",
+    ),
+)
+NAMES = tuple(OPTIONS)
+LEARNING = NAMES[NAMES.index("knowledge") :]  # those that say what is learned
+
+
+def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The checked value of every option, given or by default; None: off, or without meaning beside the others.
+
+    Raises:
+        BatfillError: a name is unknown, a value is not what it must be, or would do nothing with the others.
+    """
+    if unknown := [name for name in given if name not in OPTIONS]:
+        raise BatfillError(f"option {unknown[0]!r} is unknown; known are {', '.join(OPTIONS)}")
+    chosen = {}
+    for name, option in OPTIONS.items():
+        value = option.default if given.get(name) is None else given[name]
+        chosen[name] = None if value is None else option.check(name, value)
+    for name, option in OPTIONS.items():
+        idle = next((need for need in option.needs if chosen[need.option] not in need.values), None)
+        if idle is None or chosen[name] is False:
+            continue
+        if given.get(name) is not None:
+            raise BatfillError(f"option {name}: {idle.why.format(value=chosen[idle.option])}")
+        chosen[name] = None
+    if chosen["regime"] == "fresh" and chosen["divider-rule"] == "week":
+        raise BatfillError("option divider-rule: week is renewed weekly; choose regime weekly or decoupled for it")
+    return chosen
+
+
+# What the options make
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a classifier learns; every result names them."""
+
+    regime: Regime = "fresh"  # decoupled: lags, shares, divider and forest of the last week's end; weekly: lags and
+    # shares as of now; fresh: the divider, too
+    divider_rule: DividerRule = (
+        "known"  # the median run time of all known jobs, or of those that ended in the last week
+    )
+    levels: tuple[float, ...] = (0.5,)  # the dividers' shares of the run times: several, ascending, make several levels
+    cut: float = 0.5  # the probability from which a job counts as small; at 0 all do, and nothing but the divider is
+    # learned
+    seed: int = 0
+    on_drift: bool = False  # train when the errors grow and every fourth week, instead of every week
+    train_lag_s: float = 0.0  # from the end of what a forest has learned from to its first judgement
+    max_waste: float = math.inf  # limits that move the cut, see `Budget`
+    max_kill_share: float = math.inf
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.cut <= 1
+        assert all(low < high for low, high in pairwise((0.0, *self.levels, 1.0)))
+        assert self.regime != "fresh" or self.divider_rule == "known", "a week's median is renewed with the week"
+
+    def as_dict(self) -> dict[str, Any]:
+        """By the options' names, as a user gives them; None: no limit."""
+        return {
+            "levels": ",".join(f"{level:g}" for level in self.levels),
+            "regime": self.regime,
+            "divider-rule": self.divider_rule,
+            "cut": self.cut,
+            "train": "drift" if self.on_drift else "week",
+            "train-lag": self.train_lag_s,
+            "max-waste": finite(self.max_waste),
+            "max-kill-share": finite(self.max_kill_share),
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What a scheduler learns, and what it does about it."""
+
+    knowledge: str = USER
+    kill: bool = False  # small jobs are killed at their level's divider and go on in the next, at last as large
+    bound: bool = False  # where that will happen, the divider is the latest expected end
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def outlived(self) -> bool:
+        """Whether a job may run longer than expected."""
+        return self.knowledge in OUTLIVED
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Learning:
+        """As `Options.of`."""
+        return Options.of(given).learning
+
+    def as_dict(self) -> dict[str, Any]:
+        """By the options' names; None where this knowledge has no such option."""
+        settings = self.settings.as_dict()
+        if self.knowledge not in CLASSIFYING:
+            settings = dict.fromkeys(settings)
+        elif self.knowledge != "classifier":
+            settings = {**dict.fromkeys(settings), "levels": settings["levels"]}
+        return {"knowledge": self.knowledge, "kill": self.kill, "bound": self.bound, **settings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +423,86 @@ class Options:
         """The options of a mapping from NAMES to values, as JSON or a command line gives them; None means unset.
 
         Raises:
-            BatfillError: a name is unknown, or a value is not what it must be.
+            BatfillError: as `in_force`.
         """
-        if unknown := sorted(set(given) - set(NAMES)):
-            raise BatfillError(f"option {unknown[0]!r} is unknown; known are {', '.join(NAMES)}")
-        learning = Learning.of(given)
-        if learning.knowledge != USER and given.get("divider") is not None:
-            raise BatfillError(
-                f"option divider: knowledge {learning.knowledge} takes no class from the workload; leave one out"
-            )
-        policy = policy_named(text_of("policy", given.get("policy", "fcfs")))
-        backfill = text_of("backfill", given.get("backfill") or SAME)
+        chosen = in_force(given)
+        plain = Settings()
+        settings = {
+            "regime": chosen["regime"],
+            "divider_rule": chosen["divider-rule"],
+            "levels": chosen["levels"],
+            "cut": chosen["cut"],
+            "seed": chosen["seed"],
+            "on_drift": None if chosen["train"] is None else chosen["train"] == "drift",
+            "train_lag_s": chosen["train-lag"],
+            "max_waste": chosen["max-waste"],
+            "max_kill_share": chosen["max-kill-share"],
+        }
+        settings = {name: getattr(plain, name) if value is None else value for name, value in settings.items()}
         return cls(
-            policy=policy,
-            backfill=None if backfill == SAME else policy_named(backfill),
-            threshold_s=seconds_of("threshold", given.get("threshold"), least=0),
-            divider_s=seconds_of("divider", given.get("divider"), least=1e-9),
-            learning=learning,
+            policy=chosen["policy"],
+            backfill=chosen["backfill"],
+            threshold_s=math.inf if chosen["threshold"] is None else chosen["threshold"],
+            divider_s=math.inf if chosen["divider"] is None else chosen["divider"],
+            learning=Learning(chosen["knowledge"], chosen["kill"], chosen["bound"], Settings(**settings)),
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """Every option by its name, in the table's order and as a user gives it; None: off, or without meaning here.
 
-def text_of(name: str, value: Any) -> str:
-    """The value, which must be text."""
-    if not isinstance(value, str):
-        raise BatfillError(f"option {name}: {value!r} is not a name; try 'fcfs', or see `batfill policies`")
-    return value
+        This is how every result states them.
+        """
+        return {
+            "policy": self.policy.name,
+            "backfill": self.backfill.name if self.backfill else SAME,
+            "threshold": finite(self.threshold_s),
+            "divider": finite(self.divider_s),
+            **self.learning.as_dict(),
+        }
+
+    def as_text(self) -> str:
+        """The same as one line; options without meaning here are left out."""
+        stated = self.as_dict()
+        return ", ".join(
+            f"{name} {as_word(value)}{OPTIONS[name].unit if value is not None else ''}"
+            for name, value in stated.items()
+            if all(stated[need.option] in need.values for need in OPTIONS[name].needs)
+        )
+
+    def require_classes(self, jobs: JobTable, source: str) -> None:
+        """Refuse a divider for jobs none of which says its class, as it would do nothing.
+
+        Raises:
+            BatfillError: that is so.
+        """
+        from batfill.jobs import UNKNOWN
+
+        if self.divider_s < math.inf and len(jobs) and (jobs.job_class == UNKNOWN).all():
+            raise BatfillError(
+                f"{source}: option divider needs jobs with a field `class`, and none of {len(jobs)} has one; "
+                "give --knowledge classifier --kill, or a Batsim workload with classes, or leave the divider out"
+            )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Options in force that do nothing beside the others though they may be stated, one line each."""
+        settings = self.learning.settings
+        limited = settings.max_waste < math.inf or settings.max_kill_share < math.inf
+        if self.learning.knowledge != "classifier" or settings.cut > 0 or limited:
+            return ()
+        idle = [name for name, set_ in (("train", settings.on_drift), ("train-lag", settings.train_lag_s > 0)) if set_]
+        return tuple(f"option {name} does nothing at cut 0 without a limit: no forest is trained" for name in idle)
+
+
+def finite(value: float) -> float | None:
+    """The value; None where it is infinite, which stands for an option that is off."""
+    return value if math.isfinite(value) else None
+
+
+def as_word(value: Any) -> str:
+    """A value as the `options` line of a text shows it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -20,9 +20,9 @@ from batfill.cluster import Cluster
 from batfill.compiled import announce_compilation
 from batfill.easy import easy_pass
 from batfill.errors import BatfillError, RunFailed
-from batfill.knowledge.choice import USER
+from batfill.knowledge.choice import make
 from batfill.knowledge.live import Live
-from batfill.options import Options
+from batfill.options import USER, Options
 from batfill.tuning.live import SelectingCluster
 from batfill.tuning.selection import Selection
 from batfill.workloads.batsim_json import user_of
@@ -48,7 +48,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             if self.selection:
                 SelectingCluster.check(self.chosen)
             if self.chosen.learning.knowledge != USER:
-                self.live = Live(self.chosen.learning.make(None, None))
+                self.live = Live(make(self.chosen.learning, None, None))
         except BatfillError as error:
             give_up(str(error))
         self.cluster: Cluster

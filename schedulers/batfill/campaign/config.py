@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batfill.errors import BatfillError
-from batfill.knowledge.choice import NAMES as LEARNING
-from batfill.knowledge.choice import USER
 from batfill.metrics import TAU_S
-from batfill.options import SAME, Options
+from batfill.options import LEARNING, SAME, USER, Options
 from batfill.workloads.resampling import MOST_WEEKS, Method, ProfileWeeks
 from batfill.workloads.splitting import Align, Boundary
 from batfill.workloads.swf import Overrun

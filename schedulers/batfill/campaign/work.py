@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from batfill import __version__
 from batfill.campaign.traces import Piece, Trace, piece_of
 from batfill.experiment import simulate
-from batfill.knowledge.choice import USER
 from batfill.metrics import bounded_slowdown
-from batfill.options import Options
+from batfill.options import USER, Options
 
 if TYPE_CHECKING:
     from batfill.replay import Schedule

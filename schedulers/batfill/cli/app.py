@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from typer.core import TyperGroup
+import click
 
 # In the order of the help; each line is how the command's own help begins.
 COMMANDS = {
@@ -28,36 +27,35 @@ COMMANDS = {
     "what-if": "What other schedulers would have done to waiting and slowdown on a cluster's own log.",
     "export-config": "Print the nearest configuration of a real batch system to a policy, and how near it is.",
 }
-PLAIN: Any = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
-class Commands(TyperGroup):
+class Commands(click.Group):
     """The commands of COMMANDS, each from the file of its name."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """Every name, in the order of the help."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name; None where there is none."""
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        module = import_module(f"batfill.cli.{name}")
-        if hasattr(module, "app"):  # a tree of its own
-            command = typer.main.get_command(module.app)
-        else:
-            alone = typer.Typer(**PLAIN)
-            alone.command(cmd_name, **getattr(module, "REGISTRATION", {}))(getattr(module, name))
-            command = typer.main.get_command(alone)
-        command.name = cmd_name
+        command: click.Command = getattr(import_module(f"batfill.cli.{name}"), name)
         return command
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List them with their first lines, and import none."""
         width = formatter.width - 6 - max(map(len, COMMANDS))
         with formatter.section("Commands"):
             formatter.write_dl([(name, shortened(line, width)) for name, line in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """The commands and options that begin so; no command is imported for it."""
+        from click.shell_completion import CompletionItem
+
+        named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 def shortened(line: str, width: int) -> str:
@@ -67,31 +65,54 @@ def shortened(line: str, width: int) -> str:
     return line[: line.rindex(" ", 0, width - 3)].rstrip(",;:") + "..."
 
 
-app = typer.Typer(
-    name="batfill",
-    cls=Commands,
-    help="EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions.",
-    invoke_without_command=True,
-    **PLAIN,
-)
-
-
-def say_version(asked: bool) -> None:
-    """Print the version and stop, when asked to."""
-    if asked:
+def say_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version and stop, where it is wanted."""
+    if wanted:
         from batfill import __version__
 
         print(f"batfill {__version__}")
-        raise typer.Exit
+        context.exit()
 
 
-@app.callback()
-def options(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=say_version)
-    ] = False,
-) -> None:
+def completion(context: click.Context, parameter: click.Parameter, shell: str | None) -> None:
+    """Print or install a shell's completion, and stop."""
+    if shell is not None:
+        from batfill.cli import completion as scripts
+
+        print(scripts.script(shell) if parameter.name == "show_completion" else scripts.install(shell))
+        context.exit()
+
+
+def completion_option(name: str, what: str) -> Any:
+    """An option that takes a shell; without a value, the shell in use."""
+    return click.option(
+        name,
+        type=click.Choice(["auto", "bash", "zsh", "fish"]),
+        is_flag=False,
+        flag_value="auto",
+        metavar="[bash|zsh|fish]",
+        expose_value=False,
+        is_eager=True,
+        callback=completion,
+        help=f"{what} the completion of this or the given shell, and exit.",
+    )
+
+
+@click.group(
+    "batfill", cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=say_version,
+    help="Print the version, and exit.",
+)
+@completion_option("--install-completion", "Install")
+@completion_option("--show-completion", "Print")
+@click.pass_context
+def app(context: click.Context) -> None:
     """EASY-backfilling schedulers for Batsim, and a compiled engine that replays the same decisions."""
     if context.invoked_subcommand is None:
         print(context.get_help())

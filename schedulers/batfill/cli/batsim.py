@@ -1,17 +1,16 @@
-"""`batfill batsim`: the embedded Batsim. Its command line is Batsim's own, so typer hands it on unread."""
+"""`batfill batsim`: the embedded Batsim. Its command line is Batsim's own, so click hands it on unread."""
 
 from __future__ import annotations
 
-import typer
-
-REGISTRATION = {
-    "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-    "add_help_option": False,
-}
+import click
 
 
-def batsim(context: typer.Context) -> int:
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}, add_help_option=False
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def batsim(arguments: tuple[str, ...]) -> int:
     """The embedded simulator under Batsim 4.2's options and exit statuses (see `batfill batsim --help`)."""
     from batfill.batsim.command import main
 
-    return main(context.args)
+    return main(list(arguments))

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
+
+from batfill.cli.parameters import FILE, JSON, WHOLE, out_option
 
 
+@click.command()
+@click.argument("file", metavar="FILE.yaml", type=FILE)
+@out_option("The folder of the results [default: expe-out/ and the file's name].")
+@click.option(
+    "--dry-run", is_flag=True, help="Check everything and say how many runs there are and how long they take."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+@click.option("--workers", type=WHOLE, help="Run on so many workers here [default: one per processor].")
+@click.option("--job-script", is_flag=True, help="Print the job script of the file's `cluster:` and submit nothing.")
+@JSON
 def campaign(
-    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="What to run; see docs/campaigns.md.")],
-    out: Annotated[
-        Path | None, typer.Option(help="The folder of the results [default: expe-out/ and the file's name].")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and say how many runs there are and how long they take.")
-    ] = False,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Run on so many workers here [default: one per processor].")
-    ] = None,
-    job_script: Annotated[
-        bool, typer.Option("--job-script", help="Print the job script of the file's `cluster:` and submit nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    file: Path,
+    out: Path | None,
+    dry_run: bool,
+    scheduler: str | None,
+    workers: int | None,
+    job_script: bool,
+    as_json: bool,
 ) -> None:
-    """Run a grid of replays, resume it where it stopped, and store one row per run."""
+    """Run a grid of replays, resume it where it stopped, and store one row per run.
+
+    FILE.yaml says what to run; see docs/campaigns.md.
+    """
     import sys
 
     from batfill.campaign import clusters, config, run

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from batfill.cli import learning
+from batfill.cli.parameters import JSON, WORKLOAD, out_option, scheduler_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-def classify(
-    workload: Annotated[Path, typer.Argument(help="An SWF log, Parquet, or a Batsim JSON workload.")],
-    regime: learning.Regime = None,
-    divider_rule: learning.DividerRule = None,
-    cut: learning.Cut = None,
-    train: learning.Train = None,
-    train_lag: learning.TrainLag = None,
-    seed: learning.Seed = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write tables (Parquet), figures (SVG) and summary.json into this folder.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Judge every job of a log small or large as an online scheduler could have, and say how good that was."""
+@click.command()
+@WORKLOAD
+@scheduler_options("regime", "divider-rule", "cut", "train", "train-lag", "seed")
+@out_option("Write tables (Parquet), figures (SVG) and summary.json into this folder.")
+@JSON
+def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool) -> None:
+    """Judge every job of a log small or large as an online scheduler could have, and say how good that was.
+
+    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
+    """
     import json
 
     from batfill.cli import warn
     from batfill.cli.progress import progress
-    from batfill.knowledge.choice import Learning
     from batfill.knowledge.study import as_text, read_jobs, study
+    from batfill.options import Learning
 
-    given = learning.chosen(
-        regime=regime, divider_rule=divider_rule, cut=cut, train=train, train_lag=train_lag, seed=seed
-    )
-    settings = Learning.of({"knowledge": "classifier", **given}).settings
+    settings = Learning.of({"knowledge": "classifier", **options}).settings
     jobs = read_jobs(workload)
     warn(jobs.warnings)
     with progress("jobs judged", len(jobs)) as judged:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Any
 
-import typer
+import click
 
-from batfill.cli import ordering
-
-System = Literal["slurm", "oar", "pbs", "flux"]
+from batfill.cli.parameters import JSON, scheduler_options
 
 
-def export_config(
-    system: Annotated[System, typer.Argument(help="The batch system.")],
-    policy: Annotated[str, typer.Option(help="The queue's order; see `batfill policies`.")] = "fcfs",
-    backfill: ordering.Backfill = "same",
-    threshold: ordering.Threshold = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Print the nearest configuration of a real batch system to a policy, and how near it is."""
+@click.command("export-config")
+@click.argument("system", type=click.Choice(["slurm", "oar", "pbs", "flux"]))
+@scheduler_options("policy", "backfill", "threshold")
+@JSON
+def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
+    """Print the nearest configuration of a real batch system to a policy, and how near it is.
+
+    SYSTEM is slurm, oar, pbs or flux.
+    """
     import json
 
     from batfill.siteconfig.systems import site_config
 
-    found = site_config(system, policy, backfill=backfill, threshold_s=threshold)
+    found = site_config(
+        system,
+        options.get("policy", "fcfs"),
+        backfill=options.get("backfill"),
+        threshold_s=options.get("threshold"),
+    )
     print(json.dumps(found.as_dict(), indent=1) if as_json else found.as_text())

@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
+
+from batfill.cli.parameters import JSON, POSITIVE, PROCS, WHOLE, WORKLOAD, out_option, seed_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@WORKLOAD
+@PROCS
+@click.option("--tuples", type=WHOLE, default=441, show_default=True, help="Subtraces that are scored.")
+@click.option("--permutations", type=WHOLE, default=256_000, show_default=True, help="Orders tried for each of them.")
+@click.option(
+    "--shuffle",
+    type=click.Choice(["fair", "published"]),
+    default="fair",
+    show_default=True,
+    help="Every order equally likely, or biased as in the published code.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(["pq", "pq2"]),
+    default="pq",
+    show_default=True,
+    help="A squared error counts p q times, or (p q)^2 times as published.",
+)
+@seed_option("the subtraces and the orders")
+@click.option("--evaluate", is_flag=True, help="Also compare the functions with six known policies on windows.")
+@click.option("--days", type=POSITIVE, help="--evaluate: how long a window is [default: 15].")
+@click.option("--count", type=WHOLE, help="--evaluate: only the first so many windows.")
+@out_option("Write the policy file, for --policy lin@FILE and its kin: qdr, cub, qua.")
+@JSON
 def fit(
-    workload: Annotated[Path, typer.Argument(help="An SWF, Parquet or Batsim JSON log.")],
-    procs: Annotated[
-        int | None, typer.Option(help="The machine's processors; by default what the log says.", min=1)
-    ] = None,
-    tuples: Annotated[int, typer.Option(help="Subtraces that are scored.", min=1)] = 441,
-    permutations: Annotated[int, typer.Option(help="Orders tried for each of them.", min=1)] = 256_000,
-    shuffle: Annotated[
-        Literal["fair", "published"],
-        typer.Option(help="Every order equally likely, or biased as in the published code."),
-    ] = "fair",
-    weights: Annotated[
-        Literal["pq", "pq2"], typer.Option(help="A squared error counts p q times, or (p q)^2 times as published.")
-    ] = "pq",
-    seed: Annotated[int, typer.Option(help="Of the subtraces and the orders.", min=0)] = 0,
-    evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Also compare the functions with six known policies on windows.")
-    ] = False,
-    days: Annotated[float | None, typer.Option(help="--evaluate: how long a window is [default: 15].")] = None,
-    count: Annotated[int | None, typer.Option(help="--evaluate: only the first so many windows.", min=1)] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the policy file, for --policy lin@FILE and its kin: qdr, cub, qua.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    workload: Path,
+    procs: int | None,
+    tuples: int,
+    permutations: int,
+    shuffle: Any,
+    weights: Any,
+    seed: int,
+    evaluate: bool,
+    days: float | None,
+    count: int | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Learn heuristics by regression on the scores of many random schedules, and save them as policies."""
+    """Learn heuristics by regression on the scores of many random schedules, and save them as policies.
+
+    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
+    """
     import sys
 
     from batfill.cli import warn
@@ -59,7 +80,9 @@ def fit(
     evaluation = None
     if evaluate:
         announce_compilation(kernel)
-        windows = read_periods(workload, procs=procs, days=days or 15, align="first", boundary="submitted", count=count)
+        windows = read_periods(
+            workload, procs=procs, days=15 if days is None else days, align="first", boundary="submitted", count=count
+        )
         with progress("windows", 2 * len(windows)) as advance:
             evaluation = heuristics.evaluate(windows, heuristics.policies_of(fits), advance=advance)
     if as_json:

@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from batfill.cli import learning
+from batfill.cli.parameters import JSON, PROCS, TAU, WORKLOAD, out_option, scheduler_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@WORKLOAD
+@PROCS
+@click.option("--policy", default="fcfs,spf", show_default=True, help="Orders of the queue, separated by commas.")
+@click.option(
+    "--cuts",
+    default="0,0.1,0.2,0.35,0.5,0.75",
+    show_default=True,
+    help="Probabilities from which a job counts as small, separated by commas.",
+)
+@click.option(
+    "--protected",
+    default="0",
+    show_default=True,
+    help="Shares of the jobs that must not be killed, separated by commas.",
+)
+@click.option(
+    "--levels", multiple=True, help="As of `batfill replay`; given several times, each is tried [default: 0.5]."
+)
+@scheduler_options("regime", "divider-rule", "train", "train-lag", "seed")
+@TAU
+@out_option("Write frontier.csv, .svg and .json into this folder.")
+@JSON
 def frontier(
-    workload: Annotated[Path, typer.Argument(help="An SWF log, Parquet, or a Batsim JSON workload.")],
-    procs: Annotated[
-        int | None, typer.Option(help="The machine's processors; by default what the workload says.", min=1)
-    ] = None,
-    policy: Annotated[str, typer.Option(help="Orders of the queue, separated by commas.")] = "fcfs,spf",
-    cuts: Annotated[
-        str, typer.Option(help="Probabilities from which a job counts as small, separated by commas.")
-    ] = "0,0.1,0.2,0.35,0.5,0.75",
-    protected: Annotated[
-        str, typer.Option(help="Shares of the jobs that must not be killed, separated by commas.")
-    ] = "0",
-    levels: Annotated[
-        list[str] | None,
-        typer.Option(help="As of `batfill replay`; given several times, each is tried [default: 0.5]."),
-    ] = None,
-    regime: learning.Regime = None,
-    divider_rule: learning.DividerRule = None,
-    train: learning.Train = None,
-    train_lag: learning.TrainLag = None,
-    seed: learning.Seed = None,
-    tau: Annotated[float, typer.Option(help="The bound of the bounded slowdown, in seconds.", min=1e-9)] = 60.0,
-    out: Annotated[Path | None, typer.Option(help="Write frontier.csv, .svg and .json into this folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    workload: Path,
+    procs: int | None,
+    policy: str,
+    cuts: str,
+    protected: str,
+    levels: tuple[str, ...],
+    options: dict[str, Any],
+    tau: float,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Show what killing small jobs buys: mean bounded slowdown against wasted work, for an administrator to choose."""
+    """Show what killing small jobs buys: mean bounded slowdown against wasted work, for an administrator to choose.
+
+    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
+    """
     import json
 
     from batfill.cli import warn
@@ -44,9 +59,8 @@ def frontier(
     from batfill.workloads import read_workload
     from batfill.workloads.swf import known_size
 
-    further = learning.chosen(regime=regime, divider_rule=divider_rule, train=train, train_lag=train_lag, seed=seed)
     grid = library.shares("cuts", cuts), library.shares("protected", protected)
-    policies, several = policy.split(","), levels or ["0.5"]
+    policies, several = policy.split(","), levels or ("0.5",)
     read = read_workload(workload, procs=procs)
     size = known_size(workload, read.procs)
     warn(read.warnings)
@@ -59,11 +73,11 @@ def frontier(
             grid[0],
             levels=several,
             protected=grid[1],
-            learning=further,
+            learning=options,
             tau_s=tau,
             advance=advance,
         )
-    told = library.provenance(read, size, tau, further)
+    told = library.provenance(read, size, tau, options)
     if out is not None:
         library.write_frontier(points, out, told)
     print(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import click
 
-import typer
+from batfill.cli.parameters import JSON
 
 
-def policies(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per policy, as a list.")] = False,
-) -> None:
+@click.command()
+@JSON
+def policies(as_json: bool) -> None:
     """List every policy: name, formula, whether its order changes while jobs wait, and source.
 
     r is the submission time, p~ the requested time (walltime), q the processors, w the waiting time; lowest key first,

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
+
+from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, former_option, out_option, seed_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
+@out_option("The page to write; by default DIR/report.html.")
+@former_option("--output", instead="--out")
+@TAU
+@click.option("--threshold", type=SECONDS, help="Mark jobs that waited longer than this, a duration, as overdue.")
+@click.option("--figures", default="", help="Also write figures for papers, each with its data: some of pdf,svg,png.")
+@seed_option("the bootstrap")
+@JSON
 def report(
-    places: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Folders with runs, or prefixes of their result files.")
-    ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page to write; by default DIR/report.html.")
-    ] = None,
-    tau: Annotated[float, typer.Option(help="The bound of the bounded slowdown, in seconds.")] = 10.0,
-    threshold: Annotated[
-        float | None, typer.Option(help="Mark jobs that waited longer than this many seconds as overdue.")
-    ] = None,
-    figures: Annotated[
-        str, typer.Option(help="Also write figures for papers, each with its data: some of pdf,svg,png.")
-    ] = "",
-    seed: Annotated[int, typer.Option(help="The seed of the bootstrap.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the files' names as a JSON list.")] = False,
+    places: tuple[Path, ...],
+    out: Path | None,
+    tau: float,
+    threshold: float | None,
+    figures: str,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Write one HTML page about these runs that needs no network: Gantt, curves, tables; several runs are compared.
 
     Every <prefix>_jobs.csv below DIR is a run: of `batfill run`, of `batfill replay --out`, of Batsim itself.
     Runs of the same jobs are compared with the first of them. Prints the names of the files written.
+
+    DIR is a folder with runs, or the prefix of a run's result files.
     """
     import json
     import shlex
@@ -40,7 +47,7 @@ def report(
     with progress("runs") as advance:
         written = write_report(
             places,
-            output,
+            out,
             tau_s=tau,
             overdue_s=threshold,
             seed=seed,

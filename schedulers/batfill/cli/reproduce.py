@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
+
+from batfill.cli.parameters import FILE, JSON, out_option
 
 
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--list", "list_", is_flag=True, help="List the names, what they are, and the logs they need.")
+@click.option("--quick", is_flag=True, help="A small version: fewer weeks, samples or points.")
+@click.option(
+    "--logs",
+    metavar="DIR",
+    type=FILE,
+    help="Where the logs are [default: $BATFILL_TRACES, then `workload fetch`'s cache].",
+)
+@click.option("--protocols", metavar="DIR", type=FILE, help="Take the protocols of this folder, not those of batfill.")
+@out_option(
+    "The folder of the results, which are taken from there the next time.",
+    default=Path("expe-out/reproduce"),
+    show_default=True,
+)
+@click.option("--fresh", is_flag=True, help="Compute again what is there already.")
+@click.option("--figures", default="svg", show_default=True, help="The formats of the figures: some of pdf,svg,png.")
+@click.option("--page", type=FILE, help="Write one Markdown page of all entries, with figures in a folder beside it.")
+@JSON
 def reproduce(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="PAPER/ENTRY, PAPER for all of it, or all.")
-    ] = None,
-    list_: Annotated[
-        bool, typer.Option("--list", help="List the names, what they are, and the logs they need.")
-    ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version: fewer weeks, samples or points.")] = False,
-    logs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Where the logs are [default: $BATFILL_TRACES, then `workload fetch`'s cache]."
-        ),
-    ] = None,
-    protocols: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Take the protocols of this folder, not those of batfill.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of the results, which are taken from there the next time.")] = (
-        Path("expe-out/reproduce")
-    ),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Compute again what is there already.")] = False,
-    figures: Annotated[str, typer.Option(help="The formats of the figures: some of pdf,svg,png.")] = "svg",
-    page: Annotated[
-        Path | None, typer.Option(help="Write one Markdown page of all entries, with figures in a folder beside it.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    names: tuple[str, ...],
+    list_: bool,
+    quick: bool,
+    logs: Path | None,
+    protocols: Path | None,
+    out: Path,
+    fresh: bool,
+    figures: str,
+    page: Path | None,
+    as_json: bool,
 ) -> None:
-    """Make tables and figures of the papers again, and print the papers' numbers beside ours."""
+    """Make tables and figures of the papers again, and print the papers' numbers beside ours.
+
+    NAME is PAPER/ENTRY, PAPER for all of it, or all.
+    """
     import json
     import sys
 
@@ -50,7 +59,7 @@ def reproduce(
         return
     announce_compilation(advance)
     done = commands.run(
-        names or [],
+        list(names),
         protocols=protocols,
         logs=logs,
         out=out,

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
+
+from batfill.cli.parameters import FILE, JSON
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-def run(
-    descriptor: Annotated[Path, typer.Argument(help="An experiment as robin describes it, in YAML.")],
-    simulator: Annotated[
-        Literal["auto", "batsim", "embedded"],
-        typer.Option(help="auto: what BATSIM says, else the batsim on PATH, else the embedded one."),
-    ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+@click.command()
+@click.argument("descriptor", type=FILE)
+@click.option(
+    "--simulator",
+    type=click.Choice(["auto", "batsim", "embedded"]),
+    default="auto",
+    show_default=True,
+    help="auto: what BATSIM says, else the batsim on PATH, else the embedded one.",
+)
+@JSON
+def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     """Run one experiment, simulator and scheduler, as robin would, print its figures and write a page about it.
 
     Exits with 0 when both succeeded and every job ended, 1 when the run could not be set up or reached its
     simulation-timeout, 2 when a process failed or the descriptor cannot be used, 3 when interrupted.
+
+    DESCRIPTOR is the experiment in YAML.
     """
     import json
     import shlex

@@ -2,52 +2,93 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from batfill.cli import ordering
+from batfill.cli.parameters import (
+    JSON,
+    POSITIVE_SECONDS,
+    PROCS,
+    SHARE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    WORKLOAD,
+    out_option,
+    scheduler_options,
+    seed_option,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@WORKLOAD
+@PROCS
+@click.option(
+    "--method",
+    type=click.Choice(["full", "noisy", "epsilon-greedy", "ucb1", "exp3"]),
+    default="full",
+    show_default=True,
+    help="Replay each past period under all policies, exactly or badly; or learn from what was used.",
+)
+@click.option(
+    "--policies",
+    default="ten",
+    show_default=True,
+    help="`ten`, `twelve`, or names separated by commas (by semicolons, if some are mixed).",
+)
+@click.option(
+    "--period",
+    type=POSITIVE_SECONDS,
+    default="7d",
+    show_default=True,
+    help="Delta: the time between choices, a duration.",
+)
+@click.option(
+    "--lambda", "decay", type=SHARE, help="full, noisy: what a period counts for each that came later [default: 0.9]."
+)
+@click.option(
+    "--alpha", "balance", type=SHARE, help="full, noisy: 1 lets periods count by their jobs, 0 all alike [default: 1]."
+)
+@click.option("--epsilon", type=SHARE, help="epsilon-greedy: the share of random choices [default: 0.1].")
+@click.option("--gamma", type=SHARE, help="exp3: the share of random choices [default: 0.1].")
+@click.option("--noise", help="noisy: `walltime` replays with requested times [default], a number spreads run times.")
+@scheduler_options("backfill", "threshold")
+@click.option(
+    "--samples",
+    type=WHOLE_OR_NONE,
+    default=0,
+    show_default=True,
+    help="Resample the log's weeks so often; 0 takes it as it is.",
+)
+@click.option("--weeks", type=WHOLE, help="Length of a sample [default: the log's].")
+@seed_option("the samples, the noise and the choices")
+@out_option("Write all of it to this JSON file.")
+@JSON
 def select(
-    workload: Annotated[Path, typer.Argument(help="An SWF, Parquet or Batsim JSON log.")],
-    procs: Annotated[
-        int | None, typer.Option(help="The machine's processors; by default what the log says.", min=1)
-    ] = None,
-    method: Annotated[
-        Literal["full", "noisy", "epsilon-greedy", "ucb1", "exp3"],
-        typer.Option(help="Replay each past period under all policies, exactly or badly; or learn from what was used."),
-    ] = "full",
-    policies: Annotated[
-        str, typer.Option(help="`ten`, `twelve`, or names separated by commas (by semicolons, if some are mixed).")
-    ] = "ten",
-    period: Annotated[float, typer.Option(help="Delta: seconds between choices.", min=1)] = 604_800,
-    decay: Annotated[
-        float | None,
-        typer.Option("--lambda", help="full, noisy: what a period counts for each that came later [default: 0.9]."),
-    ] = None,
-    balance: Annotated[
-        float | None,
-        typer.Option("--alpha", help="full, noisy: 1 lets periods count by their jobs, 0 all alike [default: 1]."),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="epsilon-greedy: the share of random choices [default: 0.1].")
-    ] = None,
-    gamma: Annotated[float | None, typer.Option(help="exp3: the share of random choices [default: 0.1].")] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(help="noisy: `walltime` replays with requested times [default], a number spreads run times."),
-    ] = None,
-    backfill: ordering.Backfill = "same",
-    threshold: ordering.Threshold = None,
-    samples: Annotated[int, typer.Option(help="Resample the log's weeks so often; 0 takes it as it is.", min=0)] = 0,
-    weeks: Annotated[int | None, typer.Option(help="Length of a sample [default: the log's].", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Of the samples, the noise and the choices.", min=0)] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write all of it to this JSON file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
+    workload: Path,
+    procs: int | None,
+    method: str,
+    policies: str,
+    period: float,
+    decay: float | None,
+    balance: float | None,
+    epsilon: float | None,
+    gamma: float | None,
+    noise: str | None,
+    options: dict[str, Any],
+    samples: int,
+    weeks: int | None,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Choose the policy anew after each period by what the past has shown, and compare waits with EASY-FCFS's."""
+    """Choose the policy anew after each period by what the past has shown, and compare waits with EASY-FCFS's.
+
+    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
+    """
     from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.compiled import announce_compilation
@@ -64,7 +105,7 @@ def select(
     given |= {"lambda": decay, "alpha": balance, "epsilon": epsilon, "gamma": gamma}
     logs = Samples.of(workload, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
     warn(logs.warnings)
-    selection, rules = selection_and_rules(given, logs.procs, backfill, threshold)
+    selection, rules = selection_and_rules(given, logs.procs, options.get("backfill", "same"), options.get("threshold"))
     with progress("logs", max(samples, 1)) as advance:
         found = library.select(logs.jobs, max(samples, 1), selection, rules, source=logs.provenance(), advance=advance)
     if out is not None:

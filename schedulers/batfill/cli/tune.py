@@ -2,64 +2,122 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from batfill.cli import ordering
+from batfill.cli.parameters import (
+    FILE,
+    JSON,
+    POSITIVE,
+    PROCS,
+    TAU,
+    WHOLE,
+    WHOLE_OR_NONE,
+    WORKLOAD,
+    PolicyName,
+    Whole,
+    out_option,
+    scheduler_option,
+    seed_option,
+)
+from batfill.options import LARGEST, OPTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@WORKLOAD
+@PROCS
+@click.option(
+    "--method",
+    type=click.Choice(["coverage", "xnes"]),
+    default="coverage",
+    show_default=True,
+    help="Look up a whole grid, or search by xNES.",
+)
+@click.option(
+    "--features",
+    type=click.Choice(["3", "6"]),
+    default="3",
+    show_default=True,
+    help="Weigh q, p~ and w, or also p~/q, (w+p~)/p~ and p~ q (xnes only).",
+)
+@click.option(
+    "--units",
+    type=click.Choice(["typical", "plain"]),
+    default="typical",
+    show_default=True,
+    help="Weights count per typical value of a feature, or per second and processor.",
+)
+@click.option("--points", type=Whole(6, LARGEST), help="coverage: the grid's points, at least [default: 10000].")
+@click.option("--evaluations", type=WHOLE, help="xnes: policies looked at per question [default: 1000].")
+@seed_option("xnes and of the bootstrap")
+@scheduler_option(
+    OPTIONS["backfill"], default="spf", help="The order of backfilling; spf as in the 2019 study.", show_default=True
+)
+@scheduler_option(OPTIONS["threshold"])
+@TAU
+@click.option("--days", type=POSITIVE, help="How long a period is [default: 7].")
+@click.option("--months", is_flag=True, help="Calendar months instead.")
+@click.option(
+    "--boundary",
+    type=click.Choice(["submitted", "submit-finish", "start-finish"]),
+    default="submit-finish",
+    show_default=True,
+    help="Which jobs a period keeps; see `batfill workload split`.",
+)
+@click.option("--skip", type=WHOLE_OR_NONE, default=0, show_default=True, help="Leave out so many periods at first.")
+@click.option("--count", type=WHOLE, help="Take so many consecutive periods.")
+@click.option("--min-jobs", type=WHOLE, default=1, show_default=True, help="Leave out periods with fewer jobs.")
+@click.option("--training", type=WHOLE, help="Periods that w*train learns from, at first; by default half.")
+@click.option(
+    "--last",
+    default="1,4",
+    show_default=True,
+    help="Walk forward: tune on the last so many periods, use it in the next.",
+)
+@click.option(
+    "--policy",
+    multiple=True,
+    type=PolicyName(),
+    help="Compare these policies too (may be repeated), beside the twelve pure ones.",
+)
+@click.option("--baseline", type=PolicyName(), default="saf", show_default=True, help="What all are compared with.")
+@click.option("--maps", type=FILE, help="coverage: a folder for a map of each period.")
+@out_option("Write all of it to this JSON file.")
+@JSON
 def tune(
-    workload: Annotated[Path, typer.Argument(help="An SWF, Parquet or Batsim JSON log.")],
-    procs: Annotated[
-        int | None, typer.Option(help="The machine's processors; by default what the log says.", min=1)
-    ] = None,
-    method: Annotated[
-        Literal["coverage", "xnes"], typer.Option(help="Look up a whole grid, or search by xNES.")
-    ] = "coverage",
-    features: Annotated[
-        Literal["3", "6"], typer.Option(help="Weigh q, p~ and w, or also p~/q, (w+p~)/p~ and p~ q (xnes only).")
-    ] = "3",
-    units: Annotated[
-        Literal["typical", "plain"],
-        typer.Option(help="Weights count per typical value of a feature, or per second and processor."),
-    ] = "typical",
-    points: Annotated[
-        int | None, typer.Option(help="coverage: the grid's points, at least [default: 10000].", min=6)
-    ] = None,
-    evaluations: Annotated[
-        int | None, typer.Option(help="xnes: policies looked at per question [default: 1000].", min=1)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of xnes and of the bootstrap.", min=0)] = 0,
-    backfill: ordering.Backfill = "spf",
-    threshold: ordering.Threshold = None,
-    tau: Annotated[float, typer.Option(help="The bound of the bounded slowdown, in seconds.")] = 10.0,
-    days: Annotated[float | None, typer.Option(help="How long a period is [default: 7].")] = None,
-    months: Annotated[bool, typer.Option("--months", help="Calendar months instead.")] = False,
-    boundary: Annotated[
-        Literal["submitted", "submit-finish", "start-finish"],
-        typer.Option(help="Which jobs a period keeps; see `batfill workload split`."),
-    ] = "submit-finish",
-    skip: Annotated[int, typer.Option(help="Leave out so many periods at first.", min=0)] = 0,
-    count: Annotated[int | None, typer.Option(help="Take so many consecutive periods.", min=1)] = None,
-    min_jobs: Annotated[int, typer.Option(help="Leave out periods with fewer jobs.", min=1)] = 1,
-    training: Annotated[
-        int | None, typer.Option(help="Periods that w*train learns from, at first; by default half.", min=1)
-    ] = None,
-    last: Annotated[
-        str, typer.Option(help="Walk forward: tune on the last so many periods, use it in the next.")
-    ] = "1,4",
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(help="Compare these policies too (may be repeated), beside the twelve pure ones."),
-    ] = None,
-    baseline: Annotated[str, typer.Option(help="What all are compared with.")] = "saf",
-    maps: Annotated[Path | None, typer.Option(help="coverage: a folder for a map of each period.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write all of it to this JSON file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
+    workload: Path,
+    procs: int | None,
+    method: Any,
+    features: str,
+    units: Any,
+    points: int | None,
+    evaluations: int | None,
+    seed: int,
+    backfill: str,
+    threshold: float | None,
+    tau: float,
+    days: float | None,
+    months: bool,
+    boundary: Any,
+    skip: int,
+    count: int | None,
+    min_jobs: int,
+    training: int | None,
+    last: str,
+    policy: tuple[str, ...],
+    baseline: str,
+    maps: Path | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow."""
+    """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow.
+
+    WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
+    """
     from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.compiled import announce_compilation
@@ -97,7 +155,7 @@ def tune(
             seed=seed,
             training=training,
             last=back,
-            policies=[*PURE, *(policy or [])],
+            policies=[*PURE, *policy],
             baseline=baseline,
             maps=maps,
             advance=advance,

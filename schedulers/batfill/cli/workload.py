@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import typer
+import click
 
 from batfill.cli.workload_clean import clean
 from batfill.cli.workload_convert import convert
@@ -14,26 +14,22 @@ from batfill.cli.workload_resample import resample
 from batfill.cli.workload_scale import scale
 from batfill.cli.workload_split import split
 
-app = typer.Typer(
-    help="Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
+
+class InOrder(click.Group):
+    """Commands in the order in which a study takes them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every name."""
+        return list(self.commands)
 
 
-@app.callback()
-def group(context: typer.Context) -> None:
+@click.group(cls=InOrder, invoke_without_command=True)
+@click.pass_context
+def workload(context: click.Context) -> None:
     """Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
-app.command()(describe)
-app.command()(clean)
-app.command()(split)
-app.command()(resample)
-app.command()(scale)
-app.command()(generate)
-app.command()(fetch)
-app.command("import")(import_log)
-app.command()(convert)
+for command in (describe, clean, split, resample, scale, generate, fetch, import_log, convert):
+    workload.add_command(command)

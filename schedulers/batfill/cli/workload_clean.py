@@ -3,38 +3,57 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-Overrun = Literal["leave", "keep", "kill"]
+from batfill.cli.parameters import FILE, JSON, PROCS, SOURCE, former_place, out_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@SOURCE
+@former_place()
+@out_option("The log to write: .swf, .json or .parquet, also compressed.", required=True)
+@click.option(
+    "--rule",
+    multiple=True,
+    help="wide, processors, times (the bandit paper's three), ran (run time > 0), duplicates. Repeatable "
+    "[default: wide processors times ran].",
+)
+@click.option("--status", type=int, multiple=True, help="Keep only rows of this status. Repeatable.")
+@click.option("--flurries", is_flag=True, help="Drop the flurries that IN's header names.")
+@click.option(
+    "--flurries-from",
+    type=FILE,
+    help="Drop the flurries that this log's header names, as the archive's cleaned logs do.",
+)
+@click.option(
+    "--overrun",
+    type=click.Choice(["leave", "keep", "kill"]),
+    default="leave",
+    show_default=True,
+    help="Of jobs that ran too long: leave them, keep (raise the request), kill (cut the run).",
+)
+@PROCS
+@JSON
 def clean(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF, Parquet or Batsim JSON.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The log to write: .swf, .json or .parquet.")],
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="wide, processors, times (the bandit paper's three), ran (run time > 0), duplicates. Repeatable "
-            "[default: wide processors times ran]."
-        ),
-    ] = None,
-    status: Annotated[list[int] | None, typer.Option(help="Keep only rows of this status. Repeatable.")] = None,
-    flurries: Annotated[bool, typer.Option("--flurries", help="Drop the flurries that IN's header names.")] = False,
-    flurries_from: Annotated[
-        Path | None,
-        typer.Option(help="Drop the flurries that this log's header names, as the archive's cleaned logs do."),
-    ] = None,
-    overrun: Annotated[
-        Overrun,
-        typer.Option(help="Of jobs that ran too long: leave them, keep (raise the request), kill (cut the run)."),
-    ] = "leave",
-    procs: Annotated[int | None, typer.Option(help="Machine size [default: what the log says].")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON object.")] = False,
+    source: Path,
+    out: Path,
+    rule: tuple[str, ...],
+    status: tuple[int, ...],
+    flurries: bool,
+    flurries_from: Path | None,
+    overrun: Any,
+    procs: int | None,
+    as_json: bool,
 ) -> None:
-    """Clean a log by named rules; every row dropped or changed is counted by rule."""
+    """Clean a log by named rules; every row dropped or changed is counted by rule.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
     from batfill.cli.progress import progress
     from batfill.workloads import cleaning
     from batfill.workloads.load import load_log
@@ -49,9 +68,9 @@ def clean(
         named += cleaning.header_flurries(load_log(flurries_from).header)
     cleaned = cleaning.clean(
         log,
-        rules=(*cleaning.BANDIT, "ran") if rule is None else rule,
+        rules=rule or (*cleaning.BANDIT, "ran"),
         procs=machine_size(source, log.header, procs),
-        statuses=status or (),
+        statuses=status,
         flurries=named,
         overrun=overrun,
     )
@@ -62,7 +81,7 @@ def clean(
     for name, count in cleaned.changed.items():
         print(f"{name}: {count} rows changed", file=sys.stderr)
     print(f"{out}: {left} rows", file=sys.stderr)
-    if json:
+    if as_json:
         import orjson
 
         counts = {"file": str(out), "rows": left, "dropped": cleaned.dropped, "changed": cleaned.changed}

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
+
+from batfill.cli.parameters import JSON, PROCS, SOURCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-def describe(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF, Parquet or Batsim JSON.")],
-    procs: Annotated[int | None, typer.Option(help="Machine size [default: what the log says].")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Report on a log: jobs, users, span, load, quality, premature jobs, and what each cleaning rule would drop."""
+@click.command()
+@SOURCE
+@PROCS
+@JSON
+def describe(source: Path, procs: int | None, as_json: bool) -> None:
+    """Report on a log: jobs, users, span, load, quality, premature jobs, and what each cleaning rule would drop.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
     from batfill.cli.progress import progress
     from batfill.workloads import describe as library
 
     with progress("rows read") as advance:
         report = library.describe(source, procs=procs, advance=advance)
-    if json:
+    if as_json:
         import orjson
 
         print(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())

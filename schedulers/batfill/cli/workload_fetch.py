@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
+
+from batfill.cli.parameters import FILE, JSON
 
 
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--from", "local", metavar="DIR", type=FILE, help="Take the files from this folder, not the network.")
+@click.option("--cache", type=FILE, help="Where copies are kept [default: $BATFILL_CACHE, else ~/.cache/batfill].")
+@click.option("--convert", is_flag=True, help="Write the Batsim workload too, where the descriptors of expe/ read it.")
+@click.option(
+    "--into",
+    type=FILE,
+    default=Path("workloads/archive"),
+    show_default=True,
+    help="The folder --convert writes to.",
+)
+@JSON
 def fetch(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Such as kth-sp2; none lists the known logs.")
-    ] = None,
-    local: Annotated[
-        Path | None, typer.Option("--from", metavar="DIR", help="Take the files from this folder, not the network.")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Where copies are kept [default: $BATFILL_CACHE, else ~/.cache/batfill].")
-    ] = None,
-    convert: Annotated[
-        bool, typer.Option("--convert", help="Write the Batsim workload too, where the descriptors of expe/ read it.")
-    ] = False,
-    into: Annotated[Path, typer.Option(help="The folder --convert writes to.")] = Path("workloads/archive"),
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    names: tuple[str, ...],
+    local: Path | None,
+    cache: Path | None,
+    convert: bool,
+    into: Path,
+    as_json: bool,
 ) -> None:
-    """Fetch logs of the Parallel Workloads Archive into a cache, checked by their sums; prints where they are."""
+    """Fetch logs of the Parallel Workloads Archive into a cache, checked by their sums; prints where they are.
+
+    NAME is such as kth-sp2; without one, the known logs are listed.
+    """
     from dataclasses import asdict
 
     from batfill.cli import warn
@@ -61,7 +70,7 @@ def fetch(
                 result |= {"workload": str(out), "jobs": made.jobs, "processors": made.procs}
             results.append(result)
             lines += [str(path), *([str(result["workload"])] if convert else [])]
-    if json:
+    if as_json:
         import orjson
 
         print(orjson.dumps(results, option=orjson.OPT_INDENT_2).decode())

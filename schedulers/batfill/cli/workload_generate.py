@@ -3,34 +3,67 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-Kind = Literal["all", "both", "batch", "interactive"]
-Requests = Literal["tsafrir", "exact", "none"]
+from batfill.cli.parameters import (
+    JSON,
+    POSITIVE,
+    POSITIVE_SECONDS,
+    WHOLE,
+    Whole,
+    former_place,
+    out_option,
+    seed_option,
+)
+from batfill.options import LARGEST
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@former_place()
+@out_option("The log to write: .swf, .json or .parquet, also compressed.", required=True)
+@click.option("--jobs", type=WHOLE, default=10_000, show_default=True, help="How many jobs.")
+@click.option("--procs", type=Whole(2, LARGEST), default=256, show_default=True, help="The machine's processors.")
+@seed_option("everything that is random: equal seeds and options give equal files")
+@click.option(
+    "--kind",
+    type=click.Choice(["all", "both", "batch", "interactive"]),
+    default="all",
+    show_default=True,
+    help="all: one set of parameters; both: batch and interactive jobs merged.",
+)
+@click.option("--users", type=WHOLE, default=64, show_default=True, help="How many synthetic users.")
+@click.option(
+    "--requests",
+    type=click.Choice(["tsafrir", "exact", "none"]),
+    default="tsafrir",
+    show_default=True,
+    help="Requested times: Tsafrir's model, exactly the run times, or none.",
+)
+@click.option(
+    "--longest-request",
+    type=POSITIVE_SECONDS,
+    help="Longest request, a duration [default: the longest run, rounded up to hours].",
+)
+@click.option("--interarrival", type=POSITIVE, help="Multiply the times between submissions by this [default: 1].")
+@click.option("--load", type=POSITIVE, help="Stretch them to this offered load instead.")
+@JSON
 def generate(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The log to write: .swf, .json or .parquet.")],
-    jobs: Annotated[int, typer.Option(min=1, help="How many jobs.")] = 10_000,
-    procs: Annotated[int, typer.Option(min=2, help="Machine size.")] = 256,
-    seed: Annotated[int, typer.Option(min=0, help="Equal seeds and options give equal files.")] = 0,
-    kind: Annotated[
-        Kind, typer.Option(help="all: one set of parameters; both: batch and interactive jobs merged.")
-    ] = "all",
-    users: Annotated[int, typer.Option(min=1, help="How many synthetic users.")] = 64,
-    requests: Annotated[
-        Requests, typer.Option(help="Requested times: Tsafrir's model, exactly the run times, or none.")
-    ] = "tsafrir",
-    longest_request: Annotated[
-        float | None, typer.Option(help="Longest request in seconds [default: the longest run, rounded up to hours].")
-    ] = None,
-    interarrival: Annotated[
-        float | None, typer.Option(help="Multiply the times between submissions by this [default: 1].")
-    ] = None,
-    load: Annotated[float | None, typer.Option(help="Stretch them to this offered load instead.")] = None,
+    out: Path,
+    jobs: int,
+    procs: int,
+    seed: int,
+    kind: Any,
+    users: int,
+    requests: Any,
+    longest_request: float | None,
+    interarrival: float | None,
+    load: float | None,
+    as_json: bool,
 ) -> None:
     """Generate a log by the Lublin-Feitelson model, with users and what they request."""
     from batfill import __version__
@@ -38,7 +71,7 @@ def generate(
     from batfill.workloads.save import format_of, save_log
 
     if interarrival is not None and load is not None:
-        raise typer.BadParameter("--interarrival and --load exclude each other")
+        raise click.UsageError("--interarrival and --load exclude each other")
     format_of(out)
     log = generate_log(
         jobs,
@@ -53,4 +86,10 @@ def generate(
     )
     notes = [text.lstrip("; ") for text in log.header]
     made = {"made_by": f"batfill {__version__} workload generate", "seed": seed, "notes": notes}
-    print(f"{out}: {save_log(log, out, description=made)} jobs, seed {seed}", file=sys.stderr)
+    rows = save_log(log, out, description=made)
+    print(f"{out}: {rows} jobs, seed {seed}", file=sys.stderr)
+    if as_json:
+        import orjson
+
+        said = {"file": str(out), "jobs": rows, "procs": procs, **made}
+        print(orjson.dumps(said, option=orjson.OPT_INDENT_2).decode())

@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-System = Literal["slurm", "oar", "pbs"]
+from batfill.cli.parameters import FILE, JSON, SIZE, WHOLE, out_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command("import")
+@click.argument("system", type=click.Choice(["slurm", "oar", "pbs"]))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
+@out_option("The log to write: .swf, .json or .parquet, also compressed.", required=True)
+@click.option("--anonymise", is_flag=True, help="Keep the names of users, groups and jobs out of the log.")
+@click.option("--key", type=FILE, help="Keep the numbers of all names here, and go on with those it holds.")
+@click.option("--procs", type=SIZE, help="The machine's processors [default: the most seen in use at once].")
+@click.option("--timezone", default="UTC", show_default=True, help="The cluster's time zone, such as Europe/Paris.")
+@click.option("--computer", default="unknown", show_default=True, help="What the header calls the machine.")
+@click.option("--cores-per-resource", type=WHOLE, default=1, show_default=True, help="Processors of one OAR resource.")
+@JSON
 def import_log(
-    system: Annotated[System, typer.Argument(help="Whose accounting it is.")],
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...",
-            help="sacct -P output, oarstat -J output, or PBS accounting files; plain, .gz, .xz or .bz2.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The log to write: .swf, .json or .parquet.")],
-    anonymise: Annotated[
-        bool, typer.Option("--anonymise", help="Keep the names of users, groups and jobs out of the log.")
-    ] = False,
-    key: Annotated[
-        Path | None, typer.Option(help="Keep the numbers of all names here, and go on with those it holds.")
-    ] = None,
-    procs: Annotated[
-        int | None, typer.Option(min=1, help="Machine size [default: the most processors seen in use at once].")
-    ] = None,
-    timezone: Annotated[str, typer.Option(help="The cluster's time zone, such as Europe/Paris.")] = "UTC",
-    computer: Annotated[str, typer.Option(help="What the header calls the machine.")] = "unknown",
-    cores_per_resource: Annotated[int, typer.Option(min=1, help="Processors of one OAR resource.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print the counts as one JSON object.")] = False,
+    system: Any,
+    files: tuple[Path, ...],
+    out: Path,
+    anonymise: bool,
+    key: Path | None,
+    procs: int | None,
+    timezone: str,
+    computer: str,
+    cores_per_resource: int,
+    as_json: bool,
 ) -> None:
-    """Turn a cluster's accounting into an SWF log with a header; says what it left out."""
+    """Turn a cluster's accounting into an SWF log with a header; says what it left out.
+
+    FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2.
+    """
     from batfill import __version__
     from batfill.workloads.cluster_log import Key, swf_of
     from batfill.workloads.save import format_of, save_log
@@ -44,15 +48,15 @@ def import_log(
     if system == "slurm":
         from batfill.workloads.slurm import read_slurm
 
-        reading = read_slurm(files, zone=timezone)
+        reading = read_slurm(list(files), zone=timezone)
     elif system == "oar":
         from batfill.workloads.oar import read_oar
 
-        reading = read_oar(files, cores_per_resource=cores_per_resource)
+        reading = read_oar(list(files), cores_per_resource=cores_per_resource)
     else:
         from batfill.workloads.pbs import read_pbs
 
-        reading = read_pbs(files, zone=timezone)
+        reading = read_pbs(list(files), zone=timezone)
     names = Key() if key is None else Key.load(key)
     log = swf_of(
         reading,
@@ -70,7 +74,7 @@ def import_log(
     for reason, count in reading.notes.items():
         print(f"{count} records: {reason}", file=sys.stderr)
     print(f"{out}: {rows} jobs", file=sys.stderr)
-    if json:
+    if as_json:
         import orjson
 
         counts = {"file": str(out), "jobs": rows, "notes": dict(reading.notes)}

@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-Method = Literal["users", "weeks"]
-ProfileWeeks = Literal["all", "span", "active"]
+from batfill.cli.parameters import JSON, PROCS, SOURCE, WHOLE, former_place, out_option, seed_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@SOURCE
+@former_place()
+@out_option("The log to write, x.swf.gz; several samples are x-000.swf.gz, ...", required=True)
+@click.option(
+    "--method",
+    type=click.Choice(["users", "weeks"]),
+    default="users",
+    show_default=True,
+    help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper).",
+)
+@click.option("--weeks", type=WHOLE, help="Length [default: the log's].")
+@click.option("--samples", type=WHOLE, default=1, show_default=True, help="How many logs.")
+@seed_option("the samples; sample k of a seed is the same however many are made")
+@click.option(
+    "--profile-weeks",
+    type=click.Choice(["all", "span", "active"]),
+    default="all",
+    show_default=True,
+    help="A user's weeks: all of the log (keeps the load), from first to last job, or with a job only.",
+)
+@PROCS
+@JSON
 def resample(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF, Parquet or Batsim JSON.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="x.swf.gz; several samples are x-000.swf.gz, ...")],
-    method: Annotated[
-        Method,
-        typer.Option(help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper)."),
-    ] = "users",
-    weeks: Annotated[int | None, typer.Option(min=1, help="Length [default: the log's].")] = None,
-    samples: Annotated[int, typer.Option(min=1, help="How many logs.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Sample k of a seed is the same however many are made.")] = 0,
-    profile_weeks: Annotated[
-        ProfileWeeks,
-        typer.Option(
-            help="A user's weeks: all of the log (keeps the load), from first to last job, or with a job only."
-        ),
-    ] = "all",
-    procs: Annotated[
-        int | None, typer.Option(min=1, help="Machine size for .json [default: what the log says].")
-    ] = None,
+    source: Path,
+    out: Path,
+    method: Any,
+    weeks: int | None,
+    samples: int,
+    seed: int,
+    profile_weeks: Any,
+    procs: int | None,
+    as_json: bool,
 ) -> None:
-    """Make new logs from a log's weeks, whole or user by user."""
+    """Make new logs from a log's weeks, whole or user by user.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
     from batfill.cli.progress import progress
     from batfill.workloads.load import load_log
     from batfill.workloads.resampling import resample as library_resample
@@ -43,10 +61,16 @@ def resample(
         log = load_log(source, advance=advance)
     stem = stem_of(out)
     description = provenance("resample", source, seed=seed, method=method)
+    written = []
     with progress("samples", samples) as advance:
         for sample in range(samples):
             path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
             made = library_resample(log, seed, sample=sample, method=method, weeks=weeks, profile_weeks=profile_weeks)
             rows = save_log(made, path, procs=procs, description={**description, "sample": sample})
             advance(1)
+            written.append({"file": str(path), "rows": rows, "seed": seed, "sample": sample})
             print(f"{path}: {rows} rows, seed {seed}, sample {sample}", file=sys.stderr)
+    if as_json:
+        import orjson
+
+        print(orjson.dumps(written, option=orjson.OPT_INDENT_2).decode())

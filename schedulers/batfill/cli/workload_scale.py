@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
+
+from batfill.cli.parameters import JSON, POSITIVE, PROCS, SOURCE, former_place, out_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
+@click.command()
+@SOURCE
+@former_place()
+@out_option("The log to write: .swf, .json or .parquet, also compressed.", required=True)
+@click.option(
+    "--interarrival",
+    type=POSITIVE,
+    help="Multiply the times between submissions by this; below 1 raises the load.",
+)
+@click.option("--load", type=POSITIVE, help="Stretch them to this offered load.")
+@PROCS
+@JSON
 def scale(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF, Parquet or Batsim JSON.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The log to write: .swf, .json or .parquet.")],
-    interarrival: Annotated[
-        float | None, typer.Option(help="Multiply the times between submissions by this; below 1 raises the load.")
-    ] = None,
-    load: Annotated[float | None, typer.Option(help="Stretch them to this offered load.")] = None,
-    procs: Annotated[int | None, typer.Option(help="Machine size [default: what the log says].")] = None,
+    source: Path, out: Path, interarrival: float | None, load: float | None, procs: int | None, as_json: bool
 ) -> None:
-    """Change a log's load by the times between its submissions."""
+    """Change a log's load by the times between its submissions.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
     from batfill.cli.progress import progress
     from batfill.workloads import scaling
     from batfill.workloads.load import load_log
@@ -26,7 +39,7 @@ def scale(
     from batfill.workloads.swf import known_size, machine_size
 
     if (interarrival is None) == (load is None):
-        raise typer.BadParameter("give one of --interarrival and --load")
+        raise click.UsageError("give one of --interarrival and --load")
     format_of(out)
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
@@ -38,3 +51,8 @@ def scale(
         scaled = scaling.stretch(log, factor)
     rows = save_log(scaled, out, procs=procs, description=provenance("scale", source, interarrival=f"{factor:.9g}"))
     print(f"{out}: {rows} rows, times between submissions multiplied by {factor:.9g}", file=sys.stderr)
+    if as_json:
+        import orjson
+
+        said = {"file": str(out), "rows": rows, "interarrival": factor}
+        print(orjson.dumps(said, option=orjson.OPT_INDENT_2).decode())

@@ -4,39 +4,69 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any
 
-import typer
+import click
 
-Align = Literal["log", "first", "calendar"]
-Boundary = Literal["submitted", "submit-finish", "start-finish"]
+from batfill.cli.parameters import (
+    JSON,
+    POSITIVE,
+    PROCS,
+    SOURCE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    former_place,
+    out_option,
+)
 
 
+@click.command()
+@SOURCE
+@former_place()
+@out_option("The folder of the windows, one file each.", required=True, metavar="FOLDER")
+@click.option("--days", type=POSITIVE, default=7, show_default=True, help="Days per window; 7 are weeks.")
+@click.option("--months", is_flag=True, help="Calendar months instead.")
+@click.option(
+    "--align",
+    type=click.Choice(["log", "first", "calendar"]),
+    default="log",
+    show_default=True,
+    help="First window: at the log's second 0, the first submission, or midnight (Monday's).",
+)
+@click.option(
+    "--boundary",
+    type=click.Choice(["submitted", "submit-finish", "start-finish"]),
+    default="submitted",
+    show_default=True,
+    help="Keep all jobs submitted in a window; only those that by the log also finished in it (nearest to the "
+    "mixed-policies paper); or those that started and finished in one window.",
+)
+@click.option("--skip", type=WHOLE_OR_NONE, default=0, show_default=True, help="Leave out the first so many windows.")
+@click.option("--count", type=WHOLE, help="Only the first so many consecutive windows.")
+@click.option("--min-jobs", type=WHOLE_OR_NONE, default=1, show_default=True, help="Only windows with so many jobs.")
+@click.option(
+    "--suffix", default=".swf.gz", show_default=True, help="Format of the files: .swf, .swf.gz, .json, .parquet ..."
+)
+@PROCS
+@JSON
 def split(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="SWF, Parquet or Batsim JSON.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the windows go, one file each.")],
-    days: Annotated[float, typer.Option(help="Days per window; 7 are weeks.")] = 7,
-    months: Annotated[bool, typer.Option("--months", help="Calendar months instead.")] = False,
-    align: Annotated[
-        Align, typer.Option(help="First window: at the log's second 0, the first submission, or midnight (Monday's).")
-    ] = "log",
-    boundary: Annotated[
-        Boundary,
-        typer.Option(
-            help="Keep all jobs submitted in a window; only those that by the log also finished in it (nearest to the "
-            "mixed-policies paper); or those that started and finished in one window."
-        ),
-    ] = "submitted",
-    skip: Annotated[int, typer.Option(min=0, help="Leave out the first so many windows.")] = 0,
-    count: Annotated[int | None, typer.Option(min=1, help="Only the first so many consecutive windows.")] = None,
-    min_jobs: Annotated[int, typer.Option(min=0, help="Only windows with so many jobs.")] = 1,
-    suffix: Annotated[str, typer.Option(help="Format of the files: .swf, .swf.gz, .json, .parquet ...")] = ".swf.gz",
-    procs: Annotated[
-        int | None, typer.Option(min=1, help="Machine size for .json [default: what the log says].")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    source: Path,
+    out: Path,
+    days: float,
+    months: bool,
+    align: Any,
+    boundary: Any,
+    skip: int,
+    count: int | None,
+    min_jobs: int,
+    suffix: str,
+    procs: int | None,
+    as_json: bool,
 ) -> None:
-    """Cut a log into windows of time; each file's second 0 is its window's start."""
+    """Cut a log into windows of time; each file's second 0 is its window's start.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
     from batfill.cli.progress import progress
     from batfill.workloads import splitting
     from batfill.workloads.files import make_folder
@@ -48,18 +78,18 @@ def split(
         log = load_log(source, advance=advance)
     found = splitting.windows(log, "month" if months else days * 86_400, align=align, boundary=boundary)
     chosen = splitting.select(found, skip=skip, count=count, min_jobs=min_jobs)
-    make_folder(folder)
+    make_folder(out)
     stem = stem_of(source)
     made = provenance("split", source, boundary=boundary, align=align)
     rows = []
     with progress("windows", len(chosen)) as advance:
         for window in chosen:
-            out = folder / f"{stem}-{window.index:04}{suffix}"
+            file = out / f"{stem}-{window.index:04}{suffix}"
             if len(window.rows):
-                save_log(splitting.cut(log, window), out, procs=procs, description={**made, "window": window.index})
+                save_log(splitting.cut(log, window), file, procs=procs, description={**made, "window": window.index})
             rows.append(
                 {
-                    "file": str(out) if len(window.rows) else None,
+                    "file": str(file) if len(window.rows) else None,
                     "index": window.index,
                     "start_s": window.start_s,
                     "end_s": window.end_s,
@@ -68,7 +98,7 @@ def split(
                 }
             )
             advance(1)
-    if json:
+    if as_json:
         import orjson
 
         print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())

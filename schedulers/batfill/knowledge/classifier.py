@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,37 +18,11 @@ from batfill.knowledge.budget import Budget
 from batfill.knowledge.features import NAMES, NO_CLOCK, RECORD, History, matrix
 from batfill.knowledge.forest import Forest, grown_beside
 from batfill.knowledge.quantiles import RollingQuantiles, quantiles
+from batfill.options import Settings
 from batfill.workloads.clock import WEEK_S, Clock
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-Regime = Literal["decoupled", "weekly", "fresh"]
-DividerRule = Literal["known", "week"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How the classifier learns; every result names them."""
-
-    regime: Regime = "fresh"  # decoupled: lags, shares, divider and forest of the last week's end; weekly: lags and
-    # shares as of now; fresh: the divider, too
-    divider_rule: DividerRule = (
-        "known"  # the median run time of all known jobs, or of those that ended in the last week
-    )
-    levels: tuple[float, ...] = (0.5,)  # the dividers' shares of the run times: several, ascending, make several levels
-    cut: float = 0.5  # the probability from which a job counts as small; at 0 all do, and nothing but the divider is
-    # learned
-    seed: int = 0
-    on_drift: bool = False  # train when the errors grow and every fourth week, instead of every week
-    train_lag_s: float = 0.0  # from the end of what a forest has learned from to its first judgement
-    max_waste: float = math.inf  # limits that move the cut, see `Budget`
-    max_kill_share: float = math.inf
-
-    def __post_init__(self) -> None:
-        assert 0 <= self.cut <= 1
-        assert all(low < high for low, high in pairwise((0.0, *self.levels, 1.0)))
-        assert self.regime != "fresh" or self.divider_rule == "known", "a week's median is renewed with the week"
 
 
 class Classifier(Plain):

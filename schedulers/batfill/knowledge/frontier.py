@@ -13,9 +13,8 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import BatfillError
-from batfill.knowledge.choice import Learning
 from batfill.knowledge.outcome import confusion, learn
-from batfill.options import Options
+from batfill.options import Learning, Options
 from batfill.workloads.files import make_folder, whole_file, write_text
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.knowledge.choice import make
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.drive import Driven, Driver
 from batfill.replay import Replay
@@ -180,7 +181,7 @@ def learn(
 ) -> tuple[Schedule, Learned]:
     """Replay the workload with what the options' knowledge makes of its jobs; `advance` is told of jobs judged."""
     learning = options.learning
-    knowledge = learning.make(jobs, clock)
+    knowledge = make(learning, jobs, clock)
     run = Replay(
         jobs,
         size,

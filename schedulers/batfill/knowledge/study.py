@@ -14,7 +14,7 @@ import numpy as np
 
 from batfill.jobs import request_warning
 from batfill.knowledge import Job
-from batfill.knowledge.classifier import Classifier, Settings
+from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.diary import Diary
 from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
 from batfill.knowledge.outcome import Confusion
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from batfill.options import Settings
     from batfill.workloads.swf_log import SwfLog
 
 LAGS = 20

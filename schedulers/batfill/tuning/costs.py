@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.knowledge.choice import seconds_of
 from batfill.metrics import TAU_S
-from batfill.options import SAME
-from batfill.policies import POLICIES, policy_named
+from batfill.options import SAME, Options, tau_of
+from batfill.policies import POLICIES
 from batfill.replay import mean_bsld, replay_many
 
 if TYPE_CHECKING:
@@ -41,11 +40,8 @@ class Setting:
         Raises:
             BatfillError: a value is not what it must be.
         """
-        return cls(
-            backfill=None if backfill == SAME else policy_named(backfill),
-            threshold_s=seconds_of("threshold", threshold, least=0),
-            tau_s=seconds_of("tau", tau, least=1e-9),
-        )
+        shared = Options.of({"backfill": backfill, "threshold": threshold})
+        return cls(backfill=shared.backfill, threshold_s=shared.threshold_s, tau_s=tau_of(tau))
 
     def as_dict(self) -> dict[str, Any]:
         """What result files say of it."""

@@ -12,7 +12,7 @@ from batfill.cluster import Cluster, Start
 from batfill.easy import AWAY, Rules
 from batfill.errors import BatfillError
 from batfill.jobs import UNKNOWN, JobTable
-from batfill.knowledge.choice import USER
+from batfill.options import USER
 from batfill.tuning import feedback
 from batfill.tuning.online import BEFORE_S
 from batfill.waiting import clear

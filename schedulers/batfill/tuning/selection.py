@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.knowledge.choice import seconds_of
-from batfill.options import Options, text_of
+from batfill.options import Options, number_of, one_of, seconds_of, seed_of, share, text_of
 from batfill.policies import Policy, policy_named
 from batfill.tuning.bandits import METHODS, Method, chooser, options_of
 from batfill.tuning.costs import PURE
@@ -80,14 +80,10 @@ class Selection:
             raise BatfillError(
                 f"option {next(iter(chosen))}: nothing selects a policy; add select, one of {', '.join(METHODS)}"
             )
-        method = chosen["select"]
-        if method not in METHODS:
-            raise BatfillError(f"option select: {method!r} is none of {', '.join(METHODS)}")
-        seed = chosen.get("select-seed", 0)
-        if type(seed) is not int or seed < 0:
-            raise BatfillError(f"option select-seed: {seed!r} is not a whole number from 0 on; try 0")
+        method: Any = one_of("select", chosen["select"], METHODS)
+        seed = seed_of("select-seed", chosen.get("select-seed", 0))
         policies = policies_of(text_of("policies", chosen.get("policies", "ten")))
-        options = {name: seconds_of(name, chosen[name], least=0) for name in CHOOSERS if name in chosen}
+        options = {name: share(name, chosen[name]) for name in CHOOSERS if name in chosen}
         return cls(
             method=method,
             policies=policies,
@@ -95,7 +91,7 @@ class Selection:
             noise=noise_of(method, chosen.get("noise")),
             seed=seed,
             chooser=options_of(method, options),
-            budget_s=seconds_of("budget", chosen.get("budget"), least=0),
+            budget_s=math.inf if chosen.get("budget") is None else seconds_of("budget", chosen["budget"]),
         )
 
     def selector(self, rules: Rules, sample: int = 0) -> Selector:
@@ -125,7 +121,7 @@ def noise_of(method: Method, given: Any) -> Noise:
     if given is None or given == "walltime":
         return "walltime"
     try:
-        return seconds_of("noise", float(given), least=0)
+        return number_of("noise", float(given), 0, math.inf, "a number >= 0")
     except (TypeError, ValueError):
         raise BatfillError(f"option noise: {given!r} is neither walltime nor a number >= 0; try 0.5") from None
 

@@ -179,7 +179,7 @@ def making(workload: Path) -> str:
         known = known_log(log)
     except WorkloadError:
         first = "" if workload.parent.exists() else f"mkdir -p {folder} && "
-        return f"{first}batfill workload convert {shlex.quote(log)}.swf.gz {shlex.quote(str(workload))}"
+        return f"{first}batfill workload convert {shlex.quote(log)}.swf.gz --out {shlex.quote(str(workload))}"
     return f"batfill workload fetch {known.name} --convert --into {folder}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from batfill.campaign.config import Text
-from batfill.knowledge.choice import USER
+from batfill.options import USER
 from batfill.reproduction.classes.runs import TAU_S, Replayed, shown
 from batfill.reproduction.classes.studies import Choice, rules_of
 from batfill.reproduction.grids import run_grid

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.campaign.config import Text
 from batfill.errors import BatfillError
-from batfill.knowledge.choice import USER
+from batfill.options import USER
 from batfill.reproduction.classes.runs import BASE, IDEMPOTENT, TAU_S, Replays, runs_of
 from batfill.reproduction.grids import run_grid
 from batfill.reproduction.outcome import Outcome, Table, Verdict

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from batfill.campaign.config import Section, Seed, Text
-from batfill.knowledge.choice import USER
-from batfill.knowledge.classifier import DividerRule, Regime
+from batfill.options import USER, DividerRule, Regime
 from batfill.reproduction.grids import Grid, run_grid
 
 if TYPE_CHECKING:

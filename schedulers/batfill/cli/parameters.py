@@ -1,0 +1,198 @@
+"""What commands share: options of several commands, each declared once, and the scheduler's, from their table."""
+
+from __future__ import annotations
+
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from batfill.options import LARGEST, NAMES, OPTIONS, number_of, seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.shell_completion import CompletionItem
+
+    from batfill.options import Option
+
+    Command = TypeVar("Command", bound=Callable[..., Any])
+
+FILE = click.Path(path_type=Path)
+
+
+class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have no generic one
+    """A value that the library's own check reads, so that every host refuses it in the same words."""
+
+    def __init__(self, name: str, check: Callable[[str, Any], Any], words: tuple[str, ...] = ()) -> None:
+        """`check` takes the option's name and its value; `words` complete it in a shell."""
+        self.name = name
+        self.check = check
+        self.words = words
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value as the check returns it."""
+        return self.check(name_of(param), number_or_text(value))
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The words that begin so."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
+
+
+class PolicyName(click.ParamType):  # type: ignore[type-arg]
+    """The name of a policy; the library looks it up."""
+
+    name = "policy"
+
+    def __init__(self, *more: str) -> None:
+        """`more` are words that may stand in its place."""
+        self.more = more
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The policies whose names begin so."""
+        from click.shell_completion import CompletionItem
+
+        from batfill.policies import POLICIES
+
+        return [CompletionItem(name) for name in (*self.more, *POLICIES) if name.startswith(incomplete)]
+
+
+class Whole(click.IntRange):
+    """A whole number from `min` on."""
+
+    name = "integer"
+
+    def _describe_range(self) -> str:
+        return f"x>={self.min}"
+
+
+def name_of(param: click.Parameter | None) -> str:
+    """The option's name as its user writes it, without dashes."""
+    return max(param.opts, key=len).lstrip("-") if param else "value"
+
+
+def number_or_text(value: Any) -> Any:
+    """What a word of the command line is in JSON: a number where it is one."""
+    for kind in (int, float):
+        try:
+            return kind(value) if isinstance(value, str) else value
+        except ValueError:
+            pass
+    return value
+
+
+def as_given(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """A check that refuses what cannot be used and hands on what can as it was given."""
+
+    def same(name: str, value: Any) -> Any:
+        check(name, value)
+        return value
+
+    return same
+
+
+def milliseconds_of(name: str, value: Any) -> int:
+    """A number of milliseconds >= 0, as pybatsim's launcher takes it, or a duration with its unit."""
+    if isinstance(value, str):
+        return round(seconds_of(name, value) * 1000)
+    return int(number_of(name, value, 0, LARGEST, "a number of milliseconds >= 0, or a duration such as 30s"))
+
+
+SECONDS = Checked("duration", seconds_of)
+POSITIVE_SECONDS = Checked("duration", lambda name, value: seconds_of(name, value, least=1e-9))
+MILLISECONDS = Checked("milliseconds", milliseconds_of)
+SHARE = Checked("number", lambda name, value: number_of(name, value, 0, 1, "a number from 0 to 1"))
+POSITIVE = Checked("number", lambda name, value: number_of(name, value, 1e-300, float("inf"), "a finite number > 0"))
+SIZE = Whole(1, LARGEST)
+SEED = Whole(0, LARGEST)
+WHOLE = Whole(1, LARGEST)  # how many of something
+WHOLE_OR_NONE = Whole(0, LARGEST)
+
+
+def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Command]:
+    """An option of the table on the command line; its value is None where it is not given."""
+    flag = isinstance(option.default, bool)
+    usual = "" if option.default is None or flag else f" [default: {option.default}]"
+    text = option.help.removesuffix(".") + usual + "."
+    if flag:
+        return click.option(f"--{option.name}", is_flag=True, default=None, help=text)
+    kind: Any
+    if option.choices:
+        kind = click.Choice(option.choices)
+    elif option.name in ("policy", "backfill"):
+        kind = PolicyName(*([option.default] if option.name == "backfill" else []))
+    else:
+        kind = Checked(option.word, as_given(option.check) if option.name == "levels" else option.check)
+    return click.option(f"--{option.name}", **{"type": kind, "default": None, "help": text, **changes})
+
+
+def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """These options of the table (all by default), which the command gets as one mapping `options`.
+
+    It has what was given, falsy or not, by the names of the table, and nothing else.
+    """
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def collected(**values: Any) -> Any:
+            given = {name: values.pop(name.replace("-", "_")) for name in names or NAMES}
+            return command(**values, options={name: value for name, value in given.items() if value is not None})
+
+        for name in reversed(names or NAMES):
+            collected = scheduler_option(OPTIONS[name])(collected)
+        return collected
+
+    return add
+
+
+def out_option(help: str, *, required: bool = False, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
+    """Where a command writes: `--out` everywhere."""
+    return click.option("--out", "-o", type=FILE, required=required, help=help, **more)
+
+
+def former_place(*, wanted: str = "--out") -> Callable[[Command], Command]:
+    """Refuses a word that earlier versions took for the file to write, and names the option for it."""
+
+    def refuse(context: click.Context, _: click.Parameter, words: tuple[str, ...]) -> None:
+        if words:
+            raise click.UsageError(f"what is written has an option now: {wanted} {words[0]}", context)
+
+    return click.argument("former", nargs=-1, metavar="", expose_value=False, is_eager=True, callback=refuse)
+
+
+def former_option(*names: str, instead: str) -> Callable[[Command], Command]:
+    """Refuses an option's former name, and says the one it has now."""
+
+    def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{max(parameter.opts, key=len)} is called {instead} now", context)
+
+    return click.option(*names, hidden=True, expose_value=False, is_eager=True, callback=refuse)
+
+
+WORKLOAD = click.argument("workload", type=FILE)
+SOURCE = click.argument("source", metavar="IN", type=FILE)
+PROCS = click.option("--procs", type=SIZE, help="The machine's processors; by default what the workload says.")
+TAU = click.option(
+    "--tau",
+    type=POSITIVE_SECONDS,
+    default="10",
+    show_default=True,
+    help="The bound of the bounded slowdown, a duration.",
+)
+OVERRUN = click.option(
+    "--overrun",
+    type=click.Choice(["keep", "kill"]),
+    default="keep",
+    show_default=True,
+    help="A job that ran longer than it asked for: `keep` its run time, or `kill` it at its limit.",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def seed_option(of: str) -> Callable[[Command], Command]:
+    """The seed `of` something."""
+    return click.option("--seed", type=SEED, default=0, show_default=True, help=f"Seed of {of}.")
