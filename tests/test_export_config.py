@@ -1,24 +1,46 @@
-"""Exported configurations order jobs as the policy does, where they say so, and say where they do not."""
+"""Exported configurations order jobs as the policy does, say where they do not, and Slurm accepts its own."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import tomllib
+from dataclasses import replace
+from getpass import getuser
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import lupa
+import numpy as np
 import pytest
 
-from batfill.policies import POLICIES
-from batfill.siteconfig.formulas import FIXED, KEYS
-from batfill.siteconfig.systems import SYSTEMS, site_config
+from batfill import __version__
+from batfill.cli.export_config import System
+from batfill.policies import POLICIES, Policy, policy_named
+from batfill.replay import replay
+from batfill.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
+from batfill.workloads import read_workload
 from command import refusal, result
 from oracle import key_named
+from strategies import random_table
 
 NOW = 5_000_000
 YEAR_MIN = 365 * 24 * 60
+FIXED = [name for name, policy in POLICIES.items() if name in KEYS and not policy.order_changes]
+MIXED = ["mixed:1,0,0,0,0,1", "mixed:0.2,0.3,-0.4,0.05,0,0", "mixed:0,0,-1,0,0,0"]
+MOVING = "mixed:0.1,0.2,-0.3,0.1,-0.2,0.1"
+ON_SLURM = [*FIXED, *MIXED]
+ON_OAR_AND_PBS = [*KEYS, *MIXED, MOVING]
+FITTED = ["f1", "f2", "f3", "f4"]
 
 
 def jobs(seed, n=60):
@@ -34,32 +56,47 @@ def by_policy(policy, table):
     return sorted(range(len(table)), key=lambda i: (key(NOW, *table[i]), i))
 
 
-def same_order(policy, table, found):
-    """Equal but for keys that differ by rounding alone."""
+def same_order(policy, table, found, tie=0.0):
+    """Whether the places are in the policy's order, but for keys that differ by rounding alone, or by `tie`."""
     keys = [key_named(policy)(NOW, *table[i]) for i in found]
-    return all(a <= b or math.isclose(a, b, rel_tol=1e-9) for a, b in pairwise(keys))
+    return all(a <= b + tie or math.isclose(a, b, rel_tol=1e-9) for a, b in pairwise(keys))
+
+
+# OAR
 
 
 def oar_function(policy, **options):
+    files = site_config("oar", policy, **options).files
+    project = tomllib.loads(files["pyproject.toml"])
+    ((entry, target),) = project["project"]["entry-points"]["oar.jobs_sorting_func"].items()
+    assert f'CUSTOM_JOB_SORTING="{entry}"\n' in files["/etc/oar/oar.conf"]
     module = {}
-    exec(site_config("oar", policy, **options).files["batfill_sorting.py"], module)
-    return module[policy]
+    exec(files["batfill_sorting.py"], module)
+    return module[target.removeprefix("batfill_sorting:")]
 
 
-def oar_jobs(table):
-    """As OAR 3 has them: the first alternative asks for switches of nodes, then for resources of one kind."""
+def oar_jobs(table, security_s=60):
+    """As OAR 3 has them: the first alternative requests switches of nodes, then resources of one kind."""
     return {
-        i: SimpleNamespace(submission_time=r, mld_res_rqts=[(i, p, [([("switch", 1), ("core", q)], [])])])
+        i: SimpleNamespace(submission_time=r, mld_res_rqts=[(i, p + security_s, [([("switch", 1), ("core", q)], [])])])
         for i, (r, p, q) in enumerate(table)
     }
 
 
-@pytest.mark.parametrize("policy", KEYS)
+@pytest.mark.parametrize("policy", ON_OAR_AND_PBS)
 def test_oars_sorting_function_sorts_as_the_policy(policy):
     table = jobs(1)
     found = oar_function(policy)("default", NOW, range(len(table)), oar_jobs(table), "{}", None)
     assert sorted(found) == list(range(len(table)))
     assert same_order(policy, table, found)
+
+
+def test_oars_sorting_function_leaves_the_security_time_out_of_the_walltime():
+    # 60 s x 10 before 600 s x 2 under saf; with a minute more each, 1200 would be less than 1320
+    table = [(1, 600, 2), (2, 100, 11)]
+    assert by_policy("saf", table) == [1, 0]
+    assert oar_function("saf")("default", NOW, [0, 1], oar_jobs(table), "{}", None) == [1, 0]
+    assert 'SCHEDULER_JOB_SECURITY_TIME="60"\n' in site_config("oar", "saf").files["/etc/oar/oar.conf"]
 
 
 def test_oars_sorting_function_puts_overdue_jobs_first_by_age():
@@ -71,82 +108,355 @@ def test_oars_sorting_function_puts_overdue_jobs_first_by_age():
     assert found[len(overdue) :] == [i for i in by_policy("saf", table) if i not in overdue]
 
 
+# PBS
+
+
+def pbs_value(policy, job, **options):
+    """What PBS computes for a job: its formula, in Python, with the functions of `math`."""
+    text = site_config("pbs", policy, **options).files["qmgr"].split('job_sort_formula = "')[1].split('"')[0]
+    r, p, q = job
+    return eval(text, {**vars(math), "walltime": p, "ncpus": q, "eligible_time": NOW - r, "__builtins__": {}})
+
+
+@pytest.mark.parametrize("policy", [name for name in ON_OAR_AND_PBS if name != "fcfs"])
+def test_pbs_formula_orders_as_the_policy_highest_first(policy):
+    table = jobs(4)
+    values = [pbs_value(policy, job) for job in table]
+    assert same_order(policy, table, sorted(range(len(table)), key=lambda i: -values[i]))
+
+
+def test_pbs_formula_puts_overdue_jobs_first_by_age():
+    table = jobs(5)
+    values = [pbs_value("wfp3", job, threshold_s=2_000_000) for job in table]
+    found = sorted(range(len(table)), key=lambda i: -values[i])
+    overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > 2_000_000]
+    assert 0 < len(overdue) < len(table)
+    assert found[: len(overdue)] == overdue
+    assert same_order("wfp3", table, found[len(overdue) :])
+    assert "help_starving_jobs: False ALL\n" in site_config("pbs", "saf").files["$PBS_HOME/sched_priv/sched_config"]
+
+
+@pytest.mark.parametrize("policy", ["saf", "laf", "spf", "lqf", "mixed:0,0,0,0,0,1"])
+def test_no_value_of_pbs_formula_falls_below_what_pbs_takes_for_never(policy):
+    five_years = 5 * 365 * 24 * 3600
+    assert pbs_value(policy, (0, five_years, 1_000_000)) > -(2**31)
+
+
+def test_pbs_gives_jobs_without_a_walltime_the_five_years_that_it_plans_for_them():
+    assert "set server resources_default.walltime = 43800:00:00\n" in site_config("pbs", "spf").files["qmgr"]
+    assert any("resources_default.walltime" in line for line in site_config("pbs", "fcfs").differs)
+
+
+# Slurm
+
+
 def slurm_plugin(policy):
     """The submit plug-in in Lua as Slurm would run it: from a job's request to its site factor."""
     lua = lupa.LuaRuntime()
     lua.execute("slurm = {NO_VAL = 4294967294, NO_VAL16 = 65534, SUCCESS = 0}")
     lua.execute(site_config("slurm", policy).files["job_submit.lua"])
+    unknown = dict.fromkeys(("time_limit", "min_cpus", "num_tasks", "min_nodes"), 4294967294)
+    unknown |= dict.fromkeys(("cpus_per_task", "ntasks_per_node"), 65534)
 
-    def factor(**request):
-        unknown = {"time_limit": 4294967294, "min_cpus": 4294967294, "num_tasks": 4294967294, "cpus_per_task": 65534}
+    def factor(submitted=0, partitions=(), **request):
+        lua.globals().os.time = lambda: SLURM_ORIGIN + submitted
         description = lua.table_from({**unknown, **request})
-        assert lua.globals().slurm_job_submit(description, None, 0) == 0
+        known = lua.table_from({part["name"]: lua.table_from(part) for part in partitions})
+        assert lua.globals().slurm_job_submit(description, known, 0) == 0
         return description["site_factor"]
 
     return factor
 
 
-@pytest.mark.parametrize("policy", FIXED)
+@pytest.mark.parametrize("policy", [name for name in ON_SLURM if name != "fcfs"])
 def test_slurms_submit_plugin_orders_as_the_policy(policy):
     table = jobs(3)
     factor = slurm_plugin(policy)
-    factors = [factor(time_limit=p // 60, min_cpus=q) for _, p, q in table]
+    factors = [factor(submitted=r, time_limit=p // 60, min_cpus=q) for r, p, q in table]
     found = sorted(range(len(table)), key=lambda i: (-factors[i], i))
-    if policy in ("srf", "lrf"):  # a thousandth of a second per processor is the finest difference
-        key = key_named(policy)
-        keys = [math.floor(1000 * key(NOW, *table[i])) for i in found]
-        assert all(a <= b + 1 for a, b in pairwise(keys))
-    else:
-        assert found == by_policy(policy, table)
-    assert all(0 < value < 2**31 for value in factors)
+    steps = [line for line in site_config("slurm", policy).differs if line.startswith("keys (")]
+    tie = float(re.search(r"less than ([\d.e+-]+)", steps[0])[1]) if steps else 0.0
+    assert bool(steps) == policy.startswith("mixed")
+    assert same_order(policy, table, found, tie)
+    assert all(1 < value < 2_000_000_000 for value in factors)
 
 
-def test_slurms_submit_plugin_counts_tasks_and_unlimited_jobs():
+def starts_in_slurms_order(policy, table, size):
+    """When jobs start if they wait in the order of the plug-in's factors."""
+    factor = slurm_plugin(policy)
+    columns = (table.submit_s, table.walltime_s / 60, table.procs)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    factors = np.array([factor(submitted=r, time_limit=limit, min_cpus=q) for r, limit, q in rows], np.float64)
+    return replay(table, size, Policy("by factor", "", "", lambda r, p, q: -factors)).start_s
+
+
+@pytest.mark.parametrize("policy", ["spf", "saf", "srf", "lqf", "lrf", "mixed:0,0,0,0,0,1"])
+def test_a_replay_in_the_order_of_slurms_factors_starts_every_job_as_under_the_policy(policy):
+    table = random_table(7, n_jobs=400, size=64, span_s=1_500_000, unit_s=600, longest=100, wide=0, unlimited=0)
+    under_policy = replay(table, 64, policy_named(policy)).start_s
+    assert (under_policy != replay(table, 64, policy_named("fcfs")).start_s).any()
+    # Products p~ q differ by 600 here, which is 23 steps of the mixed policy's factor.
+    assert np.array_equal(starts_in_slurms_order(policy, table, 64), under_policy)
+
+
+@pytest.mark.parametrize(("policy", "differ"), [("saf", 0), ("spf", 0), ("srf", 0), ("mixed:1,0,0,0,0,1", 336)])
+def test_on_kth_sp2_the_order_of_slurms_factors_changes_as_few_starts_as_the_page_says(policy, differ, archive_log):
+    workload = read_workload(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
+    table = replace(workload.jobs, walltime_s=np.ceil(workload.jobs.walltime_s / 60) * 60)
+    changed = starts_in_slurms_order(policy, table, 100) != replay(table, 100, policy_named(policy)).start_s
+    assert int(changed.sum()) == pytest.approx(differ, abs=differ / 20)  # the C library's logarithm may round otherwise
+    page = (Path(__file__).parents[1] / "docs" / "export-config.md").read_text()
+    assert f"| {differ:,} of {len(table):,} |" in page
+
+
+def test_slurms_submit_plugin_counts_tasks_and_nodes():
     factor = slurm_plugin("saf")
     assert factor(time_limit=60, num_tasks=4, cpus_per_task=2) == factor(time_limit=60, min_cpus=8)
-    assert factor(min_cpus=8) == factor(time_limit=YEAR_MIN, min_cpus=8)
-    assert factor(time_limit=YEAR_MIN, min_cpus=10_000) == 1
+    assert factor(time_limit=60, min_nodes=2, ntasks_per_node=4) == factor(time_limit=60, min_cpus=8)
+    assert factor(time_limit=60, min_nodes=8) == factor(time_limit=60, min_cpus=8)
 
 
-@pytest.mark.parametrize("policy", [*FIXED, "sexp", "lexp", "wfp3"])
-def test_pbs_formula_orders_as_the_policy_highest_first(policy):
-    table = jobs(4)
-    text = site_config("pbs", policy).files["qmgr"].split('job_sort_formula = "')[1].split('"')[0]
-    values = [eval(text, {"walltime": p, "ncpus": q, "eligible_time": NOW - r}) for r, p, q in table]
-    assert same_order(policy, table, sorted(range(len(table)), key=lambda i: -values[i]))
+def test_slurms_submit_plugin_takes_the_partitions_limit_for_a_job_without_one():
+    factor = slurm_plugin("spf")
+    none = 4294967294
+    parts = [
+        {"name": "all", "flag_default": 1, "default_time": 30, "max_time": 600},
+        {"name": "long", "flag_default": 0, "default_time": none, "max_time": 6000},
+        {"name": "open", "flag_default": 0, "default_time": none, "max_time": none + 1},
+    ]
+    assert factor(partitions=parts) == factor(time_limit=30)
+    assert factor(partitions=parts, partition="long") == factor(time_limit=6000)
+    assert factor(partitions=parts, partition="long,all") == factor(time_limit=6000)
+    assert factor(partitions=parts, partition="open") == factor(time_limit=YEAR_MIN) == factor()
 
 
-def test_pbs_has_a_rule_of_its_own_for_the_threshold():
-    found = site_config("pbs", "saf", threshold_s=200_000)
-    assert "help_starving_jobs: True ALL\nmax_starve: 55:33:20\n" in found.files["$PBS_HOME/sched_priv/sched_config"]
-    assert any("counts for the threshold" in line for line in found.differs)
-    assert not any("threshold" in line for line in site_config("pbs", "saf").differs)
+def test_slurm_looks_a_month_ahead_and_a_pass_is_not_cut_at_a_second():
+    conf = site_config("slurm", "fcfs").files["slurm.conf"]
+    (line,) = re.findall(r"^SchedulerParameters=(.*)$", conf, re.MULTILINE)
+    given = dict(part.partition("=")[::2] for part in line.split(","))
+    assert given["bf_window"] == "43200"
+    assert int(given["bf_max_time"]) >= 300
+    assert (given["bf_job_part_count_reserve"], given["bf_interval"], given["bf_resolution"]) == ("1", "1", "1")
 
 
-def test_flux_is_exact_under_fcfs_alone():
-    assert (site_config("flux", "fcfs").verdict, site_config("flux", "fcfs").differs) == ("exact", ())
-    assert 'queue-policy = "easy"' in next(iter(site_config("flux", "fcfs").files.values()))
-    assert site_config("flux", "fcfs", backfill="spf").verdict == "approximate"
+@pytest.mark.parametrize("policy", ON_SLURM)
+def test_slurms_differences_name_the_options_of_its_manual(policy):
+    text = " ".join(site_config("slurm", policy).differs)
+    for option in ("bf_interval", "bf_max_time", "bf_max_job_test", "bf_window", "bf_window_linear", "DefaultTime"):
+        assert option in text
+    assert ("--exclusive" in text) == (policy not in ("fcfs", "lcfs", "spf", "lpf", "mixed:0,0,-1,0,0,0"))
+
+
+SLURM_PROGRAMS = ("slurmctld", "scontrol", "sbatch", "squeue")
+BASE_CONF = """\
+ClusterName=batfill
+SlurmctldHost=localhost
+SlurmctldPort={port}
+SlurmUser={user}
+CommunicationParameters=NoCtldInAddrAny
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation={folder}/state
+SlurmctldPidFile={folder}/pid
+SlurmctldTimeout=30
+SlurmdTimeout=0
+ProctrackType=proctrack/linuxproc
+MpiDefault=none
+MailProg=/bin/true
+NodeName=n[1-8] NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=16
+PartitionName=all Nodes=ALL Default=YES DefaultTime=30 MaxTime=INFINITE
+"""
+
+
+class Controller:
+    """A slurmctld of one's own, with nodes that never answer: jobs are taken and wait."""
+
+    def __init__(self, folder, files, extra=""):
+        self.folder = folder
+        (folder / "state").mkdir()
+        with socket.create_server(("localhost", 0)) as free:
+            port = free.getsockname()[1]
+        base = BASE_CONF.format(port=port, user=getuser(), folder=folder, first=port + 1, last=port + 8)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        (folder / "slurm.conf").write_text(base + files.get("slurm.conf", "") + extra)
+        self.log = folder / "log"
+        self.said = self.log.open("w")
+        # slurmctld is in sbin, which is not on every user's path.
+        self.process = subprocess.Popen(
+            [path_of("slurmctld"), "-D", "-f", str(folder / "slurm.conf")], stdout=self.said, stderr=self.said
+        )
+
+    def __enter__(self):
+        until = time.monotonic() + 30
+        while "UP" not in self.run("scontrol", "ping", check=False):
+            assert self.process.poll() is None, self.log.read_text(errors="replace")
+            assert time.monotonic() < until, self.log.read_text(errors="replace")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.said.close()
+
+    def run(self, *command, check=True):
+        path = f"{Path(path_of(command[0])).parent}:/usr/bin:/bin"
+        environment = {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path}
+        done = subprocess.run(
+            command, env=environment, cwd=self.folder, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert not check or done.returncode == 0, done.stderr + self.log.read_text(errors="replace")
+        return done.stdout
+
+    def errors(self):
+        """What it says of its configuration and of the submit plug-in."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        about = re.compile(r"invalid|unrecogni|obsolete|deprecated|duplicate|parse|lua|priority|schedul", re.IGNORECASE)
+        return [line for line in lines if "error:" in line and about.search(line)]
+
+    def settings(self):
+        rows = (line.partition("=")[::2] for line in self.run("scontrol", "show", "config").splitlines())
+        return {name.strip(): value.strip() for name, value in rows}
+
+
+def path_of(program):
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin") or program
+
+
+needs_slurm = pytest.mark.skipif(
+    not all(Path(path_of(program)).is_file() for program in SLURM_PROGRAMS), reason="Slurm is not installed"
+)
+
+
+@needs_slurm
+@pytest.mark.parametrize("policy", ON_SLURM)
+def test_slurmctld_accepts_the_files_and_gives_waiting_jobs_the_policys_order(policy, tmp_path):
+    files = site_config("slurm", policy).files
+    requests = {  # options of sbatch, and the (p, q) that Slurm makes of them
+        "-t 10 -n 4": (600, 4),
+        "-t 100 -n 2 -c 3": (6000, 6),
+        "-t 60 -N 2 --ntasks-per-node=3": (3600, 6),
+        "-n 1": (1800, 1),
+        "-t 1 -n 16": (60, 16),
+        "-t 1-0 -N 5": (86400, 5),
+    }
+    with Controller(tmp_path, files) as slurm:
+        for options in requests:
+            slurm.run("sbatch", *options.split(), "--wrap", "true")
+        rows = [row.split() for row in slurm.run("squeue", "-h", "-o", "%i %Q %V").splitlines()]
+        settings = slurm.settings()
+    assert slurm.errors() == []
+    exported = dict(line.partition("=")[::2] for line in files["slurm.conf"].splitlines() if line[0] != "#")
+    shown = {name.replace("Fairshare", "FairShare"): value for name, value in exported.items()}
+    assert {name: settings[name] for name in shown} == shown
+    priority = {int(job): int(number) for job, number, _ in rows}
+    assert len(priority) == len(requests)
+    found = sorted(range(len(requests)), key=lambda i: (-priority[i + 1], i))
+    if policy == "lcfs":
+        assert [priority[i] for i in sorted(priority)] == sorted(priority.values())
+        assert abs(priority[1] + SLURM_ORIGIN - time.time()) < 120
+    else:  # all were submitted within seconds, which no key here notices but the submission's own
+        table = [(i if policy in ("fcfs", "mixed:0,0,-1,0,0,0") else 0, *pq) for i, pq in enumerate(requests.values())]
+        assert same_order(policy, table, found, tie=0.5 if policy.startswith("mixed") else 0.0)
+    assert all(1 < number < 2**32 for number in priority.values())
+
+
+@needs_slurm
+def test_slurm_orders_by_the_request_less_the_users_nice_value_and_not_by_later_changes(tmp_path):
+    requests = ("-t 10 -n 4", "-t 10 -n 4 --exclusive", "-t 10 -n 4 --nice=100", "-t 10 -n 4")
+    with Controller(tmp_path, site_config("slurm", "saf").files) as slurm:
+        for options in requests:
+            slurm.run("sbatch", *options.split(), "--wrap", "true")
+        slurm.run("scontrol", "update", "jobid=4", "timelimit=1")
+        rows = slurm.run("squeue", "-h", "-o", "%i %Q").splitlines()
+    priority = dict(map(int, row.split()) for row in rows)
+    assert [priority[job] - priority[1] for job in sorted(priority)] == [0, 0, -100, 0]
+
+
+@needs_slurm
+def test_slurmctld_reads_every_scheduler_parameter_of_the_files(tmp_path):
+    """Slurm ignores names that it does not know: each must be refused with a value out of range, or be in a plug-in."""
+    files = dict(site_config("slurm", "saf").files)
+    (line,) = re.findall(r"^SchedulerParameters=.*$", files["slurm.conf"], re.MULTILINE)
+    files["slurm.conf"] = files["slurm.conf"].replace(line, re.sub(r"=\d+", "=99999999", line))
+    with Controller(tmp_path, files) as slurm:
+        plugins = Path(slurm.settings()["PluginDir"])
+        until = time.monotonic() + 20
+        names = [part.partition("=")[0] for part in line.partition("=")[2].split(",")]
+        in_plugins = ("bf_continue", "bf_window_linear")
+        while not all(any(name in text for text in slurm.errors()) for name in names if name not in in_plugins):
+            assert time.monotonic() < until, (names, slurm.errors())
+            time.sleep(0.2)
+    assert b"bf_continue\0" in (plugins / "sched_backfill.so").read_bytes()
+    assert b"bf_window_linear=" in (plugins / "select_cons_tres.so").read_bytes()
+
+
+# All systems
+
+
+def test_flux_is_easy_in_the_order_of_submission_and_says_what_differs():
+    found = site_config("flux", "fcfs")
+    (text,) = found.files.values()
+    conf = tomllib.loads(text)["sched-fluxion-qmanager"]
+    assert (conf["queue-policy"], conf["queue-params"]["queue-depth"]) == ("easy", 1_000_000)
+    assert found.verdict == "approximate"
+    assert any("duration" in line for line in found.differs)
+    assert "job.priority.get" in site_config("flux", "mixed:1,0,0,0,0,1").differs[0]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("policy", [*POLICIES, "mixed:1,0,0,0,0,1"])
+@pytest.mark.parametrize("policy", [*POLICIES, *MIXED, MOVING])
 def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
     found = site_config(system, policy, backfill="spf", threshold_s=7200)
     assert found.sources
-    assert bool(found.files) == (found.verdict != "not expressible")
-    assert bool(found.differs) == (found.verdict != "exact")
+    assert found.differs
+    assert bool(found.files) == (found.verdict == "approximate")
+    exportable = {"slurm": ON_SLURM, "oar": ON_OAR_AND_PBS, "pbs": ON_OAR_AND_PBS, "flux": ["fcfs"]}
+    assert bool(found.files) == (policy in exportable[system])
     backfilled_alike = policy == "spf" or not found.files
     assert any("backfilled in the queue's order" in line for line in found.differs) != backfilled_alike
 
 
+@pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
+def test_only_policies_that_read_a_logs_clock_are_refused_for_it(system, tmp_path):
+    for policy in [*POLICIES, *MIXED, MOVING]:
+        refused = "first second of a log" in site_config(system, policy).differs[0]
+        assert refused == (policy in FITTED)
+    saved = tmp_path / "fitted.json"
+    terms = [{"coefficient": 1.0, "p": 1, "r": 2}]
+    saved.write_text(json.dumps({"format": "batfill policies 1", "functions": {"lin": {"terms": terms}}}))
+    assert "first second of a log" in site_config(system, f"lin@{saved}").differs[0]
+
+
+def test_slurm_says_that_a_submit_plugin_cannot_follow_a_wait():
+    for policy in ("sexp", "lexp", "wfp3", "unicef", MOVING):
+        assert "change places while they wait" in site_config("slurm", policy).differs[0]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_file_names_policy_options_and_versions(system):
+    found = site_config(system, "fcfs", backfill="saf", threshold_s=72000)
+    title = f"fcfs, backfill saf, threshold 72000 s, for {found.written_for}; written by batfill {__version__}"
+    assert all(text.splitlines()[0] in (f"# {title}", f"-- {title}") for text in found.files.values())
+    assert found.as_text().startswith(f"# {title}: approximate\n")
+    assert found.as_dict()["options"] == {"backfill": "saf", "threshold": 72000}
+    assert site_config(system, "fcfs", backfill="same").options == {}
+    assert site_config(system, "fcfs", threshold_s=0).options == {"threshold": 0}
+
+
 def test_the_command_prints_comments_and_files_or_json():
     text = result("export-config", "slurm", "--policy", "saf")
-    assert text.startswith("# saf on slurm: approximate\n# differs: ")
-    assert "\n\n# slurm.conf\nSchedulerType=sched/backfill\n" in text
-    assert "\n\n-- job_submit.lua\n" in text
+    assert text.startswith(f"# saf, for Slurm 22.05; written by batfill {__version__}: approximate\n# differs: ")
+    assert "\n\n# slurm.conf\n# saf, for Slurm" in text
+    assert "\n\n-- job_submit.lua\n-- saf, for Slurm" in text
     as_json = json.loads(result("export-config", "slurm", "--policy", "saf", "--json"))
     assert (as_json["verdict"], list(as_json["files"])) == ("approximate", ["slurm.conf", "job_submit.lua"])
+    assert get_args(System) == tuple(SYSTEMS)
 
 
 def test_an_unknown_system_policy_or_threshold_is_refused():

@@ -25,7 +25,7 @@ COMMANDS = {
     "reproduce": "Make tables and figures of the papers again, and print the papers' numbers beside ours.",
     "report": "Write one HTML page about these runs that needs no network.",
     "what-if": "What other schedulers would have done to waiting and slowdown on a cluster's own log.",
-    "export-config": "Print the nearest configuration of a real batch system to a policy, and how near it is.",
+    "export-config": "Print the configuration of a batch system that comes nearest to a policy, and what differs.",
 }
 
 

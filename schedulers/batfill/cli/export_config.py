@@ -14,13 +14,13 @@ from batfill.cli.parameters import JSON, scheduler_options
 @scheduler_options("policy", "backfill", "threshold")
 @JSON
 def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
-    """Print the nearest configuration of a real batch system to a policy, and how near it is.
+    """Print the configuration of a batch system that comes nearest to a policy, and what differs.
 
     SYSTEM is slurm, oar, pbs or flux.
     """
     import json
 
-    from batfill.siteconfig.systems import site_config
+    from batfill.siteconfig import site_config
 
     found = site_config(
         system,

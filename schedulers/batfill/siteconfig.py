@@ -1,0 +1,485 @@
+"""Policies as configurations of real batch systems: the nearest one, and how it differs from the policy.
+
+Each system has one function from a policy to the files of its configuration and the list of what differs. No
+configuration is the policy exactly: a real system reserves nodes and not a number of processors, and decides at times
+of its own. What is written about a system was read in its manual or its source, which `System.sources` names; the
+manual's name of an option stands in brackets.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from batfill import __version__
+from batfill.errors import BatfillError
+from batfill.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from batfill.policies import Policy
+
+Verdict = Literal["approximate", "not expressible"]
+APPROXIMATE: Verdict = "approximate"
+IMPOSSIBLE: Verdict = "not expressible"
+
+# The policies' keys, lowest first, as text that Python reads and Lua too, but for WAITING.
+# r: submission, p: requested time, w: waiting time, all in seconds; q: processors.
+ARRIVAL = {"fcfs": "r", "lcfs": "-r"}
+SMALLEST_FIRST = {"spf": "p", "sqf": "q", "saf": "p * q", "srf": "p / q"}
+LARGEST_FIRST = {"lpf": "-p", "lqf": "-q", "laf": "-(p * q)", "lrf": "-(p / q)"}
+WAITING = {
+    "sexp": "(w + p) / p",
+    "lexp": "-((w + p) / p)",
+    "wfp3": "-((w / p) ** 3 * q)",
+    "unicef": "-(w / (log2(max(q, 2)) * p))",
+}
+KEYS = {**ARRIVAL, **SMALLEST_FIRST, **LARGEST_FIRST, **WAITING}
+FEATURES = ("q", "p", "w", "p / q", "(w + p) / p", "p * q")  # of a mixed policy, as `policies.FEATURES`
+
+NODES = "the first waiting job's reservation is for nodes chosen in advance, not for a number of processors"
+LOGS_CLOCK = "it counts the submission time from the first second of a log, which a running cluster does not have"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteConfig:
+    """The nearest that a batch system's configuration comes to a policy."""
+
+    system: str
+    written_for: str  # the versions of the system
+    batfill: str  # the version that wrote it
+    policy: str
+    options: dict[str, Any]  # those that are not the default: `backfill`, `threshold` in seconds
+    verdict: Verdict
+    differs: tuple[str, ...]  # from the policy, one sentence each; the reason if there is no configuration
+    files: dict[str, str]  # text by the name of the file, or of the command that reads it; each begins with a title
+    sources: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        return asdict(self)
+
+    def as_text(self) -> str:
+        """The verdict, what differs and the sources as comments, then each file below its name."""
+        head = [f"{self.title}: {self.verdict}"]
+        head += [f"{'differs' if self.files else 'reason'}: {line}" for line in self.differs]
+        head += [f"source: {line}" for line in self.sources]
+        parts = ["\n".join(f"# {line}" for line in head)]
+        parts += [f"{mark_of(file)} {file}\n{text.rstrip()}" for file, text in self.files.items()]
+        return "\n\n".join(parts)
+
+    @property
+    def title(self) -> str:
+        """What this is: the policy, its options, the system with its versions, and the version of batfill."""
+        given = {name: f"{value:.17g} s" if name == "threshold" else value for name, value in self.options.items()}
+        options = "".join(f", {name} {value}" for name, value in given.items())
+        return f"{self.policy}{options}, for {self.written_for}; written by batfill {self.batfill}"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A system's answer to one policy: its files, and what differs; without files, why there are none."""
+
+    differs: list[str]
+    files: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A batch system that policies can be exported to."""
+
+    title: str
+    written_for: str
+    sources: tuple[str, ...]
+    draft: Callable[[Policy, float | None], Draft]  # of a policy, and the threshold in seconds or None
+
+
+def mark_of(file: str) -> str:
+    """The characters that begin a comment in this file."""
+    return "--" if file.endswith(".lua") else "#"
+
+
+def key_of(policy: Policy) -> str | None:
+    """The policy's key as text; None if it cannot be computed on a running cluster."""
+    if policy.weights is None:
+        return KEYS.get(policy.name)
+    terms = zip(policy.weights, FEATURES, strict=True)
+    return " + ".join(f"({weight:.17g}) * ({feature})" for weight, feature in terms if weight != 0)
+
+
+def renamed(key: str, **names: str) -> str:
+    """The key with other names for the symbols r, p, q and w."""
+    return re.sub(r"\b[rpqw]\b", lambda symbol: names[symbol[0]], key)
+
+
+def reads(key: str, symbol: str) -> bool:
+    """Whether the key contains the symbol."""
+    return re.search(rf"\b{symbol}\b", key) is not None
+
+
+# Slurm
+
+SLURM_SOURCES = (
+    "slurm.conf(5): SchedulerParameters, PriorityType, JobSubmitPlugins; https://slurm.schedmd.com/slurm.conf.html",
+    "multifactor priority, the site factor; https://slurm.schedmd.com/priority_multifactor.html",
+)
+SLURM_DIFFERS = (
+    "backfilling runs every second and not at every event (bf_interval), and a pass ends after ten minutes or 10,000 "
+    "jobs (bf_max_time, bf_max_job_test); on a busy controller it waits for other requests first (max_rpc_cnt)",
+    "a first waiting job that would start more than 30 days from now has no reservation and may starve (bf_window, "
+    "which is at its maximum)",
+    "running jobs that end within half a minute or more of each other count as ending together (bf_window_linear; "
+    "leave it out if many hundred jobs run at a time)",
+    f"{NODES}, and each partition has one (bf_job_part_count_reserve)",
+    "a job may also wait for memory, licences, GRES, its partition or an advance reservation",
+    "a time limit is counted in minutes; without one it is the partition's (DefaultTime, MaxTime), or a year",
+)
+SLURM_THRESHOLD = (
+    "no threshold: a job that has waited long does not come first; that takes a plug-in in C (PrioritySiteFactorPlugin)"
+)
+SLURM_PLUGIN = "a user can lower a job's priority (--nice), and a job that is changed later keeps its place"
+SLURM_CPUS = (
+    "a job's CPUs count as it requests them, not as it is given them, which may be more with whole nodes or cores "
+    "(--exclusive, OverSubscribe=EXCLUSIVE, SelectType=select/linear, SelectTypeParameters=CR_Core)"
+)
+SLURM_CONF = """\
+SchedulerType=sched/backfill
+SchedulerParameters=bf_job_part_count_reserve=1,bf_interval=1,bf_max_time=600,bf_max_job_test=10000,bf_continue,\
+bf_window=43200,bf_window_linear=1,bf_resolution=1,max_rpc_cnt=150
+"""
+SLURM_FACTOR = """\
+PriorityType=priority/multifactor
+# The site factor, which the submit plug-in sets, is the whole priority.
+PriorityWeightAge=0
+PriorityWeightAssoc=0
+PriorityWeightFairshare=0
+PriorityWeightJobSize=0
+PriorityWeightPartition=0
+PriorityWeightQOS=0
+# The plug-in is job_submit.lua in the folder of slurm.conf.
+JobSubmitPlugins=lua
+"""
+SLURM_LUA = """\
+-- The site factor is the priority: highest first; a tie goes to the job that was submitted first.
+-- Slurm keeps priorities in 32 bits: factors go from 1 to 2000000000.
+{step}
+local function known(number, unknown)
+   if number == nil or number >= unknown then return nil end
+   return number
+end
+
+-- Minutes: the job's limit, else its partition's default, else the partition's maximum, else a year.
+local function limit_min(job_desc, part_list)
+   local limit = known(job_desc.time_limit, slurm.NO_VAL)
+   if limit then return limit end
+   local wanted = job_desc.partition and string.match(job_desc.partition, "[^,]+")
+   for name, part in pairs(part_list or {{}}) do
+      if name == wanted or (not wanted and part.flag_default == 1) then
+         limit = known(part.default_time, slurm.NO_VAL) or known(part.max_time, slurm.NO_VAL)
+      end
+   end
+   return limit or 525600
+end
+
+-- CPUs that the job requests.
+local function cpus(job_desc)
+   local nodes = known(job_desc.min_nodes, slurm.NO_VAL) or 1
+   local per_node = known(job_desc.ntasks_per_node, slurm.NO_VAL16) or 0
+   local tasks = known(job_desc.num_tasks, slurm.NO_VAL) or nodes * math.max(per_node, 1)
+   local per_task = known(job_desc.cpus_per_task, slurm.NO_VAL16) or 1
+   return math.max(known(job_desc.min_cpus, slurm.NO_VAL) or 1, tasks * per_task)
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+   local p = limit_min(job_desc, part_list) * 60.0
+   local q = cpus(job_desc)
+{submission}   local place = {place}
+   job_desc.site_factor = math.floor(math.max(1, math.min(2000000000, place)))
+   return slurm.SUCCESS
+end
+
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+   return slurm.SUCCESS
+end
+"""
+# Logarithms of keys from 1e-6 to 1e15 times this, from the middle, stay between 1 and 2e9.
+SLURM_MIDDLE, SLURM_PER_E = 1_000_000_000, 28_000_000
+SLURM_ORIGIN = 1_735_689_600  # 2025-01-01 00:00 UTC: r counts from here, so that it fits for decades
+# The largest values a mixed policy's key is scaled for: 10,000 CPUs, 30 days, ten years after the origin.
+SLURM_LARGEST = {"q": 1e4, "p": 2.6e6, "w": 3.2e8, "p / q": 2.6e6, "p * q": 2.6e10}
+
+
+def slurm(policy: Policy, threshold_s: float | None) -> Draft:
+    """Slurm: a site factor from a submit plug-in in Lua, and a reservation for the first waiting job alone."""
+    key = key_of(policy)
+    if key is None:
+        return Draft([LOGS_CLOCK], {})
+    if policy.order_changes:
+        why = "jobs change places while they wait, and a submit plug-in sees a job once"
+        return Draft([f"{why}; it takes a plug-in in C (PrioritySiteFactorPlugin)"], {})
+    differs = [*SLURM_DIFFERS]
+    differs += [SLURM_THRESHOLD] if threshold_s is not None else []
+    if policy.name == "fcfs":
+        return Draft(differs, {"slurm.conf": SLURM_CONF + "PriorityType=priority/basic\n"})
+    differs.append(SLURM_PLUGIN)
+    differs += [SLURM_CPUS] if reads(key, "q") else []
+    line = ""
+    if policy.name == "lcfs":
+        place = "r"
+    elif policy.weights is None:
+        sign, smallest = ("+", key[1:]) if policy.name in LARGEST_FIRST else ("-", key)
+        place = f"{SLURM_MIDDLE} {sign} {SLURM_PER_E} * math.log({smallest})"
+        differs.append("keys that differ by less than a part in 28 million count as equal")
+    else:
+        step = slurm_step(policy)
+        place = f"{SLURM_MIDDLE} - ({renamed(key, p='p', q='q', r='r', w='-r')}) / STEP"
+        line = f"local STEP = {step:.3g}  -- the difference of two keys that is one step of the factor\n"
+        differs.append(
+            f"keys (of weights with L1 norm 1) that differ by less than {step:.3g} count as equal, and so do those "
+            f"above {1e9 * step:.2g} and those below {-1e9 * step:.2g} (STEP in the plug-in, which is chosen so that "
+            "10,000 CPUs, 30 days and the year 2034 fit; take a smaller one for a smaller machine)"
+        )
+    submission = f"   local r = os.time() - {SLURM_ORIGIN}\n" if re.search(r"\br\b", place) else ""
+    lua = SLURM_LUA.format(place=place, submission=submission, step=line)
+    return Draft(differs, {"slurm.conf": SLURM_CONF + SLURM_FACTOR, "job_submit.lua": lua})
+
+
+def slurm_step(policy: Policy) -> float:
+    """The difference of a mixed policy's keys that is one step of the site factor."""
+    weights = dict(zip(FEATURES, policy.weights or (), strict=True))
+    largest = sum(abs(weights[feature]) * most for feature, most in SLURM_LARGEST.items())
+    return float(f"{largest / SLURM_MIDDLE:.3g}")
+
+
+# OAR
+
+OAR_SOURCES = (
+    "JOB_PRIORITY, CUSTOM_JOB_SORTING and the entry points oar.jobs_sorting_func: oar/kao/kamelot.py of "
+    "https://github.com/oar-team/oar3",
+    "the walltime that a sorting function sees, with SCHEDULER_JOB_SECURITY_TIME: oar/lib/job_handling.py there",
+)
+OAR_DIFFERS = (
+    "every waiting job has a reservation (conservative backfilling), not the first alone, and it is for resources "
+    "chosen in advance, not for a number of processors",
+    "a pass runs when OAR's scheduler is called, not at every event",
+    "a job holds its resources for some time after its walltime (SCHEDULER_JOB_SECURITY_TIME)",
+)
+OAR_REQUEST = (
+    "a job counts as its first alternative requests (moldable jobs), without a walltime as the default "
+    "(DEFAULT_JOB_WALLTIME), and a request that ends at nodes counts nodes, not processors"
+)
+OAR_SECURITY_S = 60
+OAR_CONF = """\
+# The queue's scheduler must be kamelot.
+JOB_PRIORITY="CUSTOM"
+CUSTOM_JOB_SORTING="batfill_{name}"
+# The sorting function takes this away from the walltimes that it sees: change it in both.
+SCHEDULER_JOB_SECURITY_TIME="{security}"
+"""
+OAR_PROJECT = """\
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "batfill-sorting"
+version = "1"
+
+[project.entry-points."oar.jobs_sorting_func"]
+batfill_{name} = "batfill_sorting:{name}"
+
+[tool.setuptools]
+py-modules = ["batfill_sorting"]
+"""
+OAR_FUNCTION = '''\
+from math import inf, log2, prod
+
+THRESHOLD_S = {threshold}
+SECURITY_S = {security}  # SCHEDULER_JOB_SECURITY_TIME of oar.conf
+
+
+def request_of(job):
+    """Walltime in seconds and number of resources in the job's first alternative."""
+    _, held_s, groups = job.mld_res_rqts[0]
+    resources = sum(prod(max(count, 1) for _, count in levels) for levels, _ in groups)
+    return max(held_s - SECURITY_S, 1), resources
+
+
+def {name}(queues, now, jids, jobs, config, platform):
+    def place(jid):
+        job = jobs[jid]
+        r, w = job.submission_time, now - job.submission_time
+        p, q = request_of(job)
+        if w > THRESHOLD_S:
+            return (0, r, r, jid)
+        return (1, {key}, r, jid)
+
+    return sorted(jids, key=place)
+'''
+
+
+def oar(policy: Policy, threshold_s: float | None) -> Draft:
+    """OAR 3: a sorting function in Python, which can compute any key, before a conservative backfilling."""
+    key = key_of(policy)
+    if key is None:
+        return Draft([LOGS_CLOCK], {})
+    name = policy.name if policy.weights is None else "mixed"
+    threshold = "inf" if threshold_s is None else f"{threshold_s:.17g}"
+    files = {
+        "/etc/oar/oar.conf": OAR_CONF.format(name=name, security=OAR_SECURITY_S),
+        "pyproject.toml": OAR_PROJECT.format(name=name),
+        "batfill_sorting.py": OAR_FUNCTION.format(name=name, threshold=threshold, security=OAR_SECURITY_S, key=key),
+    }
+    return Draft([*OAR_DIFFERS, OAR_REQUEST] if reads(key, "p") or reads(key, "q") else [*OAR_DIFFERS], files)
+
+
+# OpenPBS
+
+PBS_SOURCES = (
+    "job_sort_formula, backfill_depth, eligible_time_enable, resources_default: pbs_server_attributes(7B)",
+    "opt_backfill_fuzzy, job_sort_formula_threshold, sched_cycle_length: pbs_sched_attributes(7B), and their defaults "
+    "in fifo.cpp of the scheduler; strict_ordering: pbs_sched_config; https://github.com/openpbs/openpbs",
+)
+PBS_DIFFERS = (
+    "a pass runs once per scheduling cycle, not at every event (scheduler_iteration; submissions and ends start one "
+    "too), and ends after sched_cycle_length",
+    NODES,
+)
+PBS_ELIGIBLE = (
+    "a wait is counted by eligible_time, which leaves out what a job waited because of its owner (limits, holds, "
+    "dependencies)"
+)
+PBS_WALLTIME = "a job without a walltime counts as five years (resources_default.walltime; without it, as 0 in the key)"
+PBS_LEAST = "a job never runs while its formula is not above job_sort_formula_threshold, if you set one"
+PBS_CPUS = "a job's ncpus count as it requests them, not as it is given them with whole nodes (place=excl)"
+PBS_NAMES = {"r": "(-eligible_time)", "p": "walltime", "q": "ncpus", "w": "eligible_time"}
+PBS_OVERDUE = "10**15 + eligible_time"  # above any other value, and whole seconds are exact in it
+
+
+def pbs(policy: Policy, threshold_s: float | None) -> Draft:
+    """OpenPBS: a formula for the order, and one job that holds a reservation."""
+    key = key_of(policy)
+    if key is None:
+        return Draft([LOGS_CLOCK], {})
+    differs = [*PBS_DIFFERS]
+    server = [
+        "set server backfill_depth = 1",
+        "set sched default opt_backfill_fuzzy = off",
+        "# PBS plans five years for a job without a walltime. Leave this line out if you have a default of your own.",
+        "set server resources_default.walltime = 43800:00:00",
+    ]
+    if policy.name == "fcfs":
+        server.append("unset server job_sort_formula")
+    else:
+        formula = pbs_formula(key, threshold_s)
+        differs.append(PBS_LEAST)
+        server += [
+            "# Highest first. A job whose value is not above job_sort_formula_threshold never runs: leave that unset,",
+            "# which means -2147483648; the values are in millionths to stay above it.",
+            f'set server job_sort_formula = "{formula}"',
+        ]
+        if "eligible_time" in formula:
+            differs.append(PBS_ELIGIBLE)
+            server.append("set server eligible_time_enable = True")
+        differs += [PBS_CPUS] if reads(key, "q") else []
+    differs.append(PBS_WALLTIME)
+    config = "by_queue: False ALL\nround_robin: False ALL\nstrict_ordering: True ALL\nhelp_starving_jobs: False ALL\n"
+    return Draft(differs, {"qmgr": "\n".join(server) + "\n", "$PBS_HOME/sched_priv/sched_config": config})
+
+
+def pbs_formula(key: str, threshold_s: float | None) -> str:
+    """The key as a formula of which PBS takes the highest value first; overdue jobs are above all others, by age."""
+    # The logarithm to any base gives the same order, and PBS documents the functions of Python's math only.
+    key = renamed(key.replace("log2(max(q, 2))", "log(q if q > 1 else 2)"), **PBS_NAMES)
+    value = f"{key[1:]} / 1000000" if key.startswith("-") else f"-({key}) / 1000000"
+    return value if threshold_s is None else f"{PBS_OVERDUE} if eligible_time > {threshold_s:.17g} else {value}"
+
+
+# Flux
+
+FLUX_SOURCES = (
+    "flux-config-sched-fluxion-qmanager(5): queue-policy easy, queue-params.queue-depth; "
+    "https://github.com/flux-framework/flux-sched",
+    "flux-submit(1), --urgency; flux-jobtap-plugins(7), job.priority.get; https://github.com/flux-framework/flux-core",
+)
+FLUX_DIFFERS = (
+    NODES,
+    "a pass runs when Fluxion's scheduling loop comes to it, not at every event",
+    "a job of higher urgency comes first (--urgency, which is 16 unless it is set)",
+    "a job without a time limit has no expected end (policy.jobspec.defaults.system.duration sets one)",
+)
+FLUX_CONF = """\
+[sched-fluxion-qmanager]
+queue-policy = "easy"
+
+# By default only 32 waiting jobs are considered. Older releases take the string
+# queue-params = "queue-depth=1000000,max-queue-depth=1000000" instead.
+[sched-fluxion-qmanager.queue-params]
+queue-depth = 1000000
+max-queue-depth = 1000000
+"""
+
+
+def flux(policy: Policy, _threshold_s: float | None) -> Draft:
+    """Flux with Fluxion: EASY, in the order of submission."""
+    if policy.name != "fcfs":
+        why = "a job's priority is the urgency that its owner gives it, from 0 to 31"
+        return Draft([f"{why}; any other takes a jobtap plug-in in C (job.priority.get)"], {})
+    return Draft([*FLUX_DIFFERS], {"/etc/flux/system/conf.d/fluxion.toml": FLUX_CONF})
+
+
+# All
+
+SYSTEMS = {
+    "slurm": System("Slurm", "Slurm 22.05", SLURM_SOURCES, slurm),
+    "oar": System("OAR", "OAR 3.0", OAR_SOURCES, oar),
+    "pbs": System("PBS", "OpenPBS 22", PBS_SOURCES, pbs),
+    "flux": System("Fluxion", "Flux with Fluxion, as the manual of flux-sched is in 2025", FLUX_SOURCES, flux),
+}
+
+
+def site_config(
+    system: str, policy: str, *, backfill: str | None = None, threshold_s: float | None = None
+) -> SiteConfig:
+    """The nearest configuration of the system to a policy.
+
+    Args:
+        system: a name of SYSTEMS.
+        policy: the queue's order, as `policy_named` takes it.
+        backfill: the order of backfilling; None, `same` or the policy itself for the queue's own.
+        threshold_s: jobs that have waited longer come first, in seconds; None for never.
+
+    Raises:
+        BatfillError: there is no such system or policy, or the threshold is no number of seconds.
+    """
+    if system not in SYSTEMS:
+        raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")
+    options = Options.of({"policy": policy, "backfill": backfill, "threshold": threshold_s})
+    at = SYSTEMS[system]
+    # Under fcfs the oldest job is first anyway: a threshold changes nothing.
+    never = options.policy.name == "fcfs" or math.isinf(options.threshold_s)
+    draft = at.draft(options.policy, None if never else options.threshold_s)
+    if draft.files and options.backfill is not None and options.backfill.name != options.policy.name:
+        draft.differs.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
+    given: dict[str, Any] = {}
+    if options.backfill is not None:
+        given["backfill"] = options.backfill.name
+    if not math.isinf(options.threshold_s):
+        given["threshold"] = options.threshold_s
+    found = SiteConfig(
+        system=system,
+        written_for=at.written_for,
+        batfill=__version__,
+        policy=options.policy.name,
+        options=given,
+        verdict=APPROXIMATE if draft.files else IMPOSSIBLE,
+        differs=tuple(draft.differs),
+        files=draft.files,
+        sources=at.sources,
+    )
+    for file, text in found.files.items():
+        found.files[file] = f"{mark_of(file)} {found.title}\n{text}"
+    return found
