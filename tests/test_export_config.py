@@ -17,14 +17,13 @@ from getpass import getuser
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
 
 import lupa
 import numpy as np
 import pytest
 
 from batfill import __version__
-from batfill.cli.export_config import System
+from batfill.cli.export_config import export_config
 from batfill.policies import POLICIES, Policy, policy_named
 from batfill.replay import replay
 from batfill.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
@@ -456,7 +455,7 @@ def test_the_command_prints_comments_and_files_or_json():
     assert "\n\n-- job_submit.lua\n-- saf, for Slurm" in text
     as_json = json.loads(result("export-config", "slurm", "--policy", "saf", "--json"))
     assert (as_json["verdict"], list(as_json["files"])) == ("approximate", ["slurm.conf", "job_submit.lua"])
-    assert get_args(System) == tuple(SYSTEMS)
+    assert tuple(export_config.params[0].type.choices) == tuple(SYSTEMS)
 
 
 def test_an_unknown_system_policy_or_threshold_is_refused():

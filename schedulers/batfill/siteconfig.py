@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from batfill import __version__
 from batfill.errors import BatfillError
-from batfill.options import Options
+from batfill.options import OPTIONS, Options, as_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,8 +74,8 @@ class SiteConfig:
     @property
     def title(self) -> str:
         """What this is: the policy, its options, the system with its versions, and the version of batfill."""
-        given = {name: f"{value:.17g} s" if name == "threshold" else value for name, value in self.options.items()}
-        options = "".join(f", {name} {value}" for name, value in given.items())
+        given = (f", {name} {as_word(value)}{OPTIONS[name].unit}" for name, value in self.options.items())
+        options = "".join(given)
         return f"{self.policy}{options}, for {self.written_for}; written by batfill {self.batfill}"
 
 
@@ -464,11 +464,8 @@ def site_config(
     draft = at.draft(options.policy, None if never else options.threshold_s)
     if draft.files and options.backfill is not None and options.backfill.name != options.policy.name:
         draft.differs.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
-    given: dict[str, Any] = {}
-    if options.backfill is not None:
-        given["backfill"] = options.backfill.name
-    if not math.isinf(options.threshold_s):
-        given["threshold"] = options.threshold_s
+    stated = options.as_dict()
+    given = {name: stated[name] for name in ("backfill", "threshold") if stated[name] != OPTIONS[name].default}
     found = SiteConfig(
         system=system,
         written_for=at.written_for,
