@@ -16,7 +16,7 @@ from batfill.reproduction.computations import MODULES
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.reproduction.page import escaped
 from batfill.reproduction.protocol import CHECKOUT, read_protocol, read_protocols
-from batfill.workloads.archive import manifest
+from batfill.workloads.manifest import manifest
 from command import batfill, json_result, refusal, result
 from swf_text import row
 

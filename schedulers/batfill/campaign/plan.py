@@ -61,10 +61,10 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
     campaign = read.campaign
     runs: dict[str, Planned] = {}
     for trace in traces_of(read):
-        piece_of(trace, next(iter(jobs_by_window(trace))))  # says now what a run would say later
+        piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # says now what a run would say later
         for number, jobs in jobs_by_window(trace).items():
             for given in choices_of(campaign, trace):
-                identity = run_id(trace, number, given, campaign.tau)
+                identity = run_id(trace, number, given, campaign.tau, piece.workload.procs)
                 if identity in runs:
                     raise CampaignError(
                         f"{read.path}: {trace.source.name} under {given} is asked for twice; take one of them out"
@@ -104,11 +104,12 @@ def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
                 yield {**given, "seed": seed}
 
 
-def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float) -> str:
-    """The run's content hash: equal for equal jobs, options and programs, hexadecimal."""
+def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float, size: int | None) -> str:
+    """The run's content hash: equal for equal jobs, options, machine's size and programs, hexadecimal."""
     content = {
         "trace": trace.key(),
         "window": window,
+        "size": size,  # that in force: the list of known logs may have another one than the file
         "options": given,
         "tau_s": tau_s,
         "version": __version__,

@@ -58,18 +58,21 @@ def clean(
     from batfill.workloads import cleaning
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, provenance, save_log
-    from batfill.workloads.swf import machine_size
+    from batfill.workloads.swf import machine_size, size_notes, with_size
 
     format_of(out)
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
+    for note in size_notes(log, procs):
+        print(note, file=sys.stderr)
+    log = with_size(source, log, procs)
     named = cleaning.header_flurries(log.header) if flurries else []
     if flurries_from is not None:
         named += cleaning.header_flurries(load_log(flurries_from).header)
     cleaned = cleaning.clean(
         log,
         rules=rule or (*cleaning.BANDIT, "ran"),
-        procs=machine_size(source, log.header, procs),
+        procs=machine_size(source, log, procs),
         statuses=status,
         flurries=named,
         overrun=overrun,

@@ -42,11 +42,12 @@ def fetch(
     from batfill.workloads import archive
     from batfill.workloads.convert import convert as library_convert
     from batfill.workloads.files import make_folder
+    from batfill.workloads.manifest import manifest
     from batfill.workloads.save import stem_of
 
     results: list[dict[str, object]] = []
     if not names:
-        results = [asdict(log) for log in archive.manifest().values()]
+        results = [asdict(log) for log in manifest().values()]
         lines = [
             f"{log['name']:14} {log['jobs']:>9} jobs {log['processors']:>7} processors  {log['title']}"
             for log in results

@@ -55,10 +55,14 @@ def resample(
     from batfill.workloads.load import load_log
     from batfill.workloads.resampling import resample as library_resample
     from batfill.workloads.save import format_of, provenance, save_log, stem_of
+    from batfill.workloads.swf import size_notes, with_size
 
     format_of(out)
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
+    for note in size_notes(log, procs):
+        print(note, file=sys.stderr)
+    log = with_size(source, log, procs)
     stem = stem_of(out)
     description = provenance("resample", source, seed=seed, method=method)
     written = []

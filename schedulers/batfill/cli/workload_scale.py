@@ -36,15 +36,18 @@ def scale(
     from batfill.workloads import scaling
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, provenance, save_log
-    from batfill.workloads.swf import known_size, machine_size
+    from batfill.workloads.swf import known_size, machine_size, size_notes, with_size
 
     if (interarrival is None) == (load is None):
         raise click.UsageError("give one of --interarrival and --load")
     format_of(out)
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
+    for note in size_notes(log, procs):
+        print(note, file=sys.stderr)
+    log = with_size(source, log, procs)
     if load is not None:
-        size = known_size(source, machine_size(source, log.header, procs))
+        size = known_size(source, machine_size(source, log, procs))
         scaled, factor = scaling.at_load(log, size, load)
     else:
         factor = 1.0 if interarrival is None else interarrival

@@ -72,10 +72,14 @@ def split(
     from batfill.workloads.files import make_folder
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, provenance, save_log, stem_of
+    from batfill.workloads.swf import size_notes, with_size
 
     format_of(Path(f"x{suffix}"))
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)
+    for note in size_notes(log, procs):
+        print(note, file=sys.stderr)
+    log = with_size(source, log, procs)
     found = splitting.windows(log, "month" if months else days * 86_400, align=align, boundary=boundary)
     chosen = splitting.select(found, skip=skip, count=count, min_jobs=min_jobs)
     make_folder(out)

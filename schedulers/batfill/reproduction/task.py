@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batfill.workloads.archive import cache_folder, manifest
+from batfill.workloads.archive import cache_folder
+from batfill.workloads.manifest import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,53 +1,22 @@
-"""The logs of the Parallel Workloads Archive: a manifest, a cache of checked copies, and how a copy gets there."""
+"""The logs of the Parallel Workloads Archive: a cache of checked copies, and how a copy gets there."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
-import tomllib
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batfill.errors import RunFailed, WorkloadError
 from batfill.workloads.download import download
 from batfill.workloads.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
+from batfill.workloads.manifest import ArchiveLog, manifest
 from batfill.workloads.save import stem_of
 from batfill.workloads.swf_log import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveLog:
-    """One log of the manifest; sums and sizes are None where nobody here has held the file."""
-
-    name: str
-    title: str
-    url: str
-    jobs: int
-    processors: int
-    acknowledge: str
-    terms: str = ""
-    note: str = ""
-    sha256: str | None = None
-    bytes: int | None = None
-    text_sha256: str | None = None
-    text_bytes: int | None = None
-
-    @property
-    def file(self) -> str:
-        """The name the archive gives the file."""
-        return self.url.rpartition("/")[2]
-
-
-def manifest() -> dict[str, ArchiveLog]:
-    """Every log of archive.toml by its name."""
-    text = resources.files("batfill.workloads").joinpath("archive.toml").read_text()
-    return {name: ArchiveLog(name=name, **fields) for name, fields in tomllib.loads(text).items()}
 
 
 def known_log(name: str) -> ArchiveLog:

@@ -7,14 +7,14 @@ those that the archive's own headers name.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from batfill import __version__
 from batfill.errors import WorkloadError
-from batfill.workloads.swf_log import FIELD, Comment, SwfLog
+from batfill.workloads.swf_log import FIELD, SwfLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,9 +139,8 @@ def clean(
         [f"{name}: {count} rows dropped" for name, count in dropped.items()]
         + [f"{name}: {count} rows changed" for name, count in changed.items()]
     )
-    comments = [comment for comment in log.comments if comment.rows_before == 0]
-    comments.append(Comment(0, f"; Note: cleaned by batfill {__version__}: {said}"))
-    return Cleaned(SwfLog(tuple(comments), rows, log.lines[keep]), dropped, changed)
+    cleaned = replace(log.as_listed().select(keep), rows=rows).noted(f"cleaned by batfill {__version__}: {said}")
+    return Cleaned(cleaned, dropped, changed)
 
 
 def header_flurries(header: Sequence[str]) -> list[str]:

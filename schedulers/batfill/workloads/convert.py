@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,8 +13,9 @@ from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
 from batfill.workloads.files import first_byte
 from batfill.workloads.load import pieces_of
+from batfill.workloads.manifest import listed
 from batfill.workloads.save import provenance
-from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size
+from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size, size_notes
 from batfill.workloads.swf_rules import job_rows, notes_of, warnings_of
 
 if TYPE_CHECKING:
@@ -81,17 +84,20 @@ def convert(
                 description=_description(source, overrun, jobs),
             )
         )
-    header: tuple[str, ...] = ()
+    text = sha256()
+    head: SwfLog | None = None
 
     def first_pass() -> Iterator[SwfLog]:
-        nonlocal header
-        for batch in pieces_of(source):
-            header = header or batch.header
+        nonlocal head
+        for batch in pieces_of(source, text):
+            head = head or batch.select(np.empty(0, np.intp))
             yield batch
             advance(len(batch))
 
     rows = job_rows(source, first_pass()).jobs_only(jobs)
-    size = known_size(source, machine_size(source, header, procs))
+    assert head is not None  # there are rows
+    log = replace(head, known=listed(text.hexdigest()))
+    size = known_size(source, machine_size(source, log, procs))
     changed: Counter[str] = Counter()
 
     def second_pass() -> Iterator[Jobs]:
@@ -106,7 +112,7 @@ def convert(
             advance(len(batch))
 
     n_jobs = write_batsim_json(out, second_pass(), procs=size, description=_description(source, overrun, jobs))
-    return Converted(n_jobs, size, notes_of(rows, changed), warnings_of(rows, changed))
+    return Converted(n_jobs, size, (*size_notes(log, procs), *notes_of(rows, changed)), warnings_of(rows, changed))
 
 
 def _description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:

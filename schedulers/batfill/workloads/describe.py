@@ -12,7 +12,7 @@ from batfill.workloads.clock import WEEK_S, clock_of
 from batfill.workloads.files import digest
 from batfill.workloads.load import load_log
 from batfill.workloads.scaling import runs
-from batfill.workloads.swf import machine_size
+from batfill.workloads.swf import machine_size, size_notes
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, SwfLog
 from batfill.workloads.swf_rules import requested
 
@@ -41,7 +41,7 @@ def describe(
         WorkloadError: the file cannot be read, or no row ran.
     """
     log = load_log(path, advance=advance)
-    size = machine_size(path, log.header, procs)
+    size = machine_size(path, log, procs)
     ran = runs(log)
     if not ran.any():
         raise WorkloadError(f"{path}: none of {len(log)} rows is a job that ran; is it an SWF log?")
@@ -50,6 +50,7 @@ def describe(
         "sha256": digest(path),
         "header": {name: value for name in SAID if (value := log.header_value(name))},
         "procs": size,
+        "procs_notes": list(size_notes(log, procs)),
         "rows": len(log),
         "jobs": int(ran.sum()),
         "users": _different(log["user"]),
@@ -161,6 +162,7 @@ def as_text(report: dict[str, Any]) -> str:
     when = f", {time['first_submit']} to {time['last_submit']}" if "first_submit" in time else ""
     lines.append(f"{report['rows']} rows, {report['jobs']} jobs that ran, {time['weeks']:.1f} weeks{when}")
     lines.append(f"{report['procs'] or 'unknown number of'} processors, {report['users']} users")
+    lines += report["procs_notes"]
     if load and load["overall"] is not None:
         weeks = load["per_week"]
         lines.append(

@@ -12,6 +12,7 @@ from batfill.workloads.swf_log import COMPLETED, SwfLog, batches_of, new_log, re
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from hashlib import _Hash
     from pathlib import Path
 
     from batfill.jobs import Workload
@@ -38,10 +39,10 @@ def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
     return log
 
 
-def pieces_of(path: Path) -> Iterator[SwfLog]:
+def pieces_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
     """The rows of an SWF log piece by piece, as `batches_of`; those of a Parquet file at once."""
     if not is_parquet(path):
-        yield from batches_of(path)
+        yield from batches_of(path, text_sum)
         return
     from batfill.workloads.parquet import read_parquet
 

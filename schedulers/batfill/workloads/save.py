@@ -9,7 +9,7 @@ from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
 from batfill.workloads.files import digest
-from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size
+from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size, with_size
 from batfill.workloads.swf_log import SwfLog, write_log
 from batfill.workloads.swf_rules import job_rows
 
@@ -63,7 +63,7 @@ def save_log(
     Args:
         log: what to write. SWF and Parquet keep all of it, Batsim JSON its jobs.
         out: the file; its name says the format.
-        procs: the machine's size for Batsim JSON; by default what the log's header says.
+        procs: the machine's size, which the file says from then on; by default what `machine_size` finds.
         overrun: what becomes of requests below the run time in Batsim JSON.
         description: what made the file. Batsim JSON holds it as such; other logs get it as a note in their header,
             where it names a source (without one, the log was made with such a note).
@@ -72,6 +72,7 @@ def save_log(
         WorkloadError: the name asks for no known format, the file cannot be written, or the log holds no job.
     """
     wanted = format_of(out)
+    log = with_size(out, log, procs)
     if description and "source" in description and wanted != ".json":
         log = log.noted(
             ", ".join(f"{name} {value}" for name, value in description.items() if not isinstance(value, list))
@@ -85,6 +86,6 @@ def save_log(
         write_parquet(log, out)
         return len(log)
     rows = job_rows(out, [log])
-    size = known_size(out, machine_size(out, log.header, procs))
+    machine = known_size(out, machine_size(out, log, procs))
     jobs = jobs_in(log, rows, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
-    return write_batsim_json(out, [(jobs, {})], procs=size, description=description)
+    return write_batsim_json(out, [(jobs, {})], procs=machine, description=description)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +48,7 @@ def stretch(log: SwfLog, factor: float) -> SwfLog:
     known = submit_s >= 0
     first = submit_s[known].min(initial=np.inf)
     submit_s[known] = np.floor(first + (submit_s[known] - first) * factor + 0.5)
-    return SwfLog(log.comments, rows, log.lines)
+    return replace(log, rows=rows)
 
 
 def at_load(log: SwfLog, procs: int, load: float) -> tuple[SwfLog, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -117,7 +117,7 @@ def cut(log: SwfLog, window: Window) -> SwfLog:
         for comment in log.comments
     )
     note = f"window {window.index}, seconds {window.start_s:.0f} to {window.end_s:.0f} of the log"
-    return SwfLog(comments, log.rows, log.lines).renewed(rows, note)
+    return replace(log, comments=comments).renewed(rows, note)
 
 
 def _edges(

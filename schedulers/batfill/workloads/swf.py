@@ -11,7 +11,7 @@ from batfill.errors import WorkloadError
 from batfill.jobs import UNKNOWN, JobTable, Workload, job_table
 from batfill.workloads.clock import clock_of
 from batfill.workloads.files import digest
-from batfill.workloads.swf_log import SwfLog, header_value, read_log
+from batfill.workloads.swf_log import SwfLog, header_size, read_log
 from batfill.workloads.swf_rules import NO_REQUEST, JobRows, job_rows, notes_of, requested
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep")
 
     Args:
         path: the file.
-        procs: the machine's size; by default the header's MaxProcs, else its MaxNodes, else unknown.
+        procs: the machine's size; by default what `machine_size` finds.
         overrun: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there.
 
     Raises:
@@ -58,9 +58,9 @@ def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: O
             own_end=overrun == "keep",
             no_request=jobs.no_request,
         ),
-        procs=machine_size(path, log.header, procs),
+        procs=machine_size(path, log, procs),
         digest=digest(path),
-        notes=notes_of(rows, changed),
+        notes=(*size_notes(log, procs), *notes_of(rows, changed)),
         clock=clock.later(rows.first_submit_s) if clock else None,
     )
 
@@ -126,17 +126,28 @@ def padded_ids(number: NDArray[np.int64], *, width: int) -> NDArray[np.object_]:
     return ids
 
 
-def machine_size(path: Path, header: tuple[str, ...], procs: int | None = None) -> int | None:
-    """m: `procs` where given, else the header's MaxProcs, else its MaxNodes, else None."""
+def machine_size(path: Path, log: SwfLog, procs: int | None = None) -> int | None:
+    """m: `procs` if given, else the list's if it knows the log, else the header's MaxProcs, its MaxNodes, or None."""
     if procs is not None:
         if procs < 1:
             raise WorkloadError(f"{path}: a machine of {procs} processors; pass --procs of 1 or more")
         return procs
-    for name in ("MaxProcs", "MaxNodes"):
-        words = (header_value(header, name) or "").replace(",", "").split()
-        if words and words[0].isascii() and words[0].isdigit() and int(words[0]) > 0:
-            return int(words[0])
-    return None
+    return log.known.processors if log.known else header_size(log.header)
+
+
+def with_size(path: Path, log: SwfLog, procs: int | None) -> SwfLog:
+    """The log with the size that `machine_size` finds in its header, so that logs made of it keep it."""
+    size = machine_size(path, log, procs)
+    return log if size is None or size == header_size(log.header) else log.sized(size)
+
+
+def size_notes(log: SwfLog, procs: int | None) -> tuple[str, ...]:
+    """A line that says where the machine's size comes from if it is neither given (`procs`) nor the header's."""
+    size, said = log.known.processors if log.known else None, header_size(log.header)
+    if procs is not None or log.known is None or size == said:
+        return ()
+    header = "the header has none" if said is None else f"the header says {said}"
+    return (f"{size} processors by the list of known logs ({log.known.name}); {header}; --procs overrides both",)
 
 
 def known_size(source: Path, procs: int | None) -> int:

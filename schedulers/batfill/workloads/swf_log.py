@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.workloads.files import CHUNK_BYTES, decompressed, whole_file
+from batfill.workloads.manifest import listed
 from batfill.workloads.swf_parse import N_FIELDS, TENS, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from hashlib import _Hash
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from batfill.workloads.manifest import ArchiveLog
 
 FIELDS = (
     "job",
@@ -42,6 +47,8 @@ FIELD = {name: place for place, name in enumerate(FIELDS)}
 LARGEST = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
+MAX_PROCS = "MaxProcs"
+
 # What a header says of the very rows below it.
 OF_THE_ROWS = ("maxjobs", "maxrecords", "starttime", "endtime")
 
@@ -63,6 +70,7 @@ class SwfLog:
     comments: tuple[Comment, ...]
     rows: NDArray[np.float64]  # (n_rows, 18), columns as FIELDS
     lines: NDArray[np.int64]  # (n_rows,)
+    known: ArchiveLog | None = None  # which of the list of known logs it is, by its text's sum
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -84,18 +92,36 @@ class SwfLog:
         """The same log with one more line at the end of its header."""
         later = [comment for comment in self.comments if comment.rows_before]
         header = [Comment(0, text) for text in (*self.header, f"; Note: {note}")]
-        return SwfLog((*header, *later), self.rows, self.lines)
+        return replace(self, comments=(*header, *later))
+
+    def sized(self, procs: int) -> SwfLog:
+        """The same log whose header gives the machine this many processors, and says what it gave before."""
+        before = header_value(self.header, MAX_PROCS)
+        line = Comment(0, f"; {MAX_PROCS}: {procs}")
+        if before is None:
+            header = [*(comment for comment in self.comments if comment.rows_before == 0), line]
+            later = [comment for comment in self.comments if comment.rows_before]
+            return replace(self, comments=(*header, *later), known=None)
+        place = next(i for i, c in enumerate(self.comments) if header_name(c.text) == MAX_PROCS.lower())
+        comments = (*self.comments[:place], line, *self.comments[place + 1 :])
+        return replace(self, comments=comments, known=None).noted(f"{MAX_PROCS} was {before}, and {procs} is in force")
+
+    def as_listed(self) -> SwfLog:
+        """The same log whose header has the machine's size of the list of known logs, if the list knows the log."""
+        if self.known is None or header_size(self.header) == self.known.processors:
+            return self
+        return self.sized(self.known.processors)
 
     def renewed(self, rows: NDArray[np.float64], *notes: str) -> SwfLog:
         """Other rows under this log's header: notes are added, the old rows' number and dates taken out."""
-        kept = [text for text in self.header if header_name(text) not in OF_THE_ROWS]
+        kept = [text for text in self.as_listed().header if header_name(text) not in OF_THE_ROWS]
         texts = [*kept, f"; MaxRecords: {len(rows)}", *(f"; Note: {note}" for note in notes)]
         return SwfLog(tuple(Comment(0, text) for text in texts), rows, np.arange(len(rows)) + 1 + len(texts))
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> SwfLog:
         """The log of these rows only, with its header; later comments go, since their places do."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
-        return SwfLog(header, self.rows[rows], self.lines[rows])
+        return SwfLog(header, self.rows[rows], self.lines[rows], self.known)
 
 
 def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLog:
@@ -115,6 +141,15 @@ def header_value(header: Sequence[str], name: str) -> str | None:
     return None
 
 
+def header_size(header: Sequence[str]) -> int | None:
+    """The machine's size by the header: MaxProcs, else MaxNodes, else None."""
+    for name in (MAX_PROCS, "MaxNodes"):
+        words = (header_value(header, name) or "").replace(",", "").split()
+        if words and words[0].isascii() and words[0].isdigit() and int(words[0]) > 0:
+            return int(words[0])
+    return None
+
+
 def header_name(text: str) -> str:
     """The name in a header line `; name: value`, in lower case; "" where it has no colon."""
     name, colon, _ = text.lstrip("; \t").partition(":")
@@ -131,7 +166,8 @@ def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
     batches: list[SwfLog] = []
     comments: list[Comment] = []
     rows_before = 0
-    for batch in batches_of(path):
+    text = sha256()
+    for batch in batches_of(path, text):
         batches.append(batch)
         comments += [Comment(rows_before + before, text) for before, text in batch.comments]
         rows_before += len(batch)
@@ -139,17 +175,25 @@ def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
     if not batches:
         return SwfLog((), np.empty((0, N_FIELDS)), np.empty(0, np.int64))
     return SwfLog(
-        tuple(comments), np.concatenate([b.rows for b in batches]), np.concatenate([b.lines for b in batches])
+        tuple(comments),
+        np.concatenate([b.rows for b in batches]),
+        np.concatenate([b.lines for b in batches]),
+        listed(text.hexdigest()),
     )
 
 
-def batches_of(path: Path) -> Iterator[SwfLog]:
-    """The file piece by piece, so that any length is read in little memory; a comment's place is within its piece."""
+def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
+    """The file piece by piece, so that any length is read in little memory; a comment's place is within its piece.
+
+    `text_sum` is updated with the unpacked text as it is read.
+    """
     lines_read = 0
     rest = b""
     with decompressed(path) as content:
         while True:
             piece = content.read(CHUNK_BYTES)
+            if text_sum is not None:
+                text_sum.update(piece)
             text = rest + piece
             if lines_read == 0 and text.startswith(b"\xef\xbb\xbf"):  # a byte order mark
                 text = text[3:]

@@ -29,7 +29,7 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
     rows = []
     for path in task.logs.values():
         log = load_log(path)
-        procs = machine_size(path, log.header, None)
+        procs = machine_size(path, log, None)
         months = float(np.ptp(log["submit_s"])) / MONTH_S
         load = 100 * offered_load(log, procs) if procs else None
         rows.append((procs, len(log), load, months))

@@ -1,0 +1,115 @@
+"""A log that the list of known logs holds has the list's machine, however it is packed, cut or resampled."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import json
+import lzma
+
+import pytest
+
+from batfill.workloads import manifest, read_workload
+from batfill.workloads.swf_log import read_log
+from command import batfill
+from swf_text import row
+
+DAY_S = 86_400
+TEXT = (
+    "; UnixStartTime: 1000000000\n; MaxProcs: 90\n; Note: 60 thin + 30 fat\n"
+    + "".join(row(k + 1, k * DAY_S, 600, req_procs=1 + 7 * k % 60, req_time=900, user=k % 3) for k in range(21))
+).encode()
+SAID = "60 processors by the list of known logs (curious); the header says 90; --procs overrides both"
+
+
+@pytest.fixture
+def known(monkeypatch, tmp_path):
+    """The path of a log whose text is in the list."""
+    log = manifest.ArchiveLog(
+        "curious", "A log", "https://x/curious.swf.gz", 21, 60, "A. B.", text_sha256=hashlib.sha256(TEXT).hexdigest()
+    )
+    monkeypatch.setattr(manifest, "manifest", lambda: {"curious": log})
+    path = tmp_path / "renamed.swf.gz"
+    path.write_bytes(gzip.compress(TEXT))
+    return path
+
+
+@pytest.mark.parametrize(("suffix", "packed"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
+def test_a_known_text_has_the_lists_machine_however_it_is_packed(known, tmp_path, suffix, packed):
+    path = tmp_path / f"other.swf{suffix}"
+    path.write_bytes(packed(TEXT))
+    workload = read_workload(path)
+    assert workload.procs == 60
+    assert SAID in workload.notes
+
+
+def test_procs_overrides_the_list(known):
+    workload = read_workload(known, procs=75)
+    assert workload.procs == 75
+    assert not [note for note in workload.notes if "list of known logs" in note]
+
+
+def test_another_text_is_not_known_whatever_its_name(known, tmp_path):
+    path = tmp_path / "curious.swf"
+    path.write_bytes(TEXT + b"; one more comment\n")
+    workload = read_workload(path)
+    assert (workload.procs, workload.notes) == (90, ())
+
+
+def test_replay_describe_and_convert_say_which_size_is_in_force(known, tmp_path):
+    done = json.loads(batfill("replay", known, "--json").out)
+    assert (done["procs"], SAID in done["workload_notes"]) == (60, True)
+    assert SAID in batfill("replay", known).out
+    described = batfill("workload", "describe", known)
+    assert SAID in described.out
+    made = tmp_path / "made.json"
+    assert SAID in batfill("workload", "convert", known, made).err
+    assert json.loads(made.read_text())["nb_res"] == 60
+
+
+@pytest.mark.parametrize("procs", [None, 75])
+@pytest.mark.parametrize("command", ["clean", "split", "resample", "scale"])
+def test_a_log_made_of_a_known_one_has_the_size_in_force_in_its_header(known, tmp_path, command, procs):
+    given = [] if procs is None else ["--procs", procs]
+    out = tmp_path / "weeks" if command == "split" else tmp_path / "made.swf.bz2"
+    extra = {"split": ["--suffix", ".swf.bz2"], "scale": ["--interarrival", 2]}.get(command, [])
+    done = batfill("workload", command, known, out, *extra, *given)
+    assert done.status == 0, done.err
+    assert (SAID in done.err) == (procs is None)
+    made = sorted(out.iterdir()) if command == "split" else [out]
+    assert made
+    for path in made:
+        header = read_log(path).header
+        sizes = [text for text in header if text.startswith("; MaxProcs:")]
+        assert sizes == [f"; MaxProcs: {procs or 60}"]
+        assert f"; Note: MaxProcs was 90, and {procs or 60} is in force" in header
+        assert read_workload(path).procs == (procs or 60)
+        assert b"thin" in bz2.decompress(path.read_bytes())
+
+
+def test_writing_a_log_whose_header_has_the_size_in_force_changes_nothing_in_it(tmp_path):
+    path, out = tmp_path / "log.swf", tmp_path / "out.swf"
+    path.write_bytes(TEXT)
+    assert batfill("workload", "scale", path, out, "--interarrival", 1).status == 0
+    assert read_log(out).header[:3] == read_log(path).header
+    assert "was" not in read_log(out).header[-1]
+
+
+@pytest.mark.parametrize(
+    ("file", "procs", "noted"),
+    [
+        ("KTH-SP2-1996-2.1-cln", 100, False),
+        ("CTC-SP2-1996-3.1-cln", 338, False),
+        ("SDSC-SP2-1998-4.2-cln", 128, False),
+        ("SDSC-BLUE-2000-4.2-cln", 1152, False),
+        ("HPC2N-2002-2.2-cln", 240, False),
+        ("CEA-Curie-2011-2.1-cln", 80_640, True),
+    ],
+)
+def test_the_archives_logs_have_their_machines(archive_log, file, procs, noted):
+    log = archive_log(f"{file}.swf.gz")
+    workload = read_workload(log)
+    assert workload.procs == procs
+    assert any("list of known logs" in note for note in workload.notes) == noted
+    assert read_log(log).known.processors == procs
