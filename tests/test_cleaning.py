@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from batfill.cli import main
 from batfill.errors import WorkloadError
-from batfill.workloads.cleaning import RULES, clean, header_flurries, matching
+from batfill.workloads.cleaning import RULES, clean
+from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.swf_log import new_log, read_log
+from command import batfill
 from swf_text import row
 
 
@@ -56,19 +58,163 @@ def test_a_flurry_is_dropped_by_the_filter_of_a_header():
     assert clean(log(**columns), rules=[], flurries=[text]).dropped == {f"flurry {text}": 2}
 
 
-def test_filters_are_found_in_a_header():
+def test_filters_are_found_in_a_header_also_when_they_go_on_in_the_next_line():
     header = [
         "; Note: THIS IS A CLEANED VERSION OF THE LOG!",
         ";   job<=14 (14 jobs removed)",
         ";  user=1 (1 job removed)",
+        "; Queue: 18 z+i5U=:",
+        ";       (user=38 and (job>5843 and job<6000)) or",
+        ";       (user=38 and job>7000) (1,234 jobs removed)",
+        ";       user=2",
+        ";       and hour>=22 (3 jobs removed)",
     ]
-    assert header_flurries(header) == ["job<=14", "user=1"]
+    assert header_filters(header) == [
+        ("job<=14", 14),
+        ("user=1", 1),
+        ("(user=38 and (job>5843 and job<6000)) or (user=38 and job>7000)", 1234),
+        ("user=2 and hour>=22", 3),
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "user", "user=a", "colour=1", "user=1 or job=2", "user=1;job=2"])
-def test_a_filter_in_other_words_is_refused(text):
-    with pytest.raises(WorkloadError, match="is not FIELD OPERATOR NUMBER"):
-        matching(log(job=[1]), text)
+# Jobs 1 to 6, submitted at 2012-02-02 20:00, 22:00, 2012-02-03 00:00, 00:30, 01:00 and at an unknown time, in Paris.
+DAY = new_log(
+    ["UnixStartTime: 1328209200", "TimeZoneString: Europe/Paris"],
+    {
+        "job": np.arange(1.0, 7),
+        "user": np.array([1.0, 1, 2, 2, 3, 1]),
+        "procs": np.array([1.0, 8, 1, 8, 16, 1]),
+        "submit_s": np.array([0.0, 7200, 14400, 16200, 18000, -1]),
+        "wait_s": np.array([0.0, 7200, 0, -1, 0, 0]),
+        "runtime_s": np.array([60.0, 3600, 7200, 64_800, 64_801, 5]),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "jobs"),
+    [
+        ("user=1", [1, 2, 6]),
+        ("USER == 1 AND job != 2", [1, 6]),
+        ("user=1 or job>=5", [1, 2, 5, 6]),
+        ("user=1 and job=1 or job=5", [1, 5]),  # and binds more tightly
+        ("user=1 and (job=1 or job=5)", [1]),
+        ("(user=1 and (job>=2 and job<=6)) or (user=3)", [2, 5, 6]),
+        ("not (user=1 or user=2)", [5]),
+        ("not user=1 and procs<>8", [3, 5]),
+        ("job=2-4", [2, 3, 4]),
+        ("job!=2..4", [1, 5, 6]),
+        ("job=1,3-4,6", [1, 3, 4, 6]),
+        ("2<=job<=4", [2, 3, 4]),
+        ("2<job && user=2 || 6=<job", None),
+        ("submit<=2012-02-03 00:00:00", [1, 2, 3]),
+        ("submit<2012-02-03", [1, 2]),
+        ("2012-02-02 22:00 <= submit < 2012-02-03 01:00", [2, 3, 4]),
+        ("start>=2012-02-03 00:00", [2, 3, 5]),  # job 4's wait is not known
+        ("end<=2012-02-03 00:00", [1]),
+        ("submit>=18000", [5]),
+        ("hour>=20", [1, 2]),
+        ("hour=0", [3, 4]),
+        ("hour!=0", [1, 2, 5]),  # nothing is known of job 6's hour
+        ("(hour>=22 or hour<1) and user=2", [3, 4]),
+        ("runtime>18 hours", [5]),
+        ("runtime>=1 h and runtime<=120 min", [2, 3]),
+        ("user=-1", []),
+    ],
+)
+def test_a_filter_means_these_jobs(text, jobs):
+    if jobs is None:
+        with pytest.raises(WorkloadError):
+            matching(DAY, text)
+        return
+    assert DAY["job"][matching(DAY, text)].tolist() == jobs
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the end stands where a field"),
+        ("user", "the end stands where a comparison"),
+        ("user=a", "'a' stands where a number"),
+        ("colour=1", "'colour=1' stands where a field"),
+        ("user=1;job=2", "';job=2' stands where"),
+        ("user=1 job=2", "'job=2' stands where and, or, or the end"),
+        ("user=1 and", "the end stands where a field"),
+        ("(user=1", "the end stands where a closing parenthesis"),
+        ("user=1)", "')' stands where and, or, or the end"),
+        ("user<1,2", "',2' stands where and, or, or the end"),
+        ("user=2012-02-03", "stands where a number"),
+        ("submit=2012-02-31", "'2012-02-31' stands where a date that exists"),
+        ("1<=user>=", "the end stands where a number"),
+        ("1=user", "'=user' stands where <"),
+        ("(" * 5000 + "user=1" + ")" * 5000, "one more parenthesis"),
+        ("not " * 5000 + "user=1", "one more parenthesis"),
+        ("weekly cleaning by hand", "'weekly cleaning by hand' stands where a field"),
+    ],
+)
+def test_a_filter_in_other_words_is_refused_with_the_place_and_the_fields(text, said):
+    with pytest.raises(WorkloadError) as error:
+        matching(DAY, text)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "fields are job, id, user" in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["submit<=2012-02-03", "hour=3"])
+def test_dates_and_hours_need_a_log_that_has_a_clock(text):
+    with pytest.raises(WorkloadError, match="no UnixStartTime"):
+        matching(log(submit_s=[1], user=[1]), text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="userjob hand()=<>!&|,-.0123456789:not", max_size=40))
+def test_any_text_is_a_filter_or_refused_in_one_line(text):
+    try:
+        assert matching(DAY, text).shape == (6,)
+    except WorkloadError as error:
+        assert "\n" not in str(error)  # noqa: PT017 - both ends are good
+
+
+def test_the_command_drops_the_flurries_that_its_header_names_and_counts_the_rows_left(tmp_path):
+    source, out = tmp_path / "in.swf", tmp_path / "out.swf"
+    source.write_text(
+        "; UnixStartTime: 1328209200\n; TimeZoneString: Europe/Paris\n; MaxRecords: 5\n; MaxProcs: 4\n"
+        ";   submit<=2012-02-03 00:00:00 (9 jobs removed)\n;   (user=7) or (user=8 and hour=1) (2 jobs removed)\n"
+        + row(1, 14400, 5)
+        + row(2, 14401, 5)
+        + row(3, 18000, 5, user=8)
+        + row(4, 21600, 5, user=8)
+        + row(5, 21600, 5, user=7)
+    )
+    done = batfill("workload", "clean", source, out, "--flurries", "--json")
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["dropped"] == {
+        "wide": 0,
+        "processors": 0,
+        "times": 0,
+        "ran": 0,
+        "flurry submit<=2012-02-03 00:00:00": 1,
+        "flurry (user=7) or (user=8 and hour=1)": 2,
+    }
+    assert read_log(out)["job"].tolist() == [2, 4]
+    assert read_log(out).header_value("MaxRecords") == "2"
+    plain = tmp_path / "plain.swf"
+    plain.write_text("; MaxProcs: 4\n" + row(1, 0, 5))
+    assert f"{plain}: its header names no filter" in batfill("workload", "clean", plain, out, "--flurries").err
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CEA-Curie-2011-2.1-cln", "CTC-SP2-1996-3.1-cln", "HPC2N-2002-2.2-cln", "KTH-SP2-1996-2.1-cln",
+     "SDSC-SP2-1998-4.2-cln", "SDSC-BLUE-2000-4.2-cln"],
+)  # fmt: skip
+def test_every_filter_of_the_archives_logs_is_understood_and_left_nothing_behind(archive_log, name):
+    full = read_log(archive_log(f"{name}.swf.gz"))
+    filters = header_filters(full.header)
+    assert filters
+    for one in filters:
+        assert one.removed > 0
+        assert not matching(full, one.text).any()
 
 
 def test_overruns_are_kept_killed_or_left():

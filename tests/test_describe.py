@@ -51,19 +51,94 @@ def test_counts_and_shares_are_those_of_a_log_drawn_by_hand(tmp_path):
 
 
 def test_every_number_of_the_report_is_said_to_people_too(tmp_path):
-    text = as_text(describe(write(tmp_path, HEADER + row(1, 0, 100) + row(2, 9, 10))))
+    text = as_text(describe(write(tmp_path, HEADER + row(1, 0, 100, req_time=200) + row(2, 9, 10, req_time=20))))
     for said in ("2 rows, 2 jobs", "10 processors", "premature jobs", "wide: 0", "divider 55 s", "1998-04-25"):
         assert said in text
 
 
-def test_filters_named_in_the_header_are_counted_or_said_to_be_unknown(tmp_path):
+def test_filters_named_in_the_header_are_counted_or_said_to_be_not_understood(tmp_path):
     header = (
         "; Note: filters\n;   user=1 and (job>=2 and job<=9) (8 jobs removed)\n;   a strange one (3 jobs removed)\n"
     )
     report = describe(write(tmp_path, header + row(1, 0, 1) + row(2, 0, 1)))
-    assert report["cleaning"]["flurry user=1 and (job>=2 and job<=9)"] == 1
-    assert report["cleaning"]["flurry a strange one"] is None
+    counted, strange = report["filters"]
+    assert counted == {
+        "filter": "user=1 and (job>=2 and job<=9)",
+        "removed": 8,
+        "would_drop": 1,
+        "not_understood": None,
+    }
+    assert (strange["removed"], strange["would_drop"]) == (3, None)
+    assert "'a strange one' stands where a field" in strange["not_understood"]
+    text = as_text(report)
+    assert "user=1 and (job>=2 and job<=9): 8 removed before, by the header; would drop 1" in text
+    assert "a strange one: 3 removed before, by the header; not understood: filter 'a strange one'" in text
     assert report["cleaning"]["wide"] is None
+
+
+def test_every_row_is_in_one_class_of_status_and_odd_codes_are_named(tmp_path):
+    statuses = [-1, 0, 1, 1, 2, 3, 4, 5, 6, 6, 22, 0.5, -2]
+    report = describe(write(tmp_path, "".join(row(k, k, 9, status=code) for k, code in enumerate(statuses, 1))))
+    quality = report["quality"]
+    classes = ("completed", "failed", "cancelled", "partial_executions", "unknown_status", "other_status")
+    assert [quality[name] for name in classes] == [2, 1, 1, 3, 1, 5]
+    assert sum(quality[name] for name in classes) == report["rows"] == len(statuses)
+    assert quality["other_status_codes"] == {"-2": 1, "0.5": 1, "6": 2, "22": 1}
+    assert "other status: 5 (1 of status -2, 1 of status 0.5, 2 of status 6, 1 of status 22)" in as_text(report)
+
+
+def test_of_a_log_without_requests_nothing_is_said_that_needs_them(tmp_path):
+    report = describe(write(tmp_path, row(1, 0, 100, user=-1) + row(2, 9, 10, user=-1)))
+    assert report["warnings"][0].startswith("2 of 2 jobs (100.0%) have no requested time")
+    assert report["premature"] == {"ccgrid": None, "jpdc": {}}
+    assert report["quality"]["overruns"] is report["quality"]["overrun_share"] is None
+    text = as_text(report)
+    for said in (
+        "warning: 2 of 2 jobs (100.0%) have no requested time",
+        "premature jobs: unknown, since no job has a requested time",
+        "overrun share: unknown",
+        "dates unknown (the header has no UnixStartTime)",
+        "unknown number of processors; pass --procs, no job's user is known",
+    ):
+        assert said in text
+
+
+def test_the_last_week_which_may_be_short_does_not_count_among_the_loads_of_weeks(tmp_path):
+    week = 7 * 86_400
+    rows = [row(k + 1, k * week // 2, week // 4, req_procs=10, req_time=week) for k in range(4)]
+    rows.append(row(5, 2 * week + 60, 1, req_procs=1, req_time=60))
+    text = as_text(describe(write(tmp_path, HEADER + "".join(rows))))
+    assert "per week 0.50 to 0.50, median 0.50 (without the last, which may be short)" in text
+
+
+@pytest.mark.parametrize(
+    ("records", "removed", "warned"), [(2, 0, False), (5, 3, False), (2, 3, False), (7, 3, True), (7, 0, True)]
+)
+def test_a_log_with_fewer_rows_than_its_header_explains_is_doubted(tmp_path, records, removed, warned):
+    header = f"; MaxRecords: {records}\n" + (f";  user=9 ({removed} jobs removed)\n" if removed else "")
+    report = describe(write(tmp_path, header + row(1, 0, 5, req_time=9) + row(2, 0, 5, req_time=9)))
+    said = [text for text in report["warnings"] if "is it whole" in text]
+    assert said == (["the header says 7 records, and the file has 2; is it whole?"] if warned else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("CEA-Curie-2011-2.1-cln", "cea-curie"),
+        ("CTC-SP2-1996-3.1-cln", "ctc-sp2"),
+        ("HPC2N-2002-2.2-cln", "hpc2n"),
+        ("KTH-SP2-1996-2.1-cln", "kth-sp2"),
+        ("SDSC-BLUE-2000-4.2-cln", "sdsc-blue"),
+        ("SDSC-SP2-1998-4.2-cln", "sdsc-sp2"),
+    ],
+)
+def test_the_archives_logs_are_described_without_a_doubt_and_their_statuses_add_up(archive_log, name, known):
+    report = describe(archive_log(f"{name}.swf.gz"))
+    quality = report["quality"]
+    assert (report["known"], report["warnings"], quality["other_status"]) == (known, [], 0)
+    classes = ("completed", "failed", "cancelled", "partial_executions", "unknown_status")
+    assert sum(quality[one] for one in classes) == report["rows"]
+    assert [one["would_drop"] for one in report["filters"]] == [0] * len(report["filters"])
 
 
 @pytest.mark.parametrize(

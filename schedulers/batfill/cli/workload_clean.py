@@ -56,6 +56,7 @@ def clean(
     """
     from batfill.cli.progress import progress
     from batfill.workloads import cleaning
+    from batfill.workloads.filters import header_filters
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, provenance, save_log
     from batfill.workloads.swf import machine_size, size_notes, with_size
@@ -66,9 +67,15 @@ def clean(
     for note in size_notes(log, procs):
         print(note, file=sys.stderr)
     log = with_size(source, log, procs)
-    named = cleaning.header_flurries(log.header) if flurries else []
-    if flurries_from is not None:
-        named += cleaning.header_flurries(load_log(flurries_from).header)
+    named: list[str] = []
+    for asked, place, header in (
+        (flurries, source, log.header),
+        (flurries_from is not None, flurries_from, load_log(flurries_from).header if flurries_from else ()),
+    ):
+        found = [one.text for one in header_filters(header)] if asked else []
+        if asked and not found:
+            print(f"{place}: its header names no filter", file=sys.stderr)
+        named += found
     cleaned = cleaning.clean(
         log,
         rules=rule or (*cleaning.BANDIT, "ran"),

@@ -6,7 +6,6 @@ those that the archive's own headers name.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,8 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import WorkloadError
-from batfill.workloads.swf_log import FIELD, SwfLog
+from batfill.workloads.filters import matching
+from batfill.workloads.swf_log import FIELD, SwfLog, header_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Rows = NDArray[np.bool_]
-
-# What a header's filter may compare, and the column it means.
-FILTER_FIELDS = {
-    "job": "job", "user": "user", "group": "group", "queue": "queue", "partition": "partition", "status": "status",
-    "executable": "executable", "application": "executable", "app": "executable",
-    "procs": "procs", "runtime": "runtime_s",
-}  # fmt: skip
-COMPARISONS: dict[str, Callable[[NDArray[np.float64], float], Rows]] = {
-    "=": np.equal, "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal,
-    ">": np.greater, ">=": np.greater_equal,
-}  # fmt: skip
-FILTER = re.compile(r"^\s*(.*?)\s*\((\d+) jobs? removed\)\s*$")
-COMPARISON = re.compile(r"^\s*([a-z]+)\s*(<=|>=|!=|==|=|<|>)\s*(-?\d+)\s*$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +91,8 @@ def clean(
         rules: names of RULES. `processors` also fills in the one of allocated and requested that is unknown.
         procs: the machine's size, for `wide`.
         statuses: if given, the only statuses to keep.
-        flurries: filters as the archive's headers write them, such as "user=68 and (job>=58 and job<=564)".
+        flurries: filters as the archive's headers write them (see `filters`), such as
+            "user=68 and (job>=58 and job<=564)".
         overrun: of jobs that ran longer than they asked for: "leave" them, "keep" raises the request to the run time,
             "kill" cuts the run time to the request.
 
@@ -139,31 +127,13 @@ def clean(
         [f"{name}: {count} rows dropped" for name, count in dropped.items()]
         + [f"{name}: {count} rows changed" for name, count in changed.items()]
     )
-    cleaned = replace(log.as_listed().select(keep), rows=rows).noted(f"cleaned by batfill {__version__}: {said}")
+    cleaned = replace(log.as_listed().select(keep), rows=rows)
+    counted = tuple(
+        comment._replace(text=f"; MaxRecords: {len(rows)}") if header_name(comment.text) == "maxrecords" else comment
+        for comment in cleaned.comments
+    )
+    cleaned = replace(cleaned, comments=counted).noted(f"cleaned by batfill {__version__}: {said}")
     return Cleaned(cleaned, dropped, changed)
-
-
-def header_flurries(header: Sequence[str]) -> list[str]:
-    """The filters that a cleaned log's header names, as the archive writes them: `<filter> (<n> jobs removed)`."""
-    found = (FILTER.match(text.lstrip("; \t")) for text in header)
-    return [match[1] for match in found if match]
-
-
-def matching(log: SwfLog, text: str) -> Rows:
-    """The rows a filter means: comparisons of fields with numbers, joined by `and`.
-
-    Raises:
-        WorkloadError: the filter holds anything else.
-    """
-    rows = np.ones(len(log), bool)
-    for part in re.split(r"\band\b", text.replace("(", " ").replace(")", " ").lower()):
-        match = COMPARISON.match(part)
-        if not match or match[1] not in FILTER_FIELDS:
-            raise WorkloadError(
-                f"filter {text!r}: {part.strip()!r} is not FIELD OPERATOR NUMBER; fields are {', '.join(FILTER_FIELDS)}"
-            )
-        rows &= COMPARISONS[match[2]](log[FILTER_FIELDS[match[1]]], float(match[3]))
-    return rows
 
 
 def _fill_processors(rows: NDArray[np.float64]) -> int:

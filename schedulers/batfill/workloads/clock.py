@@ -35,6 +35,14 @@ class Clock:
         """The second of the log at which this date was."""
         return date.timestamp() - self.unix_start_s
 
+    def second_of(self, text: str) -> float:
+        """The second of the log at this date in the users' zone, as in 2012-02-03 or 2012-02-03 00:00:00.
+
+        Raises:
+            ValueError: there is no such date.
+        """
+        return self.second(datetime.fromisoformat(" ".join(text.split())).replace(tzinfo=self.zone))
+
 
 def clock_of(header: Sequence[str]) -> Clock | None:
     """The clock a header gives: UnixStartTime, and TimeZoneString, else TimeZone (seconds from UTC), else UTC."""

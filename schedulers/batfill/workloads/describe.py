@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.workloads.cleaning import RULES, header_flurries, matching
+from batfill.jobs import request_warning
+from batfill.workloads.cleaning import RULES
 from batfill.workloads.clock import WEEK_S, clock_of
 from batfill.workloads.files import digest
+from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.load import load_log
 from batfill.workloads.scaling import runs
 from batfill.workloads.swf import machine_size, size_notes
-from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, SwfLog
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, PARTIAL, UNKNOWN_STATUS, SwfLog
 from batfill.workloads.swf_rules import requested
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 LONGEST_SPAN_S = 5_000 * WEEK_S  # a century: longer than any log, and short enough to list
 PREMATURE = 100  # a job is premature when it asked for so many times what it ran (CCGrid 2019, section V.C)
+NO_DATES = "dates unknown (the header has no UnixStartTime)"
 SAID = ("Version", "Computer", "Installation", "Acknowledge", "TimeZoneString", "MaxProcs", "MaxNodes", "UnixStartTime")
 
 
@@ -41,13 +44,17 @@ def describe(
         WorkloadError: the file cannot be read, or no row ran.
     """
     log = load_log(path, advance=advance)
+    filters = filters_report(log)
     size = machine_size(path, log, procs)
     ran = runs(log)
     if not ran.any():
         raise WorkloadError(f"{path}: none of {len(log)} rows is a job that ran; is it an SWF log?")
+    without = int((ran & ~(log["requested_s"] > 0)).sum())
     return {
         "source": path.name,
         "sha256": digest(path),
+        "known": log.known.name if log.known else None,
+        "warnings": [*request_warning(without, int(ran.sum())), *missing_rows(log, filters)],
         "header": {name: value for name in SAID if (value := log.header_value(name))},
         "procs": size,
         "procs_notes": list(size_notes(log, procs)),
@@ -60,7 +67,19 @@ def describe(
         "quality": quality_report(log, ran, size),
         "premature": premature_report(log),
         "cleaning": cleaning_report(log, size),
+        "filters": filters,
     }
+
+
+def missing_rows(log: SwfLog, filters: list[dict[str, Any]]) -> tuple[str, ...]:
+    """A line if the rows are neither as many as the header's MaxRecords nor fewer by what its filters removed."""
+    words = (log.header_value("MaxRecords") or "").replace(",", "").split()
+    if not words or not (words[0].isascii() and words[0].isdigit()):
+        return ()
+    said, removed = int(words[0]), sum(one["removed"] for one in filters)
+    if len(log) in (said, said - removed):
+        return ()
+    return (f"the header says {said:,} records, and the file has {len(log):,}; is it whole?",)
 
 
 def time_report(log: SwfLog, ran: NDArray[np.bool_]) -> dict[str, Any]:
@@ -94,20 +113,25 @@ def load_report(log: SwfLog, ran: NDArray[np.bool_], procs: int) -> dict[str, An
 def quality_report(log: SwfLog, ran: NDArray[np.bool_], procs: int | None) -> dict[str, Any]:
     """What a reader must decide about; counts are of all rows, shares of the jobs that ran."""
     asked = log["requested_s"] > 0
+    any_asked = bool((ran & asked).any())
     over = ran & asked & (log["runtime_s"] > log["requested_s"])
     by_reaching = ran & asked & (log["runtime_s"] == log["requested_s"])
     status = log["status"]
+    others = ~np.isin(status, [UNKNOWN_STATUS, *range(FAILED, CANCELLED + 1)])
+    codes, of_code = np.unique(status[others], return_counts=True)
     numbers, times_used = np.unique(log["job"], return_counts=True)
     return {
         "without_estimate": _share(ran & ~asked, ran),
-        "overruns": int(over.sum()),
-        "overrun_share": _share(over, ran & asked),
-        "ran_exactly_the_request": int(by_reaching.sum()),
+        "overruns": int(over.sum()) if any_asked else None,
+        "overrun_share": _share(over, ran & asked) if any_asked else None,
+        "ran_exactly_the_request": int(by_reaching.sum()) if any_asked else None,
         "completed": int((status == COMPLETED).sum()),
         "failed": int((status == FAILED).sum()),
         "cancelled": int((status == CANCELLED).sum()),
-        "partial_executions": int(((status > COMPLETED) & (status < CANCELLED)).sum()),
-        "unknown_status": int((status < 0).sum()),
+        "partial_executions": int(np.isin(status, range(PARTIAL, CANCELLED)).sum()),
+        "unknown_status": int((status == UNKNOWN_STATUS).sum()),
+        "other_status": int(others.sum()),
+        "other_status_codes": dict(zip([f"{code:g}" for code in codes], of_code.tolist(), strict=True)),
         "run_time_not_positive": int((~(log["runtime_s"] > 0)).sum()),
         "without_requested_procs": _share(ran & ~(log["requested_procs"] > 0), ran),
         "wider_than_machine": int((ran & (requested(log) > procs)).sum()) if procs else None,
@@ -121,12 +145,16 @@ def quality_report(log: SwfLog, ran: NDArray[np.bool_], procs: int | None) -> di
 def premature_report(log: SwfLog) -> dict[str, Any]:
     """Premature jobs as both papers define them; rows without an estimate never count as premature.
 
+    Where no job has an estimate, `ccgrid` is None and `jpdc` empty.
+
     `ccgrid` is the share of jobs with p~ >= 100 p among those that ran. `jpdc` gives, for three choices of the rows
     that count (the paper does not say which), the divider (their median run time) and the shares of small jobs (p below
     the divider) that asked for less than it and for at least as much.
     """
     p, asked = log["runtime_s"], log["requested_s"]
     ran = p > 0
+    if not (ran & (asked > 0)).any():
+        return {"ccgrid": None, "jpdc": {}}
     populations = {"all_rows": np.ones(len(log), bool), "ran": ran, "completed": log["status"] == COMPLETED}
     jpdc = {}
     for name, rows in populations.items():
@@ -146,41 +174,75 @@ def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
     report: dict[str, int | None] = {
         name: None if name == "wide" and procs is None else int(rule(log, procs).sum()) for name, rule in RULES.items()
     }
-    for text in header_flurries(log.header):
+    return report
+
+
+def filters_report(log: SwfLog) -> list[dict[str, Any]]:
+    """The filters that the header names: how many jobs it says they removed, and how many rows each would drop now.
+
+    `would_drop` is None, and `not_understood` says why, of a filter that `filters.matching` does not read.
+    """
+    report: list[dict[str, Any]] = []
+    for text, removed in header_filters(log.header):
+        would_drop, why = None, None
         try:
-            report[f"flurry {text}"] = int(matching(log, text).sum())
-        except WorkloadError:  # a filter in words
-            report[f"flurry {text}"] = None
+            would_drop = int(matching(log, text).sum())
+        except WorkloadError as error:
+            why = str(error)
+        report.append({"filter": text, "removed": removed, "would_drop": would_drop, "not_understood": why})
     return report
 
 
 def as_text(report: dict[str, Any]) -> str:
     """The report for people."""
-    time, load, quality = report["time"], report["load"], report["quality"]
-    lines = [f"{report['source']}  sha256 {report['sha256'][:16]}..."]
+    time, load = report["time"], report["load"]
+    known = f"  known as {report['known']}" if report["known"] else ""
+    lines = [f"{report['source']}  sha256 {report['sha256'][:16]}...{known}"]
+    lines += [f"warning: {warning}" for warning in report["warnings"]]
     lines += [f"{name}: {value}" for name, value in report["header"].items() if name in ("Computer", "Installation")]
-    when = f", {time['first_submit']} to {time['last_submit']}" if "first_submit" in time else ""
-    lines.append(f"{report['rows']} rows, {report['jobs']} jobs that ran, {time['weeks']:.1f} weeks{when}")
-    lines.append(f"{report['procs'] or 'unknown number of'} processors, {report['users']} users")
+    when = f"{time['first_submit']} to {time['last_submit']}" if "first_submit" in time else NO_DATES
+    lines.append(f"{report['rows']:,} rows, {report['jobs']:,} jobs that ran, {time['weeks']:.1f} weeks, {when}")
+    procs = f"{report['procs']:,} processors" if report["procs"] else "unknown number of processors; pass --procs"
+    lines.append(f"{procs}, {report['users']:,} users" if report["users"] else f"{procs}, no job's user is known")
     lines += report["procs_notes"]
     if load and load["overall"] is not None:
-        weeks = load["per_week"]
+        weeks = load["per_week"][:-1] or load["per_week"]
         lines.append(
             f"load {load['overall']:.3f}; per week {min(weeks):.2f} to {max(weeks):.2f}, median {np.median(weeks):.2f}"
+            f"{' (without the last, which may be short)' if len(load['per_week']) > 1 else ''}"
         )
     lines.append("quality:")
-    lines += [f"  {name.replace('_', ' ')}: {_shown(value)}" for name, value in quality.items()]
-    lines.append(
-        f"premature jobs: {report['premature']['ccgrid']:.2%} asked for {PREMATURE} times their run time or more"
-    )
-    for name, part in report["premature"]["jpdc"].items():
+    for name, value in report["quality"].items():
+        if name != "other_status_codes":
+            lines.append(f"  {name.replace('_', ' ')}: {_shown(value)}")
+        elif value:
+            lines[-1] += f" ({', '.join(f'{count:,} of status {code}' for code, count in value.items())})"
+    lines += _premature_lines(report["premature"])
+    lines.append("rows each cleaning rule alone would drop:")
+    lines += [f"  {name}: {_shown(count)}" for name, count in report["cleaning"].items()]
+    if report["filters"]:
+        lines.append("filters named in the header:")
+        lines += [f"  {_filter_line(one)}" for one in report["filters"]]
+    return "\n".join(lines)
+
+
+def _premature_lines(premature: dict[str, Any]) -> list[str]:
+    if premature["ccgrid"] is None:
+        return ["premature jobs: unknown, since no job has a requested time"]
+    lines = [f"premature jobs: {premature['ccgrid']:.2%} asked for {PREMATURE} times their run time or more"]
+    for name, part in premature["jpdc"].items():
         lines.append(
             f"  {name.replace('_', ' ')}: divider {part['divider_s']:g} s, small non-premature "
             f"{part['small_non_premature']:.2%}, small premature {part['small_premature']:.2%}"
         )
-    lines.append("rows each cleaning rule alone would drop:")
-    lines += [f"  {name}: {'unknown' if count is None else count}" for name, count in report["cleaning"].items()]
-    return "\n".join(lines)
+    return lines
+
+
+def _filter_line(one: dict[str, Any]) -> str:
+    before = f"{one['filter']}: {one['removed']:,} removed before, by the header"
+    if one["not_understood"] is not None:
+        return f"{before}; not understood: {one['not_understood']}"
+    return f"{before}; would drop {one['would_drop']:,}"
 
 
 def _shown(value: Any) -> str:
@@ -188,7 +250,7 @@ def _shown(value: Any) -> str:
         return "unknown"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.2%}" if isinstance(value, float) else str(value)
+    return f"{value:.2%}" if isinstance(value, float) else f"{value:,}"
 
 
 def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:

@@ -53,6 +53,7 @@ MAX_PROCS = "MaxProcs"
 OF_THE_ROWS = ("maxjobs", "maxrecords", "starttime", "endtime")
 
 # The values of the field `status`.
+UNKNOWN_STATUS = -1
 FAILED, COMPLETED, PARTIAL, LAST_PARTIAL_COMPLETED, LAST_PARTIAL_FAILED, CANCELLED = range(6)
 
 
