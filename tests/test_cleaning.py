@@ -186,7 +186,7 @@ def test_the_command_drops_the_flurries_that_its_header_names_and_counts_the_row
         + row(4, 21600, 5, user=8)
         + row(5, 21600, 5, user=7)
     )
-    done = batfill("workload", "clean", source, out, "--flurries", "--json")
+    done = batfill("workload", "clean", source, "--out", out, "--flurries", "--json")
     assert done.status == 0, done.err
     assert json.loads(done.out)["dropped"] == {
         "wide": 0,
@@ -200,7 +200,7 @@ def test_the_command_drops_the_flurries_that_its_header_names_and_counts_the_row
     assert read_log(out).header_value("MaxRecords") == "2"
     plain = tmp_path / "plain.swf"
     plain.write_text("; MaxProcs: 4\n" + row(1, 0, 5))
-    assert f"{plain}: its header names no filter" in batfill("workload", "clean", plain, out, "--flurries").err
+    assert f"{plain}: its header names no filter" in batfill("workload", "clean", plain, "--out", out, "--flurries").err
 
 
 @pytest.mark.parametrize(

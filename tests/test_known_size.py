@@ -64,7 +64,7 @@ def test_replay_describe_and_convert_say_which_size_is_in_force(known, tmp_path)
     described = batfill("workload", "describe", known)
     assert SAID in described.out
     made = tmp_path / "made.json"
-    assert SAID in batfill("workload", "convert", known, made).err
+    assert SAID in batfill("workload", "convert", known, "--out", made).err
     assert json.loads(made.read_text())["nb_res"] == 60
 
 
@@ -74,7 +74,7 @@ def test_a_log_made_of_a_known_one_has_the_size_in_force_in_its_header(known, tm
     given = [] if procs is None else ["--procs", procs]
     out = tmp_path / "weeks" if command == "split" else tmp_path / "made.swf.bz2"
     extra = {"split": ["--suffix", ".swf.bz2"], "scale": ["--interarrival", 2]}.get(command, [])
-    done = batfill("workload", command, known, out, *extra, *given)
+    done = batfill("workload", command, known, "--out", out, *extra, *given)
     assert done.status == 0, done.err
     assert (SAID in done.err) == (procs is None)
     made = sorted(out.iterdir()) if command == "split" else [out]
@@ -91,7 +91,7 @@ def test_a_log_made_of_a_known_one_has_the_size_in_force_in_its_header(known, tm
 def test_writing_a_log_whose_header_has_the_size_in_force_changes_nothing_in_it(tmp_path):
     path, out = tmp_path / "log.swf", tmp_path / "out.swf"
     path.write_bytes(TEXT)
-    assert batfill("workload", "scale", path, out, "--interarrival", 1).status == 0
+    assert batfill("workload", "scale", path, "--out", out, "--interarrival", 1).status == 0
     assert read_log(out).header[:3] == read_log(path).header
     assert "was" not in read_log(out).header[-1]
 
