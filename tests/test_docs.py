@@ -1,88 +1,471 @@
-"""The documentation says what is true: its examples run, and print what it shows."""
+"""The documentation says what is true: its blocks run and print what they show, and its command lines parse.
+
+Every fenced block of a shell or of Python runs in a fresh folder with the project's files, page by page from top to
+bottom, as a reader would run it. HTML comments on the lines right above a block say what is different about it:
+
+    <!-- before: COMMAND -->      run this first, in the same shell; it stands for what a reader brings, such as a log
+    <!-- needs: FILE.swf.gz -->   run where this log is at hand, and skipped elsewhere
+    <!-- not run: REASON -->      never run; its `batfill` command lines are parsed, and its files read
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
 import pytest
 
-from batfill.options import NAMES
+from batfill.batsim.descriptor import read_descriptor
+from batfill.batsim.options import parse as parse_batsim
+from batfill.campaign.config import read_campaign
+from batfill.cli import main
+from batfill.cli.app import app
+from batfill.errors import BatfillError
+from batfill.options import NAMES, Options
 from batfill.policies import listing
+from batfill.reproduction.protocol import chosen, folder_of_protocols, read_protocols
+from batfill.scheduler import Scheduler
+from batfill.workloads.archive import known_log, manifest
 from command import COMPILING
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    "README.md",
-    "docs/campaigns.md",
-    "docs/export-config.md",
-    "docs/options.md",
-    "docs/policies.md",
-    "docs/writing-a-policy.md",
-]
-LIMIT_S = 120
+PAGES = [page.relative_to(ROOT).as_posix() for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]]
+LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
+RUN = {"console", "sh", "python"}
+READ = {"yaml", "json", "text"}
+MARKS = ("before", "needs", "not run")
+LOGS = {log.file for log in manifest().values()} | {"lublin_256.swf.gz"}
+END = "-- end of the command --"
 
 
-def blocks(page, language):
-    """The fenced blocks of this language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+class Block(NamedTuple):
+    """A fenced block: where it is, what it holds, and the marks above it."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    marks: tuple[tuple[str, str], ...]
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    def marked(self, kind: str) -> list[str]:
+        return [value for name, value in self.marks if name == kind]
 
 
-def commands(block):
-    """(command, what it prints) of a console block."""
+def blocks_of(page: str, text: str) -> list[Block]:
+    """The fenced blocks of a page; a fence may be indented by blanks.
+
+    Raises:
+        ValueError: a mark is unknown or gives no reason, or a fence has no language that is known.
+    """
+    found = []
+    above: list[str] = []
+    lines = iter(enumerate(text.splitlines(), start=1))
+    for number, line in lines:
+        if not (fence := re.fullmatch(r"\s*```(.*)", line)):
+            above = [*above, line] if line.startswith("<!--") else []
+            continue
+        marks = []
+        for mark in above:
+            form = re.fullmatch(r"<!-- ([a-z ]+?): *(.*?) *-->", mark)
+            if form is None or form[1] not in MARKS or not form[2]:
+                raise ValueError(f"{page}:{number}: {mark!r} is none of {', '.join(MARKS)} with a text after the colon")
+            marks.append((form[1], form[2]))
+        if fence[1] not in RUN | READ:
+            raise ValueError(f"{page}:{number}: {fence[1]!r} is none of {', '.join(sorted(RUN | READ))}")
+        inside = []
+        for _, line_inside in lines:
+            if line_inside.strip() == "```":
+                break
+            inside.append(line_inside + "\n")
+        found.append(Block(page, number, fence[1], "".join(inside), tuple(marks)))
+        above = []
+    return found
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page, (ROOT / page).read_text())]
+TO_RUN = [block for block in BLOCKS if block.language in RUN and not block.marked("not run")]
+NOT_RUN = [block for block in BLOCKS if block.language in RUN and block.marked("not run")]
+
+
+def commands(block: str) -> list[tuple[str, str]]:
+    """(command, what it prints) of a console block; a command goes on after a backslash at a line's end."""
     parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
-    return [tuple(part.split("\n", 1)) for part in parts]
+    split = [re.fullmatch(r"((?:[^\n]*\\\n)*[^\n]*\n)(.*)", part, re.DOTALL) for part in parts]
+    return [(found[1].rstrip("\n"), found[2]) for found in split if found]
 
 
-def agrees(shown, printed):
+def agrees(shown: str, printed: str) -> bool:
     """Whether the output is the one shown, where `...` stands for any text, and the time taken for any time."""
     shown = re.sub(r"^time .*\n", "...", shown, flags=re.MULTILINE)
-    return re.fullmatch(re.escape(shown).replace(r"\.\.\.\n", "(.*\n)*?").replace(r"\.\.\.", ".*"), printed, re.DOTALL)
+    pattern = re.escape(shown).replace(r"\.\.\.\n", "(.*\n)*?").replace(r"\.\.\.", ".*")
+    return re.fullmatch(pattern, printed, re.DOTALL) is not None
 
 
-@pytest.fixture
-def reader(tmp_path):
-    """A function from a command to what it prints where a reader runs it: in a folder with the project's files."""
-    for name in ("docs", "expe", "platforms", "workloads"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    with socket.create_server(("localhost", 0)) as free:
-        port = str(free.getsockname()[1])
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+class Reader:
+    """Someone who goes through a page in a folder with the project's files, and types what it shows."""
 
-    def run(command):
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path, "BATSIM_PORT": port},
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("benchmarks", "docker", "docs", "expe", "platforms", "tests", "workloads"):
+            (folder / name).symlink_to(ROOT / name)
+        (folder / "cache").mkdir()
+        with socket.create_server(("localhost", 0)) as free:
+            self.port = str(free.getsockname()[1])
+
+    def bring(self, log: Path) -> None:
+        """Have a log of the archive at hand, in the folder and among those that were fetched."""
+        for place in (self.folder, self.folder / "cache"):
+            (place / log.name).symlink_to(log)
+
+    def bash(self, script: str) -> tuple[int, str]:
+        """(exit status, what is printed) of a script; port 28000 is another that is free."""
+        environment = {
+            **{name: value for name, value in os.environ.items() if name != "BATSIM"},
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{ROOT / 'docs' / 'examples'}:{os.environ.get('PYTHONPATH', '')}",
+            "BATSIM_PORT": self.port,
+            "BATFILL_CACHE": str(self.folder / "cache"),
+        }
+        process = subprocess.Popen(
+            ["bash", "-c", script.replace(":28000", f":{self.port}")],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=LIMIT_S,
+            start_new_session=True,
         )
-        return "".join(line for line in done.stdout.splitlines(keepends=True) if not line.startswith(COMPILING))
+        try:
+            printed, _ = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            printed, _ = process.communicate()
+            pytest.fail(f"after {LIMIT_S} s this still runs:\n{script}\nand has printed\n{printed}")
+        lines = printed.splitlines(keepends=True)
+        return process.returncode, "".join(line for line in lines if not line.startswith(COMPILING))
 
-    return run
+    def follow(self, block: Block) -> None:
+        """Do what the block says, and find what it shows."""
+        before = "".join(f"{command}\n" for command in block.marked("before"))
+        if before:
+            before = f"set -e\n{{\n{before}}} >/dev/null 2>&1\nset +e\n"
+        if block.language == "console":
+            shown = commands(block.text)
+            assert shown, f"{block.place} shows no command"
+            _, printed = self.bash(before + "".join(f"{command}\necho '{END}'\n" for command, _ in shown) + "wait\n")
+            *outputs, rest = printed.split(f"{END}\n")
+            if len(outputs) < len(shown):
+                pytest.fail(f"{block.place}: ended early, after\n{printed}")
+            for (command, expected), output in zip(shown, outputs, strict=True):
+                if not agrees(expected, output):
+                    pytest.fail(f"{block.place}: $ {command}\nprints\n{output}and not\n{expected}")
+            if rest:
+                pytest.fail(f"{block.place} prints at its end\n{rest}")
+            return
+        script = f"set -euo pipefail\n{block.text}"
+        if block.language == "python":
+            script = f"python -c {shlex.quote(block.text)}"
+        status, printed = self.bash(before + script)
+        if status != 0:
+            pytest.fail(f"{block.place} ends with status {status} and prints\n{printed}")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_examples_print_what_is_shown(reader, page):
-    shown = [command for block in blocks(page, "console") for command in commands(block)]
-    assert shown
-    for command, expected in shown:
-        printed = reader(command)
-        assert agrees(expected, printed), f"$ {command}\nprints\n{printed}and not\n{expected}"
+@pytest.mark.parametrize("page", dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
+def test_blocks_do_what_they_show(tmp_path, page):
+    reader = Reader(tmp_path)
+    for block in TO_RUN:
+        if block.page == page and not block.marked("needs"):
+            reader.follow(block)
+
+
+@pytest.mark.parametrize("block", [block for block in TO_RUN if block.marked("needs")], ids=lambda block: block.place)
+def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, block):
+    reader = Reader(tmp_path)
+    for log in block.marked("needs"):
+        reader.bring(archive_log(log))
+    reader.follow(block)
+
+
+def test_logs_that_blocks_need_are_the_archives():
+    assert {log for block in BLOCKS for log in block.marked("needs")} <= LOGS
 
 
 def test_a_different_figure_would_be_noticed():
     assert agrees("mean 7.1 s\n...\nend ... of it\n", "mean 7.1 s\nmore\nand more\nend 3 of it\n")
     assert not agrees("mean 7.1 s\n", "mean 7.2 s\n")
     assert not agrees("mean 7.1 s\n", "mean 7.1 s\nmore\n")
+
+
+@pytest.mark.parametrize(
+    ("page", "noticed"),
+    [
+        ("```console\n$ echo a \\\n  b\na b\n$ echo c >&2; false\nc\n```\n", None),
+        ("```console\n$ echo a\nb\n```\n", r"PAGE:1: \$ echo a\nprints\na\nand not\nb"),
+        ("```console\n$ echo a\n```\n", "prints\na\n"),
+        ("```console\n$ echo a\na\n$ exit 3\n$ echo b\nb\n```\n", "PAGE:1: ended early"),
+        ("<!-- before: log=a -->\n<!-- before: echo $log > f -->\n```sh\ngrep a f\n```\n", None),
+        ("<!-- before: false -->\n```sh\ntrue\n```\n", "PAGE:2 ends with status 1"),
+        ("```sh\nfalse | cat\ntrue\n```\n", "PAGE:1 ends with status 1"),
+        ("```python\nimport frugal\n\nprint('\"')\n```\n", None),
+        ("```python\nimport nothing_like_it\n```\n", "PAGE:1 ends with status 1"),
+    ],
+)
+def test_a_block_that_does_not_do_what_it_shows_would_be_noticed(tmp_path, page, noticed):
+    (block,) = blocks_of("PAGE", page)
+    if noticed is None:
+        Reader(tmp_path).follow(block)
+    else:
+        with pytest.raises(pytest.fail.Exception, match=noticed):
+            Reader(tmp_path).follow(block)
+
+
+@pytest.mark.parametrize(
+    ("page", "refused"),
+    [
+        ("<!-- not run: -->\n```sh\n```\n", "PAGE:2: .* with a text after the colon"),
+        ("<!-- not run -->\n```sh\n```\n", "PAGE:2: .* is none of before, needs, not run"),
+        ("<!-- later: when there is time -->\n```sh\n```\n", "PAGE:2: .* is none of before, needs, not run"),
+        ("```\n```\n", "PAGE:1: '' is none of console, json"),
+        ("```bash\n```\n", "PAGE:1: 'bash' is none of console, json"),
+    ],
+)
+def test_a_mark_without_a_reason_or_a_block_of_no_known_language_would_be_noticed(page, refused):
+    with pytest.raises(ValueError, match=refused):
+        blocks_of("PAGE", page)
+
+
+# Command lines that are not run
+
+
+def simple_commands(script: str) -> list[list[str]]:
+    """The words of each simple command of a script, without what is assigned before it; also of those in `$(...)`."""
+    script = re.sub(r"\\\n", " ", script)
+    found = []
+    for text in [*script.splitlines(), *re.findall(r"\$\(([^()]*)\)", script)]:
+        lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if set(word) <= set("();<>|&"):
+                found.append(words)
+                words = []
+            elif words or not re.match(r"(do$|then$|else$|\$$|[A-Za-z_]\w*=)", word):
+                words.append(word)
+    return [words for words in found if words]
+
+
+def is_placeholder(word: str) -> bool:
+    """Whether the word stands for what a reader would give: FILE, $log, ..."""
+    return re.fullmatch(r"[A-Z/_]+(\.\S+)?|\.\.\.", word) is not None or "$" in word
+
+
+def standing_for_others(arguments: list[str], said: str) -> list[int]:
+    """The places of the placeholders that the complaint is about."""
+    places = [i for i, word in enumerate(arguments) if is_placeholder(word)]
+    return [i for i in places if f"'{arguments[i]}'" in said or (i and f"'{arguments[i - 1]}'" in said)]
+
+
+def complaint(words: list[str], *, whole: bool) -> str | None:
+    """What is wrong with a command line of `batfill` or pybatsim; None if it would be taken.
+
+    Args:
+        words: the line's, from the program's name on.
+        whole: False for a mere mention, as in `batfill replay --json`, which may lack what a command needs.
+    """
+    if words[0] == "pybatsim":
+        given = [after for word, after in pairwise(words) if word == "-o"]
+        return trial(lambda: [Scheduler(json.loads(options)) for options in given])
+    command: click.Command | None = app
+    arguments = [word for word in words[1:] if whole or word != "..."]
+    while isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
+        name = arguments.pop(0)
+        command = command.get_command(click.Context(command), name)
+        if command is None:
+            return f"no command {name!r}"
+    if command.name == "batsim" and whole:
+        return trial(lambda: parse_batsim(arguments))
+    if command.name == "schedule" and whole:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("batfill.scheduler.serve", lambda options, *_: Scheduler(options))
+            return trial(lambda: main(words[1:]))
+    parsed: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "callback", lambda *_, **given: parsed.update(given))
+        while said := trial(lambda: command.main(list(arguments), prog_name=words[0], standalone_mode=False)):
+            if not whole and ("requires an argument" in said or said.startswith("Missing ")):
+                break
+            if not (given := standing_for_others(arguments, said)):
+                return said
+            i = given[0]
+            del arguments[i - 1 if i and arguments[i - 1].startswith("-") else i : i + 1]
+    names = [name for name in parsed.get("names") or [] if not is_placeholder(name)]
+    if command.name == "replay":
+        options = {name: parsed.get(name.replace("-", "_")) for name in NAMES}
+        return trial(lambda: Options.of({name: value for name, value in options.items() if value is not None}))
+    if command.name == "reproduce":
+        return trial(lambda: chosen(read_protocols(folder_of_protocols(None)), names))
+    if command.name == "fetch":
+        return trial(lambda: [known_log(name) for name in names])
+    return None
+
+
+def trial(call: Callable[[], object]) -> str | None:
+    """What the call says against what it is given, in a line; None if it takes it."""
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            call()
+    except SystemExit as ended:
+        return " ".join(said.getvalue().split()) if ended.code else None
+    except click.ClickException as error:
+        return " ".join(error.format_message().split())
+    except BatfillError as error:
+        return str(error)
+    return None
+
+
+def mentions(page: str) -> list[str]:
+    """The `batfill` command lines in a page's text."""
+    text = re.sub(r"^\s*```.*?^\s*```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text) if "batfill " in span]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_command_lines_that_are_not_run_would_be_taken(page):
+    lines = [(block.place, words, True) for block in NOT_RUN if block.page == page for words in script_of(block)]
+    lines += [(f"{page}: `{span}`", words, False) for span in mentions(page) for words in simple_commands(span)]
+    wrong = [
+        f"{place}: {shlex.join(words)}: {said}"
+        for place, words, whole in lines
+        if words[0] in ("batfill", "pybatsim") and (said := complaint(words, whole=whole))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def script_of(block: Block) -> list[list[str]]:
+    """The simple commands of a block that is not run."""
+    text = "\n".join(command for command, _ in commands(block.text)) if block.language == "console" else block.text
+    return simple_commands(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("batfill replay w.json --policy saf --threshold 20", None),
+        ("batfill --version", None),
+        ("batfill workload generate --out x.swf --jobs 8 --procs 4 --kind all", None),
+        ("batfill reproduce all --page docs/reproduction.md", None),
+        ("batfill batsim -p p.xml -w w.json --no-sched", None),
+        ("batfill schedule --select full --period 604800", None),
+        ("batfill replay", "Missing argument"),
+        ("batfill replay w.json --polcy saf", "--polcy"),
+        ("batfill replay w.json --overrun maybe", "maybe"),
+        ("batfill replay w.json more", "more"),
+        ("batfill replay w.json --divider soon", "soon"),
+        ("batfill replay w.json --policy shortest", "shortest"),
+        ("batfill workload generate --out x.swf --jobs many", "--jobs"),
+        ("batfill workload fetch kht-sp2", "kht-sp2"),
+        ("batfill workload fry x.swf", "fry"),
+        ("batfill fry", "fry"),
+        ("batfill reproduce table-2", "table-2"),
+        ("batfill batsim -p p.xml -w w.json --energy", "energy"),
+        ("batfill schedule --policy shortest", "shortest"),
+        ('pybatsim batfill/scheduler -o \'{"polcy": "saf"}\'', "polcy"),
+    ],
+)
+def test_a_command_line_that_would_be_refused_would_be_noticed(line, said):
+    (words,) = simple_commands(line)
+    found = complaint(words, whole=True)
+    assert found is None if said is None else said in found
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("batfill replay --json", None),
+        ("batfill replay --out", None),
+        ("batfill export-config SYSTEM --policy P", None),
+        ("batfill workload ...", None),
+        ("batfill platform N -o FILE", None),
+        ("batfill export-config SYSTEM --polcy P", "--polcy"),
+        ("batfill export-config system", "system"),
+    ],
+)
+def test_a_mention_may_lack_arguments_but_not_be_wrong(line, said):
+    (words,) = simple_commands(line)
+    found = complaint(words, whole=False)
+    assert found is None if said is None else said in found
+
+
+def test_simple_commands_are_found_in_scripts():
+    script = 'log=a b=2 batfill x "$(batfill y z)" \\\n  -p 1 | head -1; for p in a b; do batfill w "$p" & done > f\n'
+    found = simple_commands(script)
+    assert ["batfill", "x", "$(batfill y z)", "-p", "1"] in found
+    assert ["batfill", "y", "z"] in found
+    assert ["batfill", "w", "$p"] in found
+
+
+@pytest.mark.parametrize("block", NOT_RUN, ids=lambda block: block.place)
+def test_files_of_the_project_that_a_block_names_are_there(block):
+    for words in script_of(block):
+        for word in words[1:]:
+            if word.split("/")[0] in ("benchmarks", "docker", "docs", "expe", "platforms", "workloads"):
+                assert (ROOT / word).exists() or "results" in word, f"{block.place}: {word}"
+        if words[0] == "make":
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"{block.place}: {words}"
+        if words[0] == "make" and words[1] == "bench":
+            (options,) = [re.findall(r"--\w+", word) for word in words[2:]] or [[]]
+            known = (ROOT / "benchmarks" / "run.py").read_text()
+            assert [option for option in options if f'"{option}"' not in known] == []
+
+
+# Blocks that are read
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.language in ("yaml", "json")], ids=lambda block: block.place
+)
+def test_descriptors_and_campaigns_are_taken_by_their_readers(tmp_path, block):
+    path = tmp_path / "shown.yaml"
+    path.write_text(block.text)
+    if block.language == "json":
+        json.loads(block.text)
+    elif "batcmd:" in block.text:
+        assert read_descriptor(path).notes == ()
+    else:  # a campaign, or a section that is added to one
+        if "workloads:" not in block.text:
+            path.write_text(f"workloads: [{{file: w.swf}}]\npolicies: [fcfs]\n{block.text}")
+        read_campaign(path)
+
+
+def test_the_benchmark_is_shown_as_it_came_out():
+    (shown,) = [block.text for block in BLOCKS if block.page == "docs/performance.md" and block.language == "text"]
+    assert shown in [path.read_text() for path in (ROOT / "benchmarks" / "results").glob("*.txt")]
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "docs" / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_are_shown_as_they_are(example):
+    assert example.read_text() in [block.text for block in BLOCKS if block.language == "python"]
 
 
 def policy_table():
@@ -100,27 +483,7 @@ def test_every_option_of_the_scheduler_is_documented():
     assert [name for name in NAMES if f"\n| `{name}` |" not in pages] == []
 
 
-@pytest.mark.parametrize("example", ["frugal.py", "compare.py"])
-def test_examples_are_shown_as_they_are(example):
-    assert (ROOT / "docs" / "examples" / example).read_text() in blocks("docs/writing-a-policy.md", "python")
-
-
 def test_links_between_pages_lead_somewhere():
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
-
-
-def test_commands_in_the_documentation_are_known():
-    """Also those in blocks that are not run, as they need Batsim, robin or the network."""
-    from batfill.cli.app import COMMANDS
-
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for block in blocks(page.relative_to(ROOT), "(?:console|sh)"):
-            for line in block.splitlines():
-                words = (
-                    shlex.split(line.removeprefix("$ "), comments=True) if line.startswith(("$ ", "batfill")) else []
-                )
-                for word, after in pairwise(words):
-                    if word == "batfill" and not after.startswith("-"):
-                        assert after in COMMANDS, f"{page.name}: {line}"
