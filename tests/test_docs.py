@@ -282,7 +282,8 @@ def is_placeholder(word: str) -> bool:
 def standing_for_others(arguments: list[str], said: str) -> list[int]:
     """The places of the placeholders that the complaint is about."""
     places = [i for i, word in enumerate(arguments) if is_placeholder(word)]
-    return [i for i in places if f"'{arguments[i]}'" in said or (i and f"'{arguments[i - 1]}'" in said)]
+    about = [i for i in places if f"'{arguments[i]}'" in said or (i and f"'{arguments[i - 1]}'" in said)]
+    return [] if said.startswith("No such option") else about
 
 
 def complaint(words: list[str], *, whole: bool) -> str | None:
