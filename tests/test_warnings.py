@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from batfill.batsim.platform import homogeneous_platform
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.load import load_log
@@ -14,6 +15,7 @@ from command import batfill
 from swf_text import row
 
 DAY_S = 86_400
+LIMITS = "simulation-timeout: 60\nready-timeout: 10\nsuccess-timeout: 10\nfailure-timeout: 5\n"
 SAID = "20 of 60 jobs (33.3%) have no requested time"
 
 
@@ -118,3 +120,31 @@ def test_a_log_with_all_requests_is_replayed_without_a_warning(tmp_path):
     path.write_text(swf(0))
     done = batfill("replay", path, "--json")
     assert (done.err, json.loads(done.out)["warnings"]) == ("", [])
+
+
+def test_a_campaign_says_the_warning_and_keeps_it_for_its_report(log, tmp_path):
+    campaign, out = tmp_path / "c.yaml", tmp_path / "results"
+    campaign.write_text("workloads: [{file: log.swf}]\nwindows: {days: 7}\npolicies: [fcfs, spf]\n")
+    done = batfill("campaign", campaign, "--out", out, "--workers", 1, "--json")
+    assert done.status == 0, done.err
+    assert f"batfill: warning: log.swf: {SAID}" in done.err
+    (warning,) = json.loads(done.out)["warnings"]
+    assert warning.startswith(f"log.swf: {SAID}")
+    (source,) = json.loads((out / "provenance.json").read_text())["inputs"]
+    assert source["warnings"][0].startswith(SAID)
+    page = tmp_path / "page.html"
+    assert batfill("report", out, "--out", page).status == 0
+    assert SAID in page.read_text()
+
+
+def test_run_warns_and_notes_it_in_run_json(log, tmp_path):
+    batfill("workload", "convert", log, "--out", tmp_path / "w.json")
+    (tmp_path / "p.xml").write_text(homogeneous_platform(8))
+    prefix = tmp_path / "out" / "x"
+    batcmd = f"${{BATSIM:-batsim}} -p {tmp_path}/p.xml -w {tmp_path}/w.json -e {prefix} --no-sched"
+    (tmp_path / "d.yaml").write_text(f"batcmd: {batcmd}\noutput-dir: {tmp_path}/out\nschedcmd: ''\n{LIMITS}")
+    done = batfill("run", tmp_path / "d.yaml", "--simulator", "embedded", "--json")
+    assert done.status == 0, done.err
+    assert f"batfill: warning: {SAID}" in done.err
+    assert json.loads(done.out)["warnings"][0].startswith(SAID)
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["warnings"][0].startswith(SAID)

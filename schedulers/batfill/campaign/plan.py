@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill import __version__
 from batfill.campaign.config import CampaignError, seeded
-from batfill.campaign.traces import Source, Trace, jobs_by_window, piece_of
+from batfill.campaign.traces import Source, Trace, jobs_by_window, piece_of, warnings_of
 from batfill.campaign.work import Run, Task
 from batfill.compiled import SOURCES
 from batfill.experiment import simulate
@@ -45,6 +45,10 @@ class Plan:
     runs: tuple[Planned, ...]
     tau_s: float
     per_job: bool
+
+    def warnings(self) -> dict[str, tuple[str, ...]]:
+        """See `warnings_of`."""
+        return warnings_of(planned.trace for planned in self.runs)
 
     def left(self, finished: Iterable[str]) -> list[Planned]:
         """The runs that are not finished."""

@@ -30,12 +30,14 @@ class Provenance:
         """Begin a session that has `left` runs to do on these workers."""
         self.path = folder / FILE
         sources = {planned.trace.source for planned in plan.runs}
+        warnings = plan.warnings()
         self.campaign: dict[str, Any] = {
             "campaign": str(read.path),
             "campaign_sha256": read.digest,
             "campaign_text": read.text,
             "inputs": [
-                {"file": source.path, "sha256": source.sha256} for source in sorted(sources, key=lambda s: s.path)
+                {"file": source.path, "sha256": source.sha256, "warnings": list(warnings.get(source.path, ()))}
+                for source in sorted(sources, key=lambda s: s.path)
             ],
             "seeds": read.campaign.seeds,
             "runs": len(plan.runs),

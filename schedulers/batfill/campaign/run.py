@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed import as_completed
@@ -20,7 +21,6 @@ from batfill.errors import BatfillError, RunFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from distributed import Client
 
@@ -63,6 +63,7 @@ class Done:
     finished_before: int
     took_s: float
     choices: list[dict[str, Any]]
+    warnings: tuple[str, ...]  # by file, see `Workload.warnings`
 
     def as_text(self) -> str:
         """A table of the choices, workload by workload, and where the rows are."""
@@ -141,6 +142,9 @@ def run_campaign(
     with open_store(out) as store:
         outlook, tasks, whole = prepare(read, store, count, bar)
         say(outlook.as_text())
+        warnings = tuple(f"{Path(path).name}: {text}" for path, texts in whole.warnings().items() for text in texts)
+        for warning in warnings:
+            say(f"warning: {warning}")
         left = outlook.runs - outlook.finished
         if tasks:
             with (
@@ -157,7 +161,7 @@ def run_campaign(
                 )
         table = store.merge([planned.run.id for planned in whole.runs])
         took_s = time.perf_counter() - began
-        return Done(store.runs, outlook.runs, outlook.finished, took_s, overview(table))
+        return Done(store.runs, outlook.runs, outlook.finished, took_s, overview(table), warnings)
 
 
 def run_tasks(client: Client, tasks: Sequence[Task], store: Store, advance: Callable[[int], None]) -> tuple[int, str]:

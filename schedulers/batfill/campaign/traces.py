@@ -18,7 +18,7 @@ from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import Overrun, workload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from batfill.jobs import Workload
     from batfill.workloads.splitting import Window
@@ -131,6 +131,21 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
     if piece.workload.procs is None:
         raise WorkloadError(f"{path}: does not say how many processors the machine has; give its `procs:`")
     return piece
+
+
+def warnings_of(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
+    """`Workload.warnings` of the whole log behind each trace, by its path; logs without any are left out."""
+    found = {}
+    uncut = {trace.source: trace.windows is None and trace.resamplings is None for trace in traces}
+    for source, whole in uncut.items():
+        path, procs, overrun = Path(source.path), source.procs, source.overrun
+        if whole:
+            workload = read_workload(path, procs=procs, overrun=overrun)
+        else:
+            workload = workload_of(path, log_of(source), procs=procs, overrun=overrun)
+        if workload.warnings:
+            found[source.path] = workload.warnings
+    return found
 
 
 def require_same(source: Source) -> None:

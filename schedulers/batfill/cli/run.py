@@ -37,15 +37,17 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     from batfill.batsim.runner import run as run_experiment
     from batfill.batsim.runner.live import live_display
     from batfill.batsim.runner.summary import figures_as_text
-    from batfill.cli import fail
+    from batfill.cli import fail, warn
 
     with live_display() as show:
         outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show)
     for note in outcome.notes:
         print(f"batfill: {note}", file=sys.stderr)
+    warn(outcome.warnings)
     if outcome.status:
         fail(outcome.reason, outcome.status)
-    print(json.dumps(outcome.figures, indent=1) if as_json else figures_as_text(outcome.figures))
+    whole = {**outcome.figures, "warnings": list(outcome.warnings)}
+    print(json.dumps(whole, indent=1) if as_json else figures_as_text(outcome.figures))
     if outcome.results and not as_json:
         from batfill.errors import BatfillError
         from batfill.report import write_report

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pyarrow import compute
 
+from batfill.campaign.provenance import FILE as PROVENANCE
 from batfill.campaign.store import Store
 from batfill.campaign.summary import OPTIONS, options_text
 from batfill.errors import BatfillError
 from batfill.report.comparison import Comparison
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Row = dict[str, Any]
 
@@ -49,6 +49,15 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
     if not found:
         raise BatfillError(f"{folder}: no two choices of options ran on the same jobs; give the campaign more policies")
     return found
+
+
+def campaign_warnings(folder: Path) -> list[str]:
+    """What makes the figures doubtful, log by log, as the campaign's `provenance.json` has it; none without it."""
+    try:
+        inputs = json.loads((folder / PROVENANCE).read_text())["inputs"]
+        return [f"{Path(one['file']).name}: {text}" for one in inputs for text in one.get("warnings", ())]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def compared(workload: str, rows: list[Row]) -> Comparison | None:

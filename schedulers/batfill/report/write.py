@@ -11,11 +11,12 @@ from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.metrics import TAU_S
 from batfill.palette import css, script
-from batfill.report.campaigns import campaign_comparisons, files_of, is_campaign
+from batfill.report.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
 from batfill.report.comparison import comparisons
 from batfill.report.data import run_data
 from batfill.report.runs import find_runs
 from batfill.report.sections import asset, comparison_section, run_section
+from batfill.report.words import warning_paragraphs
 from batfill.workloads.files import digest, write_text
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def write_report(
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / FILE_NAME
     groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
     explore = sum(len(run) for run in runs) <= MOST_ROWS or len(runs) == 1
-    sections = [comparison_section(group, number, seed=seed) for number, group in enumerate(groups)]
+    warned = warning_paragraphs([text for place in campaigns for text in campaign_warnings(place)])
+    sections = [f'<section id="warnings">{warned}</section>'] if warned else []
+    sections += [comparison_section(group, number, seed=seed) for number, group in enumerate(groups)]
     data = []
     for number, run in enumerate(runs):
         sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, explore=explore))

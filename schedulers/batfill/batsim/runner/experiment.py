@@ -57,6 +57,7 @@ class Outcome(NamedTuple):
     figures: dict[str, float]  # see `figures_of`; empty where it did not succeed
     notes: tuple[str, ...]  # what the user should know besides
     results: Path | None = None  # the prefix of the result files, where it succeeded
+    warnings: tuple[str, ...] = ()  # what makes the figures doubtful, see `Workload.warnings`
 
 
 def run(
@@ -103,7 +104,8 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
         raise cannot_write(setting, error) from None
     inputs = [*command.workloads, *([command.platform] if command.platform else [])]
     said.update(export_prefix=context.export_prefix, inputs_sha256=digests(inputs))
-    expected = expected_jobs(setting, command)
+    expected, warnings = expected_jobs(setting, command)
+    said["warnings"] = list(warnings)
     if context.external_scheduler and context.port is not None:
         wait_for_port(setting, context.port)
 
@@ -125,16 +127,19 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
         raise overstayed(setting, ends[0], overstayer)
     figures = figures_of(rows, schedule.machines if schedule else None)
     said["figures"] = figures
-    return Outcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix))
+    return Outcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix), warnings)
 
 
-def expected_jobs(setting: Setting, command: SimulatorCommand) -> list[JobName]:
-    """The jobs that must end; none where the workloads cannot be seen from here, as when Batsim runs in a container."""
+def expected_jobs(setting: Setting, command: SimulatorCommand) -> tuple[list[JobName], tuple[str, ...]]:
+    """The jobs that must end, and warnings about their workloads.
+
+    None of either if the workloads cannot be seen from here, as when Batsim runs in a container.
+    """
     unseen = [path for path in command.workloads if not path.exists()]
     if unseen or not command.workloads:
         what = f"workload {unseen[0]} is not to be seen from here" if unseen else "batcmd names no workload"
         setting.notes.append(f"{setting.path}: {what}: whether all its jobs are executed is not checked")
-        return []
+        return [], ()
     return workload_jobs(command.workloads)
 
 

@@ -11,7 +11,9 @@ import numpy as np
 import orjson
 
 from batfill.errors import BatfillError, WorkloadError
+from batfill.jobs import request_warning
 from batfill.outputs import JOB_COLUMNS, REJECTED
+from batfill.workloads.batsim_json import NO_REQUEST_FIELD
 from batfill.workloads.files import decompressed
 
 if TYPE_CHECKING:
@@ -65,25 +67,28 @@ def remove_results(prefix: str) -> None:
         result_file(prefix, suffix).unlink(missing_ok=True)
 
 
-def workload_jobs(paths: Sequence[Path]) -> list[JobName]:
-    """Every job of these Batsim workloads, named as Batsim names them: the first file is w0.
+def workload_jobs(paths: Sequence[Path]) -> tuple[list[JobName], tuple[str, ...]]:
+    """Every job of these Batsim workloads, named as Batsim names them (the first file is w0), and `Workload.warnings`.
 
     Raises:
         WorkloadError: a file cannot be read, or is no Batsim workload.
     """
     names = []
+    missing = 0
     for number, path in enumerate(paths):
         with decompressed(path) as content:
             stored = content.read()
         try:
-            ids = [str(job["id"]).rpartition("!")[2] for job in orjson.loads(stored)["jobs"]]
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            jobs = orjson.loads(stored)["jobs"]
+            ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
+            missing += sum(job.get(NO_REQUEST_FIELD) is True for job in jobs)
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             reason = str(error) if isinstance(error, orjson.JSONDecodeError) else "no `jobs` with an `id` each"
             raise WorkloadError(
                 f"{path}: not a Batsim workload ({reason}); make one with `batfill workload convert`"
             ) from None
         names += [JobName(f"w{number}", job_id) for job_id in ids]
-    return names
+    return names, request_warning(missing, len(names))
 
 
 def read_jobs_csv(path: Path) -> list[JobRow]:
