@@ -10,7 +10,7 @@ from importlib import resources
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLog:
-    """One log of the manifest; sums and sizes are None where nobody here has held the file."""
+    """One log of the manifest; sums and sizes are None if no copy has been at hand."""
 
     name: str
     title: str
