@@ -71,6 +71,10 @@ class Browser:
         script = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
         self.call("POST", "/execute/async", {"script": script, "args": []})
 
+    def devtools(self, command: str, **parameters: Any) -> Any:
+        """Chromium's own protocol: https://chromedevtools.github.io/devtools-protocol/."""
+        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
     def element(self, selector: str) -> str:
         found = self.call("POST", "/element", {"using": "css selector", "value": selector})
         return f"/element/{next(iter(found.values()))}"

@@ -103,6 +103,7 @@ def test_out_writes_batsims_files(tmp_path):
         "out_jobs.csv",
         "out_schedule.csv",
         "out_machine_states.csv",
+        "out_run.json",
     }
     with (tmp_path / "out_jobs.csv").open() as lines:
         jobs = list(csv.DictReader(lines))
@@ -136,7 +137,8 @@ def test_the_same_input_and_options_give_the_same_bytes(tmp_path):
 def test_results_may_be_written_again(tmp_path):
     for policy in ("fcfs", "saf"):
         result("replay", SAMPLE, "--policy", policy, "--out", tmp_path / "out")
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 4
+    assert json.loads((tmp_path / "out_run.json").read_text())["options"]["policy"] == "saf"
 
 
 def test_a_log_gives_the_known_figures(archive_log):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -48,7 +49,16 @@ def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
     assert [row["policy"] for row in rows] == ["fcfs"] * 3 + ["spf"] * 3
     assert [float(row["mean_bsld"]) for row in rows] == [point["mean_bsld"] for point in told["points"]]
     assert [line.split()[1] for line in text.splitlines()[1:]] == ["user", "class-clairvoyant", "classifier"] * 2
-    assert b"</svg>" in (tmp_path / "f" / "frontier.svg").read_bytes()
+    words = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "f" / "frontier.svg").read_text()))
+    for said in (
+        log.name,
+        "on 8 processors",
+        "seed 0",
+        "tau 10 s",
+        "fcfs, perfect classes (0.5)",
+        "spf, nothing killed",
+    ):
+        assert said in words
 
 
 def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ import pytest
 
 from batfill.knowledge.features import NAMES
 from batfill.knowledge.study import autocorrelation, autocorrelations, read_jobs, study
+from batfill.knowledge.study_files import autocorrelation_figure
 from batfill.options import Settings
 from batfill.workloads.clock import WEEK_S
 from command import json_result, refusal, result
@@ -123,7 +126,25 @@ def test_the_command_prints_weeks_and_writes_tables_and_figures(log, tmp_path):
     assert json.loads(weeks.schema.metadata[b"batfill.study"])["workload_sha256"] == summary["workload_sha256"]
     assert pq.read_table(folder / "jobs.parquet").num_rows == 900
     for name in ("quality", "confusion", "importances", "autocorrelation"):
-        assert b"</svg>" in (folder / f"{name}.svg").read_bytes()
+        words = " ".join(re.findall(r"<!-- (.*?) -->", (folder / f"{name}.svg").read_text()))
+        assert "made.swf, 900 jobs: " in words
+
+
+def test_the_autocorrelations_figure_names_its_lines_and_its_bands(log):
+    rows = [
+        {"category": f"(u, {name})", "user": 1, "jobs": 60, "lag": lag, "autocorrelation": 1 / lag}
+        for name in ("p~", "q")
+        for lag in range(1, 21)
+    ]
+    figure = autocorrelation_figure(SimpleNamespace(jobs=read_jobs(log)), rows)
+    (key,) = figure.legends
+    assert [text.get_text() for text in key.get_texts()] == [
+        "(u, p~): median",
+        "(u, p~): middle half",
+        "(u, q): median",
+        "(u, q): middle half",
+    ]
+    assert figure.axes[0].get_legend() is None  # which would lie over the data
 
 
 def test_the_command_prints_json(log):

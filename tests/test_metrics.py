@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.jobs import LARGE, SMALL
-from batfill.metrics import bounded_slowdown, per_processor_slowdown, summarize
+from batfill.metrics import bounded_slowdown, overtaking, per_processor_slowdown, summarize
 from batfill.policies import policy_named
 from batfill.replay import replay
 from strategies import table
@@ -111,3 +111,23 @@ def test_means_are_the_means_of_the_definitions(jobs, tau_s):
     assert found.max_bsld == max(bsld)
     assert found.mean_pp_bsld == pytest.approx(math.fsum(per_processor) / len(jobs))
     assert found.share_bsld_1 + found.share_bsld_10 + found.share_bsld_100 + found.share_bsld_above == pytest.approx(1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40))
+def test_out_of_turn_are_the_pairs_in_the_queue_at_once_whose_later_job_started_first(jobs):
+    jobs.sort(key=lambda job: job[0])
+    submit_s = np.array([submit for submit, _ in jobs], float)
+    start_s = submit_s + [wait for _, wait in jobs]
+    pairs = [(i, k) for k in range(len(jobs)) for i in range(k)]
+    together = sum(start_s[i] > submit_s[k] for i, k in pairs)
+    out_of_turn = sum(start_s[k] < start_s[i] for i, k in pairs)
+    assert overtaking(submit_s, start_s) == (together, out_of_turn)
+
+
+def test_one_starved_job_counts_with_its_own_pairs_only():
+    submit_s = np.arange(100.0)
+    start_s = submit_s + 5.5  # in order of arrival, five in the queue at once
+    start_s[0] = 1000.0  # but for the first, which all others overtake
+    together, out_of_turn = overtaking(submit_s, start_s)
+    assert out_of_turn == 99
+    assert together == 99 + sum(min(5, 99 - k) for k in range(1, 100))

@@ -1,3 +1,4 @@
+import csv
 import json
 import re
 import shlex
@@ -5,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from batfill import __version__
 from command import batfill, json_result, refusal, result
 from report_runs import OK, jobs_csv, sample_run
 
@@ -152,7 +154,10 @@ def test_the_pages_data_are_json(runs, tmp_path):
     page = tmp_path / "page.html"
     result("report", runs, "-o", page)
     found = re.findall(r'<script type="application/json" data-run="(\d)">(.*?)</script>', page.read_text())
-    assert [(number, json.loads(text)["name"]) for number, text in found] == [("0", "fcfs"), ("1", "saf")]
+    assert [(number, json.loads(text)["name"]) for number, text in found] == [
+        ("0", "fcfs, 64 processors"),
+        ("1", "saf, 64 processors"),
+    ]
 
 
 def test_runs_too_many_for_one_page_are_compared_without_their_jobs(runs, tmp_path, monkeypatch):
@@ -172,3 +177,110 @@ def test_the_documented_commands_run(tmp_path, monkeypatch):
     for line in block.splitlines():
         assert batfill(*shlex.split(line)[1:]).status == 0, line
     assert {"saf.html", "both.html", "differences.pdf"} <= {path.name for path in tmp_path.iterdir()}
+
+
+CLOCKED_LOG = """\
+; UnixStartTime: 844079881
+; TimeZoneString: Europe/Stockholm
+; MaxProcs: 8
+1 0 -1 100 8 -1 -1 8 200 -1 1 7 -1 -1 -1 -1 -1 -1
+2 10 -1 100 8 -1 -1 8 200 -1 1 8 -1 -1 -1 -1 -1 -1
+3 20 -1 50 4 -1 -1 4 60 -1 1 7 -1 -1 -1 -1 -1 -1
+4 2592000 -1 50 4 -1 -1 4 -1 -1 1 9 -1 -1 -1 -1 -1 -1
+"""
+
+
+@pytest.fixture(scope="module")
+def replays(tmp_path_factory):
+    """Replays of a log with a clock, under options that are not the defaults."""
+    folder = tmp_path_factory.mktemp("replays")
+    log = folder / "tiny.swf"
+    log.write_text(CLOCKED_LOG)
+    result("replay", log, "--policy", "saf", "--backfill", "spf", "--threshold", 7200, "--out", folder / "a" / "out")
+    result("replay", log, "--policy", "fcfs", "--out", folder / "b" / "out")
+    return folder
+
+
+def test_a_page_names_log_machine_policy_options_engine_and_dates(replays):
+    result("report", replays / "a")
+    text = (replays / "a" / "report.html").read_text()
+    title = "saf, backfill spf, threshold 7200 s, tiny.swf on 8 processors"
+    assert f"<title>{title}</title>" in text
+    assert text.count(f"{title}: ") >= 2  # the captions of its tables
+    assert f"batfill replay {__version__}" in text
+    assert "30 Sep 1996 12:38:01 to 30 Oct 1996 11:38:51 (Europe/Stockholm)" in text  # winter time began on 27 October
+    assert '"zone":"Europe/Stockholm"' in text
+
+
+def test_a_comparisons_charts_and_tables_name_the_log_and_the_choices(replays):
+    page = replays / "both.html"
+    result("report", replays / "a", replays / "b", "-o", page)
+    text = page.read_text()
+    titles = re.findall(r'<svg class="plot [^>]*><title>(.*?)</title>', text)
+    captions = re.findall(r"<caption>(.*?)</caption>", text)
+    assert len(titles) == 6  # three charts, each for wide and for narrow pages
+    assert len(captions) == 6
+    for words in (*titles, *captions):
+        assert "tiny.swf on 8 processors" in words
+    assert text.count("saf, backfill spf, threshold 7200 s</text>") + text.count("threshold 7200 s</th>") >= 1
+
+
+def test_figures_name_the_log_and_every_line(replays, tmp_path):
+    result("report", replays / "a", replays / "b", "-o", tmp_path / "page.html", "--figures", "svg")
+    for figure in tmp_path.glob("*.svg"):
+        words = " ".join(re.findall(r"<!-- (.*?) -->", figure.read_text()))
+        assert "tiny.swf on 8" in words, figure.name
+    words = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "cumulative-bsld.svg").read_text()))
+    assert "saf, backfill spf, threshold 7200 s" in words
+    assert "1996" in words
+
+
+def test_a_replay_notes_what_made_its_files_and_knows_its_jobs(replays):
+    about = json.loads((replays / "a" / "out_run.json").read_text())
+    options = about["options"]
+    assert (about["workload"], options["policy"], options["backfill"]) == ("tiny.swf", "saf", "spf")
+    assert (options["threshold"], options["overrun"], options["tau"]) == (7200, "keep", 10)
+    assert about["clock"] == {"unix_start_s": 844079881, "zone": "Europe/Stockholm"}
+    rows = list(csv.DictReader((replays / "b" / "out_jobs.csv").read_text().splitlines()))
+    assert {row["job_id"][-1]: row["metadata"] for row in rows} == {
+        "1": "user=7 backfilled=0",
+        "2": "user=8 backfilled=0",
+        "3": "user=7 backfilled=0",
+        "4": "user=9 backfilled=0",
+    }
+
+
+def test_doubtful_figures_are_warned_of(tmp_path):
+    log = tmp_path / "tiny.swf"
+    log.write_text(CLOCKED_LOG)
+    result("replay", log, "--out", tmp_path / "out")
+    result("report", tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert '<p class="warning"><strong>Warning:</strong> 1 of 4 jobs (25.0%) have no requested time' in text
+
+
+def test_a_run_names_its_workload_scheduler_and_users(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[1])
+    folder = tmp_path / "run"
+    descriptor = tmp_path / "run.yaml"
+    text = (Path("expe") / "sample_saf.yaml").read_text()
+    (old,) = re.findall(r"^output-dir: (.*)$", text, re.MULTILINE)
+    descriptor.write_text(text.replace(old, str(folder)))
+    assert batfill("run", descriptor, "--simulator", "embedded").status == 0
+    page = (folder / "report.html").read_text()
+    assert "<title>saf" in page
+    assert "sample.json on 64 processors" in page
+    assert "embedded" in page
+    assert "user" in page
+
+
+def test_every_link_in_a_page_has_its_place(replays, runs, tmp_path):
+    for n, places in enumerate(([replays / "a"], [replays / "a", replays / "b", runs])):
+        page = tmp_path / f"{n}.html"
+        result("report", *places, "-o", page)
+        text = page.read_text()
+        links = re.findall(r'href="#([^"]*)"', text)
+        assert len(links) == len(set(links))
+        assert set(links) <= set(re.findall(r'\bid="([^"]*)"', text))
+        assert set(re.findall(r'aria-describedby="([^"]*)"', text)) <= set(re.findall(r'\bid="([^"]*)"', text))
+    assert links

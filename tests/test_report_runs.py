@@ -4,8 +4,11 @@ import pytest
 import golden
 from batfill.batsim.runner.results import ResultError, read_jobs_csv
 from batfill.batsim.runner.summary import figures_of
-from batfill.report.runs import find_runs, names_of, read_run
+from batfill.batsim_files import metadata_text
+from batfill.report.about import scheduler_of
+from batfill.report.runs import Facts, find_runs, names_of, read_run
 from batfill.report.single import slowdown_classes, wait_grid
+from command import result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
 
 
@@ -44,17 +47,55 @@ def test_machines_are_intervals(by_hand):
     assert rows == [[(5, 6)], [(0, 1)], [(0, 1), (3, 4)], [(9, 9)], [], [(2, 2)]]
 
 
-def test_who_overtook_is_who_started_before_an_earlier_job(by_hand):
-    # b starts at 0 while a, submitted earlier, starts at 2; c at 6, after both; a's second try is not a's start
-    assert read_run(by_hand, "x").overtook.tolist() == [False, False, True, False, False, False]
-
-
-def test_under_fcfs_who_overtook_is_who_was_backfilled(tmp_path):
+def test_backfilling_is_known_of_a_replay_and_not_of_files_that_do_not_say_it(by_hand, tmp_path):
+    assert not read_run(by_hand, "x").backfilling_known
     schedule = sample_run(tmp_path, "fcfs")
-    (run,) = find_runs([tmp_path])
+    run = next(run for run in find_runs([tmp_path]) if run.name == "fcfs")
     assert schedule.backfilled.any()
     assert run.ids.tolist() == schedule.jobs.ids.tolist()
-    assert run.overtook.tolist() == schedule.backfilled.tolist()
+    assert run.backfilling_known
+    assert run.facts.backfilled.tolist() == schedule.backfilled.tolist()
+    assert run.facts.user.tolist() == schedule.jobs.user.tolist()
+    assert run.summary().backfilled == schedule.backfilled.sum()
+
+
+def test_what_is_known_of_a_job_comes_back_from_its_metadata(tmp_path):
+    known = metadata_text(user=3, small=True, probability=0.731, divider_s=3600.0, backfilled=False)
+    assert known == "user=3 class=small probability=0.731 divider=3600 backfilled=0"
+    facts = Facts.of([known, "", "another program's words user=1", metadata_text(small=False)], [-1, 5, -1, -1])
+    assert facts.user.tolist() == [3, 5, -1, -1]
+    assert facts.small.tolist() == [1, -1, -1, 0]
+    assert facts.probability.tolist() == pytest.approx([0.731, np.nan, np.nan, np.nan], nan_ok=True)
+    assert facts.divider_s.tolist() == pytest.approx([3600, np.nan, np.nan, np.nan], nan_ok=True)
+    assert facts.backfilled.tolist() == [0, -1, -1, -1]
+
+
+def test_a_classifiers_judgements_are_in_the_files(tmp_path):
+    log = tmp_path / "log.swf"
+    lines = (
+        f"{k} {k * 3000} -1 {(k % 7 + 1) * 200} 2 -1 -1 2 3600 -1 1 {k % 3} -1 -1 -1 -1 -1 -1" for k in range(1, 900)
+    )
+    log.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    result("replay", log, "--knowledge", "classifier", "--kill", "--out", tmp_path / "out")
+    (run,) = find_runs([tmp_path / "out"])
+    assert set(run.facts.small.tolist()) == {0, 1}
+    known = np.isfinite(run.facts.probability)
+    assert known.any()
+    assert ((run.facts.probability[known] >= 0) & (run.facts.probability[known] <= 1)).all()
+    assert np.isfinite(run.facts.divider_s).any()
+    assert run.about.options.startswith("fcfs, classifier, kill")
+
+
+def test_the_users_and_options_of_a_run_under_batsim_are_read_beside_it():
+    assert scheduler_of("batfill schedule --policy saf --threshold 200000 -s tcp://*:28000") == (
+        "saf, threshold 200000 s",
+        "",
+    )
+    assert scheduler_of("""pybatsim batfill/scheduler -t 0 -o '{"policy": "spf", "knowledge": "classifier"}'""") == (
+        "spf, classifier",
+        "",
+    )
+    assert scheduler_of("batsched -v easy") == ("", "batsched -v easy")
 
 
 def test_a_replays_figures_are_those_of_its_files(tmp_path):
@@ -109,7 +150,7 @@ def test_slowdown_classes_count_every_job_that_ran_once(by_hand):
     # a: 140/100; b and c: 1; e: 1050/50
     rows = slowdown_classes(read_run(by_hand, "x"), tau_s=10)
     assert [row.jobs for row in rows] == [2, 1, 1, 0]
-    assert [row.overtook for row in rows] == [1, 0, 0, 0]
+    assert [row.max_wait_s for row in rows] == [1, 40, 1000, 0]
 
 
 def test_runs_are_called_by_what_tells_them_apart(tmp_path):

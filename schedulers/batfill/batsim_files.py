@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,16 +19,31 @@ if TYPE_CHECKING:
     from batfill.outputs import JobRecord, ScheduleTotals
     from batfill.replay import Schedule
 
+RUN_JSON = "_run.json"  # after the prefix: what made the files, see `experiment.replay_file`
 WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
 KILLED = "COMPLETED_KILLED"
 
 
-def write_batsim_files(schedule: Schedule, prefix: Path, *, simulate_s: float) -> ScheduleTotals:
+class Judged(NamedTuple):
+    """What a scheduler took each job for at its submission; columns of shape (n_jobs,)."""
+
+    small: NDArray[np.bool_] | None  # None where jobs have no class
+    probability: NDArray[np.float64]  # of being small; nan where there was none
+    divider_s: NDArray[np.float64]  # in force then; inf where there was none
+
+
+def write_batsim_files(
+    schedule: Schedule, prefix: Path, *, simulate_s: float, judged: Judged | None = None
+) -> ScheduleTotals:
     """Write <prefix>_jobs.csv, <prefix>_machine_states.csv and <prefix>_schedule.csv.
 
-    `simulate_s` is the wall-clock time of the replay, which had no other scheduler to wait for.
+    Args:
+        schedule: what happened.
+        prefix: of the files' names, with their folder.
+        simulate_s: wall-clock time of the replay, which had no other scheduler to wait for.
+        judged: what the scheduler took the jobs for; it goes into the column `metadata`, see `metadata_text`.
     """
-    rows = Tries(schedule)
+    rows = Tries(schedule, judged)
     totals = outputs.write_jobs_csv(beside(prefix, "jobs"), rows.records())
     with outputs.machine_states_csv(beside(prefix, "machine_states")) as write:
         for date_s, computing in rows.computing():
@@ -63,11 +79,36 @@ def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
+def metadata_text(
+    *,
+    user: int = -1,
+    small: bool | None = None,
+    probability: float = math.nan,
+    divider_s: float = math.inf,
+    backfilled: bool | None = None,
+) -> str:
+    """What is known of a job, as the column `metadata` holds it: words key=value, those unknown left out.
+
+    `user=3 class=small probability=0.731 divider=3600 backfilled=1`
+    """
+    words = [f"user={user}"] if user >= 0 else []
+    if small is not None:
+        words.append(f"class={'small' if small else 'large'}")
+    if not math.isnan(probability):
+        words.append(f"probability={probability:.4g}")
+    if divider_s < math.inf:
+        words.append(f"divider={divider_s:.15g}")
+    if backfilled is not None:
+        words.append(f"backfilled={int(backfilled)}")
+    return " ".join(words)
+
+
 class Tries:
     """Every try of every job in the order of their starts, with the machines it had."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, judged: Judged | None = None) -> None:
         self.schedule = schedule
+        self.judged = judged
         self.row = schedule.order
         self.number = times_before(self.row)  # of the try among its job's
         kills = schedule.kills[np.argsort(schedule.kills["row"], kind="stable")]
@@ -112,12 +153,27 @@ class Tries:
                 int(jobs.procs[row]),
                 walltime_s if np.isfinite(walltime_s) else -1.0,
             )
+            known = self.metadata(row, last=i >= len(self.row) or not self.killed[i])
             if i >= len(self.row):
-                yield outputs.JobRecord(*asked, outputs.REJECTED)
+                yield outputs.JobRecord(*asked, outputs.REJECTED, metadata=known)
                 continue
             state = KILLED if self.killed[i] else WALLTIME_REACHED if killed[row] else outputs.SUCCESS
             ran_s = max(float(self.ran_s[i]), outputs.NULL_EXECUTION_S)
-            yield outputs.JobRecord(*asked, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]))
+            yield outputs.JobRecord(*asked, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]), known)
+
+    def metadata(self, row: int, *, last: bool) -> str:
+        """What is known of a try of this job; whether a try before the last was backfilled is not kept."""
+        jobs, judged = self.schedule.jobs, self.judged
+        backfilled = bool(self.schedule.backfilled[row]) if last and not self.schedule.rejected[row] else None
+        if judged is None:
+            return metadata_text(user=int(jobs.user[row]), backfilled=backfilled)
+        return metadata_text(
+            user=int(jobs.user[row]),
+            small=None if judged.small is None else bool(judged.small[row]),
+            probability=float(judged.probability[row]),
+            divider_s=float(judged.divider_s[row]),
+            backfilled=backfilled,
+        )
 
     def computing(self) -> Iterator[tuple[float, int]]:
         """(date, machines that compute from then on), at every date where that number changes."""

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill import __version__
-from batfill.batsim_files import write_batsim_files
+from batfill.batsim_files import RUN_JSON, Judged, write_batsim_files
 from batfill.errors import WorkloadError
-from batfill.jobs import UNKNOWN
+from batfill.jobs import SMALL, UNKNOWN
 from batfill.knowledge.outcome import Learned, learn
 from batfill.metrics import TAU_S, Summary
 from batfill.options import USER, Options, tau_of
 from batfill.replay import replay
 from batfill.workloads import read_workload
-from batfill.workloads.files import make_folder
+from batfill.workloads.files import make_folder, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +159,21 @@ def replay_file(
     began = time.perf_counter()
     schedule, learned = simulate(workload.jobs, workload, options, advance)
     simulate_s = time.perf_counter() - began
-    if out is not None:
-        write_batsim_files(schedule, out, simulate_s=simulate_s)
     figures = schedule.summary(tau_s)
-    return Report(workload, options, overrun, workload.procs, tau_s, figures, read_s, simulate_s, learned)
+    report = Report(workload, options, overrun, workload.procs, tau_s, figures, read_s, simulate_s, learned)
+    if out is not None:
+        judged = judged_of(workload.jobs, options, learned)
+        write_batsim_files(schedule, out, simulate_s=simulate_s, judged=judged)
+        about = {**report.as_dict(), "clock": workload.clock.as_dict() if workload.clock else None}
+        write_text(out.with_name(f"{out.name}{RUN_JSON}"), json.dumps(about, indent=1) + "\n")
+    return report
+
+
+def judged_of(jobs: JobTable, options: Options, learned: Learned | None) -> Judged | None:
+    """What the scheduler took each job for; None where it made no difference between them."""
+    if learned is not None:
+        small = learned.driven.small if learned.knowledge.classifies else None
+        return Judged(small, learned.driven.probability, learned.driven.divider_s)
+    if options.divider_s == math.inf:
+        return None
+    return Judged(jobs.job_class == SMALL, np.full(len(jobs), np.nan), np.full(len(jobs), options.divider_s))

@@ -30,6 +30,36 @@ def per_processor_slowdown(
     return np.maximum((wait_s + runtime_s) / (procs * np.maximum(runtime_s, tau_s)), 1.0)
 
 
+def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> tuple[int, int]:
+    """How many pairs of jobs were in the queue at once, and in how many of them the later one started first.
+
+    The second over the first is 0 under strict order of arrival and 1 under its reverse; one starved job counts with
+    its own pairs only. It is Kendall's count of discordant pairs, over the pairs that could be.
+
+    Args:
+        submit_s: r, in the order of the queue's arrivals (ascending).
+        start_s: starts of the same jobs.
+    """
+    return count_above(start_s, submit_s), count_above(start_s, start_s)
+
+
+def count_above(earlier: NDArray[np.float64], later: NDArray[np.float64]) -> int:
+    """The number of pairs i < k with earlier[i] > later[k], by merging blocks of twice the length; O(n log^2 n)."""
+    n = len(earlier)
+    left, right = (np.unique(np.concatenate([earlier, later]), return_inverse=True)[1].reshape(2, n)).astype(np.int64)
+    bound, place = int(max(left.max(initial=0), right.max(initial=0))) + 1, np.arange(n)
+    count, length = 0, 1
+    while length < n:
+        block = place // length
+        lefts = np.sort((block * bound + left)[block % 2 == 0])
+        rights = block % 2 == 1
+        keys = (block[rights] - 1) * bound + right[rights]
+        ends = np.searchsorted(lefts, block[rights] * bound)  # where the block to the left ends
+        count += int((ends - np.searchsorted(lefts, keys, "right")).sum())
+        length *= 2
+    return count
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The figures of one run. Means and maxima are over the jobs that ran; rejected ones are only counted."""

@@ -506,3 +506,21 @@ def as_word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def described(given: Mapping[str, Any]) -> str:
+    """The options as a person says them: the policy, and all that is not the default.
+
+    >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000, "knowledge": "user"})
+    'saf, backfill spf, threshold 200000 s'
+    """
+    parts = [str(given.get("policy", OPTIONS["policy"].default))]
+    for name, option in OPTIONS.items():
+        value = given.get(name)
+        if name == "policy" or value is None or value == option.default:
+            continue
+        if value is True or name == "knowledge":
+            parts.append(name if value is True else str(value))
+        else:
+            parts.append(f"{name} {as_word(value)}{option.unit}")
+    return ", ".join(parts)

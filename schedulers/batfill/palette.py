@@ -1,5 +1,7 @@
 """Colours, dashes and words of charts: one list for the page's own SVG, its script, and matplotlib's figures.
 
+It draws with what it is given and imports no matplotlib: pages need none.
+
 Series k has the colour k mod 6 and one of four dash patterns, so that 24 series are 24 pairs. Any two colours are at
 least 20 apart (CIEDE2000) to a normal eye and to one without the red, green or blue cones (Machado, Oliveira and
 Fernandes, IEEE TVCG 15(6), 2009, severity 1), and each has a contrast of 3 with its paper.
@@ -7,10 +9,13 @@ Fernandes, IEEE TVCG 15(6), 2009, severity 1), and each has a contrast of 3 with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import textwrap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from matplotlib.figure import Figure
 
 LIGHT = ("#0011dd", "#dd7711", "#338877", "#660044", "#aa77ee", "#004400")  # on white
 DARK = ("#aa44cc", "#ddee33", "#009977", "#ee2200", "#ddaaff", "#88ffdd")  # on the page's dark paper
@@ -25,6 +30,7 @@ IN_ORDER, FAILED = "#9aa3ad", "#5b2a86"
 
 BSLD = "bounded slowdown"
 MEAN_BSLD = f"mean {BSLD}"
+TITLE_CHARACTERS_PER_IN = 19  # of a figure's title, 7 pt
 
 
 class Style(NamedTuple):
@@ -79,3 +85,30 @@ def css() -> str:
 def script() -> str:
     """The colours of jobs, as constants of the page's script."""
     return f"const PALETTE = {list(JOBS)}, GREY = '{IN_ORDER}', FAILED_INK = '{FAILED}';"
+
+
+def dress(canvas: Figure, title: str) -> None:
+    """Put the title above a figure's plots and the key of all below, both whole; the figure grows by as much."""
+    height_in = float(canvas.get_figheight())
+    if title:
+        words = folded(title, int(canvas.get_figwidth() * TITLE_CHARACTERS_PER_IN))
+        canvas.suptitle(words, fontsize=7)
+        height_in += 0.13 * (words.count("\n") + 1)
+    named: dict[str, Any] = {}  # a name is said once
+    for axes in canvas.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    labels, handles = list(named), list(named.values())
+    if handles:
+        labels = [folded(label) for label in labels]
+        longest = max(len(line) for label in labels for line in label.split("\n"))
+        columns = max(int(canvas.get_figwidth() / (0.45 + 0.06 * longest)), 1)
+        lines = sum(label.count("\n") + 1 for label in labels)
+        height_in += 0.13 * (-(-lines // columns) + 1)
+        canvas.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=6.5, handlelength=3)
+    canvas.set_figheight(height_in)
+
+
+def folded(words: str, characters: int = 48) -> str:
+    """The words in lines of at most so many characters."""
+    return "\n".join(textwrap.wrap(words, characters)) or words

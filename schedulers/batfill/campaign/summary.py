@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
+
+from batfill.options import described
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,12 +37,6 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def options_text(policy: str, backfill: str, threshold_s: float | None, knowledge: str, learning: str | None) -> str:
-    """The options as a person says them, the usual ones left out."""
-    parts = [policy]
-    if backfill != "same":
-        parts.append(f"backfill {backfill}")
-    if threshold_s is not None:
-        parts.append(f"threshold {threshold_s:g} s")
-    if knowledge != "user":
-        parts.append(f"{knowledge} {learning}" if learning else knowledge)
-    return ", ".join(parts)
+    """The options of a row as `described`; `learning` is those of learning beyond its name, as JSON."""
+    more = json.loads(learning) if learning else {}
+    return described({"policy": policy, "backfill": backfill, "threshold": threshold_s, "knowledge": knowledge, **more})

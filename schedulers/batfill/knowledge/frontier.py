@@ -15,6 +15,7 @@ from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.knowledge.outcome import confusion, learn
 from batfill.options import Learning, Options
+from batfill.palette import DISTINCT, MEAN_BSLD, dress, styles
 from batfill.workloads.files import make_folder, whole_file, write_text
 
 if TYPE_CHECKING:
@@ -153,22 +154,30 @@ def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]
     table.writerows(rows)
     write_text(folder / "frontier.csv", text.getvalue())
     with whole_file(folder / "frontier.svg") as file:
-        frontier_figure(points).savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
+        frontier_figure(points, provenance).savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
 
 
-def frontier_figure(points: list[Point]) -> Figure:
-    """Mean bounded slowdown over wasted work, a line per policy and protected share; dotted: perfect classes."""
+def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:
+    """Mean bounded slowdown over wasted work, a line per policy and protected share; `made` as `provenance`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
-    axes.set(xlabel="killed tries, share of the work", ylabel="mean bounded slowdown")
-    for number, policy in enumerate(dict.fromkeys(point.policy for point in points)):
-        colour = f"C{number}"
+    axes.set(xlabel="killed tries, share of the work", ylabel=f"{MEAN_BSLD} (tau {made['tau_s']:g} s)")
+    policies = list(dict.fromkeys(point.policy for point in points))
+    for policy, style in zip(policies, styles(len(policies), range(DISTINCT)), strict=True):
+        colour = style.light
         of_policy = [point for point in points if point.policy == policy]
         for point in of_policy:
-            if point.knowledge == PERFECT["knowledge"]:
-                axes.axhline(point.mean_bsld, color=colour, linestyle=":", linewidth=1)
+            if point.knowledge != "classifier":
+                perfect = point.knowledge == PERFECT["knowledge"]
+                axes.axhline(
+                    point.mean_bsld,
+                    color=colour,
+                    linestyle=":" if perfect else "-.",
+                    linewidth=1,
+                    label=f"{policy}, perfect classes ({point.levels})" if perfect else f"{policy}, nothing killed",
+                )
         learned = [point for point in of_policy if point.knowledge == "classifier"]
         several = list(dict.fromkeys(point.levels for point in learned))
         for levels, share in product(several, sorted({point.protected for point in learned})):
@@ -184,8 +193,12 @@ def frontier_figure(points: list[Point]) -> Figure:
             )
             for point in line:
                 axes.annotate(f"{point.cut:g}", (point.waste, point.mean_bsld), fontsize=7)
-    if axes.lines:
-        axes.legend()
+    dress(
+        figure,
+        f"{made['workload']} on {made['procs']:,} processors: what kills cost and gain, by the classifier's cut "
+        f"(beside each mark); regime {made['regime']}, divider rule {made['divider_rule']}, train {made['train']}, "
+        f"seed {made['seed']}; batfill {made['version']}",
+    )
     return figure
 
 

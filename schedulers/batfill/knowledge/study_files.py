@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill import __version__
 from batfill.knowledge.features import CATEGORIES, NAMES
 from batfill.knowledge.study import LAGS, Study, autocorrelations
+from batfill.palette import dress, style
 from batfill.workloads.files import make_folder, whole_file, write_text
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def write_study(done: Study, folder: Path) -> list[Path]:
         "quality": quality_figure(done),
         "confusion": confusion_figure(done),
         "importances": importance_figure(done),
-        "autocorrelation": autocorrelation_figure(alike),
+        "autocorrelation": autocorrelation_figure(done, alike),
     }
     made = [folder / "summary.json"]
     write_text(made[0], json.dumps(done.as_dict(), indent=1) + "\n")
@@ -73,67 +75,76 @@ def write_table(columns: dict[str, Any], path: Path, whole: dict[str, Any]) -> N
         pq.write_table(table, file, compression="zstd")
 
 
-def empty_figure(title: str, x: str, y: str) -> tuple[Figure, Any]:
+def empty_figure(x: str, y: str) -> tuple[Figure, Any]:
     """A figure with one pair of axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    axes.set(title=title, xlabel=x, ylabel=y)
+    axes.set(xlabel=x, ylabel=y)
     return figure, axes
 
 
-def name_of(done: Study) -> str:
-    """What was studied, for a title."""
-    return f"{done.jobs.name}, regime {done.settings.regime}, seed {done.settings.seed}"
+def title_of(done: Study, what: str) -> str:
+    """What is drawn, of which log, under which settings."""
+    chosen = done.settings
+    return (
+        f"{done.jobs.name}, {len(done.jobs):,} jobs: {what}; regime {chosen.regime}, divider rule "
+        f"{chosen.divider_rule}, cut {chosen.cut:g}, seed {chosen.seed}; batfill {__version__}"
+    )
 
 
 def quality_figure(done: Study) -> Figure:
     """Accuracy, precision and recall per week (Figure 4)."""
-    figure, axes = empty_figure(name_of(done), "week", "share")
+    figure, axes = empty_figure("week", "share")
     weeks = done.weeks()
-    for name in ("accuracy", "precision", "recall"):
+    for k, name in enumerate(("accuracy", "precision", "recall")):
         values = [np.nan if row[name] is None else row[name] for row in weeks]
-        axes.plot([row["week"] for row in weeks], values, label=name, linewidth=1)
+        drawn = style(k)
+        axes.plot(
+            [row["week"] for row in weeks], values, label=name, linewidth=1, color=drawn.light, linestyle=drawn.line
+        )
     axes.set_ylim(0, 1)
-    axes.legend(ncols=3)
+    dress(figure, title_of(done, "how right the classifier was, week by week"))
     return figure
 
 
 def confusion_figure(done: Study) -> Figure:
     """Jobs per week by what they were judged and what they were."""
-    figure, axes = empty_figure(name_of(done), "week", "jobs")
+    figure, axes = empty_figure("week", "jobs")
     weeks = done.weeks()
     names = ("true_small", "true_large", "false_small", "false_large")
     counts = [[row[name] for row in weeks] for name in names]
     if weeks:
-        axes.stackplot([row["week"] for row in weeks], counts, labels=[name.replace("_", " ") for name in names])
-        axes.legend(ncols=4, loc="upper left")
+        numbers, labels = [row["week"] for row in weeks], [name.replace("_", " ") for name in names]
+        axes.stackplot(numbers, counts, labels=labels, colors=[style(k).light for k in range(len(names))])
+    dress(figure, title_of(done, "jobs by what they were judged, and whether that was true, week by week"))
     return figure
 
 
 def importance_figure(done: Study) -> Figure:
     """The spread over the trainings of each feature's importance (Figure 5)."""
-    figure, axes = empty_figure(name_of(done), "importance", "")
+    figure, axes = empty_figure("importance, share of the forest's splits", "feature")
     if done.importances:
         axes.boxplot([[row[name] for row in done.importances] for name in NAMES], orientation="horizontal")
         axes.set_yticks(range(1, len(NAMES) + 1), NAMES, fontsize=7)
         axes.invert_yaxis()
+    dress(figure, title_of(done, "importance of each feature over the trainings"))
     return figure
 
 
-def autocorrelation_figure(alike: list[dict[str, Any]]) -> Figure:
+def autocorrelation_figure(done: Study, alike: list[dict[str, Any]]) -> Figure:
     """The median over the categories, and the middle half, at each lag (Figure 2)."""
-    figure, axes = empty_figure("run times within a category", "lag", "autocorrelation")
+    figure, axes = empty_figure("lag, jobs of the same category", "autocorrelation of run times")
     lags = np.arange(1, LAGS + 1)
-    for name in CATEGORIES:
+    for k, name in enumerate(CATEGORIES):
         rows = [row for row in alike if row["category"] == f"(u, {name})" and not np.isnan(row["autocorrelation"])]
         if not rows:
             continue
         at_lag = [[row["autocorrelation"] for row in rows if row["lag"] == lag] for lag in lags]
         low, middle, high = (np.array([np.quantile(values, q) for values in at_lag]) for q in (0.25, 0.5, 0.75))
-        axes.plot(lags, middle, label=f"(u, {name})")
-        axes.fill_between(lags, low, high, alpha=0.2)
-    if axes.lines:
-        axes.legend()
+        drawn = style(k)
+        axes.plot(lags, middle, label=f"(u, {name}): median", color=drawn.light, linestyle=drawn.line)
+        axes.fill_between(lags, low, high, alpha=0.2, color=drawn.light, label=f"(u, {name}): middle half")
+    dress(figure, f"{done.jobs.name}, {len(done.jobs):,} jobs: run times within a category; batfill {__version__}")
     return figure

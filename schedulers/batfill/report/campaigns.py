@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyarrow import compute
@@ -14,9 +14,14 @@ from batfill.campaign.provenance import FILE as PROVENANCE
 from batfill.campaign.store import Store
 from batfill.campaign.summary import OPTIONS, options_text
 from batfill.errors import BatfillError
+from batfill.experiment import ENGINE
 from batfill.report.comparison import Comparison
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 Row = dict[str, Any]
+MADE = ("workload", "procs", "overrun", "tau_s", "version")
 
 
 def is_campaign(place: Path) -> bool:
@@ -39,7 +44,7 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
     Raises:
         BatfillError: a file is not a campaign's, or there is nothing to compare.
     """
-    figures = ["workload", *OPTIONS, "seed", "sample", "window", "mean_bsld", "mean_wait_s"]
+    figures = [*MADE, *OPTIONS, "seed", "sample", "window", "mean_bsld", "mean_wait_s", "max_wait_s"]
     some_ran = compute.field("jobs") > compute.field("rejected")
     table = Store(folder).rows().filter(some_ran).select(figures)
     workloads: dict[str, list[Row]] = defaultdict(list)
@@ -69,20 +74,32 @@ def compared(workload: str, rows: list[Row]) -> Comparison | None:
     if len(runs) < 2 or not shared:
         return None
 
-    def means(figure: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def figures(name: str, over_seeds: Callable[[list[float]], float]) -> np.ndarray[Any, np.dtype[np.float64]]:
         return np.array(
-            [[np.mean([row[figure] for row in pieces[one]]) for one in shared] for pieces in runs.values()], np.float64
+            [[over_seeds([row[name] or 0.0 for row in pieces[one]]) for one in shared] for pieces in runs.values()],
+            np.float64,
         )
 
+    def said(name: str, form: str = "{}") -> str:
+        return ", ".join(dict.fromkeys(form.format(row[name]) for row in rows if row[name] is not None))
+
     each = np.arange(len(shared))
+    machine = f" on {said('procs', '{:,}')} processors" if said("procs") else ""
     return Comparison(
-        title=f"{workload}: {len(runs)} choices on {len(shared):,} pieces",
+        title=f"{workload}{machine}: {len(runs)} choices on {len(shared):,} pieces",
+        made=(
+            ("log", f"{workload}{machine}"),
+            ("engine", f"{ENGINE} {said('version')}"),
+            ("tau", f"{said('tau_s', '{:g}')} s"),
+            ("overrun", said("overrun")),
+        ),
         items="pieces",
         names=tuple(runs),
         axis="pieces, in order",
         at=np.arange(1.0, len(shared) + 1),
-        bsld=means("mean_bsld"),
-        wait_s=means("mean_wait_s"),
+        bsld=figures("mean_bsld", np.mean),
+        wait_s=figures("mean_wait_s", np.mean),
+        max_wait_s=figures("max_wait_s", max),
         periods="pieces",
         period=each,
         blocks="pieces",

@@ -28,8 +28,9 @@ def cumulative_chart(comparison: Comparison) -> str:
             (float(points[0]), max(float(points[-1]), float(points[0]) + 1e-3)),
             (0, max(float(sums.max()) * 1.05, 1e-9)),
             width=width,
+            x_label=comparison.axis,
         )
-        plot.x_axis(comparison.axis, comparison.marks(points, 4 if width < 500 else 7))
+        plot.x_axis(comparison.marks(points, 4 if width < 500 else 7))
         plot.y_axis(f"sum of bsld / {comparison.items}")
         for k in sorted(range(len(drawn)), key=lambda k: not drawn[k].rest):  # grey behind the others
             plot.curve(points.tolist(), sums[k].tolist(), drawn[k])
@@ -70,13 +71,14 @@ def most_telling(comparison: Comparison) -> list[int]:
 
 
 def rows_plot(
-    title: str, names: Sequence[str], limits: tuple[float, float], width: int, *, log_x: bool = False
+    title: str, names: Sequence[str], limits: tuple[float, float], width: int, x_label: str, *, log_x: bool = False
 ) -> tuple[Plot, list[tuple[float, list[str]]]]:
     """A plot with a row for each name, and each row's middle and name in lines."""
     left = min(max(len(name) for name in names) * CHARACTER + 12, NAMES_SHARE * width)
     lines = [wrapped(name, left - 12) for name in names]
     heights = [max(30, LINE * len(row) + 8) for row in lines]
-    plot = Plot(title, limits, (0, 1), width=width, height=66 + sum(heights), left=left, log_x=log_x)
+    height = 66 + sum(heights)
+    plot = Plot(title, limits, (0, 1), width=width, x_label=x_label, height=height, left=left, log_x=log_x)
     middles = [plot.top + sum(heights[:k]) + heights[k] / 2 for k in range(len(names))]
     return plot, list(zip(middles, lines, strict=True))
 
@@ -95,8 +97,9 @@ def difference_chart(comparison: Comparison, differences: Sequence[Difference]) 
             [d.name for d in differences],
             (low - margin, high + margin),
             width,
+            f"{MEAN_BSLD} minus that of {first} (left of 0: lower)",
         )
-        plot.x_axis(f"{MEAN_BSLD} minus that of {first} (left of 0: lower)")
+        plot.x_axis()
         plot.line(plot.x(0), plot.top, plot.x(0), plot.bottom, "var(--soft)", 1.5)
         for k, (d, (y, lines)) in enumerate(zip(differences, rows, strict=True)):
             ink = drawn[k + 1].ink
@@ -121,9 +124,10 @@ def box_chart(comparison: Comparison) -> str:
             comparison.names,
             limits,
             width,
+            f"{MEAN_BSLD} of {comparison.periods}",
             log_x=True,
         )
-        plot.x_axis(f"{MEAN_BSLD} of {comparison.periods}")
+        plot.x_axis()
         for box, style, (y, lines) in zip(boxes, drawn, rows, strict=True):
             low, left, middle, right, high = (plot.x(value) for value in box[1:])
             plot.row_name(y, lines)

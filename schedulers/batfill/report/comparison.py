@@ -54,6 +54,7 @@ class Rank(NamedTuple):
     name: str
     mean_bsld: float
     mean_wait_s: float
+    max_wait_s: float
     best_in: int  # periods in which its mean bounded slowdown is the lowest, ties included
     mean_rank: float  # of the means by period; ties share a rank
 
@@ -84,6 +85,9 @@ class Comparison:
     period: NDArray[np.int64]  # (n_items,)  0, 1, ...
     blocks: str  # what `block` counts
     block: NDArray[np.int64]  # (n_items,)  0, 1, ...: items of one block depend on each other
+    max_wait_s: NDArray[np.float64] | None = None  # (n_choices, n_items)  of a piece; None: `wait_s` is of single jobs
+    made: tuple[tuple[str, str], ...] = ()  # what it is a comparison of, by name: the log, the engine, ...
+    warnings: tuple[str, ...] = ()  # what makes the figures doubtful
     clock: Clock | None = None  # the date of `at` 0, if `at` counts days of a log that says it
     advised: int | None = None  # the choice to take, if one is: it is drawn in colour among however many
 
@@ -125,6 +129,7 @@ class Comparison:
                 name,
                 float(self.bsld[k].mean()),
                 float(self.wait_s[k].mean()),
+                float((self.wait_s if self.max_wait_s is None else self.max_wait_s)[k].max()),
                 int((lower[k] == 0).sum()),
                 float(ranks[k].mean()),
             )
@@ -192,7 +197,22 @@ def compared(runs: Sequence[Run], tau_s: float) -> Comparison:
     waits = np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)])
     ran = [run.runtime_s[row] for run, row in zip(runs, rows, strict=True)]
     bsld = np.array([bounded_slowdown(wait_s, runtime_s, tau_s) for wait_s, runtime_s in zip(waits, ran, strict=True)])
-    return of_jobs(tuple(run.name for run in runs), runs[0].submit_s[rows[0]], bsld, waits)
+    submit_s, names = runs[0].submit_s[rows[0]], tuple(run.name for run in runs)
+    abouts = [run.about for run in runs]
+    engines = dict.fromkeys(f"{about.engine} {about.version}".strip() for about in abouts)
+    made = [("log", runs[0].where), ("engine", ", ".join(engine or "unknown" for engine in engines))]
+    warnings = tuple(dict.fromkeys(warning for about in abouts for warning in about.warnings))
+    clock = runs[0].about.clock
+    return of_jobs(
+        names,
+        submit_s,
+        bsld,
+        waits,
+        log=runs[0].where,
+        clock=clock,
+        made=(*made, ("tau", f"{tau_s:g} s"), ("dates", zone_text(clock) if clock else "no clock: counted from 0")),
+        warnings=warnings,
+    )
 
 
 def of_jobs(
@@ -204,6 +224,8 @@ def of_jobs(
     log: str = "",
     clock: Clock | None = None,
     advised: int | None = None,
+    made: tuple[tuple[str, str], ...] = (),
+    warnings: tuple[str, ...] = (),
 ) -> Comparison:
     """Runs of the same jobs, in order of submission, week by week; the bootstrap draws days where weeks are few.
 
@@ -215,6 +237,8 @@ def of_jobs(
         log: the workload and its machine, for titles.
         clock: the date of second 0.
         advised: the run to take, if one is.
+        made: what else is said of the runs, by name.
+        warnings: what makes their figures doubtful.
     """
     since_s = submit_s - submit_s[0]
     week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))
@@ -233,4 +257,6 @@ def of_jobs(
         block=day if few else week,
         clock=clock.later(float(submit_s[0])) if clock else None,
         advised=advised,
+        made=made,
+        warnings=warnings,
     )

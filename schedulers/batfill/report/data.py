@@ -5,23 +5,35 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.report.packing import packed
-from batfill.report.runs import STATE_WORDS
+from batfill.report.runs import JOBS_CSV, STATE_WORDS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from batfill.report.runs import Run
+
+PROBABILITY_UNITS = 10_000  # of a probability in the page
 
 
 def run_data(run: Run, number: int, tau_s: float) -> str:
     """A script element that holds JSON: the run's head, its columns of numbers and its ids.
 
-    A rejected job waits and runs 0 s and has no machine; a job without a walltime asks for -1 s.
+    A rejected job waits and runs 0 s and has no machine; a job without a walltime asks for -1 s. What is known of no
+    job has no column; what is unknown of one is -1.
     """
-    machines = run.machines
+    machines, facts = run.machines, run.facts
+    known: dict[str, NDArray[Any]] = {
+        "user": facts.user,
+        "backfilled": facts.backfilled,
+        "small": facts.small,
+        "probability": np.nan_to_num(facts.probability * PROBABILITY_UNITS, nan=-1.0).round(),
+        "divider": np.nan_to_num(facts.divider_s, nan=-1.0),
+    }
     numbers = packed(
         {
             "submit": run.submit_s,
@@ -31,7 +43,7 @@ def run_data(run: Run, number: int, tau_s: float) -> str:
             "procs": run.procs,
             "state": run.state,
             "attempt": run.attempt,
-            "overtook": run.overtook,
+            **{name: column for name, column in known.items() if (column >= 0).any()},
             "offset": machines.offset,
             "first": machines.first,
             "span": machines.last - machines.first,
@@ -40,10 +52,12 @@ def run_data(run: Run, number: int, tau_s: float) -> str:
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     ids = deflate.compress("\n".join(run.ids).encode()) + deflate.flush()
     head = {
-        "name": run.name,
+        "name": run.title,
         "size": run.size,
         "tau": tau_s,
         "states": STATE_WORDS,
+        "clock": run.about.clock.as_dict() if run.about.clock else None,
+        "file": run.path.name.removesuffix(JOBS_CSV),
         "ids": base64.b64encode(ids).decode(),
         "numbers": numbers,
     }

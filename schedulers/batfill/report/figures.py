@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.palette import BSLD, MEAN_BSLD, Style, styles
+from batfill.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
 from batfill.report.charts import styles_of
 from batfill.report.single import wait_grid
 from batfill.report.words import duration
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
     from numpy.typing import NDArray
 
     from batfill.report.comparison import Comparison
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 FORMATS = ("pdf", "svg", "png")
 COLUMN_IN = 3.5  # the width of a column in the two-column styles of IEEE and ACM, within a twentieth
 NAME_CHARACTERS = 26  # in a line of a row's name
-TITLE_CHARACTERS_PER_IN = 19
 STYLE: Any = {
     "font.size": 8,
     "axes.linewidth": 0.6,
@@ -119,29 +116,6 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
     path = folder / f"{figure.name}.csv"
     write_text(path, text.getvalue())
     return [*written, path]
-
-
-def dress(canvas: Canvas, title: str) -> None:
-    """Put the title above the plot and the key below it, both whole, and make the figure as much taller."""
-    height_in = float(canvas.get_figheight())
-    if title:
-        words = folded(title, int(canvas.get_figwidth() * TITLE_CHARACTERS_PER_IN))
-        canvas.suptitle(words, fontsize=7)
-        height_in += 0.13 * (words.count("\n") + 1)
-    handles, labels = canvas.axes[0].get_legend_handles_labels()
-    if handles:
-        labels = [folded(label) for label in labels]
-        longest = max(len(line) for label in labels for line in label.split("\n"))
-        columns = max(int(canvas.get_figwidth() / (0.45 + 0.06 * longest)), 1)
-        lines = sum(label.count("\n") + 1 for label in labels)
-        height_in += 0.13 * (-(-lines // columns) + 1)
-        canvas.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=6.5, handlelength=3)
-    canvas.set_figheight(height_in)
-
-
-def folded(words: str, characters: int = 48) -> str:
-    """The words in lines of at most so many characters."""
-    return "\n".join(textwrap.wrap(words, characters)) or words
 
 
 def draw_series(axes: Axes, style: Style, name: str, x: Any, y: Any, **how: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from batfill.batsim.runner.summary import LATER_TRY
 from batfill.batsim_files import KILLED, WALLTIME_REACHED, beside
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.outputs import NULL_EXECUTION_S, REJECTED, SUCCESS
+from batfill.report.about import About, about_run
 from batfill.workloads.files import digest
 
 if TYPE_CHECKING:
@@ -36,7 +38,52 @@ COLUMNS = {
     "starting_time": pa.float64(),
     "execution_time": pa.float64(),
     "allocated_resources": pa.string(),
+    "metadata": pa.string(),
 }
+
+
+FACTS = re.compile(
+    r"(?:user=(?P<user>\d{1,18}) ?)?(?:class=(?P<job_class>small|large) ?)?(?:probability=(?P<probability>[\d.e-]+) ?)?"
+    r"(?:divider=(?P<divider>[\d.e+-]+) ?)?(?:backfilled=(?P<backfilled>[01]))?"
+)  # as `batsim_files.metadata_text` writes them
+
+
+class Facts(NamedTuple):
+    """What the column `metadata` says of every try; each of shape (n_tries,), unknown where it says nothing."""
+
+    user: NDArray[np.int64]  # -1 unknown
+    small: NDArray[np.int8]  # 1 small, 0 large, -1 unknown
+    probability: NDArray[np.float64]  # of being small; nan unknown
+    divider_s: NDArray[np.float64]  # in force at the submission; nan unknown
+    backfilled: NDArray[np.int8]  # 1 started by backfilling, 0 in the queue's order, -1 unknown
+
+    @classmethod
+    def of(cls, texts: Sequence[str], users: Sequence[int]) -> Facts:
+        """Those of these texts; `users` is what is known of the users otherwise, -1 unknown."""
+        n = len(texts)
+        facts = cls(
+            np.array(users, np.int64),
+            np.full(n, -1, np.int8),
+            np.full(n, np.nan),
+            np.full(n, np.nan),
+            np.full(n, -1, np.int8),
+        )
+        for i, text in enumerate(texts):
+            said = FACTS.fullmatch(text) if text else None
+            if said is None:
+                continue
+            user, job_class, probability, divider_s, backfilled = said.groups()
+            if user is not None:
+                facts.user[i] = int(user)
+            if job_class is not None:
+                facts.small[i] = job_class == "small"
+            if probability is not None:
+                facts.probability[i] = float(probability)
+            if divider_s is not None:
+                facts.divider_s[i] = float(divider_s)
+            if backfilled is not None:
+                facts.backfilled[i] = int(backfilled)
+        return facts
 
 
 class Machines(NamedTuple):
@@ -64,14 +111,23 @@ class Run:
     state: NDArray[np.int64]  # a place in STATES
     attempt: NDArray[np.int64]  # 0 for the first try
     machines: Machines
+    facts: Facts
+    about: About
 
     def __len__(self) -> int:
         return len(self.submit_s)
 
     @property
     def title(self) -> str:
-        """What the run is, for the titles of charts and tables."""
-        return f"{self.name} on {self.size:,} processors"
+        """What the run is, for the titles of charts and tables: log, machine, policy and options."""
+        what = self.about.options or self.name
+        return f"{what}, {self.where}"
+
+    @property
+    def where(self) -> str:
+        """The log, if it is known, and the machine."""
+        machine = f"{self.size:,} processor{'s' * (self.size != 1)}"
+        return f"{self.about.log} on {machine}" if self.about.log else machine
 
     @property
     def final(self) -> NDArray[np.bool_]:
@@ -89,14 +145,12 @@ class Run:
         return bounded_slowdown(self.wait_s, self.runtime_s, tau_s)
 
     @property
-    def overtook(self) -> NDArray[np.bool_]:
-        """The jobs that first started while one submitted earlier had yet to: under fcfs, the backfilled ones."""
-        first = (self.attempt == 0) & (self.state != REFUSED)
-        latest = np.maximum.accumulate(np.where(first, self.start_s, -np.inf))
-        return np.asarray(first & (latest > self.start_s), bool)
+    def backfilling_known(self) -> bool:
+        """Whether it is known of every job how it was started."""
+        return bool((self.facts.backfilled[self.final] >= 0).all()) and bool(self.final.any())
 
     def summary(self, tau_s: float = TAU_S) -> Summary:
-        """The run's figures; `backfilled` counts the jobs that overtook another."""
+        """The run's figures; `backfilled` is 0 unless `backfilling_known`."""
         final = self.final
         earlier = ~final & (self.state != REFUSED)
         return summarize(
@@ -108,7 +162,7 @@ class Run:
             tau_s=tau_s,
             rejected=int((self.state == REFUSED).sum()),
             killed=int((self.state[final] == CUT).sum()),
-            backfilled=int(self.overtook.sum()),
+            backfilled=int((self.facts.backfilled[final] == 1).sum()),
             requeued=int(earlier.sum()),
             wasted_proc_s=float((self.procs * self.runtime_s)[earlier].sum()),
         )
@@ -131,7 +185,21 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
                 f"{place}: no run in it (no file *{JOBS_CSV}); make one with `batfill replay --out PREFIX`"
             )
         paths += [path for path in found if path not in paths]
-    return [read_run(path, name) for path, name in zip(paths, names_of(paths), strict=True)]
+    return named([read_run(path, name) for path, name in zip(paths, names_of(paths), strict=True)])
+
+
+def named(runs: list[Run]) -> list[Run]:
+    """The runs by their options if those tell them apart, with their log if they need it, else also by their files."""
+    if not all(run.about.options for run in runs):
+        return runs
+    for names in (
+        [run.about.options for run in runs],
+        [f"{run.about.options}, {run.about.log}" for run in runs],
+        [f"{run.about.options} ({run.name})" for run in runs],
+    ):
+        if len(set(names)) == len(names):
+            return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+    return runs
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
@@ -153,15 +221,16 @@ def read_run(path: Path, name: str) -> Run:
         ResultError: the file cannot be read, lacks a column, or has a line that is cut off.
     """
     try:
-        table = csv.read_csv(
-            path, convert_options=csv.ConvertOptions(column_types=COLUMNS, include_columns=list(COLUMNS))
-        )
+        with path.open("rb") as file:
+            header = file.readline().decode(errors="replace").strip().split(",")
+        columns = [title for title in COLUMNS if title in header or title != "metadata"]
+        table = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=COLUMNS, include_columns=columns))
     except FileNotFoundError:
         raise ResultError(f"{path}: no such file; check the path") from None
     except (pa.ArrowException, KeyError, OSError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ResultError(f"{path}: not a whole {JOBS_CSV} of Batsim ({reason}); run the simulation again") from None
-    column = {title: table.column(title).to_numpy() for title in COLUMNS}
+    column = {title: table.column(title).to_numpy() for title in columns}
     unknown = [state for state in np.unique(column["final_state"]) if state not in STATES]
     if unknown:
         raise ResultError(f"{path}: state {unknown[0]!r} is none of {', '.join(STATES)}; is the file Batsim's?")
@@ -172,7 +241,10 @@ def read_run(path: Path, name: str) -> Run:
     walltime_s = column["requested_time"]
     state = np.array([STATES.index(word) for word in column["final_state"]], np.int64)
     machines = machines_of(path, [text or "" for text in column["allocated_resources"][order]])
-    schedule = read_schedule_csv(path.with_name(f"{path.name.removesuffix(JOBS_CSV)}_schedule.csv"))
+    prefix = path.name.removesuffix(JOBS_CSV)
+    schedule = read_schedule_csv(path.with_name(f"{prefix}_schedule.csv"))
+    about, users = about_run(path, prefix, schedule.batsim_version if schedule else "")
+    texts = [text or "" for text in column["metadata"][order]] if "metadata" in column else [""] * len(order)
     procs = column["requested_number_of_resources"]
     seen = int(max(machines.last.max(initial=-1) + 1, procs[state != REFUSED].max(initial=1)))
     return Run(
@@ -189,6 +261,8 @@ def read_run(path: Path, name: str) -> Run:
         state=state[order],
         attempt=attempt[order],
         machines=machines,
+        facts=Facts.of(texts, [users.get(job, -1) for job in ids[order]]),
+        about=about,
     )
 
 

@@ -8,12 +8,13 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
-from batfill.palette import BEST, DISTINCT, JOBS
+from batfill.metrics import overtaking
+from batfill.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.report.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
 from batfill.report.comparison import RESAMPLES
 from batfill.report.runs import STATE_WORDS
 from batfill.report.single import slowdown_classes, wait_grid
-from batfill.report.words import duration, table
+from batfill.report.words import date_text, duration, table, warning_paragraphs, zone_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,9 @@ def asset(name: str) -> str:
 def run_section(run: Run, number: int, *, tau_s: float, overdue_s: float | None, explore: bool) -> str:
     """All that is said of one run; without `explore` its jobs are not in the page."""
     f = run.summary(tau_s)
-    overdue = run.final & (run.wait_s > (math.inf if overdue_s is None else overdue_s))
+    final = run.final
+    together, out_of_turn = overtaking(run.submit_s[final], run.start_s[final])
+    overdue = final & (run.wait_s > (math.inf if overdue_s is None else overdue_s))
     pairs = [
         ("jobs", f"{f.jobs:,}"),
         ("mean wait", duration(f.mean_wait_s)),
@@ -38,9 +41,11 @@ def run_section(run: Run, number: int, *, tau_s: float, overdue_s: float | None,
         (f"mean bsld (tau {tau_s:g} s)", f"{f.mean_bsld:,.2f}"),
         ("utilisation", f"{f.utilisation:.1%}"),
         ("makespan", duration(f.makespan_s)),
-        ("overtook an earlier job", f"{f.backfilled:,}"),
         ("ended at their walltime", f"{f.killed:,}"),
+        ("started out of turn", f"{out_of_turn / together:.1%}" if together else "0%"),
     ]
+    if run.backfilling_known:
+        pairs.append(("started by backfilling", f"{f.backfilled:,} ({f.backfilled / max(f.jobs, 1):.1%})"))
     if overdue_s is not None:
         pairs.append((f"waited over {duration(overdue_s)}", f"{int(overdue.sum()):,}"))
     if f.requeued:
@@ -50,18 +55,40 @@ def run_section(run: Run, number: int, *, tau_s: float, overdue_s: float | None,
     figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
     parts = [
         f'<details class="run" id="run-{number}"{" open" * (number == 0)}>',
-        f"<summary><h2>{escape(run.name)} on {run.size:,} processors</h2></summary>",
+        f"<summary><h2>{escape(run.title)}</h2></summary>",
+        warning_paragraphs(run.about.warnings),
+        made_of([*run.about.rows(), ("dates", dates(run))]),
         f'<dl class="figures">{figures}</dl>',
+        '<p class="note">Started out of turn: of all pairs of jobs that were in the queue at once, those in which the '
+        "later submitted one started first. 0% is strict order of arrival.</p>",
         explorer(run, number, f.utilisation, overdue_s)
         if explore
         else '<p class="note">Too many jobs for one page together: `batfill report` on this run alone shows them.</p>',
-        '<div class="columns"><div>',
+        '<div class="columns tables"><div>',
         wait_table(run),
         "</div><div>",
         class_table(run, tau_s),
         "</div></div></details>",
     ]
     return "\n".join(parts)
+
+
+def dates(run: Run) -> str:
+    """From when to when, and in what time zone."""
+    ran = run.final
+    if not ran.any():
+        return "no job ran"
+    begin_s, end_s = float(run.submit_s[ran].min()), float((run.start_s + run.runtime_s)[ran].max())
+    clock = run.about.clock
+    zone = zone_text(clock) if clock else "the log's clock is not known"
+    return f"{date_text(begin_s, clock)} to {date_text(end_s, clock)} ({zone})"
+
+
+def made_of(rows: Sequence[tuple[str, str]]) -> str:
+    """What the figures are of, name by name."""
+    return (
+        f'<dl class="made">{"".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in rows)}</dl>'
+    )
 
 
 def explorer(run: Run, number: int, utilisation: float, overdue_s: float | None) -> str:
@@ -71,8 +98,10 @@ def explorer(run: Run, number: int, utilisation: float, overdue_s: float | None)
     )
     return Template(asset("explorer.html")).substitute(
         number=number,
-        name=escape(run.name, quote=True),
+        name=escape(run.title, quote=True),
         fates=fates,
+        backfilled='<option value="backfilled">started by backfilling</option>' if run.backfilling_known else "",
+        zone=escape(f"dates in {zone_text(run.about.clock)}" if run.about.clock else "days from the log's second 0"),
         overdue="" if overdue_s is None else f"{overdue_s / 3600:g}",
         utilisation=f"{utilisation:.1%}",
     )
@@ -83,18 +112,20 @@ def wait_table(run: Run) -> str:
     grid = wait_grid(run)
     longest = max(float(grid.mean_wait_s[grid.jobs > 0].max(initial=0.0)), 1.0)
     rows = []
-    for width, jobs, means in zip(grid.widths, grid.jobs.tolist(), grid.mean_wait_s.tolist(), strict=True):
+    columns = (grid.jobs.tolist(), grid.mean_wait_s.tolist(), grid.max_wait_s.tolist())
+    for width, *row in zip(grid.widths, *columns, strict=True):
         cells = []
-        for count, wait_s in zip(jobs, means, strict=True):
+        for count, wait_s, most_s in zip(*row, strict=True):
             if not count:
                 cells.append("")
                 continue
             depth = 0.75 * math.log1p(wait_s) / math.log1p(longest)
             cells.append(
-                f'<span class="cell" style="--depth:{depth:.2f}">{duration(wait_s)}<small>{count:,} jobs</small></span>'
+                f'<span class="cell" style="--depth:{depth:.2f}">{duration(wait_s)}'
+                f"<small>longest {duration(most_s)}<br>{count:,} job{'s' * (count != 1)}</small></span>"
             )
         rows.append((width, *cells))
-    caption = "Mean waiting time, by processors (rows) and time run (columns)"
+    caption = f"{run.title}: mean and longest wait, by processors (rows) and time run (columns)"
     return f'<h3>Waiting by width and length</h3><div class="heat">{table(("", *grid.lengths), rows, caption)}</div>'
 
 
@@ -109,12 +140,14 @@ def class_table(run: Run, tau_s: float) -> str:
             f"{row.jobs:,}",
             f"{row.jobs / total:.1%}",
             duration(row.mean_wait_s),
-            f"{row.overtook:,}",
+            duration(row.max_wait_s),
+            *([f"{row.backfilled:,}"] if run.backfilling_known else []),
         )
         for k, row in enumerate(classes)
     ]
-    head = ("bsld", '<span class="sr">share</span>', "jobs", "share", "mean wait", "overtook")
-    caption = f"Jobs by bounded slowdown (tau {tau_s:g} s); overtook: started before a job submitted earlier"
+    head = ["bsld", '<span class="sr">share</span>', "jobs", "share", "mean wait", "longest wait"]
+    head += ["backfilled"] if run.backfilling_known else []
+    caption = f"{run.title}: jobs by bounded slowdown (tau {tau_s:g} s)"
     return f"<h3>Slowdown classes</h3>{table(head, rows, caption)}"
 
 
@@ -129,26 +162,30 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
         f"; neighbouring jobs depend on each other, so whole {comparison.blocks} are drawn" if items == "jobs" else ""
     )
     ranks = table(
-        ("", "mean bsld", "mean wait", f"{periods} in which it is best", f"mean rank over {periods}"),
+        ("", "mean bsld", "mean wait", "longest wait", f"{periods} in which it is best", f"mean rank over {periods}"),
         [
             (
                 sample(drawn[comparison.names.index(row.name)]) + escape(row.name),
                 f"{row.mean_bsld:,.2f}",
                 duration(row.mean_wait_s),
+                duration(row.max_wait_s),
                 f"{row.best_in} of {comparison.n_periods}",
                 f"{row.mean_rank:.2f}",
             )
             for row in ranking
         ],
+        f"{comparison.title}, ranked by {MEAN_BSLD}",
     )
     return "\n".join(
         [
             f'<section id="comparison-{number}">',
             f"<h2>{escape(comparison.title)}</h2>",
+            warning_paragraphs(comparison.warnings),
+            made_of(comparison.made),
             f"<h3>Ranking by mean bounded slowdown</h3>{ranks}",
             f"<h3>Differences from {first}, {items} paired</h3>",
             difference_chart(comparison, differences),
-            difference_table(differences, items),
+            difference_table(comparison, differences),
             f'<p class="note">The same {items} under both. 95 % confidence intervals by the percentile bootstrap over '
             f"{comparison.blocks} ({RESAMPLES:,} resamples, seed {seed}){whole}.</p>",
             '<div class="columns"><div>',
@@ -166,8 +203,9 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
     )
 
 
-def difference_table(differences: Sequence[Difference], items: str) -> str:
+def difference_table(comparison: Comparison, differences: Sequence[Difference]) -> str:
     """The differences in numbers."""
+    items = comparison.items
     head = ("", "bsld", "95 % interval", "wait", "95 % interval", f"{items} that wait less", "more")
     rows = [
         (
@@ -181,7 +219,7 @@ def difference_table(differences: Sequence[Difference], items: str) -> str:
         )
         for d in differences
     ]
-    return table(head, rows)
+    return table(head, rows, f"{comparison.title}, mean differences from {comparison.names[0]}")
 
 
 def verdict(interval: Interval) -> str:

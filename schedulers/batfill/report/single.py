@@ -25,6 +25,7 @@ class WaitGrid(NamedTuple):
     lengths: tuple[str, ...]
     jobs: NDArray[np.int64]
     mean_wait_s: NDArray[np.float64]  # nan where there is no job
+    max_wait_s: NDArray[np.float64]  # 0 where there is no job
 
 
 def wait_grid(run: Run) -> WaitGrid:
@@ -40,9 +41,11 @@ def wait_grid(run: Run) -> WaitGrid:
     jobs = np.bincount(cell, minlength=shape[0] * shape[1])
     wait_s = np.bincount(cell, weights=run.wait_s[final], minlength=len(jobs))
     mean_s = np.divide(wait_s, jobs, out=np.full(len(jobs), np.nan), where=jobs > 0)
+    longest_s = np.zeros(len(jobs))
+    np.maximum.at(longest_s, cell, run.wait_s[final])
     lows = [1, *(limit + 1 for limit in limits[:-1])]
     widths = tuple(f"{low:,}" if low == high else f"{low:,}-{high:,}" for low, high in zip(lows, limits, strict=True))
-    return WaitGrid(widths, LENGTH_WORDS, jobs.reshape(shape), mean_s.reshape(shape))
+    return WaitGrid(widths, LENGTH_WORDS, jobs.reshape(shape), mean_s.reshape(shape), longest_s.reshape(shape))
 
 
 class SlowdownClass(NamedTuple):
@@ -51,22 +54,23 @@ class SlowdownClass(NamedTuple):
     bsld: str
     jobs: int
     mean_wait_s: float
-    overtook: int
+    max_wait_s: float
+    backfilled: int  # 0 unless `Run.backfilling_known`
 
 
 def slowdown_classes(run: Run, tau_s: float) -> list[SlowdownClass]:
     """The four classes: 1, (1, 10], (10, 100] and above."""
     final = run.final
     place = np.searchsorted(SLOWDOWN_CLASSES, run.bsld(tau_s)[final])
-    overtaking = set(run.ids[run.overtook])  # a requeued job did so in its first try
-    overtook = np.array([job in overtaking for job in run.ids[final]], bool)
+    backfilled = run.facts.backfilled[final] == 1
     wait_s = run.wait_s[final]
     return [
         SlowdownClass(
             words,
             int((place == k).sum()),
             float(wait_s[place == k].mean()) if (place == k).any() else 0.0,
-            int(overtook[place == k].sum()),
+            float(wait_s[place == k].max(initial=0.0)),
+            int(backfilled[place == k].sum()),
         )
         for k, words in enumerate(CLASS_WORDS)
     ]

@@ -76,12 +76,16 @@ class Plot:
         y: tuple[float, float],
         *,
         width: int = WIDE,
+        x_label: str = "",
         height: int = 300,
         left: float = 64,
         log_x: bool = False,
     ) -> None:
         self.width = width
-        self.left, self.right, self.top, self.bottom = left, width - 16, 12, height - 54
+        self.x_label = wrapped(x_label, width)
+        height += LINE * (len(self.x_label) - 1)
+        self.left, self.right, self.top = left, width - 16, 12
+        self.bottom = height - 39 - LINE * len(self.x_label)
         self.log_x = log_x
         self.x_range, self.y_range = x, y
         self.parts = [
@@ -112,8 +116,8 @@ class Plot:
         style = f'class="axis" data-tick="{tick}"' if tick else f'style="stroke:{ink}" stroke-width="{width}"'
         self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>')
 
-    def x_axis(self, label: str, marks: Sequence[Tick] | None = None) -> None:
-        """Ticks and a label at the bottom; the marks are by default numbers."""
+    def x_axis(self, marks: Sequence[Tick] | None = None) -> None:
+        """Ticks and the label at the bottom; the marks are by default numbers."""
         most = 5 if self.width == NARROW else 8
         if marks is None:
             marks = labelled((log_ticks if self.log_x else ticks)(*self.x_range, most))
@@ -123,10 +127,10 @@ class Plot:
             inside = min(max(place, 2.5 * CHARACTER), self.width - 2.5 * CHARACTER)
             for row, line in enumerate(words.split("\n")):
                 self.text(inside, self.bottom + 15 + 14 * row, line)
-        lines = wrapped(label, self.width)
-        for row, line in enumerate(lines):
-            middle = (self.left + self.right) / 2 if len(line) * CHARACTER < self.right - self.left else self.width / 2
-            self.text(middle, self.bottom + (46 if len(lines) == 1 else 34 + 14 * row), line)
+        for row, line in enumerate(self.x_label):
+            inside = len(line) * CHARACTER < self.right - self.left
+            middle = (self.left + self.right) / 2 if inside else self.width / 2
+            self.text(middle, self.bottom + 46 + LINE * row, line)
 
     def y_axis(self, label: str) -> None:
         """Ticks and a label at the left."""
@@ -156,7 +160,7 @@ class Plot:
 
 def both(draw: Callable[[int], Plot]) -> str:
     """The plot for wide pages and for narrow ones."""
-    return "".join(draw(width).svg() for width in (WIDE, NARROW))
+    return f'<div class="plots">{"".join(draw(width).svg() for width in (WIDE, NARROW))}</div>'
 
 
 def wrapped(words: str, width: float) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from html import escape
 from itertools import count, takewhile
@@ -65,8 +66,7 @@ def date_text(at_s: float, clock: Clock | None) -> str:
 
 def zone_text(clock: Clock) -> str:
     """The zone of a clock's dates: its name, or its distance from UTC."""
-    name = getattr(clock.zone, "key", None) or str(clock.zone)
-    return "time zone unknown, UTC assumed" if name == "UTC" else name
+    return "UTC; the log does not say its time zone" if clock.zone_name == "UTC" else clock.zone_name
 
 
 def duration(seconds: float) -> str:
@@ -91,6 +91,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
     if caption:
         lines.append(f"<caption>{escape(caption)}</caption>")
     lines.append(f"<thead><tr>{''.join(f'<th scope=col>{name}</th>' for name in head)}</tr></thead><tbody>")
+    labels = [escape(re.sub("<.*?>", "", name), quote=True) for name in head[1:]]  # for phones, see report.css
     for first, *others in rows:
-        lines.append(f"<tr><th scope=row>{first}</th>{''.join(f'<td>{cell}</td>' for cell in others)}</tr>")
+        cells = (f'<td data-label="{label}">{cell}</td>' for label, cell in zip(labels, others, strict=True))
+        lines.append(f"<tr><th scope=row>{first}</th>{''.join(cells)}</tr>")
     return "\n".join([*lines, "</tbody></table></div>"])

@@ -81,9 +81,9 @@ def write_report(
     inputs += [(run.path, run.digest) for run in runs]
     links = [
         *((f"comparison-{k}", f"Comparison: {group.title}") for k, group in enumerate(groups)),
-        *((f"run-{k}", run.name) for k, run in enumerate(runs)),
+        *((f"run-{k}", run.title) for k, run in enumerate(runs)),
     ]
-    title = title_of([place.resolve().name for place in campaigns] + [run.name for run in runs])
+    title = title_of([group.title for group in groups] or [run.title for run in runs])
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     write_text(page, html_page(title, links, sections, data, provenance(origin, command, inputs)))
     if not figures:
@@ -101,7 +101,7 @@ def title_of(names: Sequence[str]) -> str:
     """What the page is called: after what it shows, the first few of many."""
     if len(names) == 1:
         return names[0]
-    return f"{', '.join(names[:4])}{', ...' * (len(names) > 4)}"
+    return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
 def provenance(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:

@@ -31,6 +31,27 @@ class Clock:
         """The clock of what begins that much later."""
         return Clock(self.unix_start_s + round(by_s), self.zone)
 
+    @property
+    def zone_name(self) -> str:
+        """The zone: its name in the time zone database, or its distance from UTC, as UTC+01:00."""
+        return str(getattr(self.zone, "key", None) or self.zone)
+
+    def as_dict(self) -> dict[str, int | str]:
+        """For JSON; `of` reads it."""
+        return {"unix_start_s": self.unix_start_s, "zone": self.zone_name}
+
+    @classmethod
+    def of(cls, stored: dict[str, int | str]) -> Clock:
+        """The clock that `as_dict` gave; a zone that this machine does not know is UTC."""
+        name = str(stored["zone"])
+        if name.startswith("UTC"):
+            offset = datetime.strptime(f"{name[3:] or '+00:00'}", "%z").utcoffset()
+            return cls(int(stored["unix_start_s"]), timezone(offset or timedelta(0)))
+        try:
+            return cls(int(stored["unix_start_s"]), ZoneInfo(name))
+        except (KeyError, ValueError, OSError):
+            return cls(int(stored["unix_start_s"]), UTC)
+
     def second(self, date: datetime) -> float:
         """The second of the log at which this date was."""
         return date.timestamp() - self.unix_start_s

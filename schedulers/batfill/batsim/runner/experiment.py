@@ -98,6 +98,8 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
     check_command(setting, context, command)
     said["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts one of its own
     said["simulator_command"] = shlex.join(command.words)
+    said["scheduler_command"] = setting.descriptor.schedcmd.strip()
+    said["workloads"] = [str(path) for path in command.workloads]
     try:
         remove_results(context.export_prefix)
     except OSError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import orjson
 
+from batfill.batsim_files import RUN_JSON
 from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import request_warning
 from batfill.outputs import JOB_COLUMNS, REJECTED
@@ -27,6 +28,7 @@ SUFFIXES = (
     "_machine_states.csv",
     "_pstate_changes.csv",
     "_consumed_energy.csv",
+    RUN_JSON,  # what a replay noted beside the files it wrote under this prefix
 )
 
 

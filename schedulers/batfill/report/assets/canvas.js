@@ -1,5 +1,5 @@
 // A canvas as wide as its place, sharp on any screen, in the page's colours.
-const LEFT = 58, RIGHT = 8;
+const LEFT = 58, RIGHT = 12, BELOW = 38; // pixels; below are two lines of dates
 
 class Plot {
   constructor(canvas, view, height, top, bottom) {
@@ -31,14 +31,21 @@ class Plot {
 
   timeAxis() {
     const { pen, view } = this, bottom = this.top + this.tall;
-    pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (const t of timeTicks(view.from, view.to, this.inner / 110)) {
+    this.ticks = view.run.clock.ticks(view.from, view.to, this.inner < 500 ? 3 : 5);
+    let free = 0; // where the line below has no words yet
+    for (const [t, words, below] of this.ticks) {
       const x = this.x(t);
       pen.fillStyle = this.line;
       pen.fillRect(x, bottom, 1, 4);
       pen.fillStyle = this.soft;
-      if (x < this.width - 30) pen.fillText(timeLabel(t, view.to - view.from), x, bottom + 6);
+      [words, below].forEach((text, row) => {
+        const half = pen.measureText(text).width / 2, middle = Math.min(Math.max(x, half), this.width - half);
+        if (row && middle - half < free) return;
+        pen.textAlign = "center";
+        pen.fillText(text, middle, bottom + 6 + 14 * row);
+        if (row) free = middle + half + 6;
+      });
     }
   }
 

@@ -16,10 +16,10 @@ class Colours {
         place: (i) => run.slowdownClass[i],
       },
       fate: {
-        legend: [[GREY, "in order"], [PALETTE[0], "overtook an earlier job"], [PALETTE[2], "overdue"],
+        legend: [[GREY, run.backfilled ? "in the queue's order" : "completed"], [PALETTE[0], "started by backfilling"], [PALETTE[2], "overdue"],
           [PALETTE[3], "killed"], [FAILED_INK, "failed"]],
         place: (i) => (run.state[i] === CUT || run.state[i] === REQUEUED ? 3 : run.state[i] === FAILED ? 4
-          : run.wait[i] > this.overdueAfter ? 2 : run.overtook[i]),
+          : run.wait[i] > this.overdueAfter ? 2 : run.known("backfilled", i) ?? 0),
       },
       width: {
         legend: [[PALETTE[1], "1 processor"], [PALETTE[0], "up to 1/16 of the machine"], [PALETTE[2], "up to 1/4"],

@@ -2,7 +2,7 @@
 class Curve extends Plot {
   // `amount(i)` is there from `begin(i)` to `end(i)`; `top` is the most there can be, or 0 for the most there was.
   constructor(canvas, view, { begin, end, amount, top, unit, colour }) {
-    super(canvas, view, 110, 6, 24);
+    super(canvas, view, 138, 8, BELOW);
     Object.assign(this, { since: begin, until: end, amount, most: top, unit, colour });
     view.onchange(() => this.draw());
   }
@@ -13,10 +13,12 @@ class Curve extends Plot {
     const most = this.most || Math.max(means.reduce((a, b) => Math.max(a, b), 0), 1);
     const { pen } = this, bottom = this.top + this.tall;
     const y = (value) => bottom - (value / most) * this.tall;
-    for (const tick of numberTicks(most, 3)) {
+    const ticks = numberTicks(most, 4);
+    this.marks = ticks.length;
+    for (const tick of ticks) {
       pen.fillStyle = this.line;
       pen.fillRect(LEFT, y(tick), this.inner, 1);
-      this.leftLabel(number(tick, 0) + this.unit, Math.max(y(tick), 8));
+      this.leftLabel(number(tick, 1) + this.unit, Math.max(y(tick), 8));
     }
     pen.beginPath();
     pen.moveTo(LEFT, bottom);

@@ -1,5 +1,5 @@
 // Which jobs are looked at, and what is true of them.
-const SHOWN = 15;
+const SHOWN = 15; // rows of the table at once
 
 function applyFilter(run, form, colours) {
   const value = (name) => form.elements[name].value.trim();
@@ -22,25 +22,76 @@ function applyFilter(run, form, colours) {
 
 function hasFate(run, i, fate, overdueAfter) {
   if (fate === "") return true;
-  if (fate === "overtook") return run.overtook[i] === 1;
+  if (fate === "backfilled") return run.known("backfilled", i) === 1;
   if (fate === "overdue") return run.wait[i] > overdueAfter;
   return run.state[i] === Number(fate);
 }
 
 function summaryOfMatching(run) {
-  let [count, wait, bsld] = [0, 0, 0];
+  let [count, wait, bsld, longest] = [0, 0, 0, 0];
   for (let i = 0; i < run.length; i++) {
     if (!run.matching[i] || !run.counts(i)) continue;
     count++;
     wait += run.wait[i];
+    longest = Math.max(longest, run.wait[i]);
     bsld += run.bsld[i];
   }
   const tries = run.matched === run.length ? "All jobs" : `${number(run.matched)} of ${number(run.length)} rows match`;
-  return count ? `${tries}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran, mean wait ${duration(wait / count)}, mean bounded slowdown ${number(bsld / count)}.`
+  return count ? `${tries}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean bounded slowdown ${number(bsld / count)}.`
     : `${tries}; none of them ran to its end.`;
 }
 
-// The rows that match with the largest bounded slowdown, the largest first.
+// What is said of a try, column by column: title, name in the CSV, value in the CSV (undefined: not known), what the
+// table shows instead of it, whether only tries that ran have it, and the column of the run that it needs to be shown.
+const JOB_COLUMNS = [
+  { title: "job", name: "job", of: (run, i) => run.ids[i] },
+  { title: "user", needs: "user", name: "user", of: (run, i) => run.known("user", i) },
+  { title: "submitted (r)", name: "submit_s", of: (run, i) => run.submit[i], shown: (run, i) => run.clock.text(run.submit[i]) },
+  { title: "ran (p)", name: "runtime_s", ran: true, of: (run, i) => run.runtime[i], shown: (run, i) => duration(run.runtime[i]) },
+  { title: "requested (p~)", name: "requested_s", of: (run, i) => (run.walltime[i] < 0 ? undefined : run.walltime[i]),
+    shown: (run, i) => (run.walltime[i] < 0 ? "no limit" : duration(run.walltime[i])) },
+  { title: "processors (q)", name: "processors", of: (run, i) => run.procs[i], shown: (run, i) => number(run.procs[i]) },
+  { title: "start", name: "start_s", ran: true, of: (run, i) => run.start(i), shown: (run, i) => run.clock.text(run.start(i)) },
+  { title: "end", name: "end_s", ran: true, of: (run, i) => run.end[i], shown: (run, i) => run.clock.text(run.end[i]) },
+  { title: "waited", name: "wait_s", ran: true, of: (run, i) => run.wait[i], shown: (run, i) => duration(run.wait[i]) },
+  { title: "bsld", name: "bsld", ran: true, of: (run, i) => run.bsld[i], shown: (run, i) => number(run.bsld[i]) },
+  { title: "backfilled", needs: "backfilled", name: "backfilled", of: (run, i) => run.known("backfilled", i), shown: (run, i) => ["no", "yes"][run.known("backfilled", i)] },
+  { title: "try", name: "try", of: (run, i) => run.attempt[i] + 1, shown: (run, i) => `${run.attempt[i] + 1} of ${run.tries(i)}` },
+  { title: "class", needs: "small", name: "class", of: (run, i) => ["large", "small"][run.known("small", i)] },
+  { title: "probability", needs: "probability", name: "probability", of: (run, i) => (run.known("probability", i) === undefined ? undefined : run.probability[i] / 1e4) },
+  { title: "divider", needs: "divider", name: "divider_s", of: (run, i) => run.known("divider", i), shown: (run, i) => duration(run.divider[i]) },
+  { title: "fate", name: "fate", of: (run, i) => run.states[run.state[i]] },
+];
+
+function valueOf(column, run, i) { return column.ran && !run.ran(i) ? undefined : column.of(run, i); }
+
+function shownOf(column, run, i) {
+  const value = valueOf(column, run, i);
+  if (column.shown && (value !== undefined || column.name === "requested_s")) return column.shown(run, i) ?? "";
+  return value === undefined ? "" : String(value);
+}
+
+// The rows that match, by a column: the bounded slowdown, waits and other amounts from the largest, the rest from the
+// first; unknown values come last, equal ones in the order of submission.
+const FROM_FIRST = new Set(["job", "user", "submit_s", "start_s", "end_s", "class", "fate"]);
+
+function ordered(run, name) {
+  const column = JOB_COLUMNS.find((one) => one.name === name);
+  const rows = new Uint32Array(run.matched);
+  for (let i = 0, k = 0; i < run.length; i++) if (run.matching[i]) rows[k++] = i;
+  if (name === "submit_s") return rows;
+  const sign = FROM_FIRST.has(name) ? 1 : -1;
+  if (["job", "class", "fate"].includes(name))
+    return rows.sort((a, b) => {
+      const [x, y] = [valueOf(column, run, a) ?? "~", valueOf(column, run, b) ?? "~"];
+      return x < y ? -1 : x > y ? 1 : a - b;
+    });
+  const keys = new Float64Array(run.length);
+  for (const i of rows) keys[i] = sign * (valueOf(column, run, i) ?? sign * Infinity);
+  return rows.sort((a, b) => keys[a] - keys[b] || a - b);
+}
+
+// The first rows in that order with the largest bounded slowdown, without sorting all of them.
 function worst(run) {
   const rows = [];
   let least = -1;
@@ -55,11 +106,27 @@ function worst(run) {
   return rows.map((row) => row.i);
 }
 
+// Every row that matches as CSV, with dates where the log has a clock.
+function csvOf(run, rows) {
+  const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const lines = [[...JOB_COLUMNS.map((column) => column.name), "tries", "machines", ...(run.clock.known ? ["submitted", "started", "ended"] : [])].join(",")];
+  for (const i of rows) {
+    const cells = JOB_COLUMNS.map((column) => valueOf(column, run, i) ?? "");
+    cells.push(run.tries(i), run.ran(i) ? run.machines(i, Infinity) : "");
+    if (run.clock.known) cells.push(run.clock.iso(run.submit[i]), ...(run.ran(i) ? [run.clock.iso(run.start(i)), run.clock.iso(run.end[i])] : ["", ""]));
+    lines.push(cells.map((cell) => quoted(String(cell))).join(","));
+  }
+  return `${lines.join("\n")}\n`;
+}
+
 function details(run, i) {
   const asked = run.walltime[i] < 0 ? "no limit" : `asked for ${duration(run.walltime[i])}`;
-  const job = `Job ${run.name_of(i)}: ${number(run.procs[i])} processors, ${asked}, submitted ${clock(run.submit[i])}`;
+  const job = `Job ${run.name_of(i)}: ${number(run.procs[i])} processors, ${asked}, submitted ${run.clock.text(run.submit[i])}`;
   if (!run.ran(i)) return `${job}, rejected.`;
-  const marks = [run.states[run.state[i]], ...(run.overtook[i] ? ["overtook an earlier job"] : [])];
+  const marks = [run.states[run.state[i]], ...(run.known("backfilled", i) ? ["started by backfilling"] : [])];
+  const user = run.known("user", i), small = run.known("small", i), probability = run.known("probability", i);
+  if (user !== undefined) marks.push(`user ${user}`);
+  if (small !== undefined) marks.push(`taken for ${["large", "small"][small]}${probability === undefined ? "" : ` (probability ${probability / 1e4})`}`);
   return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, `
     + `bounded slowdown ${number(run.bsld[i])}; ${marks.join(", ")}.`;
 }

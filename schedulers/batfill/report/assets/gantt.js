@@ -2,7 +2,7 @@
 // middle, so that what is seen of 300,000 jobs is a fair sample; jobs that match a filter are at least a pixel wide.
 class Gantt extends Plot {
   constructor(canvas, view, colours) {
-    super(canvas, view, 424, 8, 24);
+    super(canvas, view, 438, 8, BELOW);
     this.colours = colours;
     this.cursor = -1;
     view.onchange(() => this.draw());
@@ -20,8 +20,10 @@ class Gantt extends Plot {
     pen.putImageData(image, Math.round(LEFT * scale), Math.round(this.top * scale));
     this.labels();
     this.frame(this.cursor);
-    for (const machine of numberTicks(view.run.size, 8 * view.run.size / (view.high - view.low)))
-      if (machine >= view.low && machine <= view.high) this.leftLabel(number(machine, 0), this.y(machine));
+    const marks = numberTicks(view.run.size, (8 * view.run.size) / (view.high - view.low))
+      .filter((machine) => machine >= view.low && machine <= view.high && machine === Math.round(machine));
+    this.marks = marks.length;
+    for (const machine of marks) this.leftLabel(number(machine, 0), Math.max(this.y(machine), 8));
     this.timeAxis();
   }
 
@@ -69,7 +71,7 @@ class Gantt extends Plot {
     return boxes;
   }
 
-  // Names and marks where there is room; the marks say without colour who was killed and, by fate, who overtook.
+  // Names and marks where there is room; the marks say without colour who was killed and, by fate, who was backfilled.
   labels() {
     const { pen } = this, { run, from, to } = this.view;
     if (((to - from) / (run.to - run.from)) * run.length > 20000) return;
@@ -81,7 +83,7 @@ class Gantt extends Plot {
         if (w < 14 || h < 10) continue;
         pen.fillStyle = this.colours.text(i);
         if (run.state[i] === CUT || run.state[i] === REQUEUED) pen.fillRect(x + w - 4, y, 3, h - 1);
-        if (run.overtook[i] && this.colours.what === "fate") {
+        if (run.known("backfilled", i) && this.colours.what === "fate") {
           pen.beginPath();
           pen.moveTo(x, y);
           pen.lineTo(x + 7, y);

@@ -22,6 +22,7 @@ class Explorer {
     this.form.addEventListener("reset", () => setTimeout(() => this.refilter()));
     for (const button of place.querySelectorAll("[data-do]"))
       button.addEventListener("click", () => this.act(button.dataset.do));
+    this.tabular();
     this.pointer();
     this.gantt.canvas.addEventListener("keydown", (event) => {
       const what = KEYS[event.key];
@@ -39,7 +40,7 @@ class Explorer {
     this.colours.choose(this.form.elements.colour.value);
     this.place.querySelector(".matching").textContent = summaryOfMatching(this.run);
     this.legend();
-    this.table();
+    this.reorder();
     this.view.redraw();
   }
 
@@ -55,9 +56,44 @@ class Explorer {
     this.place.querySelector(".legend").replaceChildren(...items);
   }
 
+  // The table's head, its order, its pages and its download.
+  tabular() {
+    const head = this.place.querySelector(".jobs-table thead tr"), order = this.place.querySelector(".order");
+    this.columns = JOB_COLUMNS.filter(({ needs }) => !needs || this.run[needs]);
+    for (const { title, name } of this.columns) {
+      const cell = document.createElement("th");
+      cell.scope = "col";
+      cell.textContent = title;
+      head.append(cell);
+      order.append(new Option(title, name, name === "bsld", name === "bsld"));
+    }
+    this.page = 0;
+    order.addEventListener("input", () => this.reorder());
+    for (const button of this.place.querySelectorAll("[data-page]"))
+      button.addEventListener("click", () => { this.page += Number(button.dataset.page); this.table(); });
+    this.place.querySelector(".csv").addEventListener("click", () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([this.csv()], { type: "text/csv" }));
+      link.download = `${this.run.file}_report_jobs.csv`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  }
+
+  csv() { return csvOf(this.run, this.rows()); }
+
+  rows() { return (this.sorted ??= ordered(this.run, this.place.querySelector(".order").value)); }
+
+  reorder() {
+    this.sorted = null;
+    this.page = 0;
+    this.table();
+  }
+
   table() {
     const { run } = this;
-    const rows = worst(run).map((i) => {
+    const first = this.page * SHOWN, quick = this.page === 0 && !this.sorted && this.place.querySelector(".order").value === "bsld";
+    const rows = [...(quick ? worst(run) : this.rows().subarray(first, first + SHOWN))].map((i) => {
       const row = document.createElement("tr");
       const show = document.createElement("button");
       show.type = "button";
@@ -65,13 +101,20 @@ class Explorer {
       show.disabled = !run.ran(i);
       show.setAttribute("aria-label", `Show job ${run.name_of(i)} in the chart`);
       show.addEventListener("click", () => this.goto(i));
-      const cells = [show, clock(run.submit[i]), number(run.procs[i]),
-        run.ran(i) ? duration(run.wait[i]) : "", run.ran(i) ? duration(run.runtime[i]) : "",
-        run.ran(i) ? number(run.bsld[i]) : "", run.states[run.state[i]]];
-      for (const cell of cells) row.insertCell().append(cell);
+      this.columns.forEach((column, k) => {
+        const cell = row.insertCell();
+        cell.dataset.label = column.title;
+        if (["submit_s", "start_s", "end_s"].includes(column.name)) cell.className = "date";
+        cell.append(k ? shownOf(column, run, i) : show);
+      });
       return row;
     });
     this.place.querySelector("tbody.jobs").replaceChildren(...rows);
+    this.place.querySelector(".rows").textContent = rows.length
+      ? `rows ${number(first + 1)} to ${number(first + rows.length)} of ${number(run.matched)}` : "no rows";
+    const [earlier, later] = this.place.querySelectorAll("[data-page]");
+    earlier.disabled = this.page === 0;
+    later.disabled = first + rows.length >= run.matched;
   }
 
   // Move to a job, frame it and say what it is.
@@ -160,7 +203,7 @@ class Explorer {
     tip.hidden = i < 0;
     if (i < 0) return;
     tip.textContent = details(this.run, i);
-    tip.style.left = `${Math.min(x + 14, this.gantt.width - 310)}px`;
+    tip.style.left = `${Math.max(Math.min(x + 14, this.gantt.width - 310), 0)}px`;
     tip.style.top = `${y + 16}px`;
   }
 }

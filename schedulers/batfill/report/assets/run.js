@@ -4,7 +4,8 @@ const CLASS_BOUNDS = [1, 10, 100];
 
 class Run {
   constructor(head, columns, ids) {
-    Object.assign(this, { name: head.name, size: head.size, tau: head.tau, states: head.states, ids, ...columns });
+    Object.assign(this, { name: head.name, file: head.file, size: head.size, tau: head.tau, states: head.states, ids, ...columns });
+    this.clock = new Clock(head.clock);
     this.length = this.submit.length;
     const n = this.length;
     this.end = new Float64Array(n);
@@ -32,13 +33,23 @@ class Run {
   // Whether the try is the one that counts: the last of its job, which ran.
   counts(i) { return this.ran(i) && this.state[i] !== REQUEUED; }
 
+  // The number of tries of this try's job; its rows follow each other.
+  tries(i) {
+    let last = i;
+    while (last + 1 < this.length && this.attempt[last + 1] > this.attempt[last] && this.ids[last + 1] === this.ids[i]) last++;
+    return this.attempt[last] + 1;
+  }
+
+  // A column of what a scheduler says of jobs, or undefined where it is not known.
+  known(column, i) { return this[column] && this[column][i] >= 0 ? this[column][i] : undefined; }
+
   name_of(i) { return this.attempt[i] ? `${this.ids[i]}#${this.attempt[i]}` : this.ids[i]; }
 
-  machines(i) {
+  machines(i, most = 6) {
     const words = [];
     for (let k = this.offset[i]; k < this.offset[i + 1]; k++)
       words.push(this.span[k] ? `${this.first[k]}-${this.first[k] + this.span[k]}` : `${this.first[k]}`);
-    return words.length > 6 ? `${words.slice(0, 6).join(" ")} and ${words.length - 6} more ranges` : words.join(" ");
+    return words.length > most ? `${words.slice(0, most).join(" ")} and ${words.length - most} more ranges` : words.join(" ");
   }
 
   // The try that has this machine at this time, or -1.
@@ -61,10 +72,102 @@ function duration(seconds) {
   return `${Math.abs(seconds) < 10 ? Math.round(seconds * 100) / 100 : s} s`;
 }
 
-function clock(seconds) {
-  const s = Math.floor(seconds);
-  const two = (x) => String(x).padStart(2, "0");
-  return `day ${Math.floor(s / 86400)} ${two(Math.floor(s / 3600) % 24)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const two = (x) => String(x).padStart(2, "0");
+
+// The log's clock: the date of its second 0 and its zone; without one, days count from second 0.
+class Clock {
+  constructor(head) {
+    this.known = head !== null;
+    this.unix = head ? head.unix_start_s : 0;
+    const zone = head ? head.zone : "UTC";
+    const fixed = /^UTC(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/.exec(zone);
+    if (fixed) this.fixed = (fixed[1] === "-" ? -1 : 1) * ((fixed[2] || 0) * 3600 + (fixed[3] || 0) * 60 + Number(fixed[4] || 0));
+    else this.parts = new Intl.DateTimeFormat("en-GB", { timeZone: zone, year: "numeric", month: "numeric", day: "numeric",
+      hour: "numeric", minute: "numeric", second: "numeric", hourCycle: "h23" });
+  }
+
+  // Seconds that the zone is ahead of UTC at a second of the log.
+  ahead(second) {
+    if (!this.parts) return this.fixed;
+    const at = Math.floor(this.unix + second);
+    const of = Object.fromEntries(this.parts.formatToParts(at * 1000).map((part) => [part.type, Number(part.value)]));
+    return Date.UTC(of.year, of.month - 1, of.day, of.hour, of.minute, of.second) / 1000 - at;
+  }
+
+  // The local date as one whose UTC fields are to be read, and back.
+  local(second) { return new Date((this.unix + second + this.ahead(second)) * 1000); }
+
+  second(local) {
+    const guess = local / 1000 - this.unix;
+    return guess - this.ahead(guess - this.ahead(guess));
+  }
+
+  day(date) {
+    return this.known ? `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}` : `day ${Math.floor(date / 864e5)}`;
+  }
+
+  time(date) { return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())}`; }
+
+  text(second) {
+    const date = this.local(Math.floor(second));
+    return `${this.day(date)} ${this.time(date)}`;
+  }
+
+  // As ISO 8601 has it, with the distance from UTC; "" where there is no clock.
+  iso(second) {
+    if (!this.known) return "";
+    const at = Math.floor(second), ahead = this.ahead(at), minutes = Math.round(Math.abs(ahead) / 60);
+    return `${this.local(at).toISOString().slice(0, 19)}${ahead < 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+  }
+
+  // Times at round local dates, at least `fewest`, as [second, words, words below].
+  ticks(from, to, fewest) {
+    const first = this.local(from);
+    if (this.known)
+      for (const months of MONTH_STEPS) {
+        const begin = Math.floor((first.getUTCFullYear() * 12 + first.getUTCMonth()) / months);
+        const month = (k) => (begin + k) * months;
+        const dates = this.between(from, to, (k) => Date.UTC(Math.floor(month(k) / 12), month(k) % 12, 1));
+        if (dates.length >= fewest)
+          return worded(dates, (d) => (months < 12 ? MONTHS[d.getUTCMonth()] : `${d.getUTCFullYear()}`),
+            (d) => (months < 12 ? `${d.getUTCFullYear()}` : ""));
+      }
+    const steps = this.known ? SECOND_STEPS.filter((step) => step <= 1209600) : SECOND_STEPS;
+    let dates = [], step;
+    for (step of steps) {
+      const begun = Math.floor(first / 1000 / step) * step;
+      dates = this.between(from, to, (k) => (begun + k * step) * 1000);
+      if (dates.length >= fewest) break;
+    }
+    if (step >= 86400 && !this.known) return worded(dates, (d) => `day ${number(d / 864e5, 0)}`, () => "");
+    if (step >= 86400) return worded(dates, (d) => `${d.getUTCDate()} ${MONTHS[d.getUTCMonth()]}`, (d) => `${d.getUTCFullYear()}`);
+    return worded(dates, (d) => (step < 60 ? this.time(d) : this.time(d).slice(0, 5)), (d) => this.day(d));
+  }
+
+  // Local dates, which `of` gives in order, as [second, date].
+  between(from, to, of) {
+    const found = [];
+    for (let k = 0; ; k++) {
+      const local = of(k), at = this.second(local);
+      if (at > to) return found;
+      if (at >= from) found.push([at, new Date(local)]);
+    }
+  }
+}
+
+const MONTH_STEPS = [120, 60, 24, 12, 6, 3, 2, 1];
+const SECOND_STEPS = [31536000 * 10, 31536000 * 5, 31536000, 200 * 86400, 100 * 86400, 50 * 86400, 20 * 86400, 1209600, 604800, 345600,
+  172800, 86400, 43200, 21600, 10800, 7200, 3600, 1800, 900, 600, 300, 120, 60, 30, 15, 10, 5, 2, 1];
+
+// What stands below is said where it changes.
+function worded(dates, words, below) {
+  let said = "";
+  return dates.map(([at, date]) => {
+    const second = below(date), shown = second === said ? "" : second;
+    said = second;
+    return [at, words(date), shown];
+  });
 }
 
 function number(value, digits = 2) {

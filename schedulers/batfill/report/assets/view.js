@@ -71,28 +71,15 @@ class View {
   }
 }
 
-// Round steps of about `most` ticks between two times or numbers.
-const TIME_STEPS = [1, 5, 15, 60, 300, 900, 3600, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 5184000, 7776000, 31536000];
-
-function timeTicks(from, to, most) {
-  const step = TIME_STEPS.find((step) => (to - from) / step <= most) ?? 31536000 * Math.ceil((to - from) / 31536000 / most);
-  return ticksBy(step, from, to);
-}
-
+// Round numbers from 0 to `to`, about `most`, but never fewer than three of a number that can be parted.
 function numberTicks(to, most) {
   const rough = to / most, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((k) => k * power >= rough) * power;
-  return ticksBy(step, 0, to);
-}
-
-function ticksBy(step, from, to) {
+  let step = [1, 2, 5, 10].find((k) => k * power >= rough * (1 - 1e-9)) * power;
+  for (const finer of [step, step / 2, step / 2.5, step / 5]) {
+    step = finer;
+    if (to / step >= 2) break;
+  }
   const ticks = [];
-  for (let k = Math.ceil(from / step); k * step <= to; k++) ticks.push(k * step);
+  for (let k = 0; k * step <= to * (1 + 1e-9); k++) ticks.push(k * step);
   return ticks;
-}
-
-function timeLabel(t, span) {
-  if (span > 4 * 86400) return `day ${number(t / 86400, 1)}`;
-  const text = clock(t);
-  return span > 600 ? text.slice(0, -3) : text;
 }

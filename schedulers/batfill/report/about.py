@@ -1,0 +1,131 @@
+"""What made a run: log, options, engine and version, as `batfill replay` or `batfill run` noted them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from batfill.batsim.runner.provenance import FILE_NAME
+from batfill.batsim_files import RUN_JSON
+from batfill.errors import BatfillError
+from batfill.metrics import TAU_S
+from batfill.options import NAMES, OPTIONS, Options, described
+from batfill.workloads.batsim_json import user_of
+from batfill.workloads.clock import Clock
+from batfill.workloads.files import decompressed, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNKNOWN = "not known: no file beside the results says"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of how a run came about; None and "" are unknown."""
+
+    log: str = ""  # the workload's name, or several
+    log_sha256: str = ""
+    options: str = ""  # the policy and all options that are not the default, see `options.described`
+    scheduler: str = ""  # the command of a scheduler whose options are not known
+    engine: str = ""
+    version: str = ""
+    clock: Clock | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What a page says of it."""
+        made = " ".join(word for word in (self.engine, self.version) if word)
+        rows = [
+            ("log", self.log or UNKNOWN),
+            ("policy and options", self.options or self.scheduler or UNKNOWN),
+            ("engine", made or UNKNOWN),
+        ]
+        return [*rows, *(("note", note) for note in self.notes)]
+
+
+def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, dict[str, int]]:
+    """What is noted beside this `_jobs.csv`, and the users of its jobs by id, as far as they are known from there.
+
+    A file that is damaged, or of another run, says nothing: the results stand for themselves.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        return of_replay(json.loads(jobs_csv.with_name(f"{prefix}{RUN_JSON}").read_text())), {}
+    for folder in jobs_csv.absolute().parents[:3]:
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            said = json.loads((folder / FILE_NAME).read_text())
+            if Path(said["export_prefix"]).name == prefix:
+                return of_batsim(said, batsim_version)
+    return About(engine=f"Batsim {batsim_version}" if batsim_version else ""), {}
+
+
+def of_replay(said: Mapping[str, Any]) -> About:
+    """What `batfill replay --out` noted."""
+    stated = said["options"]
+    options = described(stated)
+    more = [f"overrun {stated['overrun']}"] if stated["overrun"] != "keep" else []
+    more += [f"tau {stated['tau']:g} s"] if stated["tau"] != TAU_S else []
+    return About(
+        log=said["workload"],
+        log_sha256=said["workload_sha256"],
+        options=", ".join([options, *more]),
+        engine=said["engine"],
+        version=said["version"],
+        clock=Clock.of(said["clock"]) if said["clock"] else None,
+        warnings=tuple(said["warnings"]),
+        notes=tuple(said["workload_notes"]),
+    )
+
+
+def of_batsim(said: Mapping[str, Any], batsim_version: str) -> tuple[About, dict[str, int]]:
+    """What `batfill run` noted, and what the workloads say, if they are still what they were."""
+    sums = said["inputs_sha256"]
+    workloads = [Path(path) for path in said["workloads"]]
+    users: dict[str, int] = {}
+    if len(workloads) == 1 and workloads[0].is_file() and digest(workloads[0]) == sums.get(str(workloads[0])):
+        with decompressed(workloads[0]) as content:
+            jobs = orjson.loads(content.read())["jobs"]
+        users = {str(job["id"]).rpartition("!")[2]: user_of(job) for job in jobs}
+    options, scheduler = scheduler_of(said["scheduler_command"])
+    about = About(
+        log=", ".join(path.name for path in workloads),
+        log_sha256=", ".join(sums.get(str(path), "") for path in workloads),
+        options=options,
+        scheduler=scheduler,
+        engine=f"Batsim {batsim_version}, {'embedded' if said['simulator'] == 'embedded' else 'its own program'}",
+        version=f"by {said['made_by']}",
+        warnings=tuple(said["warnings"]),
+    )
+    return about, users
+
+
+def scheduler_of(command: str) -> tuple[str, str]:
+    """The options in a scheduler's command, if it is batfill's, and the command otherwise."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return "", command
+    if not any("batfill" in word for word in words):
+        return "", " ".join(words) or "none: Batsim runs by itself"
+    given: dict[str, Any] = {}
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        name, joined, rest = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in NAMES:
+            text = rest if joined else value
+            given[name] = text
+            with suppress(ValueError):
+                given[name] = json.loads(text)
+            given[name] = True if OPTIONS[name].default is False else given[name]
+        if value.startswith("{") or rest.startswith("{"):
+            with suppress(ValueError, TypeError):
+                given |= {key: kept for key, kept in json.loads(rest or value).items() if key in NAMES}
+    with suppress(BatfillError):
+        given = Options.of(given).as_dict()  # durations in seconds, whatever unit they were given in
+    return described(given), ""
