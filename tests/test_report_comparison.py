@@ -2,9 +2,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
+from batfill.palette import dress
 from batfill.report.charts import most_telling, styles_of
 from batfill.report.comparison import WEEK_S, comparisons, of_jobs
+from batfill.report.figures import comparison_figures
 from batfill.report.runs import find_runs, read_run
 from report_runs import OK, REJECTED, jobs_csv, sample_run
 
@@ -70,6 +73,16 @@ def test_of_too_many_choices_the_first_the_best_and_the_advised_one_are_in_colou
     assert most_telling(many) == [0, *range(22, 30)]
     assert most_telling(replace(many, advised=5)) == [0, 5, *range(22, 30)]
     assert [style.rest for style in styles_of(many)] == [k not in most_telling(many) for k in range(30)]
+
+
+def test_a_figures_key_names_every_line_once():
+    many = of_weeks(*([float(bsld)] * 3 for bsld in range(40, 10, -1)))
+    figure = comparison_figures(many, "", seed=0)[0]
+    canvas = Figure()
+    figure.draw(canvas.subplots())
+    dress(canvas, figure.title)
+    names = [text.get_text() for text in canvas.legends[0].get_texts()]
+    assert sorted(names) == sorted(["the other 21", *(many.names[k] for k in most_telling(many))])
 
 
 def test_up_to_24_choices_are_all_in_colour():

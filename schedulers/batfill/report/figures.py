@@ -118,10 +118,16 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
     return [*written, path]
 
 
+def keyed(names: Sequence[str], drawn: Sequence[Style]) -> list[str]:
+    """What each series is called in the key: those in grey share a line of it."""
+    rest = sum(style.rest for style in drawn)
+    return [f"the other {rest}" if style.rest else name for name, style in zip(names, drawn, strict=True)]
+
+
 def draw_series(axes: Axes, style: Style, name: str, x: Any, y: Any, **how: Any) -> None:
     """A line, named in the key; one of the rest is grey and behind the others."""
-    label, order, width = (None, 1.5, 0.5) if style.rest else (name, 2.0, 1.2)
-    axes.plot(x, y, linestyle=style.line, color=style.light, label=label, zorder=order, linewidth=width, **how)
+    order, width = (1.5, 0.5) if style.rest else (2.0, 1.2)
+    axes.plot(x, y, linestyle=style.line, color=style.light, label=name, zorder=order, linewidth=width, **how)
 
 
 def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[Figure]:
@@ -130,7 +136,7 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
     points, sums = comparison.cumulative()
 
     def draw_cumulative(axes: Axes) -> None:
-        for style, name, curve in zip(drawn, names, sums, strict=True):
+        for style, name, curve in zip(drawn, keyed(names, drawn), sums, strict=True):
             draw_series(axes, style, name, points, curve)
         if marks := comparison.marks(points, 4):
             axes.set_xticks(*zip(*marks, strict=True))
@@ -208,7 +214,7 @@ def distribution_figure(
     columns = [np.quantile(bsld, shares, method="inverted_cdf") if len(bsld) else shares * np.nan for bsld in bslds]
 
     def draw(axes: Axes) -> None:
-        for style, name, column in zip(drawn, names, columns, strict=True):
+        for style, name, column in zip(drawn, keyed(names, drawn), columns, strict=True):
             draw_series(axes, style, name, column, shares, drawstyle="steps-post")
         axes.set(xlabel=BSLD, ylabel=f"share of the {items}", xscale="log", ylim=(0, 1))
 
