@@ -1,17 +1,38 @@
 import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from batfill.options import part_of
+from batfill.palette import style
 from batfill.policies import policy_named
 from batfill.replay import replay
 from batfill.report.comparison import Interval
-from batfill.report.what_if import FEWEST_JOBS, Outcome, advised, groups_of, what_if
-from batfill.report.what_if_page import advice_text, change
+from batfill.report.what_if import (
+    CLASSES,
+    FEWEST_JOBS,
+    KILLS,
+    ORDER,
+    THRESHOLD,
+    TODAY,
+    Outcome,
+    Pairs,
+    advised,
+    groups_of,
+    what_if,
+)
+from batfill.report.what_if_page import advice_lines, as_page, as_text, change
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
-from command import batfill, refusal
+from browser import CHROMIUM, DRIVER, Browser
+from command import batfill, json_result, refusal
+from swf_text import row
+
+HOUR_S, DAY_S = 3600, 86_400
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +44,21 @@ def log(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answer(log):
-    return what_if(log, thresholds_h=[24, 6], small_first=False)
+    return what_if(log, thresholds_s=[24 * HOUR_S, 6 * HOUR_S], small_first=False)
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory):
+    """Twelve weeks in which the machine is nearly always free: two short jobs wait for a long one, once a day."""
+    path = tmp_path_factory.mktemp("light") / "light.swf"
+    rows = []
+    for day in range(84):
+        at = day * DAY_S
+        rows += [row(3 * day + 1, at, 600, req_procs=4, req_time=600, user=1)]
+        rows += [row(3 * day + 2, at + 590, 900, req_procs=4, req_time=900, user=2)]
+        rows += [row(3 * day + 3, at + 591, 800, req_procs=1, req_time=800, user=3)]
+    path.write_text("; MaxProcs: 4\n; UnixStartTime: 1000000000\n; TimeZoneString: Europe/Paris\n" + "".join(rows))
+    return path
 
 
 def test_every_choice_is_a_replay_of_the_log(log, answer):
@@ -31,7 +66,7 @@ def test_every_choice_is_a_replay_of_the_log(log, answer):
     assert [o.name for o in answer.outcomes] == ["fcfs", "spf", "saf", "saf, threshold 6 h", "saf, threshold 24 h"]
     for outcome in answer.outcomes:
         policy = policy_named(outcome.name.partition(",")[0])
-        threshold_s = np.inf if outcome.threshold_s is None else outcome.threshold_s
+        threshold_s = outcome.options.get("threshold", np.inf)
         figures = replay(workload.jobs, workload.procs, policy, threshold_s=threshold_s).summary()
         assert outcome.mean_bsld == pytest.approx(figures.mean_bsld)
         assert (outcome.mean_wait_s, outcome.max_wait_s) == (pytest.approx(figures.mean_wait_s), figures.max_wait_s)
@@ -74,19 +109,164 @@ def test_a_groups_difference_is_the_mean_over_its_jobs(log, answer):
         assert group.differences[1].wait_s.mean == pytest.approx(changed)
 
 
-@pytest.mark.parametrize(
-    ("longest_h", "chosen"),
-    [({6: 10, 12: 11, 24: 12}, 12), ({6: 12, 12: 13, 24: 14}, None), ({6: 9, 12: 9, 24: 9}, 24)],
-)
-def test_the_threshold_is_the_best_that_keeps_the_longest_wait(longest_h, chosen):
-    def outcome(threshold_h, bsld, longest_h):
-        threshold_s = threshold_h and threshold_h * 3600
-        return Outcome(f"{threshold_h}", threshold_s, bsld, 0, 0, longest_h * 3600, 0)
+def outcome(name, effort, bsld, longest_h):
+    return Outcome(name, {}, effort, bsld, 0, 0, longest_h * HOUR_S, None, None, 0, 0)
 
-    outcomes = [outcome(None, 100, 10), outcome(None, 1, 10)]
-    outcomes += [outcome(threshold, 50 - threshold, longest) for threshold, longest in longest_h.items()]
-    found = advised(outcomes)
-    assert (found and found.threshold_s / 3600) == chosen
+
+def pairs(outcomes, half):
+    """Differences of the means, each with an interval so wide to both sides."""
+    means = np.array([o.mean_bsld for o in outcomes])
+    difference = means[None, :] - means[:, None]
+    return Pairs(difference, difference - half, difference + half)
+
+
+@pytest.mark.parametrize(
+    ("saf", "threshold", "kills", "half", "limit_h", "chosen"),
+    [
+        ((90, 9), (99, 9), (120, 9), 1, 11, "saf"),  # the best that gains
+        ((90, 12), (92, 9), (120, 9), 1, 11, "threshold"),  # within the limit
+        ((90, 12), (92, 12), (120, 12), 1, 11, "fcfs"),  # nothing else is
+        ((96, 9), (97, 9), (98, 9), 1, 11, "fcfs"),  # lower by less than 5 %
+        ((60, 9), (70, 9), (80, 9), 50, 11, "fcfs"),  # may be chance
+        ((60, 9), (60, 9), (60, 9), 1, 11, "saf"),  # as good: the simplest
+        ((60, 9), (58, 9), (57.5, 9), 1, 11, "saf"),  # not better by 5 %
+        ((60, 9), (55, 9), (54, 9), 1, 11, "threshold"),
+        ((60, 9), (55, 9), (54, 9), 7, 11, "saf"),  # 54 may be chance over 60
+        ((60, 9), (55, 9), (40, 9), 1, 11, "kills"),
+    ],
+)
+def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, threshold, kills, half, limit_h, chosen):
+    outcomes = [
+        outcome("fcfs", TODAY, 100, 10),
+        outcome("kills", KILLS, *kills),
+        outcome("threshold", THRESHOLD, *threshold),
+        outcome("saf", ORDER, *saf),
+    ]
+    assert outcomes[advised(outcomes, pairs(outcomes, half), limit_h * HOUR_S, 0.05)].name == chosen
+
+
+def test_of_equals_that_ask_as_much_the_one_with_the_shortest_longest_wait_is_advised():
+    outcomes = [outcome("fcfs", TODAY, 100, 10), outcome("spf", ORDER, 90, 8), outcome("saf", ORDER, 88, 9)]
+    assert advised(outcomes, pairs(outcomes, 1), 36_000, 0.05) == 1
+    assert advised(outcomes, pairs(outcomes, 1), 36_000, 0.01) == 2
+
+
+def test_a_threshold_that_never_fires_is_said_to_and_never_advised(light):
+    found = what_if(light, small_first=False, max_wait_growth=100)
+    bounded = [o for o in found.outcomes if o.effort == THRESHOLD]
+    assert all(o.overdue == 0 and o.mean_bsld == found.outcomes[2].mean_bsld for o in bounded)
+    assert found.advice.effort < THRESHOLD
+    assert "No job waits as long as 6 h, 12 h, 24 h, 48 h, 96 h under saf" in as_text(found)
+
+
+def test_where_nothing_gains_the_advice_is_to_stay_and_says_how_sure_that_is(tmp_path):
+    path = tmp_path / "idle.swf"
+    path.write_text("; MaxProcs: 4\n" + "".join(row(k + 1, k * DAY_S, 600, req_time=600) for k in range(80)))
+    for command in (["--no-small-first"], ["--no-small-first", "--threshold", "12h"]):
+        done = batfill("what-if", path, *command)
+        assert done.status == 0
+        assert "Nothing to gain, whatever the limit on the longest wait: stay with fcfs." in done.out
+        assert "(+0.00, 95 % interval +0.00 to +0.00): no lower." in done.out
+        assert "* fcfs" in done.out
+    assert json_result("what-if", path, "--no-small-first")["advice"] == "fcfs"
+
+
+def test_the_intervals_of_pairs_are_those_of_the_comparison(answer):
+    differences = answer.comparison.differences(0)
+    for k, difference in enumerate(differences, 1):
+        assert answer.bsld.at(0, k) == pytest.approx(difference.bsld)
+        assert answer.bsld.at(k, 0).low == -answer.bsld.at(0, k).high
+
+
+def test_the_limit_on_the_longest_wait_is_an_option_with_its_price_at_half_and_double(log):
+    options = ("what-if", log, "--no-small-first", "--threshold", "6h", "--threshold", "24h")
+    found = json_result(*options, "--max-wait-growth", "30%")
+    assert [limit["growth"] for limit in found["limits"]] == [0.15, 0.3, 0.6, None]
+    outcomes = {o["name"]: o for o in found["outcomes"]}
+    for limit in found["limits"]:
+        chosen = outcomes[limit["advice"]]
+        assert (limit["mean_bsld"], limit["max_wait_s"]) == (chosen["mean_bsld"], chosen["max_wait_s"])
+        if limit["growth"] is not None:
+            assert limit["longest_s"] == pytest.approx((1 + limit["growth"]) * outcomes["fcfs"]["max_wait_s"])
+            assert chosen["max_wait_s"] <= limit["longest_s"]
+    assert found["advice"] == found["limits"][1]["advice"]
+    assert all(a["mean_bsld"] >= b["mean_bsld"] for a, b in pairwise(found["limits"][:3]))
+    tight = json_result(*options, "--max-wait-growth", "0")
+    assert [limit["growth"] for limit in tight["limits"]] == [0, 0.05, 0.1, None]
+    assert tight["advice"] == tight["limits"][0]["advice"]
+    assert tight["limits"][0]["longest_s"] == outcomes["fcfs"]["max_wait_s"]
+    wide = json_result(*options, "--max-wait-growth", "1000%")
+    assert wide["advice"] != tight["advice"]
+
+
+def test_what_is_beyond_the_limit_is_named_with_the_growth_that_it_takes(log, answer):
+    kept = what_if(log, thresholds_s=[], small_first=False, max_wait_growth=0)
+    assert kept.limit.advised == 0
+    line = next(line for line in advice_lines(kept) if "--max-wait-growth" in line)
+    growth = re.search(r"--max-wait-growth (\d+%)", line)[1]
+    name = re.search("that gains is (.*): mean", line)[1]
+    grown = json_result("what-if", log, "--no-small-first", "--threshold", "1000h", "--max-wait-growth", growth)
+    assert grown["advice"] == name
+
+
+def test_the_smallest_gain_is_an_option(log):
+    wide = ("what-if", log, "--no-small-first", "--max-wait-growth", "1000%")
+    assert json_result(*wide)["advice"] != "fcfs"
+    assert json_result(*wide, "--min-gain", "0.99")["advice"] == "fcfs"
+    assert json_result(*wide, "--min-gain", "0")["min_gain"] == 0
+
+
+@pytest.mark.parametrize(("text", "share"), [("10%", 0.1), (0, 0), ("150 %", 1.5), (1, 1), (0.25, 0.25)])
+def test_a_share_is_written_with_or_without_per_cent(text, share):
+    assert part_of("x", text) == share
+
+
+def test_small_first_is_replayed_without_and_with_kills(log):
+    found = what_if(log, thresholds_s=[], seed=1)
+    plain, killing = found.outcomes[3:]
+    assert [(o.name, o.effort) for o in (plain, killing)] == [
+        ("small first, no kill", CLASSES),
+        ("small first, kill", KILLS),
+    ]
+    given = ("replay", log, "--knowledge", "classifier", "--seed", 1)
+    for choice, more in ((plain, []), (killing, ["--kill", "--bound"])):
+        figures = json_result(*given, *more)
+        assert choice.mean_bsld == pytest.approx(figures["mean_bsld"])
+        assert (choice.kills, choice.wasted) == (figures["requeued"], figures["wasted"])
+    assert plain.kills == 0 < killing.kills
+    assert f"small first, kill: {killing.kills:,} tries are killed" in as_text(found)
+    assert plain.mean_bsld not in {found.outcomes[0].mean_bsld, killing.mean_bsld}
+
+
+def test_what_takes_long_is_said_on_standard_error(log):
+    done = batfill("what-if", log, "--json")
+    assert done.err.splitlines() == [
+        f"batfill: small first, {how}: a classifier judges 1,500 jobs, the slow part" for how in ("no kill", "kill")
+    ]
+
+
+def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):
+    path, page = tmp_path / "invented.swf", tmp_path / "page.html"
+    path.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(row(k + 1, k * DAY_S // 3, 600, req_time=-1 if k % 3 else 3600, user=1) for k in range(240))
+    )
+    done = batfill("what-if", path, "--no-small-first", "-o", page)
+    said = "it rests on invented requests; 160 of 240 jobs (66.7%) have no requested time"
+    assert f"Warning: do not trust this advice: {said}" in done.out
+    assert said in page.read_text()
+    assert "(not to be trusted)</h2>" in page.read_text()
+    found = json.loads(batfill("what-if", path, "--no-small-first", "--json").out)
+    assert found["trusted"] is False
+    assert found["cautions"][0].startswith("it rests on invented requests; 160 of 240 jobs")
+
+
+def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path, answer):
+    path = tmp_path / "short.swf"
+    path.write_text("; MaxProcs: 4\n" + "".join(row(k + 1, 60 * k, 600, req_time=600) for k in range(100)))
+    found = what_if(path, small_first=False)
+    assert found.cautions == ("jobs were submitted on 1 day only, too few for intervals that mean something",)
+    assert answer.cautions == ()
 
 
 def test_a_change_says_its_unit_and_whether_it_is_beyond_chance():
@@ -99,7 +279,7 @@ def test_the_command_prints_a_table_and_writes_a_page(log, answer, tmp_path):
     page = tmp_path / "page.html"
     done = batfill("what-if", log, "--threshold", "6h", "--threshold", "24h", "--no-small-first", "-o", page)
     assert (done.status, done.err) == (0, f"batfill: look at it in a browser: {page}\n")
-    assert advice_text(answer) in done.out
+    assert done.out == as_text(answer) + "\n"
     assert "Who gains, who loses" in page.read_text()
 
 
@@ -108,10 +288,89 @@ def test_the_command_prints_json(log, answer):
     assert json.loads(done.out) == json.loads(json.dumps(answer.as_dict()))
 
 
-def test_a_classifier_puts_small_jobs_first(log):
-    outcomes = what_if(log, thresholds_h=[], seed=1).outcomes
-    assert [o.name for o in outcomes] == ["fcfs", "spf", "saf", "small first"]
-    assert outcomes[3].mean_bsld not in {outcomes[0].mean_bsld, outcomes[1].mean_bsld}
+class Links(HTMLParser):
+    """What a page points to and what can be pointed at, with the heading of each section."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.targets, self.ids = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.targets += [found[name] for name in ("href", "src") if name in found]
+        self.ids += [found["id"]] if "id" in found else []
+
+
+def test_every_link_of_the_page_holds(answer, log, tmp_path):
+    found = Links(as_page(answer, log, ""))
+    assert len(found.ids) == len(set(found.ids))
+    assert {"#answer", "#groups", "#comparison-0", "#made"} <= set(found.targets)
+    for target in found.targets:
+        if target.startswith("#"):
+            assert target[1:] in found.ids
+        else:
+            assert (tmp_path / target).exists(), target
+
+
+def test_the_advised_choice_is_drawn_and_marked_in_every_chart_and_table(log):
+    found = what_if(log, thresholds_s=[HOUR_S * k for k in range(1, 30)], small_first=False, max_wait_growth=100)
+    k = found.limit.advised
+    assert found.advice.effort == ORDER
+    page = as_page(found, log, "")
+    name = f"{found.advice.name} (advised)"
+    assert page.count(name) >= 6  # the choices, the groups, the ranking, both charts of rows, the curves' key
+    ink = re.escape(style(sorted({0, k, *np.argsort([o.mean_bsld for o in found.outcomes])[:8]}).index(k)).ink)
+    assert re.search(rf"<polyline[^>]*{ink}", page)
+
+
+def test_the_page_names_log_machine_dates_options_engine_and_version(light):
+    from batfill import __version__
+
+    found = what_if(light, small_first=False, thresholds_s=[1800], tau_s=60)
+    page = as_page(found, light, "batfill what-if light.swf")
+    for words in (
+        "light.swf: 252 jobs on 4 processors, submitted 9 Sep 2001 03:46:40 to 1 Dec 2001 02:56:31 (Europe/Paris)",
+        f"batfill replay {__version__}",
+        "options that are not the defaults: thresholds 30 min, small-first no, tau 60 s",
+        "<code>batfill what-if light.swf</code>",
+        f"batfill replay {light} --policy saf --threshold 1800 --procs 4 --overrun keep --tau 60",
+    ):
+        assert words in page, words
+
+
+def test_the_longest_wait_stands_beside_each_mean(answer, log):
+    page = as_page(answer, log, "")
+    sections = re.split("<section", page)[1:]
+    for section in sections[:2]:
+        assert section.count("mean wait") <= 4 or "longest wait" in section
+    for group in answer.groups:
+        assert len(group.max_wait_s) == len(answer.outcomes)
+        assert group.max_wait_s[0] >= group.mean_wait_s
+
+
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_phones_and_wide_screens(answer, log, tmp_path, scheme):
+    page = tmp_path / "page.html"
+    page.write_text(as_page(answer, log, "batfill what-if"))
+    window = Browser(tmp_path / "chromium", *(["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []))
+    try:
+        for width in (400, 1280, 2560):
+            size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+            window.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
+            window.open(page)
+            dark = window.run("return matchMedia('(prefers-color-scheme: dark)').matches")
+            assert dark == (scheme == "dark")
+            beyond = window.run(
+                "return [...document.querySelectorAll('body, section, section .scroll')]"
+                ".filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.outerHTML.slice(0, 80))"
+            )
+            assert beyond == []
+            assert window.run("return document.documentElement.scrollWidth") <= width
+        assert window.log() == []
+    finally:
+        window.close()
 
 
 @pytest.mark.parametrize(
@@ -120,6 +379,11 @@ def test_a_classifier_puts_small_jobs_first(log):
         (["--threshold", "0"], "option threshold"),
         (["--tau", "0"], "option tau"),
         (["--seed", "-1"], "--seed"),
+        (["--max-wait-growth", "-5%"], "option max-wait-growth: '-5%' is not a share"),
+        (["--max-wait-growth", "10"], "option max-wait-growth: 10 is more than the whole; write 10% for per cent"),
+        (["--max-wait-growth", "nan"], "option max-wait-growth: nan is not a share"),
+        (["--min-gain", "101%"], "option min-gain: 1.01 is not a share"),
+        (["--min-gain", "much%"], "option min-gain: 'much%' is not a share"),
     ],
 )
 def test_a_mistake_is_refused_in_one_line(log, options, words):

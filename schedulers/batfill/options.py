@@ -36,6 +36,7 @@ DividerRule = Literal["known", "week"]
 
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
+PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
 
 def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
@@ -67,6 +68,19 @@ def number_of(name: str, value: Any, least: float, most: float, rule: str) -> fl
 def share(name: str, value: Any) -> float:
     """The value, which must lie between 0 and 1."""
     return number_of(name, value, 0, 1, "a number from 0 to 1")
+
+
+def part_of(name: str, value: Any) -> float:
+    """The value as a share >= 0 of something: a number such as 0.1, or text such as 10%.
+
+    Raises:
+        BatfillError: it is neither, or a number above 1, which may be meant in per cent.
+    """
+    per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    number = float(per_cent[1]) / 100 if per_cent else value
+    if per_cent is None and isinstance(value, (int, float)) and 1 < value < math.inf:
+        raise BatfillError(f"option {name}: {value!r} is more than the whole; write {value}% for per cent")
+    return number_of(name, value if per_cent and number < 0 else number, 0, math.inf, "a share >= 0, as 10% or 0.1")
 
 
 def tau_of(value: Any) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from batfill.options import LARGEST, NAMES, OPTIONS, number_of, seconds_of
+from batfill.options import LARGEST, NAMES, OPTIONS, number_of, part_of, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +105,7 @@ SECONDS = Checked("duration", seconds_of)
 POSITIVE_SECONDS = Checked("duration", lambda name, value: seconds_of(name, value, least=1e-9))
 MILLISECONDS = Checked("milliseconds", milliseconds_of)
 SHARE = Checked("number", lambda name, value: number_of(name, value, 0, 1, "a number from 0 to 1"))
+PART = Checked("share", part_of)
 POSITIVE = Checked("number", lambda name, value: number_of(name, value, 1e-300, float("inf"), "a finite number > 0"))
 SIZE = Whole(1, LARGEST)
 SEED = Whole(0, LARGEST)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress(label: str, total: float | None = None) -> Iterator[Callable[[int], None]]:
+def progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
     """A function that moves the bar on by so many steps; without `total` the bar shows only what is done."""
     if not sys.stderr.isatty():
         yield lambda _: None

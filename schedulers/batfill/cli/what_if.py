@@ -11,6 +11,7 @@ from batfill.cli.parameters import (
     FILE,
     JSON,
     OVERRUN,
+    PART,
     POSITIVE_SECONDS,
     PROCS,
     TAU,
@@ -41,7 +42,21 @@ SHORT_S = 600
     "--small-first/--no-small-first",
     default=True,
     show_default=True,
-    help="Also try a classifier that puts small jobs first; it takes the longest.",
+    help="Also try a classifier that puts small jobs first, without and with kills; it takes the longest.",
+)
+@click.option(
+    "--max-wait-growth",
+    type=PART,
+    default="10%",
+    show_default=True,
+    help="How much longer than fcfs's the longest wait of the advised choice may be, as 10% or 0.1.",
+)
+@click.option(
+    "--min-gain",
+    type=PART,
+    default="5%",
+    show_default=True,
+    help="A mean bounded slowdown lower by less than this is no gain, as 5% or 0.05.",
 )
 @OVERRUN
 @TAU
@@ -53,6 +68,8 @@ def what_if(
     out: Path | None,
     threshold: tuple[float, ...],
     small_first: bool,
+    max_wait_growth: float,
+    min_gain: float,
     overrun: Any,
     tau: float,
     seed: int,
@@ -77,16 +94,24 @@ def what_if(
     short = [seconds for seconds in threshold if seconds < SHORT_S]
     if short:
         print(f"batfill: option threshold: {short[0]:g} is in seconds; write {short[0]:g}h for hours", file=sys.stderr)
-    thresholds = [seconds / 3600 for seconds in threshold] or library.THRESHOLDS_H
+    thresholds = threshold or library.THRESHOLDS_S
+
+    def begin(choice: library.Choice, jobs: int) -> None:
+        if choice.effort >= library.CLASSES:
+            print(f"batfill: {choice.name}: a classifier judges {jobs:,} jobs, the slow part", file=sys.stderr)
+
     with progress("choices", len(library.choices(thresholds, small_first, seed))) as advance:
         answer = library.what_if(
             log,
             procs=procs,
             overrun=overrun,
-            thresholds_h=thresholds,
+            thresholds_s=thresholds,
             small_first=small_first,
+            max_wait_growth=max_wait_growth,
+            min_gain=min_gain,
             tau_s=tau,
             seed=seed,
+            begin=begin,
             advance=advance,
         )
     if out is not None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill import __version__
-from batfill.campaign.summary import options_text
 from batfill.errors import BatfillError, WorkloadError
-from batfill.experiment import simulate
+from batfill.experiment import ENGINE, simulate
 from batfill.metrics import TAU_S, bounded_slowdown
-from batfill.options import Options
-from batfill.report.comparison import Comparison, Difference, of_jobs
+from batfill.options import Options, number_of, seconds_of, tau_of
+from batfill.report.comparison import FEWEST_BLOCKS, Comparison, Difference, Interval, of_jobs
 from batfill.workloads import read_workload
 
 if TYPE_CHECKING:
@@ -24,49 +23,113 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import JobTable, Workload
+    from batfill.replay import Schedule
     from batfill.workloads.swf import Overrun
 
-THRESHOLDS_H = (6.0, 12.0, 24.0, 48.0, 96.0)
-CLASSIFIED = "small first"
-TOLERANCE = 1.1  # the longest wait may grow by a tenth over fcfs
-FEWEST_JOBS = 20  # of a user who is asked whether he loses, and of a group
+THRESHOLDS_S = tuple(3600.0 * hours for hours in (6, 12, 24, 48, 96))
+MAX_WAIT_GROWTH = 0.1  # the longest wait may be longer than fcfs's by this share of it
+MIN_GAIN = 0.05  # a mean bounded slowdown that is lower by less than this share is no gain
+FEWEST_JOBS = 20  # of a user who counts among those who may lose, and of a group
+TODAY, ORDER, THRESHOLD, CLASSES, KILLS = range(5)  # what a choice asks of a site, least first
+
+
+class Choice(NamedTuple):
+    """A way to schedule: its name, its options as `Options.of` takes them, and what it asks of a site."""
+
+    name: str
+    options: dict[str, Any]
+    effort: int
 
 
 class Outcome(NamedTuple):
-    """What one choice of options came to. Waits in seconds."""
+    """The figures of one choice over all jobs. Times in seconds."""
 
     name: str
-    threshold_s: float | None
+    options: dict[str, Any]
+    effort: int
     mean_bsld: float
     mean_wait_s: float
     p99_wait_s: float
     max_wait_s: float
-    losers: float  # share of the users with `FEWEST_JOBS` who wait longer than under the first choice, on average
+    losers: float | None  # share of the users with `FEWEST_JOBS` whose mean wait is longer than under the first choice
+    overdue: int | None  # jobs that waited longer than the threshold; None without one
+    kills: int  # tries killed at the divider and started again
+    wasted: float  # their share of the processor time used
 
 
 class Group(NamedTuple):
-    """Some of the jobs, and what each choice but the first would change for them."""
+    """Some of the jobs, and what each choice but the first would change for them. Times in seconds."""
 
     name: str
     jobs: int
     mean_wait_s: float  # under the first choice
+    max_wait_s: list[float]  # under every choice
     differences: list[Difference]
+
+
+class Limit(NamedTuple):
+    """How much longer than fcfs's the longest wait may be, and what to take then."""
+
+    growth: float | None  # a share of fcfs's longest wait; None for no limit
+    longest_s: float
+    advised: int  # the number of the outcome to take
+
+    def allows(self, outcome: Outcome) -> bool:
+        """Whether the choice keeps to the limit."""
+        return outcome.max_wait_s <= self.longest_s
+
+
+class Pairs(NamedTuple):
+    """Every choice against every other: [a, b] is the mean of b minus that of a, over the same jobs, with its interval.
+
+    Each has shape (n_choices, n_choices). Source: `Comparison.intervals`.
+    """
+
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    def at(self, a: int, b: int) -> Interval:
+        """The difference of b from a."""
+        return Interval(float(self.mean[a, b]), float(self.low[a, b]), float(self.high[a, b]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WhatIf:
-    """The answer. The first choice, which all are compared with, is fcfs."""
+    """The answer. The first choice, which all are compared with, is fcfs; it stands for what a site has today."""
 
     workload: Workload
-    tau_s: float
-    seed: int
+    settings: dict[str, Any]  # every option in force but the choices' own
     comparison: Comparison
     outcomes: list[Outcome]
+    bsld: Pairs
     groups: list[Group]
-    advice: Outcome | None
+    limits: list[Limit]  # half the given one, the given one, its double, and none
+    given: int  # the number of the given limit among them
+
+    @property
+    def limit(self) -> Limit:
+        """The limit that the advice keeps."""
+        return self.limits[self.given]
+
+    @property
+    def advice(self) -> Outcome:
+        """The choice to take; fcfs if nothing gains."""
+        return self.outcomes[self.limit.advised]
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why the advice is not to be trusted, a sentence each: invented requests, and too short a log."""
+        invented = [f"it rests on invented requests; {warning}" for warning in self.workload.warnings]
+        blocks = int(self.comparison.block.max()) + 1
+        if blocks >= FEWEST_BLOCKS:
+            return tuple(invented)
+        days = "1 day" if blocks == 1 else f"{blocks} {self.comparison.blocks}"
+        return (*invented, f"jobs were submitted on {days} only, too few for intervals that mean something")
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
+        gain = self.bsld.at(0, self.limit.advised)
         return {
             "workload": self.workload.name,
             "workload_sha256": self.workload.digest,
@@ -74,14 +137,11 @@ class WhatIf:
             "warnings": list(self.workload.warnings),
             "procs": self.workload.procs,
             "jobs": len(self.comparison.at),
-            "tau_s": self.tau_s,
-            "seed": self.seed,
+            **self.settings,
             "outcomes": [outcome._asdict() for outcome in self.outcomes],
             "groups": [
                 {
-                    "name": group.name,
-                    "jobs": group.jobs,
-                    "mean_wait_s": group.mean_wait_s,
+                    **group._asdict(),
                     "differences": [
                         {**d._asdict(), "bsld": d.bsld._asdict(), "wait_s": d.wait_s._asdict()}
                         for d in group.differences
@@ -89,7 +149,21 @@ class WhatIf:
                 }
                 for group in self.groups
             ],
-            "advice": self.advice.name if self.advice else None,
+            "limits": [
+                {
+                    "growth": limit.growth,
+                    "longest_s": None if limit.growth is None else limit.longest_s,
+                    "advice": self.outcomes[limit.advised].name,
+                    "mean_bsld": self.outcomes[limit.advised].mean_bsld,
+                    "max_wait_s": self.outcomes[limit.advised].max_wait_s,
+                }
+                for limit in self.limits
+            ],
+            "advice": self.advice.name,
+            "gain": None if self.limit.advised == 0 else gain._asdict(),
+            "trusted": not self.cautions,
+            "cautions": list(self.cautions),
+            "engine": ENGINE,
             "version": __version__,
         }
 
@@ -99,33 +173,40 @@ def what_if(
     *,
     procs: int | None = None,
     overrun: Overrun = "keep",
-    thresholds_h: Sequence[float] = THRESHOLDS_H,
+    thresholds_s: Sequence[float] = THRESHOLDS_S,
     small_first: bool = True,
+    max_wait_growth: float = MAX_WAIT_GROWTH,
+    min_gain: float = MIN_GAIN,
     tau_s: float = TAU_S,
     seed: int = 0,
-    advance: Callable[[int], None] = lambda _: None,
+    begin: Callable[[Choice, int], None] = lambda choice, jobs: None,
+    advance: Callable[[float], None] = lambda part: None,
 ) -> WhatIf:
-    """Replay the log under every choice of `choices`.
+    """Replay the log under every choice of `choices`, and choose one.
 
     Args:
         path: the log, in any format that `read_workload` knows.
         procs: the machine's size; None for what the log says.
         overrun: see `read_workload`.
-        thresholds_h: waiting times in hours after which jobs come first.
-        small_first: whether the classifier's choice is among them.
+        thresholds_s: waiting times after which jobs come first.
+        small_first: whether the classifier's choices are among them.
+        max_wait_growth: the share of fcfs's longest wait by which that of the advised choice may be longer.
+        min_gain: the share of a mean bounded slowdown by which a better one is lower at least.
         tau_s: the bound of the bounded slowdown.
         seed: of the bootstrap and of the classifier.
-        advance: is told of every choice that was replayed.
+        begin: gets every choice before it is replayed, and the number of jobs.
+        advance: gets the part of a choice that has been replayed since its last call; they sum to 1 for each.
 
     Raises:
-        BatfillError: the log or an option cannot be used, or no job of the log fits the machine.
+        BatfillError: an option cannot be used, or no job of the log fits the machine.
     """
-    if not tau_s > 0:
-        raise BatfillError(f"--tau: {tau_s!r} is not a number of seconds > 0")
+    tau_of(tau_s)
     if seed < 0:
-        raise BatfillError(f"--seed: {seed} is not a whole number >= 0")
-    if wrong := [hours for hours in thresholds_h if not 0 < hours < math.inf]:
-        raise BatfillError(f"--threshold: {wrong[0]!r} is not a number of hours > 0")
+        raise BatfillError(f"option seed: {seed} is not a whole number >= 0")
+    for seconds in thresholds_s:
+        seconds_of("threshold", seconds, least=1e-9)
+    number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
+    number_of("min-gain", min_gain, 0, 1, "a share from 0 to 1, as 5% or 0.05")
     workload = read_workload(path, procs=procs, overrun=overrun)
     if workload.procs is None:
         raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
@@ -133,70 +214,170 @@ def what_if(
     if not ran.any():
         raise WorkloadError(f"{path}: no job fits {workload.procs} processors; give a larger --procs")
     jobs = workload.jobs.select(ran)
-    given = choices(thresholds_h, small_first, seed)
-    waits, bslds = [], []
-    for choice in given:
-        schedule, _ = simulate(jobs, workload, Options.of(choice))
-        waits.append(schedule.start_s - jobs.submit_s)
-        bslds.append(bounded_slowdown(waits[-1], schedule.runtime_s, tau_s))
-        advance(1)
-    names = tuple(name_of(choice) for choice in given)
-    comparison = of_jobs(names, jobs.submit_s, np.array(bslds), np.array(waits))
-    outcomes = [outcome_of(comparison, k, choice["threshold"], jobs.user) for k, choice in enumerate(given)]
-    groups = [
-        Group(
-            name,
-            int(rows.sum()),
-            float(comparison.wait_s[0][rows].mean()),
-            differences_of(comparison, jobs.submit_s, rows, seed),
-        )
-        for name, rows in groups_of(jobs, workload.procs)
-        if rows.sum() >= FEWEST_JOBS
+    tried = choices(thresholds_s, small_first, seed)
+    schedules = [replayed(choice, jobs, workload, begin, advance) for choice in tried]
+    waits = np.array([schedule.start_s - jobs.submit_s for schedule in schedules])
+    bslds = np.array(
+        [bounded_slowdown(wait_s, one.runtime_s, tau_s) for wait_s, one in zip(waits, schedules, strict=True)]
+    )
+    comparison = of_jobs(
+        tuple(choice.name for choice in tried),
+        jobs.submit_s,
+        bslds,
+        waits,
+        log=f"{workload.name} on {workload.procs:,} processors",
+        clock=workload.clock,
+    )
+    outcomes = [outcome_of(choice, comparison, k, schedules[k], jobs.user) for k, choice in enumerate(tried)]
+    pairs = pairs_of(comparison, seed)
+    limits = [
+        Limit(growth, longest_s, advised(outcomes, pairs, longest_s, min_gain))
+        for growth in (*growths(max_wait_growth), None)
+        for longest_s in [math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s]
     ]
-    return WhatIf(workload, tau_s, seed, comparison, outcomes, groups, advised(outcomes))
+    given = next(k for k, limit in enumerate(limits) if limit.growth == max_wait_growth)
+    settings = {
+        "overrun": overrun,
+        "thresholds_s": sorted(set(thresholds_s)),
+        "small_first": small_first,
+        "max_wait_growth": max_wait_growth,
+        "min_gain": min_gain,
+        "tau_s": tau_s,
+        "seed": seed,
+    }
+    return WhatIf(
+        workload=workload,
+        settings=settings,
+        comparison=marked(comparison, limits[given].advised),
+        outcomes=outcomes,
+        bsld=pairs,
+        groups=[
+            Group(
+                name,
+                int(rows.sum()),
+                float(waits[0][rows].mean()),
+                waits[:, rows].max(axis=1).tolist(),
+                differences_of(comparison, jobs.submit_s, rows, seed),
+            )
+            for name, rows in groups_of(jobs, workload.procs)
+            if rows.sum() >= FEWEST_JOBS
+        ],
+        limits=limits,
+        given=given,
+    )
 
 
-def choices(thresholds_h: Sequence[float], small_first: bool, seed: int) -> list[dict[str, Any]]:
-    """The options of each choice, as `Options.of` takes them: fcfs, spf, saf, saf with thresholds, small first."""
-    plain = [{"policy": policy, "backfill": "same", "threshold": None} for policy in ("fcfs", "spf", "saf")]
-    bounded = [{**plain[-1], "threshold": 3600 * hours} for hours in sorted(set(thresholds_h))]
-    learning = {**plain[0], "knowledge": "classifier", "seed": seed}
-    return [*plain, *bounded, *([learning] if small_first else [])]
+def marked(comparison: Comparison, advised: int) -> Comparison:
+    """The comparison with the choice to take marked by its name, in every chart and table."""
+    names = [f"{name} (advised)" if k == advised else name for k, name in enumerate(comparison.names)]
+    return replace(comparison, names=tuple(names), advised=advised)
 
 
-def name_of(choice: dict[str, Any]) -> str:
-    """What the choice is called, with its threshold in hours."""
-    if "knowledge" in choice:
-        return CLASSIFIED
-    text = options_text(choice["policy"], choice["backfill"], None, "user", None)
-    return text if choice["threshold"] is None else f"{text}, threshold {choice['threshold'] / 3600:g} h"
+def choices(thresholds_s: Sequence[float], small_first: bool, seed: int) -> list[Choice]:
+    """fcfs, spf, saf, saf with thresholds, and small jobs first as a classifier knows them, without and with kills."""
+    saf = {"policy": "saf"}
+    known = {"policy": "fcfs", "knowledge": "classifier", "seed": seed}
+    found = [
+        Choice("fcfs", {"policy": "fcfs"}, TODAY),
+        Choice("spf", {"policy": "spf"}, ORDER),
+        Choice("saf", saf, ORDER),
+    ]
+    found += [
+        Choice(f"saf, threshold {threshold_text(seconds)}", {**saf, "threshold": seconds}, THRESHOLD)
+        for seconds in sorted(set(thresholds_s))
+    ]
+    if small_first:
+        found += [
+            Choice("small first, no kill", known, CLASSES),
+            Choice("small first, kill", {**known, "kill": True, "bound": True}, KILLS),
+        ]
+    return found
 
 
-def outcome_of(comparison: Comparison, k: int, threshold_s: float | None, user: NDArray[np.int64]) -> Outcome:
+def threshold_text(seconds: float) -> str:
+    """In whole hours or minutes where it is, else in seconds: two thresholds never read the same."""
+    unit_s, unit = next(one for one in ((3600, "h"), (60, "min"), (seconds, "s")) if seconds % one[0] == 0)
+    return f"{seconds:.12g} s" if unit == "s" else f"{seconds / unit_s:.12g} {unit}"
+
+
+def replayed(
+    choice: Choice,
+    jobs: JobTable,
+    workload: Workload,
+    begin: Callable[[Choice, int], None],
+    advance: Callable[[float], None],
+) -> Schedule:
+    """The schedule of these jobs under the choice."""
+    begin(choice, len(jobs))
+    done = 0
+
+    def judged(count: int) -> None:
+        nonlocal done
+        done += count
+        advance(count / len(jobs))
+
+    schedule, _ = simulate(jobs, workload, Options.of(choice.options), judged)
+    advance(1 - done / len(jobs))
+    return schedule
+
+
+def growths(given: float) -> list[float]:
+    """Half the given growth of the longest wait, itself, and its double; for none at all, with those of the default."""
+    usual = [0.5 * MAX_WAIT_GROWTH, MAX_WAIT_GROWTH]
+    return [0.5 * given, given, 2 * given] if given > 0 else [given, *usual]
+
+
+def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedule, user: NDArray[np.int64]) -> Outcome:
     """The figures of the k-th choice; `user` of each job, -1 where unknown."""
     wait_s = comparison.wait_s[k]
     users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
     longer = np.bincount(where, weights=wait_s - comparison.wait_s[0]) > 0
-    asked = (jobs >= FEWEST_JOBS) & (users >= 0)
+    counted = (jobs >= FEWEST_JOBS) & (users >= 0)
+    threshold_s = choice.options.get("threshold")
+    figures = schedule.summary()
     return Outcome(
-        name=comparison.names[k],
-        threshold_s=threshold_s,
+        **choice._asdict(),
         mean_bsld=float(comparison.bsld[k].mean()),
         mean_wait_s=float(wait_s.mean()),
         p99_wait_s=float(np.quantile(wait_s, 0.99)),
         max_wait_s=float(wait_s.max()),
-        losers=float(longer[asked].mean()) if asked.any() else 0.0,
+        losers=float(longer[counted].mean()) if counted.any() else None,
+        overdue=None if threshold_s is None else int((wait_s > threshold_s).sum()),
+        kills=figures.requeued,
+        wasted=figures.wasted,
     )
 
 
-def advised(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The threshold with the lowest mean bsld among those that keep the longest wait within a tenth of fcfs's.
+def pairs_of(comparison: Comparison, seed: int) -> Pairs:
+    """The paired differences of bounded slowdown between all choices, from one set of resamples."""
+    n = len(comparison.names)
+    a, b = np.triu_indices(n, 1)
+    found = comparison.intervals(list(comparison.bsld[b] - comparison.bsld[a]), seed)
+    mean, low, high = np.zeros((3, n, n))
+    for one, other, interval in zip(a.tolist(), b.tolist(), found, strict=True):
+        mean[one, other], low[one, other], high[one, other] = interval
+        mean[other, one], low[other, one], high[other, one] = -interval.mean, -interval.high, -interval.low
+    return Pairs(mean, low, high)
 
-    None where every threshold lets somebody wait longer than that.
+
+def gains(outcomes: Sequence[Outcome], pairs: Pairs, old: int, new: int, min_gain: float) -> bool:
+    """Whether the new choice's mean bsld is lower by the smallest gain at least, and its interval leaves out 0."""
+    difference = pairs.at(old, new)
+    return difference.high < 0 and -difference.mean >= min_gain * outcomes[old].mean_bsld
+
+
+def advised(outcomes: Sequence[Outcome], pairs: Pairs, longest_s: float, min_gain: float) -> int:
+    """The number of the choice to take: of those that gain over fcfs within the limit, the simplest of equals.
+
+    Choices are equals if the best of all does not gain over them (`gains`). The simplest is the one that asks least of
+    a site; of several such, the one with the shortest longest wait. 0, fcfs, if none gains.
     """
-    fcfs = outcomes[0]
-    kept = [o for o in outcomes if o.threshold_s is not None and o.max_wait_s <= TOLERANCE * fcfs.max_wait_s]
-    return min(kept, key=lambda o: o.mean_bsld, default=None)
+    able = [k for k, o in enumerate(outcomes) if o.max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
+    if not able:
+        return 0
+    best = min(able, key=lambda k: outcomes[k].mean_bsld)
+    equals = [k for k in able if not gains(outcomes, pairs, k, best, min_gain)]
+    return min(equals, key=lambda k: (outcomes[k].effort, outcomes[k].max_wait_s, outcomes[k].mean_bsld))
 
 
 def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:

@@ -1,112 +1,378 @@
-"""The answer of `what_if` for people: a table to read in the terminal, and one page."""
+"""The answer of `what_if` for people: tables and advice to read in the terminal, and one page."""
 
 from __future__ import annotations
 
+import math
+import re
+import shlex
 from html import escape
 from typing import TYPE_CHECKING
 
 from batfill import __version__
+from batfill.experiment import ENGINE
+from batfill.metrics import TAU_S
+from batfill.report.charts import sample, styles_of
+from batfill.report.comparison import CONFIDENCE, RESAMPLES
 from batfill.report.sections import comparison_section
-from batfill.report.what_if import CLASSIFIED, FEWEST_JOBS, TOLERANCE
-from batfill.report.words import duration, table, warning_paragraphs
+from batfill.report.what_if import (
+    CLASSES,
+    FEWEST_JOBS,
+    KILLS,
+    MAX_WAIT_GROWTH,
+    MIN_GAIN,
+    THRESHOLDS_S,
+    gains,
+    threshold_text,
+)
+from batfill.report.words import date_text, duration, table, zone_text
 from batfill.report.write import html_page, provenance
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.report.comparison import Interval
-    from batfill.report.what_if import WhatIf
+    from batfill.report.what_if import Limit, Outcome, WhatIf
 
 UNITS = ((86400, "d", 1), (3600, "h", 1), (60, "min", 0), (1, "s", 0))  # seconds, name, decimals
-SMALL_FIRST = "Small first: fcfs, with the jobs that a classifier takes for small before the others, none killed."
-LIMITS = (
-    "The jobs, their times and their users are taken as the log has them: nobody would have submitted other jobs or "
-    "asked for other times because of another scheduler, no machine fails, and only processors are scarce. fcfs here "
-    "is EASY backfilling in order of arrival, not what the cluster really ran."
+ASSUMED = (
+    "The jobs, their times and their users are taken as the log has them: no user submits other jobs or requests other "
+    "times because of another scheduler, no machine fails, and only processors are scarce. fcfs is EASY backfilling in "
+    "order of arrival and stands for today's scheduler; it is not what the cluster really ran."
+)
+CHOSEN = (
+    "Chosen: of all choices whose longest wait is within the limit and which gain over fcfs, the one that asks least "
+    "of a site (an order, then a threshold, then a classifier, then kills) and over which the best of them does not "
+    "gain; of several such, the one with the shortest longest wait. To gain is a mean bounded slowdown lower by "
+    "{:.3g} % at least, with a 95 % interval of the paired difference that leaves out 0. The intervals are not widened "
+    "for the number of choices, and the choice is made on the log that it is tried on: expect a little less on next "
+    "year's jobs."
+)
+CLASSIFIED = (
+    "Small first: fcfs, with the jobs that an online classifier takes for small before the others. No kill: they run "
+    "to their end. Kill: one that is still running at the divider (the median run time known) is killed there and "
+    "starts again from its beginning, as a large one; its wait is until that last start."
 )
 
 
-def advice_text(answer: WhatIf) -> str:
-    """What threshold to take, and why."""
-    fcfs, advice = answer.outcomes[0], answer.advice
-    kept = f"the longest wait within {TOLERANCE - 1:.0%} of fcfs's {duration(fcfs.max_wait_s)}"
-    if advice is None:
-        return f"No threshold tried keeps {kept}; try shorter ones."
+def advice_lines(answer: WhatIf) -> list[str]:
+    """What to take and why, a paragraph each, the doubts first."""
+    doubts = [f"Warning: do not trust this advice: {caution}." for caution in answer.cautions]
+    return [*doubts, *(taken_lines(answer) if answer.limit.advised else kept_lines(answer))]
+
+
+def taken_lines(answer: WhatIf) -> list[str]:
+    """The choice to take, what it gains and costs, and how to go on."""
+    fcfs, advice, limit = answer.outcomes[0], answer.advice, answer.limit
+    lines = [
+        f"Take {advice.name}: mean bounded slowdown {advice.mean_bsld:,.2f} instead of fcfs's {fcfs.mean_bsld:,.2f} "
+        f"({difference_text(answer.bsld.at(0, limit.advised))}), mean wait {duration(advice.mean_wait_s)} instead of "
+        f"{duration(fcfs.mean_wait_s)}, longest wait {duration(advice.max_wait_s)} instead of "
+        f"{duration(fcfs.max_wait_s)} (limit: {limit_text(limit)})."
+    ]
+    if advice.losers is not None:
+        lines.append(
+            f"Of the users with at least {FEWEST_JOBS} jobs, {advice.losers:.1%} would wait longer on average than "
+            "under fcfs."
+        )
+    best = min(
+        (k for k, o in enumerate(answer.outcomes) if limit.allows(o)), key=lambda k: answer.outcomes[k].mean_bsld
+    )
+    if best != limit.advised:
+        other = answer.outcomes[best]
+        lines.append(
+            f"{other.name} comes to {other.mean_bsld:,.2f} within the limit "
+            f"({difference_text(answer.bsld.at(limit.advised, best))}): {short_of(answer, limit.advised, best)}. "
+            f"{advice.name} {'asks for less' if advice.effort < other.effort else 'has the shorter longest wait'}."
+        )
+    if advice.effort >= CLASSES:
+        lines.append("No batch system has this by its configuration; `batfill schedule` runs it under Batsim.")
+    else:
+        lines.append(
+            f"`batfill export-config SYSTEM {options_words(advice)}` prints the nearest configuration that a batch "
+            "system has."
+        )
+    return lines
+
+
+def kept_lines(answer: WhatIf) -> list[str]:
+    """That nothing gains, why, and the least growth of the longest wait at which something would."""
+    outcomes, limit = answer.outcomes, answer.limit
+    fcfs = outcomes[0]
+    within = [k for k, o in enumerate(outcomes) if k and limit.allows(o)]
+    gain = [k for k in range(1, len(outcomes)) if gains(outcomes, answer.bsld, 0, k, answer.settings["min_gain"])]
+    lines = [
+        f"Nothing to gain within the limit on the longest wait ({limit_text(limit)}): stay with fcfs."
+        if gain
+        else "Nothing to gain, whatever the limit on the longest wait: stay with fcfs."
+    ]
+    tried = within if gain else range(1, len(outcomes))
+    if tried:
+        best = min(tried, key=lambda k: outcomes[k].mean_bsld)
+        lines.append(
+            f"The best other choice{' within it' * bool(gain)} is {outcomes[best].name}: mean bounded slowdown "
+            f"{outcomes[best].mean_bsld:,.2f}, fcfs {fcfs.mean_bsld:,.2f} "
+            f"({difference_text(answer.bsld.at(0, best))}): {short_of(answer, 0, best)}."
+        )
+    else:
+        lines.append("Under every other choice some job waits longer than that.")
+    if gain:
+        next_up = min(gain, key=lambda k: (outcomes[k].max_wait_s, outcomes[k].mean_bsld))
+        other = outcomes[next_up]
+        growth = math.ceil(100 * (other.max_wait_s / fcfs.max_wait_s - 1))
+        lines.append(
+            f"The nearest beyond the limit that gains is {other.name}: mean bounded slowdown {other.mean_bsld:,.2f} "
+            f"({difference_text(answer.bsld.at(0, next_up))}), longest wait {duration(other.max_wait_s)} instead of "
+            f"{duration(fcfs.max_wait_s)} (--max-wait-growth {growth}%)."
+        )
+    return lines
+
+
+def short_of(answer: WhatIf, old: int, new: int) -> str:
+    """Why the new choice is no gain over the old one."""
+    difference = answer.bsld.at(old, new)
+    if difference.mean >= 0:
+        return "no lower"
+    reasons = []
+    if -difference.mean < answer.settings["min_gain"] * answer.outcomes[old].mean_bsld:
+        reasons.append(f"lower by less than {percent(answer.settings['min_gain'])}")
+    if difference.high >= 0:
+        reasons.append("it may be chance")
+    return " and ".join(reasons) or "but its gain over fcfs may be chance"
+
+
+def difference_text(interval: Interval) -> str:
+    """A difference of bounded slowdowns and how sure it is."""
+    return f"{interval.mean:+,.2f}, {percent(CONFIDENCE)} interval {interval.low:+,.2f} to {interval.high:+,.2f}"
+
+
+def percent(share: float) -> str:
+    """A share as people say it."""
+    return f"{100 * share:.4g} %"
+
+
+def limit_text(limit: Limit) -> str:
+    """A limit on the longest wait in words."""
+    if limit.growth is None:
+        return "none"
     return (
-        f"{advice.name}: the lowest mean bounded slowdown ({advice.mean_bsld:,.2f}, fcfs {fcfs.mean_bsld:,.2f}) among "
-        f"the thresholds that keep {kept} (it is {duration(advice.max_wait_s)})."
+        f"{duration(limit.longest_s)}, {percent(limit.growth)} over fcfs's"
+        if limit.growth
+        else (f"{duration(limit.longest_s)}, as fcfs's")
     )
 
 
+def notes_of(answer: WhatIf) -> list[str]:
+    """What to know of some rows: thresholds that never fire, and what kills cost."""
+    idle = [o for o in answer.outcomes if o.overdue == 0]
+    notes = []
+    if idle:
+        names = ", ".join(threshold_text(o.options["threshold"]) for o in idle)
+        notes.append(f"No job waits as long as {names} under saf: such a threshold never fires and changes nothing.")
+    notes += [
+        f"{o.name}: {o.kills:,} tries are killed at the divider and start again, {o.wasted:.2%} of the processor time."
+        for o in answer.outcomes
+        if o.effort == KILLS
+    ]
+    return notes
+
+
+def options_words(outcome: Outcome) -> str:
+    """The choice's options on a command line of batfill."""
+    words = []
+    for name, value in outcome.options.items():
+        words += (
+            [f"--{name}"] if value is True else [f"--{name}", f"{value:.12g}" if name == "threshold" else str(value)]
+        )
+    return shlex.join(words)
+
+
+def users_text(outcome: Outcome) -> str:
+    """The share of users who lose."""
+    return "unknown" if outcome.losers is None else f"{outcome.losers:.1%}"
+
+
 def as_text(answer: WhatIf) -> str:
-    """The choices in a table, then the advice."""
-    width = max(len(outcome.name) for outcome in answer.outcomes)
+    """The choices in a table, then the limits, then the advice."""
+    width = max(len(outcome.name) for outcome in answer.outcomes) + 2
     lines = [f"{'':{width}}  mean bsld     mean wait      99 % wait   longest wait  users who lose"]
     lines += [
-        f"{o.name:{width}}  {o.mean_bsld:9,.2f}  {duration(o.mean_wait_s):>12}  {duration(o.p99_wait_s):>13}"
-        f"  {duration(o.max_wait_s):>13}  {o.losers:14.1%}"
+        f"{'* ' if o is answer.advice else '  '}{o.name:{width - 2}}  {o.mean_bsld:9,.2f}"
+        f"  {duration(o.mean_wait_s):>12}  {duration(o.p99_wait_s):>13}  {duration(o.max_wait_s):>13}"
+        f"  {users_text(o):>14}"
         for o in answer.outcomes
     ]
-    warnings = [f"Warning: {warning}." for warning in answer.workload.warnings]
-    return "\n".join([*lines, "", advice_text(answer), *warnings])
+    lines += [*notes_of(answer), "", f"{'limit on the longest wait':30}  {'take':{width}}  mean bsld   longest wait"]
+    for k, limit in enumerate(answer.limits):
+        o = answer.outcomes[limit.advised]
+        mark = "* " if k == answer.given else "  "
+        lines.append(
+            f"{mark}{limit_text(limit):28}  {o.name:{width}}  {o.mean_bsld:9,.2f}  {duration(o.max_wait_s):>13}"
+        )
+    return "\n".join([*lines, "", *advice_lines(answer)])
 
 
 def as_page(answer: WhatIf, path: Path, command: str) -> str:
     """One HTML page; `path` is the log's."""
     workload = answer.workload
-    choices = table(
+    advice = "".join(
+        f"<p{' class=warning' if k < len(answer.cautions) else ''}>{coded(line)}</p>"
+        for k, line in enumerate(advice_lines(answer))
+    )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in notes_of(answer))
+    small_first = f" {CLASSIFIED}" if answer.settings["small_first"] else ""
+    answered = "\n".join(
+        [
+            f'<section id="answer"><h2>{escape(headline(answer))}</h2>',
+            f'<p class="note">{escape(log_text(answer))}</p>{advice}{choices_table(answer)}',
+            f'<ul class="note">{notes}</ul>',
+            f'<p class="note">Users who lose: of those with at least {FEWEST_JOBS} jobs, the share who wait longer on '
+            f"average than under fcfs.{escape(small_first)}</p>",
+            f"<h3>What the limit on the longest wait costs</h3>{limits_table(answer)}",
+            f'<p class="note">{escape(CHOSEN.format(100 * answer.settings["min_gain"]))}</p></section>',
+        ]
+    )
+    groups = "\n".join(
+        [
+            '<section id="groups"><h2>Who gains, who loses</h2>',
+            groups_table(answer),
+            f'<p class="note">Change of the mean wait from fcfs with its {percent(CONFIDENCE)} confidence interval, by '
+            f"the percentile bootstrap over {answer.comparison.blocks} ({RESAMPLES:,} resamples); ▲ waits longer, ▼ "
+            "waits less, beyond chance; ≤ is the longest wait. "
+            f"Groups of fewer than {FEWEST_JOBS} jobs are left out.</p>"
+            "</section>",
+        ]
+    )
+    sections = [
+        answered,
+        groups,
+        comparison_section(answer.comparison, 0, seed=answer.settings["seed"]),
+        made(answer, path),
+    ]
+    links = [
+        ("answer", "The answer"),
+        ("groups", "Who gains, who loses"),
+        ("comparison-0", "The choices compared"),
+        ("made", "How this was made"),
+    ]
+    footer = provenance(f"batfill {__version__} what-if", command, [(path, workload.digest)])
+    return html_page(f"What if: {workload.name}", links, sections, [], footer)
+
+
+def coded(line: str) -> str:
+    """The line as HTML, with what stands between backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(line))
+
+
+def headline(answer: WhatIf) -> str:
+    """The advice in a few words."""
+    doubt = " (not to be trusted)" if answer.cautions else ""
+    return f"{f'Take {answer.advice.name}' if answer.limit.advised else 'Nothing to gain: stay with fcfs'}{doubt}"
+
+
+def log_text(answer: WhatIf) -> str:
+    """Log, machine, jobs, dates, engine and the options that are not the defaults, in one line."""
+    workload, jobs = answer.workload, len(answer.comparison.at)
+    first_s, last_s = (float(workload.jobs.submit_s[k]) for k in (0, -1))
+    dates = f"submitted {date_text(first_s, workload.clock)} to {date_text(last_s, workload.clock)}"
+    zone = f" ({zone_text(workload.clock)})" if workload.clock else " (the log says no date)"
+    other = ", ".join(f"{name} {text}" for name, text, usual in options_of(answer) if not usual)
+    return (
+        f"{workload.name}: {jobs:,} jobs on {workload.procs:,} processors, {dates}{zone}. {ENGINE} {__version__}; "
+        f"{f'options that are not the defaults: {other}' if other else 'all options are the defaults'}."
+    )
+
+
+def options_of(answer: WhatIf) -> list[tuple[str, str, bool]]:
+    """Every option in force: its name, its value in words, and whether that is the default."""
+    settings = answer.settings
+    thresholds = settings["thresholds_s"]
+    return [
+        ("thresholds", ", ".join(map(threshold_text, thresholds)) or "none", tuple(thresholds) == THRESHOLDS_S),
+        ("small-first", "yes" if settings["small_first"] else "no", settings["small_first"]),
+        ("max-wait-growth", percent(settings["max_wait_growth"]), settings["max_wait_growth"] == MAX_WAIT_GROWTH),
+        ("min-gain", percent(settings["min_gain"]), settings["min_gain"] == MIN_GAIN),
+        ("overrun", settings["overrun"], settings["overrun"] == "keep"),
+        ("tau", f"{settings['tau_s']:g} s", settings["tau_s"] == TAU_S),
+        ("seed", str(settings["seed"]), settings["seed"] == 0),
+    ]
+
+
+def choices_table(answer: WhatIf) -> str:
+    """The figures of every choice, the advised one marked."""
+    lines = styles_of(answer.comparison)
+    return table(
         ("", "mean bsld", "mean wait", "99 % wait less than", "longest wait", "users who lose"),
         [
             (
-                f"{escape(o.name)}{' (advised)' * (o is answer.advice)}",
+                f"{sample(lines[k])}{escape(answer.comparison.names[k])}",
                 f"{o.mean_bsld:,.2f}",
                 duration(o.mean_wait_s),
                 duration(o.p99_wait_s),
                 duration(o.max_wait_s),
-                f"{o.losers:.1%}",
+                users_text(o),
             )
-            for o in answer.outcomes
+            for k, o in enumerate(answer.outcomes)
         ],
     )
-    names = [d.name for d in answer.groups[0].differences]
-    changes = table(
-        ("", "jobs", "mean wait, fcfs", *(escape(name) for name in names)),
+
+
+def limits_table(answer: WhatIf) -> str:
+    """What to take under half the limit, the given one, its double, and none."""
+    rows = []
+    for k, limit in enumerate(answer.limits):
+        o = answer.outcomes[limit.advised]
+        given = " (given)" if k == answer.given else ""
+        rows.append((f"{limit_text(limit)}{given}", escape(o.name), f"{o.mean_bsld:,.2f}", duration(o.max_wait_s)))
+    return table(("limit on the longest wait", "choice", "mean bsld", "longest wait"), rows)
+
+
+def groups_table(answer: WhatIf) -> str:
+    """What every choice changes for each group of jobs."""
+    rows = table(
+        ("", "jobs", "wait, fcfs", *(escape(name) for name in answer.comparison.names[1:])),
         [
             (
                 escape(group.name),
                 f"{group.jobs:,}",
-                duration(group.mean_wait_s),
-                *(change(d.wait_s) for d in group.differences),
+                f"{duration(group.mean_wait_s)}<br><small>≤ {duration(group.max_wait_s[0])}</small>",
+                *(
+                    f"{change(d.wait_s)}<br><small>≤ {duration(longest_s)}</small>"
+                    for d, longest_s in zip(group.differences, group.max_wait_s[1:], strict=True)
+                ),
             )
             for group in answer.groups
         ],
     )
-    small_first = SMALL_FIRST if answer.comparison.names[-1] == CLASSIFIED else ""
-    notes = "".join(f"<li>{escape(note)}</li>" for note in workload.notes)
-    warnings = warning_paragraphs(workload.warnings)
-    answered = "\n".join(
+    return f'<div class="dense">{rows}</div>'
+
+
+def made(answer: WhatIf, path: Path) -> str:
+    """What was assumed, every option in force, and the command that repeats each choice."""
+    workload = answer.workload
+    options = [(name, f"{escape(text)}{' (default)' * usual}") for name, text, usual in options_of(answer)]
+    shared = shlex.join(
         [
-            f'<section id="answer"><h2>{len(answer.comparison.at):,} jobs on {workload.procs:,} processors</h2>',
-            f"<p><strong>Threshold to take.</strong> {escape(advice_text(answer))}</p>{warnings}{choices}",
-            f'<p class="note">Users who lose: of those with at least {FEWEST_JOBS} jobs, the share who wait longer on '
-            f"average than under fcfs. {small_first}</p><p class=note>{escape(LIMITS)}</p><ul class=note>{notes}</ul>",
-            "</section>",
-            '<section id="groups"><h2>Who gains, who loses</h2>',
-            f'<div class="dense">{changes}</div><p class="note">Change of the mean wait from fcfs with its 95 % '
-            "confidence interval, by the percentile bootstrap over weeks (days, where they are few). ▲ waits longer, "
-            f"▼ waits less, beyond chance. Groups of fewer than {FEWEST_JOBS} jobs are left out.</p></section>",
+            *("--procs", str(workload.procs)),
+            *("--overrun", answer.settings["overrun"]),
+            *("--tau", f"{answer.settings['tau_s']:.12g}"),
         ]
     )
-    sections = [answered, comparison_section(answer.comparison, 0, seed=answer.seed)]
-    links = [("answer", "The answer"), ("groups", "Who gains, who loses"), ("comparison-0", "All jobs in detail")]
-    origin = f"batfill {__version__} what-if, tau {answer.tau_s:g} s, seed {answer.seed}"
-    footer = provenance(origin, command, [(path, workload.digest)])
-    return html_page(f"What if: {workload.name}", links, sections, [], footer)
+    log = shlex.quote(str(path))
+    replays = [
+        (escape(o.name), f"<code>{escape(f'batfill replay {log} {options_words(o)} {shared}')}</code>")
+        for o in answer.outcomes
+    ]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in workload.notes)
+    return (
+        f'<section id="made"><h2>How this was made</h2><p>{escape(ASSUMED)}</p><ul class="note">{notes}</ul>'
+        f"<h3>Options</h3>{table(('option', 'value'), options)}"
+        f"<h3>Each choice alone</h3>{table(('choice', 'command'), replays)}</section>"
+    )
 
 
 def change(interval: Interval) -> str:
-    """A difference of waits, its interval, and a mark where the interval leaves 0 out."""
+    """A difference of waits, its interval, and a mark if the interval leaves 0 out."""
     mark = "▲ " if interval.low > 0 else "▼ " if interval.high < 0 else ""
-    unit_s, unit, decimals = next((one for one in UNITS if abs(interval.mean) >= 2 * one[0]), UNITS[-1])
+    unit_s, unit, decimals = next((one for one in UNITS if max(map(abs, interval)) >= 2 * one[0]), UNITS[-1])
     mean, low, high = (f"{seconds / unit_s:+,.{decimals}f}" for seconds in interval)
     return f"{mark}{mean} {unit}<br><small>{low} to {high}</small>"
