@@ -334,9 +334,9 @@ def groups_table(answer: WhatIf) -> str:
             (
                 escape(group.name),
                 f"{group.jobs:,}",
-                f"{duration(group.mean_wait_s)}<br><small>≤ {duration(group.max_wait_s[0])}</small>",
+                f"<span>{duration(group.mean_wait_s)}<br><small>≤ {duration(group.max_wait_s[0])}</small></span>",
                 *(
-                    f"{change(d.wait_s)}<br><small>≤ {duration(longest_s)}</small>"
+                    f"<span>{change(d.wait_s)}<br><small>≤ {duration(longest_s)}</small></span>"
                     for d, longest_s in zip(group.differences, group.max_wait_s[1:], strict=True)
                 ),
             )
