@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import pytest
 
-from batfill.batsim.descriptor import read_descriptor
+from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.batsim.options import parse as parse_batsim
-from batfill.campaign.config import read_campaign
+from batfill.campaign.config import Campaign, keys_of, read_campaign
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.errors import BatfillError
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
-PAGES = [page.relative_to(ROOT).as_posix() for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]]
+PAGES = ["README.md", "platforms/README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+FOREIGN = {"--init"}  # options of other programs that the pages name alone: Docker's
 LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
 RUN = {"console", "sh", "python"}
 READ = {"yaml", "json", "text"}
@@ -346,21 +347,43 @@ def trial(call: Callable[[], object]) -> str | None:
 
 
 def mentions(page: str) -> list[str]:
-    """The `batfill` command lines in a page's text."""
+    """What a page's text has in typewriter letters, outside of blocks."""
     text = re.sub(r"^\s*```.*?^\s*```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
-    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text) if "batfill " in span]
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_command_lines_that_are_not_run_would_be_taken(page):
     lines = [(block.place, words, True) for block in NOT_RUN if block.page == page for words in script_of(block)]
-    lines += [(f"{page}: `{span}`", words, False) for span in mentions(page) for words in simple_commands(span)]
+    spans = [span for span in mentions(page) if "batfill " in span or "pybatsim batfill/scheduler " in span]
+    lines += [(f"{page}: `{span}`", words, False) for span in spans for words in simple_commands(span)]
     wrong = [
         f"{place}: {shlex.join(words)}: {said}"
         for place, words, whole in lines
         if words[0] in ("batfill", "pybatsim") and (said := complaint(words, whole=whole))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def known_options() -> set[str]:
+    """The options of every command, of the embedded Batsim, and of the benchmark."""
+
+    def of(command: click.Command) -> set[str]:
+        context = click.Context(command)
+        names = command.list_commands(context) if isinstance(command, click.Group) else []
+        parts = [command.get_command(context, name) for name in names]
+        return {name for option in command.params for name in (*option.opts, *option.secondary_opts)}.union(
+            *map(of, parts)
+        )
+
+    sources = [ROOT / "schedulers" / "batfill" / "batsim" / "options.py", ROOT / "benchmarks" / "run.py"]
+    return of(app) | {name for source in sources for name in re.findall(r'"(--?[\w-]+)"', source.read_text())}
+
+
+def test_options_that_the_pages_name_are_some_commands():
+    known = known_options() | FOREIGN
+    named = [(page, word) for page in PAGES for span in mentions(page) if span.startswith("-") for word in span.split()]
+    assert [(page, word) for page, word in named if word.startswith("--") and word not in known] == []
 
 
 def script_of(block: Block) -> list[list[str]]:
@@ -482,6 +505,15 @@ def test_the_table_of_policies_is_the_one_that_the_command_prints():
 def test_every_option_of_the_scheduler_is_documented():
     pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     assert [name for name in NAMES if f"\n| `{name}` |" not in pages] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "section", "keys"),
+    [("docs/campaigns.md", "The file", keys_of(Campaign)), ("docs/running.md", "The descriptor", list(MEANING))],
+)
+def test_every_key_of_a_file_is_documented(page, section, keys):
+    text = (ROOT / page).read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == sorted(keys)
 
 
 def test_links_between_pages_lead_somewhere():
