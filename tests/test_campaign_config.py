@@ -50,10 +50,13 @@ def test_choices_are_every_combination(read):
         (LEAST + "tau: 10\ntau: 20\n", "4: key tau stands on line 3 already; keep one of them"),
         (LEAST + "windows:\n  days: 7\n  skipp: 1\n", "5: key skipp is unknown here; known are days, align, "),
         (LEAST + "tresholds: [1]\n", "3: key tresholds is unknown here; known are workloads, policies, "),
-        (LEAST + "tau: 0\n", "3: tau is 0; input should be greater than 0"),
-        (LEAST + "tau: .nan\n", "3: tau is nan; input should be "),
+        (LEAST + "tau: 0\n", "3: tau is 0; option tau: 0 is not a number of seconds > 0"),
+        (LEAST + "tau: .nan\n", "3: tau is nan; option tau: nan is not a number"),
         (LEAST + "per-job: 1\n", "3: per-job is 1; input should be a valid boolean"),
-        (LEAST + "thresholds:\n- 1\n- soon\n", "5: thresholds.1 is 'soon'; input should be a valid number"),
+        (
+            LEAST + "thresholds:\n- 1\n- soon\n",
+            "5: thresholds.1 is 'soon'; option threshold: 'soon' is not a number of seconds >= 0",
+        ),
         (
             LEAST + "windows: {align: moon}\n",
             "3: windows.align is 'moon'; input should be 'log', 'first' or 'calendar'",
@@ -83,3 +86,8 @@ def test_a_mistake_is_one_line_that_says_where(read, tmp_path, text, line):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(CampaignError, match="no such file or directory; check the path"):
         read_campaign(tmp_path / "none.yaml")
+
+
+def test_durations_of_a_campaign_carry_units(read):
+    campaign = read(LEAST + "thresholds: [null, 20h, 1.5d]\ntau: 1min\n")
+    assert (campaign.thresholds, campaign.tau) == ([None, 72_000.0, 129_600.0], 60.0)

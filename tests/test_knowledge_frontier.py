@@ -36,7 +36,7 @@ def test_a_lower_cut_kills_more_and_protection_less(log):
     for cut in (0.0, 0.5):
         kills = [points["classifier", cut, share]["kills"] for share in (0.0, 0.5, 1.0)]
         assert kills[0] > kills[1] > kills[2] == 0
-    assert (told["regime"], told["seed"], told["procs"], told["tau_s"]) == ("fresh", 0, 8, 60)
+    assert (told["options"]["regime"], told["options"]["seed"], told["procs"], told["tau_s"]) == ("fresh", 0, 8, 10)
     for point in points.values():
         assert point["gain"] == pytest.approx(1 - point["mean_bsld"] / points["user", None, 0.0]["mean_bsld"])
 

@@ -117,10 +117,16 @@ def test_only_categories_with_enough_jobs_have_an_autocorrelation(tmp_path):
 def test_the_command_prints_weeks_and_writes_tables_and_figures(log, tmp_path):
     folder = tmp_path / "study"
     text = result("classify", log, "--regime", "decoupled", "--seed", 3, "--out", folder)
-    assert text.startswith("made.swf: regime decoupled, divider rule known, cut 0.5, train week, seed 3;")
+    assert text.startswith(
+        "made.swf: knowledge classifier, levels 0.5, regime decoupled, divider-rule known, cut 0.5, train week,"
+    )
     assert [line.split()[0] for line in text.splitlines()[4:8]] == ["1", "2", "3", "all"]
     summary = json.loads((folder / "summary.json").read_text())
-    assert (summary["seed"], summary["regime"], summary["workload"]) == (3, "decoupled", "made.swf")
+    assert (summary["options"]["seed"], summary["options"]["regime"], summary["workload"]) == (
+        3,
+        "decoupled",
+        "made.swf",
+    )
     weeks = pq.read_table(folder / "weeks.parquet")
     assert weeks.num_rows == 3
     assert json.loads(weeks.schema.metadata[b"batfill.study"])["workload_sha256"] == summary["workload_sha256"]
@@ -149,8 +155,8 @@ def test_the_autocorrelations_figure_names_its_lines_and_its_bands(log):
 
 def test_the_command_prints_json(log):
     told = json_result("classify", log, "--cut", 0.2)
-    assert told["regime"] == "fresh"
-    assert told["cut"] == 0.2
+    assert told["options"]["regime"] == "fresh"
+    assert told["options"]["cut"] == 0.2
     assert [week["week"] for week in told["per_week"]] == [1, 2, 3]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 
 from batfill.errors import BatfillError
-from batfill.options import NAMES, Options
+from batfill.options import NAMES, OPTIONS, Options, tau_of
 
 
 def test_the_defaults_are_easy_fcfs():
@@ -34,6 +36,44 @@ def test_a_threshold_of_zero_is_a_threshold():
 def test_seconds_must_be_a_number_that_is_not_negative(name, value):
     with pytest.raises(BatfillError, match=f"option {name}: .* is not a number of seconds"):
         Options.of({name: value})
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("72000", 72_000),
+        ("20h", 72_000),
+        ("3d", 259_200),
+        ("30min", 1800),
+        ("1.5h", 5400),
+        ("90 s", 90),
+        ("2W", 1_209_600),
+    ],
+)
+def test_a_duration_may_carry_a_unit(text, seconds):
+    assert Options.of({"threshold": text, "divider": text}).threshold_s == seconds
+    assert tau_of(text) == seconds
+
+
+def test_the_table_loads_no_library_that_is_slow_to_import():
+    slow = {"numpy", "numba", "scipy", "sklearn", "pydantic", "matplotlib", "pandas"}
+    program = f"import sys, batfill.options; print(*({slow} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == ""
+
+
+def test_every_default_of_the_table_is_accepted_and_stated():
+    defaults = {name: option.default for name, option in OPTIONS.items() if not option.needs}
+    assert Options.of(defaults).as_dict().items() >= defaults.items()
+    learned = {"knowledge": "classifier", "kill": True, "bound": True}
+    defaults = {name: option.default for name, option in OPTIONS.items() if name != "divider"} | learned
+    assert Options.of(defaults).as_dict() == {**defaults, "divider": None}
+
+
+def test_options_that_do_nothing_at_a_cut_of_zero_are_remarked_on():
+    given = {"knowledge": "classifier", "cut": 0, "train": "drift"}
+    assert Options.of(given).remarks == ("option train does nothing at cut 0 without a limit: no forest is trained",)
+    assert Options.of({**given, "kill": True, "max-waste": 0.1}).remarks == ()
 
 
 @pytest.mark.parametrize("name", ["policy", "backfill"])

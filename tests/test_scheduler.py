@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from batfill.options import NAMES, OPTIONS_FILE
 from batfill.scheduler import Scheduler
 from plugin import Plugin, as_message, begins, completed, event, killed, notify, submitted
 
@@ -307,3 +308,23 @@ def test_pybatsim_itself_warns_of_nothing(caplog):
         plugin.tell(0, submitted("1", 0, 10, 1), notify("no_more_static_job_to_submit"))
         plugin.tell(10, completed("1"), event("SIMULATION_ENDS"))
     assert caplog.records == []
+
+
+def test_a_divider_that_meets_no_class_is_warned_of_at_the_end(caplog):
+    for small, said in ((None, 1), (False, 0), (True, 0)):
+        caplog.clear()
+        plugin = Plugin(divider=10).begin(dynamic=True)
+        plugin.tell(0, submitted("1", 0, 20, 1, small=small))
+        plugin.tell(5, completed("1"), event("SIMULATION_ENDS"))
+        assert sum("option divider did nothing: no job had a field" in text for text in caplog.messages) == said
+
+
+def test_every_option_in_force_is_stated_to_the_file_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv(OPTIONS_FILE, str(tmp_path / "options.json"))
+    Plugin(knowledge="classifier", cut=0, kill=True, **{"max-waste": 0, "train-lag": "1h"})
+    stated = json.loads((tmp_path / "options.json").read_text())
+    assert tuple(stated) == NAMES
+    assert (stated["cut"], stated["max-waste"], stated["train-lag"], stated["policy"]) == (0, 0, 3600, "fcfs")
+    Plugin(select="full", budget=0)
+    stated = json.loads((tmp_path / "options.json").read_text())
+    assert (stated["policy"], stated["select"], stated["budget"], stated["select-seed"]) == (None, "full", 0, 0)

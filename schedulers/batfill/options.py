@@ -146,6 +146,9 @@ def seed_of(name: str, value: Any) -> int:
     return value
 
 
+# Where a scheduler that `batfill run` starts writes the options in force.
+OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
+
 # The table
 
 
@@ -291,7 +294,7 @@ OPTIONS = table(
     Option(
         "train-lag",
         "a duration, >= 0",
-        0.0,
+        0,
         "The time from a week's end until the forest trained on it judges: the plug-in trains meanwhile.",
         seconds_of,
         needs=(OF_CLASSIFIER,),
@@ -477,10 +480,12 @@ class Options:
     def as_text(self) -> str:
         """The same as one line; options without meaning here are left out."""
         stated = self.as_dict()
-        return ", ".join(
-            f"{name} {as_word(value)}{OPTIONS[name].unit if value is not None else ''}"
-            for name, value in stated.items()
-            if all(stated[need.option] in need.values for need in OPTIONS[name].needs)
+        return as_line(
+            {
+                name: value
+                for name, value in stated.items()
+                if all(stated[need.option] in need.values for need in OPTIONS[name].needs)
+            }
         )
 
     def require_classes(self, jobs: JobTable, source: str) -> None:
@@ -511,6 +516,13 @@ class Options:
 def finite(value: float) -> float | None:
     """The value; None where it is infinite, which stands for an option that is off."""
     return value if math.isfinite(value) else None
+
+
+def as_line(stated: Mapping[str, Any]) -> str:
+    """Options by their names as the `options` line of a text."""
+    return ", ".join(
+        f"{name} {as_word(value)}{OPTIONS[name].unit if value is not None else ''}" for name, value in stated.items()
+    )
 
 
 def as_word(value: Any) -> str:

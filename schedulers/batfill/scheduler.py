@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import heapq
+import json
 import logging
 import math
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import zmq
@@ -22,7 +25,7 @@ from batfill.easy import easy_pass
 from batfill.errors import BatfillError, RunFailed
 from batfill.knowledge.choice import make
 from batfill.knowledge.live import Live
-from batfill.options import USER, Options
+from batfill.options import OPTIONS_FILE, USER, Options
 from batfill.tuning.live import SelectingCluster
 from batfill.tuning.selection import Selection
 from batfill.workloads.batsim_json import user_of
@@ -51,6 +54,10 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
                 self.live = Live(make(self.chosen.learning, None, None))
         except BatfillError as error:
             give_up(str(error))
+        for remark in self.chosen.remarks:
+            log.warning("%s", remark)
+        state_options(self.stated())
+        self.classed = False  # whether a job has said its class
         self.cluster: Cluster
         self.rejected = 0
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to be killed if they still run then
@@ -61,6 +68,13 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         self.all_submitted = False
         self.registration_open = False
         self.done = False
+
+    def stated(self) -> dict[str, Any]:
+        """Every option in force by its name, default or not; those of a selection after the others."""
+        stated = self.chosen.as_dict()
+        if self.selection:
+            stated |= {"policy": None, **self.selection.as_dict()}
+        return stated
 
     # What happens when
 
@@ -102,6 +116,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         killable = fields.get("killable") is not False
         if self.live is None or procs > self.cluster.size:
             small = self.chosen.divider_s < math.inf and fields.get("class") == "small"
+            self.classed |= fields.get("class") in ("small", "large")
             level = 1 if small else None
             return self.cluster.submit(job.id, job.submit_time, walltime_s, procs, level=level, killable=killable)
         verdict = self.live.judge(job.id, job.submit_time, walltime_s, procs, user=user_of(fields), killable=killable)
@@ -162,6 +177,11 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         self.done = True
         if self.rejected:
             log.warning("%d jobs were rejected: they ask for more machines than there are", self.rejected)
+        if self.chosen.divider_s < math.inf and not self.classed:
+            log.warning(
+                "option divider did nothing: no job had a field `class`; "
+                "add knowledge classifier and kill, use a workload with classes, or leave the divider out"
+            )
 
     def onNoMoreEvents(self) -> None:
         """Decide once, for the whole message."""
@@ -218,6 +238,15 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     def onDataTransferNotTerminated(self, dataset_id: Any, source_id: Any, dest_id: Any) -> None:
         """Nothing: no data is staged."""
+
+
+def state_options(stated: dict[str, Any]) -> None:
+    """Write the options in force as JSON to the file that `OPTIONS_FILE` names; `batfill run` reads it."""
+    if path := os.environ.get(OPTIONS_FILE):
+        try:
+            Path(path).write_text(json.dumps(stated))
+        except OSError as error:
+            log.warning("%s: the options in force cannot be written: %s", path, error)
 
 
 def give_up(message: str) -> NoReturn:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from batfill.errors import BatfillError
 from batfill.metrics import TAU_S
-from batfill.options import LEARNING, SAME, USER, Options
+from batfill.options import LEARNING, SAME, USER, Options, seconds_of, tau_of
 from batfill.workloads.resampling import MOST_WEEKS, Method, ProfileWeeks
 from batfill.workloads.splitting import Align, Boundary
 from batfill.workloads.swf import Overrun
@@ -24,7 +24,22 @@ if TYPE_CHECKING:
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# A duration is checked as the option of its name is; text such as "20h" is read there.
+Seconds = Annotated[float, BeforeValidator(lambda value: checked("threshold", value))]
+Tau = Annotated[float, BeforeValidator(lambda value: checked("tau", value))]
+
+
+def checked(name: str, value: Any) -> float:
+    """The seconds of a duration, for pydantic.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return tau_of(value) if name == "tau" else seconds_of(name, value)
+    except BatfillError as error:
+        raise ValueError(str(error)) from None
+
 
 CLASSIFIER = "classifier"  # the one knowledge that takes a seed
 
@@ -95,7 +110,7 @@ class Campaign(Section):
     windows: Windows | None = None
     resamplings: Resamplings | None = None
     seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
-    tau: Annotated[float, Field(gt=0, allow_inf_nan=False)] = TAU_S
+    tau: Tau = TAU_S
     per_job: bool = False
     cluster: ClusterSection | None = None
 
@@ -148,7 +163,7 @@ def one_line(path: Path, document: Document, place: Place, wrong: ErrorDetails, 
     if wrong["type"] == "missing":
         return f"{at}: key {place[-1]} is missing; add `{place[-1]}:` with its value"
     inner = [part for i, part in enumerate(place) if place[: i + 1] in document.lines]
-    message = wrong["msg"]
+    message = wrong["msg"].removeprefix("Value error, ")
     return f"{at}: {'.'.join(map(str, inner))} is {wrong['input']!r}; {message[0].lower()}{message[1:]}"
 
 

@@ -40,7 +40,8 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("backfill", pa.string()),
     ("threshold_s", pa.float64()),
     ("knowledge", pa.string()),
-    ("learning", pa.string()),
+    ("learning", pa.string()),  # what was given beyond the knowledge's name; None where nothing was
+    ("options", pa.string()),  # every option in force, default or not, as JSON
     ("tau_s", pa.float64()),
     *((column.name, pa.int64() if column.type == "int" else pa.float64()) for column in fields(Summary)),
     ("learned", pa.string()),

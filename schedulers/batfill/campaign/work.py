@@ -104,6 +104,7 @@ def chosen(given: dict[str, Any]) -> dict[str, Any]:
         "threshold_s": given["threshold"],
         "knowledge": given.get("knowledge", USER),
         "learning": json.dumps(rest, sort_keys=True) if rest else None,
+        "options": json.dumps(Options.of(given).as_dict()),
     }
 
 

@@ -39,6 +39,8 @@ def campaign(
     from batfill.compiled import announce_compilation
     from batfill.engine import advance
 
+    if workers is not None and scheduler is not None:
+        raise click.UsageError("--workers starts workers here and --scheduler uses others; leave one of them out")
     read = config.read_campaign(file)
     if job_script:
         print(clusters.job_script(read).strip())

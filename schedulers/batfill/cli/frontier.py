@@ -77,7 +77,9 @@ def frontier(
             tau_s=tau,
             advance=advance,
         )
-    told = library.provenance(read, size, tau, options)
+    told = library.provenance(
+        read, size, tau, options, policy=policies, cuts=grid[0], protected=grid[1], levels=several
+    )
     if out is not None:
         library.write_frontier(points, out, told)
     print(

@@ -42,6 +42,7 @@ def replay(
     announce_compilation(advance)
     with progress("jobs judged") as judged:
         report = replay_file(workload, options, procs=procs, tau_s=tau, overrun=overrun, out=out, advance=judged)
+    warn(report.options.remarks)
     if as_json:  # the table has them
         warn(report.workload.warnings)
     print(report.as_json() if as_json else report.as_text())

@@ -93,7 +93,7 @@ def what_if(
     announce_compilation(engine)
     short = [seconds for seconds in threshold if seconds < SHORT_S]
     if short:
-        print(f"batfill: option threshold: {short[0]:g} is in seconds; write {short[0]:g}h for hours", file=sys.stderr)
+        warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
     thresholds = threshold or library.THRESHOLDS_S
 
     def begin(choice: library.Choice, jobs: int) -> None:

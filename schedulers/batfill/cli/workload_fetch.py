@@ -18,9 +18,7 @@ from batfill.cli.parameters import FILE, JSON
 @click.option(
     "--into",
     type=FILE,
-    default=Path("workloads/archive"),
-    show_default=True,
-    help="The folder --convert writes to.",
+    help="The folder --convert writes to [default: workloads/archive].",
 )
 @JSON
 def fetch(
@@ -28,7 +26,7 @@ def fetch(
     local: Path | None,
     cache: Path | None,
     convert: bool,
-    into: Path,
+    into: Path | None,
     as_json: bool,
 ) -> None:
     """Fetch logs of the Parallel Workloads Archive into a cache, checked by their sums; prints where they are.
@@ -45,6 +43,11 @@ def fetch(
     from batfill.workloads.manifest import manifest
     from batfill.workloads.save import stem_of
 
+    if not names and (convert or local is not None or cache is not None):
+        raise click.UsageError("a list of the known logs has no such option; name a log, or leave the option out")
+    if into is not None and not convert:
+        raise click.UsageError("--into: nothing is converted; add --convert, or leave it out")
+    into = Path("workloads/archive") if into is None else into
     results: list[dict[str, object]] = []
     if not names:
         results = [asdict(log) for log in manifest().values()]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--procs", type=SIZE, help="The machine's processors [default: the most seen in use at once].")
 @click.option("--timezone", default="UTC", show_default=True, help="The cluster's time zone, such as Europe/Paris.")
 @click.option("--computer", default="unknown", show_default=True, help="What the header calls the machine.")
-@click.option("--cores-per-resource", type=WHOLE, default=1, show_default=True, help="Processors of one OAR resource.")
+@click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
 @JSON
 def import_log(
     system: Any,
@@ -33,7 +33,7 @@ def import_log(
     procs: int | None,
     timezone: str,
     computer: str,
-    cores_per_resource: int,
+    cores_per_resource: int | None,
     as_json: bool,
 ) -> None:
     """Turn a cluster's accounting into an SWF log with a header; says what it left out.
@@ -44,6 +44,8 @@ def import_log(
     from batfill.workloads.cluster_log import Key, swf_of
     from batfill.workloads.save import format_of, save_log
 
+    if cores_per_resource is not None and system != "oar":
+        raise click.UsageError(f"--cores-per-resource is of oar alone; {system} counts processors; leave it out")
     format_of(out)
     if system == "slurm":
         from batfill.workloads.slurm import read_slurm
@@ -52,7 +54,7 @@ def import_log(
     elif system == "oar":
         from batfill.workloads.oar import read_oar
 
-        reading = read_oar(list(files), cores_per_resource=cores_per_resource)
+        reading = read_oar(list(files), cores_per_resource=1 if cores_per_resource is None else cores_per_resource)
     else:
         from batfill.workloads.pbs import read_pbs
 

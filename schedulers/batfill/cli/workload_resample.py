@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 @click.option(
     "--profile-weeks",
     type=click.Choice(["all", "span", "active"]),
-    default="all",
-    show_default=True,
-    help="A user's weeks: all of the log (keeps the load), from first to last job, or with a job only.",
+    help="users: a user's weeks are all of the log (keeps the load) [default], from first to last job, or with a job "
+    "only.",
 )
 @PROCS
 @JSON
@@ -57,6 +56,9 @@ def resample(
     from batfill.workloads.save import format_of, provenance, save_log, stem_of
     from batfill.workloads.swf import size_notes, with_size
 
+    if profile_weeks is not None and method != "users":
+        raise click.UsageError("--profile-weeks is of --method users; leave one of them out")
+    profile_weeks = profile_weeks or "all"
     format_of(out)
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)

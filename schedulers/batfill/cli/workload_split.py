@@ -24,7 +24,7 @@ from batfill.cli.parameters import (
 @SOURCE
 @former_place()
 @out_option("The folder of the windows, one file each.", required=True, metavar="FOLDER")
-@click.option("--days", type=POSITIVE, default=7, show_default=True, help="Days per window; 7 are weeks.")
+@click.option("--days", type=POSITIVE, help="Days per window [default: 7, a week].")
 @click.option("--months", is_flag=True, help="Calendar months instead.")
 @click.option(
     "--align",
@@ -52,7 +52,7 @@ from batfill.cli.parameters import (
 def split(
     source: Path,
     out: Path,
-    days: float,
+    days: float | None,
     months: bool,
     align: Any,
     boundary: Any,
@@ -74,6 +74,9 @@ def split(
     from batfill.workloads.save import format_of, provenance, save_log, stem_of
     from batfill.workloads.swf import size_notes, with_size
 
+    if months and days is not None:
+        raise click.UsageError("--days and --months are two lengths of one window; leave one of them out")
+    days = 7 if days is None else days
     format_of(Path(f"x{suffix}"))
     with progress("rows read") as advance:
         log = load_log(source, advance=advance)

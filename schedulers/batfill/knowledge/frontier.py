@@ -120,9 +120,11 @@ def frontier(
     return points
 
 
-def provenance(workload: Workload, size: int, tau_s: float, learning: dict[str, Any]) -> dict[str, Any]:
-    """What is needed to repeat a frontier: every choice, also those left at their defaults."""
-    chosen = Learning.of({"knowledge": "classifier", **learning}).settings
+def provenance(
+    workload: Workload, size: int, tau_s: float, learning: dict[str, Any], **lists: Sequence[Any]
+) -> dict[str, Any]:
+    """What is needed to repeat a frontier: every choice, default or not; `lists` are the options that vary."""
+    chosen = Learning.of({"knowledge": "classifier", **learning}).settings.as_dict()
     return {
         "workload": workload.name,
         "workload_sha256": workload.digest,
@@ -130,11 +132,12 @@ def provenance(workload: Workload, size: int, tau_s: float, learning: dict[str, 
         "warnings": list(workload.warnings),
         "procs": size,
         "tau_s": tau_s,
-        "regime": chosen.regime,
-        "divider_rule": chosen.divider_rule,
-        "train": "drift" if chosen.on_drift else "week",
-        "train_lag_s": chosen.train_lag_s,
-        "seed": chosen.seed,
+        "options": {
+            **{name: list(values) for name, values in lists.items()},
+            **{name: chosen[name] for name in ("regime", "divider-rule", "train", "train-lag", "seed")},
+            "procs": size,
+            "tau": tau_s,
+        },
         "version": __version__,
     }
 

@@ -18,6 +18,7 @@ from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.diary import Diary
 from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
 from batfill.knowledge.outcome import Confusion
+from batfill.options import as_line
 from batfill.workloads.clock import WEEK_S, Clock, clock_of
 from batfill.workloads.files import digest
 from batfill.workloads.load import load_log
@@ -136,18 +137,12 @@ class Study:
         """The whole in figures, with what is needed to repeat it."""
         from batfill import __version__
 
-        settings = self.settings
         return {
             **self.total().as_dict(),
             "not_judged": int((~self.judged).sum()),
             "weeks": len(np.unique(self.week[self.judged])),
             "trained": len(self.importances),
-            "regime": settings.regime,
-            "divider_rule": settings.divider_rule,
-            "cut": settings.cut,
-            "train": "drift" if settings.on_drift else "week",
-            "train_lag_s": settings.train_lag_s,
-            "seed": settings.seed,
+            "options": {"knowledge": "classifier", **self.settings.as_dict()},
             "divider_at_end_s": float(self.divider_s[-1]) if np.isfinite(self.divider_s[-1]) else None,
             "without_wait": self.jobs.without_wait,
             "warnings": list(self.jobs.warnings),
@@ -230,8 +225,7 @@ def as_text(done: Study) -> str:
         return "".join(f"{'-' if row[name] is None else format(row[name], '.1%'):>13}" for name in rates)
 
     lines = [
-        f"{whole['workload']}: regime {whole['regime']}, divider rule {whole['divider_rule']}, cut {whole['cut']:g}, "
-        f"train {whole['train']}, seed {whole['seed']}; {whole['seconds']} s",
+        f"{whole['workload']}: {as_line(whole['options'])}; {whole['seconds']} s",
         f"{whole['jobs']:,} jobs judged in {whole['weeks']} weeks, {whole['not_judged']:,} before there was a forest",
         "",
         f"{'week':>6}{'jobs':>8}{'divider':>10}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.options import Options, number_of, one_of, seconds_of, seed_of, share, text_of
+from batfill.options import Options, finite, number_of, one_of, seconds_of, seed_of, share, text_of
 from batfill.policies import Policy, policy_named
 from batfill.tuning.bandits import METHODS, Method, chooser, options_of
 from batfill.tuning.costs import PURE
@@ -109,6 +109,8 @@ class Selection:
             "period": self.period_s,
             "noise": self.noise,
             **self.chooser,
+            "budget": finite(self.budget_s),
+            "select-seed": self.seed,
         }
 
 

@@ -6,6 +6,7 @@ its simulation-timeout, 2 a process failed (or jobs were never executed), 3 inte
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import tempfile
@@ -115,6 +116,7 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
     watch = Watch(setting.progress_file, jobs_csv, len(expected) or None)
     ends = run_pair(setting, context, Lookout(context.port if context.external_scheduler else None, watch, show))
     schedule = read_schedule_csv(result_file(context.export_prefix, "_schedule.csv"))
+    said["options"] = stated_options(setting.options_file)
     said["batsim_version"] = schedule.batsim_version if schedule else None
     refuse_failures(ends)
     overstayer = next((end for end in ends if end.status is None), None)
@@ -130,6 +132,15 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
     figures = figures_of(rows, schedule.machines if schedule else None)
     said["figures"] = figures
     return Outcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix), warnings)
+
+
+def stated_options(path: Path) -> dict[str, Any] | None:
+    """The options in force that the scheduler has stated; None of a scheduler that states none."""
+    try:
+        stated: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return stated
 
 
 def expected_jobs(setting: Setting, command: SimulatorCommand) -> tuple[list[JobName], tuple[str, ...]]:

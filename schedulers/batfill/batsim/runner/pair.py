@@ -19,6 +19,7 @@ from batfill.batsim.runner.setup import (
 )
 from batfill.batsim.runner.verdict import SCHEDULER, SIMULATOR, Stopped, quoted
 from batfill.batsim.runner.watch import Reading, Watch
+from batfill.options import OPTIONS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +73,7 @@ def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> l
     Raises:
         Stopped: the run is interrupted, reaches its simulation-timeout, or cannot start.
     """
-    env = {**setting.env, FILE_VARIABLE: str(setting.progress_file)}
+    env = {**setting.env, FILE_VARIABLE: str(setting.progress_file), OPTIONS_FILE: str(setting.options_file)}
     folder = setting.output_dir
     log, out, err = folder / BATSIM_LOG, folder / SCHED_OUT_LOG, folder / SCHED_ERR_LOG
     commands: list[Command] = []

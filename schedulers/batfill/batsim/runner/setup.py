@@ -55,6 +55,11 @@ class Setting:
         """Where a simulator that knows how may write how far it is."""
         return self.scratch / "progress.json"
 
+    @property
+    def options_file(self) -> Path:
+        """Where a scheduler that knows how writes its options in force."""
+        return self.scratch / "options.json"
+
     def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
         """Whether it came true in time.
 

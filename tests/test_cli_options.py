@@ -1,0 +1,350 @@
+"""Every option of every command arrives where it is used, whatever its value; found by walking the tree of commands."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import io
+import json
+import logging
+import re
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import click
+import pytest
+
+from batfill.cli import main
+from batfill.cli.app import app
+from batfill.options import NAMES, OPTIONS, Options
+from command import json_result, refusal, result
+
+SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
+LIGHT = ("batfill.cli", "batfill.options", "batfill.errors")  # what commands are made of; all else is the library
+
+# What an option needs beside it, and texts that its command reads itself.
+BESIDE = {
+    ("workload fetch", "into"): ["kth-sp2", "--convert"],
+    ("workload fetch", "*"): ["kth-sp2"],
+    ("workload scale", "interarrival"): [],
+    ("workload scale", "load"): [],
+    ("workload scale", "*"): ["--load", "0.5"],
+    ("fit", "days"): ["--evaluate"],
+    ("fit", "count"): ["--evaluate"],
+    ("classify", "divider_rule"): ["--regime", "weekly"],
+    ("workload resample", "profile_weeks"): ["--method", "users"],
+}
+ARGUMENTS = {("workload import", "cores_per_resource"): {"system": "oar"}}
+# These become a flag, a level of logging, and a number of calls on their way.
+CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples")}
+TEXTS = {"jobs": ("0:", "5:9"), "levels": ("0.5", "0.25,0.75"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
+TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
+
+
+def commands(group=app, path=()):
+    """Every command that takes options, with its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+def options():
+    """(command, option) of every option whose value a command gets."""
+    for name, command in commands():
+        for param in command.params:
+            if isinstance(param, click.Option) and param.expose_value:
+                yield name, command, param
+
+
+EVERY = list(options())
+
+
+def two_values(param):
+    """A falsy value where there is one (else the smallest), and one that is not the default; None: not given."""
+    if param.is_flag:
+        return None, True
+    if isinstance(param.type, click.types.StringParamType) and param.name in TEXTS:
+        return TEXTS[param.name]
+    if isinstance(param.type, click.Choice):
+        return param.type.choices[0], param.type.choices[-1]
+    if isinstance(param.type, click.Path):
+        return "a/first.swf", "b/second.swf"
+    if isinstance(param.type, click.types.StringParamType):
+        return "", "made-up"
+    if param.type.name == "policy":
+        return "fcfs", "lexp"
+    accepted = [word for word in ("0", "1", "2", "6", "0.25", "0.75", "7", "8", "604") if takes(param, word)]
+    return accepted[0], accepted[-1]
+
+
+def takes(param, word):
+    try:
+        param.type.convert(word, param, click.Context(app))
+    except Exception:
+        return False
+    return True
+
+
+def written(param, value):
+    """The words of the command line that give the option this value."""
+    name = max(param.opts, key=len)
+    if value is None:
+        return list(param.secondary_opts)
+    return [name] if value is True else [name, value]
+
+
+def required(command, words):
+    """Words for the arguments and options that the command insists on; `words` are those of some of them."""
+    for param in command.params:
+        if not param.required or not param.expose_value:
+            continue
+        usual = param.type.choices[0] if isinstance(param.type, click.Choice) else "4"
+        word = words.get(param.name, usual)
+        yield param, [*([max(param.opts, key=len)] if isinstance(param, click.Option) else []), word]
+
+
+def leaves(value):
+    """Every plain value in what a library function was called with."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield str(name)
+            yield from leaves(entry)
+    elif isinstance(value, (list, tuple, set)):
+        for entry in value:
+            yield from leaves(entry)
+    elif isinstance(value, slice):
+        yield from (value.start, value.stop)
+    elif dataclasses.is_dataclass(value):
+        yield from leaves([getattr(value, field.name) for field in dataclasses.fields(value)])
+    elif isinstance(value, (str, int, float, Path)) or value is None:
+        yield value
+
+
+def arrived(monkeypatch, words):
+    """What a command hands to the library, which is a recorder here, and how it prints what comes back."""
+    calls: list = []
+    real = builtins.__import__
+
+    def recording(name, scope=None, local=None, fromlist=(), level=0):
+        if name.startswith("batfill.") and not name.startswith(LIGHT):
+            return Recorder(calls, name)
+        return real(name, scope, local, fromlist, level)
+
+    out, ended = io.StringIO(), None
+    with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(out):
+        patch.setattr(builtins, "__import__", recording)
+        patch.setattr(logging, "basicConfig", Recorder(calls, "logging"))
+        try:
+            main(words)
+        except SystemExit as status:
+            ended = status.code
+        except Exception as error:  # a recorder's answers cannot do everything
+            ended = repr(error)
+    assert not re.search(r"No such option|Invalid value|Missing|: option ", out.getvalue()), out.getvalue()
+    found = [leaf for name, *given in calls if not name.endswith("announce_compilation") for leaf in leaves(given)]
+    return found, [name for name, *_ in calls], (ended, out.getvalue())
+
+
+class Recorder(str):
+    """Stands for all of the library: whatever is called on it is written down, and answered with another one."""
+
+    def __new__(cls, calls, name):
+        made = super().__new__(cls)
+        made.calls, made.name = calls, name
+        return made
+
+    def __getattribute__(self, name):
+        if name.startswith("__") or name in ("calls", "name"):
+            return super().__getattribute__(name)
+        return Recorder(self.calls, f"{self.name}.{name}")
+
+    def __call__(self, *args, **kwargs):
+        self.calls.append((self.name, args, kwargs))
+        return Recorder(self.calls, self.name)
+
+    def __iter__(self):
+        return iter([Recorder(self.calls, self.name), Recorder(self.calls, self.name)])
+
+    def __len__(self):
+        return 2
+
+    def __bool__(self):
+        return False
+
+    def __format__(self, spec):
+        return "recorded"
+
+    def __getitem__(self, place):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def __mul__(self, other):
+        return self
+
+    __rmul__ = __mul__
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(("name", "command", "param"), EVERY, ids=[f"{n} --{p.name}" for n, _, p in EVERY])
+def test_every_value_of_every_option_reaches_the_library(name, command, param, monkeypatch):
+    beside = BESIDE.get((name, param.name), BESIDE.get((name, "*"), []))
+    needed = [
+        word
+        for other, words in required(command, ARGUMENTS.get((name, param.name), {}))
+        if other is not param
+        for word in words
+    ]
+    seen = []
+    for value in two_values(param):
+        found, calls, printed = arrived(monkeypatch, [*name.split(), *needed, *beside, *written(param, value)])
+        assert calls or name in ("policies",), f"{name} calls nothing of the library: {printed}"
+        if isinstance(value, str) and (name, param.name) not in CHANGED:
+            meant = value if isinstance(param.type, click.Choice) else param.type.convert(value, param, None)
+            assert holds(found, meant), f"{value!r} of --{param.name} is lost: {found}"
+        seen.append((Counter(map(repr, found)), calls, printed))
+    assert seen[0] != seen[1], f"--{param.name} changes nothing"
+
+
+def holds(found, meant):
+    """Whether the value is among what was found: as it is, in parts, or in another unit of time."""
+    if isinstance(meant, (int, float)):
+        units = (meant, meant / 3600, meant * 86_400)
+        return any(type(leaf) in (int, float) and leaf in units for leaf in found) or str(meant) in found
+    parts = re.split("[,:]", meant) if isinstance(meant, str) else [meant]
+    text = " ".join(map(str, found))
+    return all(str(part) in text for part in parts)
+
+
+def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
+    @app.command("lossy")
+    @click.option("--cut", type=float)
+    def lossy(cut):
+        from batfill.experiment import replay_file
+
+        replay_file({} if not cut else {"cut": cut})
+
+    monkeypatch.setattr(app, "get_command", lambda context, name: lossy)
+    zero, half = (arrived(monkeypatch, ["lossy", "--cut", cut])[0] for cut in ("0", "0.5"))
+    assert (holds(zero, 0.0), holds(half, 0.5)) == (False, True)
+    del app.commands["lossy"]
+
+
+# From the command line into the result
+
+BESIDE_IN_TABLE = {
+    "divider": {},
+    "kill": {"knowledge": "classifier"},
+    "bound": {"knowledge": "classifier", "kill": True},
+    "max-waste": {"knowledge": "classifier", "kill": True},
+    "max-kill-share": {"knowledge": "classifier", "kill": True},
+    "divider-rule": {"knowledge": "classifier", "regime": "weekly"},
+}
+VALUES = {
+    "policy": ("fcfs", "saf"),
+    "backfill": ("same", "spf"),
+    "threshold": (0, 7200),
+    "divider": (1, 600),
+    "kill": (False, True),
+    "bound": (False, True),
+    "levels": ("0.5", "0.25,0.5"),
+    "cut": (0, 0.25),
+    "train-lag": (0, 3600),
+    "max-waste": (0, 0.25),
+    "max-kill-share": (0, 0.25),
+    "seed": (0, 7),
+}
+
+
+def values_of(option):
+    return (option.choices[0], option.choices[-1]) if option.choices else VALUES[option.name]
+
+
+def beside(option):
+    return BESIDE_IN_TABLE.get(option.name, {"knowledge": "classifier"} if option.needs else {})
+
+
+@pytest.fixture(scope="module")
+def classed(tmp_path_factory):
+    """A workload whose jobs have classes."""
+    path = tmp_path_factory.mktemp("classed") / "classed.json"
+    content = json.loads(SAMPLE.read_text())
+    content["jobs"] = [{**job, "class": "small"} for job in content["jobs"][:40]]
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
+    option = OPTIONS[name]
+    for value in values_of(option):
+        given = {**beside(option), name: value}
+        words = [
+            word
+            for key, entry in given.items()
+            if entry is not False
+            for word in ([f"--{key}"] if entry is True else [f"--{key}", entry])
+        ]
+        stated = json_result("replay", classed, *words)["options"]
+        assert stated.items() >= given.items()
+        assert tuple(stated) == (*NAMES, "procs", "tau", "overrun")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_option_of_the_table_is_what_it_was_given_in_json(name):
+    option = OPTIONS[name]
+    for value in values_of(option):
+        assert Options.of({**beside(option), name: value}).as_dict()[name] == value
+
+
+def test_the_text_of_a_replay_states_the_options_too():
+    (line,) = [
+        line for line in result("replay", SAMPLE, "--threshold", "2h").splitlines() if line.startswith("options")
+    ]
+    said = "policy fcfs, backfill same, threshold 7200 s, divider none, knowledge user, tau 10 s, overrun keep"
+    assert line == f"options      {said}"
+
+
+def test_a_cut_of_zero_is_refused_beside_a_knowledge_that_has_none():
+    line = refusal("replay", SAMPLE, "--knowledge", "class-clairvoyant", "--cut", 0)
+    assert line.startswith("option cut: only a classifier has it")
+
+
+def test_a_divider_without_classes_is_refused():
+    line = refusal("replay", SAMPLE, "--divider", 600)
+    assert "option divider needs jobs with a field `class`, and none of 800 has one; give --knowledge" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("report", "runs", "--output", "x.html"), "--output is called --out now"),
+        (("what-if", "x.swf", "--output", "x.html"), "--output is called --out now"),
+        (("platform", 4, "--output", "x.xml"), "--output is called --out now"),
+        (("workload", "clean", "x.swf", "y.swf"), "what is written has an option now: --out y.swf"),
+        (("workload", "convert", "x.swf", "y.json"), "what is written has an option now: --out y.json"),
+        (("workload", "generate", "y.swf"), "what is written has an option now: --out y.swf"),
+    ],
+)
+def test_a_former_spelling_is_answered_with_the_one_of_now(words, instead):
+    assert refusal(*words).startswith(instead)
+
+
+def numbers():
+    """Every option that takes a number."""
+    return [(n, p) for n, _, p in EVERY if takes(p, "1") and not takes(p, "words") and not p.is_flag]
+
+
+@pytest.mark.parametrize(("name", "param"), numbers(), ids=[f"{n} --{p.name}" for n, p in numbers()])
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e999"])
+def test_no_number_may_be_infinite_or_none(name, param, value):
+    assert not takes(param, value)
