@@ -14,7 +14,7 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.knowledge.outcome import confusion, learn
-from batfill.options import Learning, Options
+from batfill.options import Learning, Options, as_line
 from batfill.palette import DISTINCT, MEAN_BSLD, dress, styles
 from batfill.workloads.files import make_folder, whole_file, write_text
 
@@ -54,6 +54,7 @@ class Point:
 
 
 COLUMNS = Point.__slots__
+OF_FOREST = ("regime", "divider-rule", "train", "train-lag", "seed")  # the options that all points share
 
 
 def frontier(
@@ -134,7 +135,7 @@ def provenance(
         "tau_s": tau_s,
         "options": {
             **{name: list(values) for name, values in lists.items()},
-            **{name: chosen[name] for name in ("regime", "divider-rule", "train", "train-lag", "seed")},
+            **{name: chosen[name] for name in OF_FOREST},
             "procs": size,
             "tau": tau_s,
         },
@@ -196,11 +197,11 @@ def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:
             )
             for point in line:
                 axes.annotate(f"{point.cut:g}", (point.waste, point.mean_bsld), fontsize=7)
+    forest = as_line({name: made["options"][name] for name in OF_FOREST})
     dress(
         figure,
         f"{made['workload']} on {made['procs']:,} processors: what kills cost and gain, by the classifier's cut "
-        f"(beside each mark); regime {made['regime']}, divider rule {made['divider_rule']}, train {made['train']}, "
-        f"seed {made['seed']}; batfill {made['version']}",
+        f"(beside each mark); {forest}; batfill {made['version']}",
     )
     return figure
 

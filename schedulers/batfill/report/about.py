@@ -93,7 +93,11 @@ def of_batsim(said: Mapping[str, Any], batsim_version: str) -> tuple[About, dict
         with decompressed(workloads[0]) as content:
             jobs = orjson.loads(content.read())["jobs"]
         users = {str(job["id"]).rpartition("!")[2]: user_of(job) for job in jobs}
-    options, scheduler = scheduler_of(said["scheduler_command"])
+    stated = said.get("options")  # by the scheduler itself, if it is batfill's; its policy is None if it selects some
+    if stated and stated["policy"]:
+        options, scheduler = described(stated), ""
+    else:
+        options, scheduler = scheduler_of(said["scheduler_command"])
     about = About(
         log=", ".join(path.name for path in workloads),
         log_sha256=", ".join(sums.get(str(path), "") for path in workloads),
