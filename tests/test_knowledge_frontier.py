@@ -10,7 +10,7 @@ import pytest
 
 from batfill.errors import BatfillError
 from batfill.knowledge.frontier import shares
-from command import json_result, refusal, result
+from command import batfill, refusal
 from test_knowledge_study import log_text, rows_of_habits
 
 
@@ -22,7 +22,9 @@ def log(tmp_path):
 
 
 def points_of(log, *options):
-    told = json_result("frontier", log, "--policy", "spf", *options)
+    done = batfill("frontier", log, "--policy", "spf", "--workers", 1, "--json", *options)
+    assert done.status == 0
+    told = json.loads(done.out)
     return told, {(p["knowledge"], p["cut"], p["protected"]): p for p in told["points"]}
 
 
@@ -42,7 +44,7 @@ def test_a_lower_cut_kills_more_and_protection_less(log):
 
 
 def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
-    text = result("frontier", log, "--policy", "fcfs,spf", "--cuts", "0.3", "--out", tmp_path / "f")
+    text = batfill("frontier", log, "--policy", "fcfs,spf", "--cuts", "0.3", "--out", tmp_path / "f").out
     with (tmp_path / "f" / "frontier.csv").open() as file:
         rows = list(csv.DictReader(file))
     told = json.loads((tmp_path / "f" / "frontier.json").read_text())
@@ -80,3 +82,26 @@ def test_shares_are_numbers_from_0_to_1(text):
 
 def test_an_unknown_policy_is_refused_in_one_line(log):
     assert refusal("frontier", log, "--policy", "sfp").startswith("policy 'sfp' is unknown")
+
+
+def test_every_point_is_a_line_on_stderr_with_the_time_that_passed_and_that_is_left(log):
+    said = batfill("frontier", log, "--policy", "spf", "--cuts", "0,0.5", "--protected", "0,1", "--workers", 1).err
+    lines = said.splitlines()
+    assert [line.split(":")[1] for line in lines] == [f" {i} of 6" for i in range(1, 7)]
+    assert [re.sub(r"^.* elapsed, (about \d+ s left)?", "", line) for line in lines] == [
+        "time left not known yet",  # nothing that learns has run
+        "time left not known yet",
+        "",
+        "",
+        "",
+        "done",
+    ]
+    assert " spf classifier levels 0.5 cut 0.5 protected 1.0: mean bsld " in lines[-1]
+
+
+def test_points_do_not_depend_on_the_number_of_processes(log):
+    alone, together = (
+        json.loads(batfill("frontier", log, "--policy", "spf", "--cuts", "0.3", "--json", "--workers", n).out)
+        for n in (1, 3)
+    )
+    assert alone == together

@@ -1,50 +1,132 @@
-"""Where a campaign's tasks run: workers on this machine, a Dask scheduler at an address, or jobs of a batch system."""
+"""Where a campaign's tasks run: processes of this machine, a Dask scheduler at an address, or jobs of a batch system.
+
+Dask is imported only where a cluster is used.
+"""
 
 from __future__ import annotations
 
 import logging
-import os
-from contextlib import contextmanager
+import shutil
+import socket
+import time
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from distributed import Client, LocalCluster
-
 from batfill.campaign.config import CampaignError
+from batfill.campaign.work import one_line, run_task
+from batfill.processes import duration, processors, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from distributed import Client, Future
 
     from batfill.campaign.config import ClusterSection, ReadCampaign
+    from batfill.campaign.work import Finished, Task
+
+    Outcome = tuple[int, Finished | BaseException]  # of the task at this place
+    Outcomes = Generator[list[Outcome]]
 
 CONNECT_S = 5
+POLL_S = 0.05
+WORKER_LIMIT_S = 3600.0  # without any worker; a batch system's queue may be long
+REMINDER_S = 60.0
+SUBMIT = {"slurm": "sbatch", "oar": "oarsub"}
 QUIET = logging.CRITICAL  # a worker that dies is the campaign's to report, or is replaced and no matter
 ANY_PORT = "127.0.0.1:0"  # of the page that a scheduler serves in any case; its usual port may be another campaign's
 
 
+class Where(NamedTuple):
+    """Where to run; the first that is given: a scheduler's address, a number of local workers, the file's cluster."""
+
+    scheduler: str | None = None
+    workers: int | None = None
+    cluster: ClusterSection | None = None
+    limit_s: float | None = None  # how long a scheduler or cluster may have no worker; None for WORKER_LIMIT_S
+
+    @property
+    def batch(self) -> ClusterSection | None:
+        """The batch system's section, if its jobs are the workers."""
+        return self.cluster if self.scheduler is None and self.workers is None else None
+
+    def check(self) -> None:
+        """Refuse choices that exclude each other.
+
+        Raises:
+            CampaignError: there are some.
+        """
+        if self.scheduler is not None and self.workers is not None:
+            raise CampaignError(
+                f"--workers {self.workers} starts workers here and --scheduler {self.scheduler} uses those of a "
+                "scheduler; leave one of them out"
+            )
+        if self.limit_s is not None and self.scheduler is None and self.batch is None:
+            raise CampaignError(
+                f"--worker-limit {self.limit_s:g}: workers on this machine are not waited for; leave it out"
+            )
+
+
 class Workers(NamedTuple):
-    """A connection to workers, and what to call them."""
+    """Workers, what to call them, and how to give them tasks."""
 
-    client: Client
     place: str
+    run: Callable[[Sequence[Task]], Outcomes]  # yields what has ended since it was asked last
 
 
-def worker_count(*, scheduler: str | None, cluster: ClusterSection | None, workers: int | None) -> int:
-    """How many workers there will be; of a scheduler, how many it has now, and 1 where it has none yet.
+def worker_count(where: Where) -> int:
+    """How many workers there will be; of a scheduler, how many it has now, and 1 if it has none yet.
 
     Raises:
         CampaignError: there is no scheduler at the address.
     """
-    if scheduler is not None:
-        with scheduler_at(scheduler) as client:
+    if where.scheduler is not None:
+        with scheduler_at(where.scheduler) as client:
             return max(len(client.nthreads()), 1)
-    if cluster is not None and workers is None:
-        return cluster.jobs * cluster.cores
-    return workers or len(os.sched_getaffinity(0))
+    if where.batch is not None:
+        return where.batch.jobs * where.batch.cores
+    return where.workers or processors()
+
+
+@contextmanager
+def connect(where: Where, say: Callable[[str], None]) -> Iterator[Workers]:
+    """The workers, while the block lasts.
+
+    Args:
+        where: which; checked.
+        say: prints a line while there is no worker yet.
+
+    Raises:
+        CampaignError: there is no scheduler at the address, or the batch system cannot be used or refuses the jobs.
+    """
+    limit_s = WORKER_LIMIT_S if where.limit_s is None else where.limit_s
+    if where.scheduler is not None:
+        with scheduler_at(where.scheduler) as client:
+            place = f"the scheduler at {where.scheduler}"
+            yield Workers(place, lambda tasks: on_cluster(client, tasks, place, limit_s, say))
+    elif (section := where.batch) is not None:
+        from distributed import Client
+
+        with submitted(section, limit_s) as cluster, Client(cluster) as client:
+            place = f"{section.jobs} {section.type} job{'s' * (section.jobs != 1)}"
+            yield Workers(place, lambda tasks: on_cluster(client, tasks, place, limit_s, say))
+    else:
+        count = worker_count(where)
+        yield Workers(f"{count} on this machine", lambda tasks: on_this_machine(tasks, count))
+
+
+def on_this_machine(tasks: Sequence[Task], count: int) -> Outcomes:
+    """Run the tasks on so many processes."""
+    with closing(spread(run_task, tasks, count)) as answers:
+        for answer in answers:
+            yield [answer]
+
+
+# Dask
 
 
 def hush() -> None:
-    """Keep Dask's own messages from standard error."""
-    for name in ("distributed", "distributed.client"):  # the second has a level of its own
+    """Keep the messages of Dask and what it is made of from standard error."""
+    for name in ("distributed", "distributed.client", "tornado", "asyncio"):  # the second has a level of its own
         logging.getLogger(name).setLevel(QUIET)
 
 
@@ -54,6 +136,8 @@ def scheduler_at(address: str) -> Client:
     Raises:
         CampaignError: there is none.
     """
+    from distributed import Client
+
     hush()
     try:
         return Client(address, timeout=CONNECT_S)
@@ -64,49 +148,112 @@ def scheduler_at(address: str) -> Client:
         ) from None
 
 
-@contextmanager
-def connect(*, scheduler: str | None, cluster: ClusterSection | None, workers: int | None) -> Iterator[Workers]:
-    """Workers by the first of: a scheduler's address, a number of local ones, the campaign's cluster, local ones.
+class NoWorkers(Exception):  # noqa: N818 - what is the matter
+    """A scheduler or cluster has had no worker for too long."""
+
+
+def on_cluster(
+    client: Client, tasks: Sequence[Task], place: str, limit_s: float, say: Callable[[str], None]
+) -> Outcomes:
+    """Run the tasks on Dask's workers, and yield what has ended.
+
+    Args:
+        client: a connection to the scheduler.
+        tasks: what to run.
+        place: what the workers are called.
+        limit_s: how long there may be no worker, at the start and later.
+        say: prints a line from time to time while there is none.
 
     Raises:
-        CampaignError: there is no scheduler at the address, or the cluster's library is not installed.
+        NoWorkers: there has been none for that long.
     """
-    if scheduler is not None:
-        with scheduler_at(scheduler) as client:
-            yield Workers(client, f"the scheduler at {scheduler}")
-        return
-    hush()
-    count = worker_count(scheduler=None, cluster=cluster, workers=workers)
-    if cluster is not None and workers is None:
-        with batch_cluster(cluster) as jobs:
-            jobs.scale(jobs=cluster.jobs)
-            with Client(jobs) as client:
-                yield Workers(client, f"{cluster.jobs} {cluster.type} jobs")
-        return
-    with (
-        LocalCluster(
-            n_workers=count, threads_per_worker=1, dashboard_address=ANY_PORT, worker_dashboard_address=None,
-            silence_logs=QUIET,
-        ) as local,
-        Client(local) as client,
-    ):  # fmt: skip
-        yield Workers(client, f"{count} on this machine")
+    from distributed import as_completed
+
+    futures = client.map(run_task, list(tasks), pure=False)
+    places = {future.key: i for i, future in enumerate(futures)}
+    completed = as_completed(futures)
+    absence = Absence(place, limit_s, say)
+    del futures
+    while not completed.is_empty():
+        if completed.has_ready():
+            yield [(places[future.key], outcome(future)) for future in completed.next_batch(block=False)]
+        else:
+            absence.note(present=has_workers(client), now_s=time.monotonic())
+            time.sleep(POLL_S)
 
 
-def batch_cluster(section: ClusterSection) -> Any:
-    """The cluster whose workers are jobs of the batch system; it listens, and has submitted nothing yet.
+def outcome(future: Future[Any]) -> Finished | BaseException:
+    """What came of a task; its future is given back."""
+    try:
+        if future.status == "finished":
+            done: Finished = future.result()
+            return done
+        if future.status == "cancelled":
+            return ConnectionError("the scheduler went away")
+        error = future.exception()
+        assert isinstance(error, BaseException)
+        return error
+    finally:
+        future.release()
+
+
+def has_workers(client: Client) -> bool:
+    """Whether the scheduler has a worker; True if it does not answer, since a lost scheduler is noticed elsewhere."""
+    try:
+        return client.status != "running" or bool(client.scheduler_info().get("workers"))
+    except (OSError, TimeoutError):
+        return True
+
+
+class Absence:
+    """For how long there has been no worker; says so each minute, and ends it when it has been too long."""
+
+    def __init__(self, place: str, limit_s: float, say: Callable[[str], None]) -> None:
+        self.place, self.limit_s, self.say = place, limit_s, say
+        self.since_s: float | None = None
+        self.said_s = 0.0
+
+    def note(self, *, present: bool, now_s: float) -> None:
+        """Whether there is a worker at this moment.
+
+        Raises:
+            NoWorkers: there has been none for longer than the limit.
+        """
+        if present:
+            self.since_s = None
+            return
+        if self.since_s is None:
+            self.since_s = self.said_s = now_s
+        absent_s = now_s - self.since_s
+        if absent_s >= self.limit_s:
+            raise NoWorkers(f"{self.place}: no worker for {duration(absent_s)}, see --worker-limit")
+        if now_s - self.said_s >= REMINDER_S:
+            self.said_s = now_s
+            self.say(f"{self.place}: no worker for {duration(absent_s)}; waiting up to {duration(self.limit_s)}")
+
+
+# Batch systems
+
+
+def job_class(section: ClusterSection) -> Any:
+    """Dask-jobqueue's class for a job of this type.
 
     Raises:
-        CampaignError: dask-jobqueue is not installed, or the network interface is unknown.
+        CampaignError: dask-jobqueue is not installed.
     """
     try:
-        from dask_jobqueue.oar import OARCluster
-        from dask_jobqueue.slurm import SLURMCluster
+        from dask_jobqueue.oar import OARJob
+        from dask_jobqueue.slurm import SLURMJob
     except ImportError:
         raise CampaignError(
             "cluster: this needs dask-jobqueue; `pip install 'batfill[cluster]'`, or give --workers to run here"
         ) from None
-    options: dict[str, Any] = {
+    return SLURMJob if section.type == "slurm" else OARJob
+
+
+def job_options(section: ClusterSection) -> dict[str, Any]:
+    """What a job of this section is made with."""
+    return {
         "cores": section.cores,
         "processes": section.cores,
         "memory": section.memory,
@@ -116,24 +263,104 @@ def batch_cluster(section: ClusterSection) -> Any:
         "job_extra_directives": section.directives,
         "job_script_prologue": section.prologue,
         "job_name": "batfill-campaign",
-        "silence_logs": QUIET,
-        "scheduler_options": {"dashboard_address": ANY_PORT},
+        **(
+            {"account": section.project}
+            if section.type == "slurm"
+            else {"project": section.project, "memory_per_core_property_name": "not_applicable"}
+        ),
     }
-    try:
-        if section.type == "slurm":
-            return SLURMCluster(account=section.project, **options)
-        return OARCluster(project=section.project, memory_per_core_property_name="not_applicable", **options)
-    except ValueError as error:
-        raise CampaignError(f"cluster: {str(error).splitlines()[0]}; mend that section") from None
 
 
 def job_script(read: ReadCampaign) -> str:
-    """The script that would be submitted for one job's workers, without submitting it.
+    """The script that would be submitted for one job's workers; it needs neither the batch system nor its network.
 
     Raises:
-        CampaignError: the campaign has no cluster, or its cluster cannot be used.
+        CampaignError: the campaign has no cluster, or dask-jobqueue is not installed.
     """
-    if read.campaign.cluster is None:
+    section = read.campaign.cluster
+    if section is None:
         raise CampaignError(f"{read.path}: no `cluster:` in it; add one to have a job script")
-    with batch_cluster(read.campaign.cluster) as cluster:
-        return str(cluster.job_script())
+    job = job_class(section)("tcp://SCHEDULER:PORT", name="batfill-campaign-0", **job_options(section))
+    return str(job.job_script())
+
+
+def require_usable(section: ClusterSection) -> None:
+    """Refuse a batch system that cannot be used from this machine, before anything is done.
+
+    Raises:
+        CampaignError: its command or the network interface is missing, or dask-jobqueue is not installed.
+    """
+    job_class(section)
+    command = SUBMIT[section.type]
+    if shutil.which(command) is None:
+        raise CampaignError(
+            f"cluster: type {section.type} submits with `{command}`, which is not on PATH here; run this on a machine "
+            "that submits to the cluster, or give --workers N to run here"
+        )
+    names = [name for _, name in socket.if_nameindex()]
+    if section.interface is not None and section.interface not in names:
+        raise CampaignError(
+            f"cluster: interface {section.interface!r} is none of this machine's ({', '.join(names)}); "
+            "mend `interface:`"
+        )
+
+
+@contextmanager
+def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
+    """A cluster of which every job was accepted by the batch system; jobs end with the block.
+
+    Raises:
+        CampaignError: one was refused, or not answered within the limit; those that were accepted are cancelled.
+    """
+    from dask_jobqueue.core import JobQueueCluster
+
+    hush()
+    accepted: list[str] = []
+    refused: list[Exception] = []
+    usual: Any = job_class(section)
+
+    class Watched(usual):  # type: ignore[misc]  # its class is known when it runs
+        async def start(self) -> None:
+            try:
+                await super().start()
+                accepted.append(self.job_id)
+            except (OSError, RuntimeError, ValueError) as error:
+                refused.append(error)
+                raise
+
+    kind: Any = Watched
+    try:
+        cluster = JobQueueCluster(
+            job_cls=kind,
+            silence_logs=QUIET,
+            scheduler_options={"dashboard_address": ANY_PORT},
+            **job_options(section),
+        )
+    except (RuntimeError, ValueError) as error:
+        raise CampaignError(f"cluster: {' '.join(str(error).split())}; mend that section") from None
+    with cluster:
+        cluster.scale(jobs=section.jobs)
+        until_s = time.monotonic() + limit_s
+        while len(accepted) + len(refused) < section.jobs:
+            if time.monotonic() > until_s:
+                raise CampaignError(
+                    f"cluster: `{SUBMIT[section.type]}` has not answered for {duration(limit_s)}; see whether the "
+                    "batch system is up, or give a longer --worker-limit"
+                )
+            time.sleep(POLL_S)
+        if refused:
+            raise CampaignError(
+                f"cluster: `{SUBMIT[section.type]}` refused {len(refused)} of {section.jobs} jobs "
+                f"({refusal(refused[0])}); mend that section, and see the script with --job-script"
+            )
+        yield cluster
+
+
+def refusal(error: Exception) -> str:
+    """What a batch system said when it refused a job: its exit status and own message, if the error holds them."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    if "Exit code:" not in str(error):
+        return one_line(error)
+    status = next(line.removeprefix("Exit code:").strip() for line in lines if line.startswith("Exit code:"))
+    said = " ".join(line for line in lines[lines.index("stderr:") + 1 :] if line) if "stderr:" in lines else ""
+    return f"exit status {status}{f': {said[:200]}' * bool(said)}"

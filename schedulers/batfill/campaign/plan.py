@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill import __version__
 from batfill.campaign.config import CampaignError, seeded
-from batfill.campaign.traces import Source, Trace, jobs_by_window, piece_of, warnings_of
+from batfill.campaign.costs import Readings
+from batfill.campaign.traces import Source, Trace, jobs_by_window, log_of, piece_of, warnings_of
 from batfill.campaign.work import Run, Task
 from batfill.compiled import SOURCES
-from batfill.experiment import simulate
-from batfill.options import Options
 from batfill.workloads.files import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from batfill.campaign.config import Campaign, ReadCampaign
+    from batfill.campaign.costs import Costs
 
 TASK_S = 1.0  # what is lost when a worker dies, and what hides the cost of sending a task
 MOST_RUNS = 500  # in a task
-PIECE_JOBS = 2000  # of the piece that each choice of options is timed on
-MOST_TIMED = 12  # choices of options that are timed; the others are taken to be like them
-RUN_S = 0.001  # what a run takes beside its jobs
 
 
 class Planned(NamedTuple):
@@ -45,6 +42,7 @@ class Plan:
     runs: tuple[Planned, ...]
     tau_s: float
     per_job: bool
+    readings: Readings
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
         """See `warnings_of`."""
@@ -64,8 +62,15 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
     """
     campaign = read.campaign
     runs: dict[str, Planned] = {}
+    readings = Readings({}, {})
     for trace in traces_of(read):
+        began = time.perf_counter()
+        if trace.windows is not None or trace.resamplings is not None:
+            log_of(trace.source)
+            readings.logs.setdefault(trace.source, time.perf_counter() - began)  # later ones find it in memory
+        began = time.perf_counter()
         piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # says now what a run would say later
+        readings.traces[trace] = time.perf_counter() - began
         for number, jobs in jobs_by_window(trace).items():
             for given in choices_of(campaign, trace):
                 identity = run_id(trace, number, given, campaign.tau, piece.workload.procs)
@@ -75,7 +80,7 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
                     )
                 runs[identity] = Planned(Run(identity, number, given), trace, jobs)
         advance(1)
-    return Plan(tuple(runs.values()), campaign.tau, campaign.per_job)
+    return Plan(tuple(runs.values()), campaign.tau, campaign.per_job, readings)
 
 
 def traces_of(read: ReadCampaign) -> Iterator[Trace]:
@@ -122,34 +127,12 @@ def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def timed(left: Sequence[Planned]) -> dict[str, float]:
-    """Seconds per job of each choice of options that is left to run, by `choice_key`, from short pieces of the logs."""
-    first: dict[str, Planned] = {}
-    for planned in left:
-        first.setdefault(choice_key(planned.run.given), planned)
-    speeds = {}
-    for key, planned in list(first.items())[:MOST_TIMED]:
-        workload = piece_of(planned.trace, planned.run.window).workload
-        jobs = workload.jobs.select(slice(PIECE_JOBS))
-        simulate(jobs.select(slice(0)), workload, Options.of(planned.run.given))  # load or compile what it needs
-        began = time.perf_counter()
-        simulate(jobs, workload, Options.of(planned.run.given))
-        speeds[key] = (time.perf_counter() - began) / max(len(jobs), 1)
-    usual = sum(speeds.values()) / max(len(speeds), 1)
-    return {key: speeds.get(key, usual) for key in first}
-
-
-def choice_key(given: dict[str, Any]) -> str:
-    """What tells choices of options of unlike cost apart."""
-    return json.dumps({name: given[name] for name in sorted(given) if name not in ("seed", "threshold")})
-
-
-def tasks_of(left: Sequence[Planned], speeds: dict[str, float], planned: Plan, workers: int) -> list[Task]:
+def tasks_of(left: Sequence[Planned], costs: Costs, planned: Plan, workers: int) -> list[Task]:
     """The runs in tasks: of one trace each, window by window, so that reading and cutting are shared."""
     by_trace: dict[Trace, list[Planned]] = defaultdict(list)
     for one in left:
         by_trace[one.trace].append(one)
-    share_s = min(TASK_S, total_s(left, speeds) / (4 * workers))
+    share_s = min(TASK_S, sum(map(costs.run_s, left)) / (4 * workers))
     tasks: list[Task] = []
     for trace, members in by_trace.items():
         runs: list[Run] = []
@@ -159,16 +142,6 @@ def tasks_of(left: Sequence[Planned], speeds: dict[str, float], planned: Plan, w
                 tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
                 runs, cost_s = [], 0.0
             runs.append(one.run)
-            cost_s += cost(one, speeds)
+            cost_s += costs.run_s(one)
         tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
     return tasks
-
-
-def cost(one: Planned, speeds: dict[str, float]) -> float:
-    """About how many seconds the run takes."""
-    return RUN_S + one.jobs * speeds[choice_key(one.run.given)]
-
-
-def total_s(left: Sequence[Planned], speeds: dict[str, float]) -> float:
-    """About how many seconds these runs take one after the other."""
-    return sum(cost(one, speeds) for one in left)

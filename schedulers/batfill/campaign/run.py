@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distributed import as_completed
-
-from batfill.campaign.clusters import connect, worker_count
-from batfill.campaign.plan import Plan, number_of_traces, plan, tasks_of, timed, total_s
+from batfill.campaign.clusters import NoWorkers, Where, connect, require_usable, worker_count
+from batfill.campaign.costs import Costs, by_kind, kind_of, measured
+from batfill.campaign.plan import Plan, Planned, number_of_traces, plan, tasks_of
 from batfill.campaign.provenance import Provenance
 from batfill.campaign.store import Store, open_store
 from batfill.campaign.summary import overview
-from batfill.campaign.work import run_task
+from batfill.campaign.work import Finished, one_line
 from batfill.errors import BatfillError, RunFailed
+from batfill.processes import Remaining, duration, processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from distributed import Client
-
+    from batfill.campaign.clusters import Workers
     from batfill.campaign.config import ReadCampaign
     from batfill.campaign.work import Task
 
     Bar = Callable[[str, float | None], AbstractContextManager[Callable[[int], None]]]
     Say = Callable[[str], None]
+
+REPORT_S = 30.0  # between two lines on how far the campaign is
+AGAIN = "run the same command again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,10 @@ class Outlook:
             return f"{self.runs:,} runs, all finished before"
         before = f", {self.finished:,} of them finished before" if self.finished else ""
         plural = "" if self.workers == 1 else "s"
-        return f"{self.runs:,} runs{before}; about {duration(self.estimated_s)} on {self.workers} worker{plural}"
+        return (
+            f"{self.runs:,} runs{before}; about {duration(self.estimated_s)} on {self.workers} worker{plural}, "
+            "by an estimate from a few runs"
+        )
 
     def as_json(self) -> str:
         """One object."""
@@ -93,108 +99,167 @@ class Done:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}, indent=1, default=str)
 
 
-def look(read: ReadCampaign, out: Path, *, scheduler: str | None, workers: int | None, bar: Bar) -> Outlook:
-    """What the campaign will take, without running any of it or writing anything.
+def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
+    """What the campaign will take, without writing anything; only a few runs are timed.
 
     Raises:
         BatfillError: it cannot be run as it is written.
     """
-    count = worker_count(scheduler=scheduler, cluster=read.campaign.cluster, workers=workers)
-    return prepare(read, Store(out), count, bar)[0]
+    where.check()
+    return prepare(read, Store(out), where, bar).outlook
 
 
-def prepare(read: ReadCampaign, store: Store, workers: int, bar: Bar) -> tuple[Outlook, list[Task], Plan]:
-    """The outlook, the tasks that are left, and the plan they come from."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A campaign that is ready to run."""
+
+    outlook: Outlook
+    plan: Plan
+    left: dict[str, Planned]  # by run
+    tasks: list[Task]
+    costs: Costs
+
+
+def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepared:
+    """Plan the campaign, and estimate what is left of it."""
+    workers = worker_count(where)
     with bar("logs planned", number_of_traces(read.campaign)) as advance:
         whole = plan(read, advance)
     left = whole.left(store.finished(per_job=whole.per_job))
-    speeds = timed(left)
-    tasks = tasks_of(left, speeds, whole, workers)
-    estimated_s = total_s(left, speeds) / min(workers, max(len(tasks), 1))
-    return Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, estimated_s), tasks, whole
+    here = where.scheduler is None and where.batch is None
+    costs = measured(left, whole.readings, workers, processors() if here else workers)
+    tasks = tasks_of(left, costs, whole, workers)
+    by_id = {planned.run.id: planned for planned in left}
+    total_s = costs.total_s(tasks, by_id, min(workers, processors()) if here else workers)
+    outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, total_s)
+    return Prepared(outlook, whole, by_id, tasks, costs)
 
 
 def run_campaign(
-    read: ReadCampaign,
-    out: Path,
-    *,
-    scheduler: str | None = None,
-    workers: int | None = None,
-    bar: Bar,
-    say: Say,
+    read: ReadCampaign, out: Path, where: Where | None = None, *, bar: Bar, say: Say, again: str = AGAIN
 ) -> Done:
     """Run what is left of the campaign, and store a row per run in `out`.
 
     Args:
         read: the campaign.
         out: its folder; runs that are finished there are not run again.
-        scheduler: a Dask scheduler's address.
-        workers: how many to start on this machine, whatever the campaign says of a cluster.
+        where: the workers; None for what the campaign's file says.
         bar: makes progress bars.
-        say: is told the outlook, before anything runs.
+        say: prints a line: the outlook before anything runs, then from time to time how far it is.
+        again: how to go on after a stop, for the message that says so.
 
     Raises:
         BatfillError: it cannot be run as it is written.
-        RunFailed: some runs failed; the others are stored.
+        RunFailed: some runs failed or found no worker; the others are stored.
     """
     began = time.perf_counter()
-    count = worker_count(scheduler=scheduler, cluster=read.campaign.cluster, workers=workers)
+    where = where or Where(cluster=read.campaign.cluster)
+    where.check()
+    if where.batch is not None:
+        require_usable(where.batch)
     with open_store(out) as store:
-        outlook, tasks, whole = prepare(read, store, count, bar)
+        ready = prepare(read, store, where, bar)
+        outlook = ready.outlook
         say(outlook.as_text())
-        warnings = tuple(f"{Path(path).name}: {text}" for path, texts in whole.warnings().items() for text in texts)
+        said_of = ready.plan.warnings().items()
+        warnings = tuple(f"{Path(path).name}: {text}" for path, texts in said_of for text in texts)
         for warning in warnings:
             say(f"warning: {warning}")
-        left = outlook.runs - outlook.finished
-        if tasks:
-            with (
-                connect(scheduler=scheduler, cluster=read.campaign.cluster, workers=workers) as connected,
-                bar("runs", left) as advance,
-            ):
-                record = Provenance(out, read, whole, workers=connected.place, left=left)
-                done, failure = run_tasks(connected.client, tasks, store, advance)
-            record.end(done)
-            if failure:
+        if ready.tasks:
+            with connect(where, say) as workers, bar("runs", len(ready.left)) as advance:
+                session = Session(ready, store, advance, say)
+                record = Provenance(out, read, ready.plan, workers=workers.place, left=len(ready.left))
+                try:
+                    session.run(workers)
+                except BaseException as stopped:
+                    if not isinstance(stopped, Exception):
+                        stopped.add_note(f"{session.stored_text()}; to go on, {again}")
+                    raise
+                finally:
+                    record.end(session.done)
+            if session.failure:
+                missing = len(ready.left) - session.done
                 raise RunFailed(
-                    f"{left - done:,} of {outlook.runs:,} runs are not finished ({failure}); "
-                    "the others are stored: run the same command again for the rest"
+                    f"{missing:,} of {outlook.runs:,} runs are not finished ({session.failure}); "
+                    f"the others are stored: {again} for the rest"
                 )
-        table = store.merge([planned.run.id for planned in whole.runs])
+        table = store.merge([planned.run.id for planned in ready.plan.runs])
         took_s = time.perf_counter() - began
         return Done(store.runs, outlook.runs, outlook.finished, took_s, overview(table), warnings)
 
 
-def run_tasks(client: Client, tasks: Sequence[Task], store: Store, advance: Callable[[int], None]) -> tuple[int, str]:
-    """Run these tasks and store each as it finishes; returns how many runs were done, and the first failure or "".
+class Session:
+    """The runs that are left, being run and stored."""
 
-    Raises:
-        BatfillError: a worker finds a mistake in what was given.
-    """
-    futures = client.map(run_task, list(tasks), pure=False)
-    done = 0
-    failure = ""
-    for batch in as_completed(futures).batches():
-        finished = []
-        for future in batch:
-            if future.status == "finished":
-                finished.append(future.result())
-            elif future.status == "cancelled":
-                failure = failure or "the scheduler went away"
-            else:
-                error = future.exception()
-                if isinstance(error, BatfillError):
-                    raise error
-                failure = failure or f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            future.release()
+    def __init__(self, ready: Prepared, store: Store, advance: Callable[[int], None], say: Say) -> None:
+        """Nothing has run yet; `advance` is given the number of runs as they are stored."""
+        self.ready, self.store, self.advance, self.say = ready, store, advance, say
+        self.done = 0  # runs stored
+        self.failure = ""  # the first
+        expected = by_kind(list(ready.left.values()), ready.costs)
+        parallel = min(ready.outlook.workers, len(ready.tasks))
+        self.remaining = Remaining(expected, parallel, known=True)
+        self.began_s = self.said_s = time.monotonic()
+
+    def run(self, workers: Workers) -> None:
+        """Run the tasks, and store each as it ends.
+
+        Raises:
+            BatfillError: a worker finds a mistake in what was given; what had ended is stored.
+        """
+        mistake: BatfillError | None = None
+        with closing(workers.run(self.ready.tasks)) as ended:
+            try:
+                for outcomes in ended:
+                    self.keep([outcome for _, outcome in outcomes if isinstance(outcome, Finished)])
+                    for place, outcome in outcomes:
+                        if isinstance(outcome, BatfillError):
+                            mistake = mistake or outcome
+                        elif isinstance(outcome, ConnectionError):  # the scheduler's, whatever was running
+                            self.failure = self.failure or str(outcome)
+                        elif isinstance(outcome, BaseException):
+                            runs = self.ready.tasks[place].runs
+                            more = f"this or one of {len(runs) - 1:,} runs with it: " if len(runs) > 1 else ""
+                            self.fail(runs[0].id, more + one_line(outcome))
+                    if mistake:
+                        raise mistake
+                    self.report()
+            except NoWorkers as error:
+                self.failure = self.failure or str(error)
+
+    def keep(self, finished: Sequence[Finished]) -> None:
+        """Store these tasks' runs."""
         rows = [row for task in finished for row in task.rows]
-        store.add(rows, [item for task in finished for item in task.jobs.items()])
-        done += len(rows)
-        advance(len(rows))
-    return done, failure
+        self.store.add(rows, [item for task in finished for item in task.jobs.items()])
+        for task in finished:
+            for run, message in task.failed.items():
+                self.fail(run, message)
+            for run, took_s in task.took_s.items():
+                planned = self.ready.left[run]
+                self.remaining.ended(kind_of(planned.run.given), self.ready.costs.run_s(planned), took_s)
+        self.done += len(rows)
+        self.advance(len(rows))
 
+    def fail(self, run: str, message: str) -> None:
+        """Remember the first failure, and which run it was."""
+        planned = self.ready.left[run]
+        options = ", ".join(f"{name} {value}" for name, value in planned.run.given.items() if value is not None)
+        window = "" if planned.run.window is None else f", window {planned.run.window}"
+        self.failure = self.failure or f"{planned.trace.source.name}{window}, {options}: {message}"
 
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    def report(self) -> None:
+        """Say how far it is, every REPORT_S."""
+        now_s = time.monotonic()
+        left_s = self.remaining.seconds()
+        if now_s - self.said_s < REPORT_S or self.done >= len(self.ready.left) or left_s is None:
+            return
+        self.said_s = now_s
+        self.say(
+            f"{self.done:,} of {len(self.ready.left):,} runs after {duration(now_s - self.began_s)}; "
+            f"about {duration(left_s)} left"
+        )
+
+    def stored_text(self) -> str:
+        """How many runs of the campaign are stored, and in which folder."""
+        outlook = self.ready.outlook
+        return f"{outlook.finished + self.done:,} of {outlook.runs:,} runs are stored in {self.store.folder}"

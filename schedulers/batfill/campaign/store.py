@@ -120,11 +120,13 @@ class Store:
 def open_store(folder: Path) -> Iterator[Store]:
     """The campaign's folder, made where it is not there, and locked against a second campaign.
 
-    The lock goes with the process that holds it, even if that is killed.
+    The lock goes with the process that holds it, even if that is killed. A folder that was made here goes, too, if the
+    campaign stops before anything is in it.
 
     Raises:
         BatfillError: the folder cannot be made, or another campaign is running in it.
     """
+    made = not folder.exists()
     make_folder(folder)
     with (folder / ".lock").open("w") as lock:
         try:
@@ -135,7 +137,13 @@ def open_store(folder: Path) -> Iterator[Store]:
             ) from None
         for left_over in folder.rglob(".*.part"):
             left_over.unlink()
-        yield Store(folder)
+        try:
+            yield Store(folder)
+        except BaseException:
+            if made and [path.name for path in folder.iterdir()] == [".lock"]:
+                (folder / ".lock").unlink()
+                folder.rmdir()
+            raise
 
 
 def read_rows(path: Path) -> pa.Table:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from batfill import __version__
 from batfill.campaign.traces import Piece, Trace, piece_of
+from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.metrics import bounded_slowdown
 from batfill.options import USER, Options
@@ -43,40 +44,60 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A row per run, as `store.SCHEMA` has it, and the runs' job tables (Parquet files' bytes) where asked for."""
+    """What came of a task's runs, each of which has either a row or a failure."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    jobs: dict[str, bytes] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)  # as `store.SCHEMA` has it
+    jobs: dict[str, bytes] = field(default_factory=dict)  # job tables by run, Parquet files' bytes, if `per_job`
+    took_s: dict[str, float] = field(default_factory=dict)  # by run, all that it took
+    failed: dict[str, str] = field(default_factory=dict)  # by run, the error in one line
 
 
 def run_task(task: Task) -> Finished:
-    """Every run of the task.
+    """Every run of the task; one that fails does not keep the others from running.
 
     Raises:
         BatfillError: the workload cannot be read here, or is another one.
     """
     finished = Finished()
     for run in task.runs:
-        piece = piece_of(task.trace, run.window)
         began = time.perf_counter()
-        schedule, learned = simulate(piece.workload.jobs, piece.workload, Options.of(run.given))
-        simulate_s = time.perf_counter() - began
-        finished.rows.append(
-            {
-                "run": run.id,
-                **origin(task.trace, piece),
-                **chosen(run.given),
-                "tau_s": task.tau_s,
-                "seed": run.given.get("seed", task.trace.seed if task.trace.resamplings else None),
-                **schedule.summary(task.tau_s).as_dict(),
-                "learned": json.dumps(learned.as_dict()) if learned else None,
-                "simulate_s": simulate_s,
-                "version": __version__,
-            }
-        )
-        if task.per_job:
-            finished.jobs[run.id] = job_table_bytes(run.id, schedule, task.tau_s)
+        piece = piece_of(task.trace, run.window)
+        try:
+            row, schedule = run_one(task, run, piece)
+            if task.per_job:
+                finished.jobs[run.id] = job_table_bytes(run.id, schedule, task.tau_s)
+            finished.rows.append(row)
+        except BatfillError:
+            raise
+        except Exception as error:  # whatever it is, it is this run's, and is reported with it
+            finished.failed[run.id] = one_line(error)
+        finished.took_s[run.id] = time.perf_counter() - began
     return finished
+
+
+def run_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedule]:
+    """One replay: its row, and who started when."""
+    options = Options.of(run.given)
+    began = time.perf_counter()
+    schedule, learned = simulate(piece.workload.jobs, piece.workload, options)
+    simulate_s = time.perf_counter() - began
+    row = {
+        "run": run.id,
+        **origin(task.trace, piece),
+        **chosen(run.given),
+        "tau_s": task.tau_s,
+        "seed": run.given.get("seed", task.trace.seed if task.trace.resamplings else None),
+        **schedule.summary(task.tau_s).as_dict(),
+        "learned": json.dumps(learned.as_dict()) if learned else None,
+        "simulate_s": simulate_s,
+        "version": __version__,
+    }
+    return row, schedule
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, without line breaks and not too long."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def origin(trace: Trace, piece: Piece) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from batfill.cli.parameters import FILE, JSON, WHOLE, out_option
+from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, out_option
 
 
 @click.command()
@@ -18,6 +18,12 @@ from batfill.cli.parameters import FILE, JSON, WHOLE, out_option
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
 @click.option("--workers", type=WHOLE, help="Run on so many workers here [default: one per processor].")
 @click.option("--job-script", is_flag=True, help="Print the job script of the file's `cluster:` and submit nothing.")
+@click.option(
+    "--worker-limit",
+    type=SECONDS,
+    metavar="SECONDS",
+    help="How long a cluster or scheduler may have no worker [default: 3600].",
+)
 @JSON
 def campaign(
     file: Path,
@@ -26,12 +32,14 @@ def campaign(
     scheduler: str | None,
     workers: int | None,
     job_script: bool,
+    worker_limit: float | None,
     as_json: bool,
 ) -> None:
     """Run a grid of replays, resume it where it stopped, and store one row per run.
 
     FILE.yaml says what to run; see docs/campaigns.md.
     """
+    import shlex
     import sys
 
     from batfill.campaign import clusters, config, run
@@ -42,21 +50,33 @@ def campaign(
     if workers is not None and scheduler is not None:
         raise click.UsageError("--workers starts workers here and --scheduler uses others; leave one of them out")
     read = config.read_campaign(file)
+    beside = {
+        "--out": out,
+        "--scheduler": scheduler,
+        "--workers": workers,
+        "--worker-limit": None if worker_limit is None else f"{worker_limit:g}",
+    }
+    given = [word for name, value in beside.items() if value is not None for word in (name, str(value))]
     if job_script:
+        if idle := [*given[::2], *(["--dry-run"] if dry_run else []), *(["--json"] if as_json else [])]:
+            raise config.CampaignError(f"--job-script only prints a script; leave {idle[0]} out")
         print(clusters.job_script(read).strip())
         return
+    where = clusters.Where(scheduler, workers, read.campaign.cluster, worker_limit)
+    where.check()
     announce_compilation(advance)
     folder = out or Path("expe-out") / file.stem
     if dry_run:
-        outlook = run.look(read, folder, scheduler=scheduler, workers=workers, bar=progress)
+        outlook = run.look(read, folder, where, bar=progress)
         print(outlook.as_json() if as_json else outlook.as_text())
         return
+    again = shlex.join(["batfill", "campaign", str(file), *given, *(["--json"] if as_json else [])])
     done = run.run_campaign(
         read,
         folder,
-        scheduler=scheduler,
-        workers=workers,
+        where,
         bar=progress,
         say=lambda text: print(f"batfill: {text}", file=sys.stderr),
+        again=f"run `{again}`",
     )
     print(done.as_json() if as_json else done.as_text())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli.parameters import JSON, PROCS, TAU, WORKLOAD, out_option, scheduler_options
+from batfill.cli.parameters import JSON, PROCS, TAU, WHOLE, WORKLOAD, out_option, scheduler_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @scheduler_options("regime", "divider-rule", "train", "train-lag", "seed")
 @TAU
 @out_option("Write frontier.csv, .svg and .json into this folder.")
+@click.option("--workers", type=WHOLE, help="Processes that share the replays [default: one per processor].")
 @JSON
 def frontier(
     workload: Path,
@@ -45,6 +46,7 @@ def frontier(
     options: dict[str, Any],
     tau: float,
     out: Path | None,
+    workers: int | None,
     as_json: bool,
 ) -> None:
     """Show what killing small jobs buys: mean bounded slowdown against wasted work, for an administrator to choose.
@@ -52,10 +54,11 @@ def frontier(
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
     import json
+    import sys
 
     from batfill.cli import warn
-    from batfill.cli.progress import progress
     from batfill.knowledge import frontier as library
+    from batfill.processes import duration, processors
     from batfill.workloads import read_workload
     from batfill.workloads.swf import known_size
 
@@ -64,19 +67,37 @@ def frontier(
     read = read_workload(workload, procs=procs)
     size = known_size(workload, read.procs)
     warn(read.warnings)
-    replays = len(policies) * (1 + len(several) * (1 + len(grid[0]) * len(grid[1])))
-    with progress("replays", replays) as advance:
-        points = library.frontier(
-            read,
-            size,
-            policies,
-            grid[0],
-            levels=several,
-            protected=grid[1],
-            learning=options,
-            tau_s=tau,
-            advance=advance,
+
+    def report(progress: library.Progress) -> None:
+        point = progress.point
+        details = {
+            "levels": point.levels,
+            "cut": point.cut,
+            "protected": None if point.protected == 0 else point.protected,
+        }
+        text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
+        left = "time left not known yet" if progress.left_s is None else f"about {duration(progress.left_s)} left"
+        if progress.done == progress.of:
+            left = "done"
+        print(
+            f"batfill: {progress.done} of {progress.of}: {point.policy} {point.knowledge}{text}: "
+            f"mean bsld {point.mean_bsld:,.3f}; {duration(progress.elapsed_s)} elapsed, {left}",
+            file=sys.stderr,
+            flush=True,
         )
+
+    points = library.frontier(
+        read,
+        size,
+        policies,
+        grid[0],
+        levels=several,
+        protected=grid[1],
+        learning=options,
+        tau_s=tau,
+        workers=workers or processors(),
+        report=report,
+    )
     told = library.provenance(
         read, size, tau, options, policy=policies, cuts=grid[0], protected=grid[1], levels=several
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -16,10 +19,11 @@ from batfill.errors import BatfillError
 from batfill.knowledge.outcome import confusion, learn
 from batfill.options import Learning, Options, as_line
 from batfill.palette import DISTINCT, MEAN_BSLD, dress, styles
+from batfill.processes import Remaining, spread
 from batfill.workloads.files import make_folder, whole_file, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -57,6 +61,35 @@ COLUMNS = Point.__slots__
 OF_FOREST = ("regime", "divider-rule", "train", "train-lag", "seed")  # the options that all points share
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A replay of the grid that has not run yet."""
+
+    workload: Workload
+    size: int
+    policy: str
+    chosen: dict[str, Any]  # the options beside the policy
+    protected: float
+    seed: int
+    tau_s: float
+
+    @property
+    def knowledge(self) -> str:
+        """What tells replays of unlike cost apart."""
+        return str(self.chosen["knowledge"])
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a frontier is: a replay has ended."""
+
+    point: Point
+    done: int  # replays
+    of: int
+    elapsed_s: float
+    left_s: float | None  # None while nothing is known of what some of the others take
+
+
 def frontier(
     workload: Workload,
     size: int,
@@ -67,7 +100,8 @@ def frontier(
     protected: Sequence[float] = (0.0,),
     learning: dict[str, Any] | None = None,
     tau_s: float,
-    advance: Callable[[int], None] = lambda _: None,
+    workers: int = 1,
+    report: Callable[[Progress], None] = lambda _: None,
 ) -> list[Point]:
     """Replay the workload under every policy, levels, cut and protected share, and without and with perfect knowledge.
 
@@ -80,45 +114,91 @@ def frontier(
         protected: shares of the jobs that must not be killed.
         learning: further options of the classifier: regime, divider-rule, train, train-lag, seed.
         tau_s: the bound of the bounded slowdown.
-        advance: is told of replays done.
+        workers: processes that share the replays; the points do not depend on it. With 1 this process makes them.
+        report: called after each replay.
 
     Raises:
         BatfillError: an option cannot be used.
     """
     further = learning or {}
-    points: list[Point] = []
+    seed = further.get("seed", 0)
+    grid = list(choices(policies, cuts, levels, protected, further))
+    for policy, chosen, _ in grid:
+        Options.of({"policy": policy, **chosen})  # a mistake is refused before anything runs
+    trials = [Trial(workload, size, policy, chosen, share, seed, tau_s) for policy, chosen, share in grid]
+    counts: dict[str, float] = {}
+    for trial in trials:
+        counts[trial.knowledge] = counts.get(trial.knowledge, 0) + 1
+    remaining = Remaining(counts, min(workers, len(trials)), known=False)
+    began = time.perf_counter()
+    bsld: dict[str, float] = {}  # of each policy under EASY with the user's word, as soon as it is known
+    found: dict[int, Point] = {}
 
-    def run(policy: str, chosen: dict[str, Any], share: float, base_bsld: float | None) -> Point:
-        options = Options.of({"policy": policy, **chosen})
-        killable = np.random.default_rng(further.get("seed", 0)).random(len(workload.jobs)) >= share
-        jobs = replace(workload.jobs, killable=killable)
-        schedule, learned = learn(jobs, size, options, workload.clock, lambda _: None)
-        figures = schedule.summary(tau_s)
-        advance(1)
-        return Point(
-            policy=policy,
-            knowledge=options.learning.knowledge,
-            levels=chosen.get("levels"),
-            cut=chosen.get("cut"),
-            protected=share,
-            kills=figures.requeued,
-            kill_share=figures.requeued / max(figures.jobs - figures.rejected, 1),
-            waste=figures.wasted,
-            accuracy=confusion(learned.driven).rates()["accuracy"] if options.learning.kill else None,
-            mean_bsld=figures.mean_bsld,
-            mean_wait_s=figures.mean_wait_s,
-            gain=1 - figures.mean_bsld / (base_bsld or figures.mean_bsld),
-        )
+    with closing(answers(trials, workers)) as ended:
+        for place, answer in ended:
+            if isinstance(answer, BaseException):
+                raise answer
+            point, took_s = answer
+            found[place] = point
+            if point.knowledge == NO_KNOWLEDGE["knowledge"]:
+                bsld[point.policy] = point.mean_bsld
+            remaining.ended(trials[place].knowledge, 1, took_s)
+            elapsed_s = time.perf_counter() - began
+            report(Progress(point, len(found), len(trials), elapsed_s, remaining.seconds()))
+    ordered = (found[place] for place in range(len(trials)))
+    return [replace(point, gain=1 - point.mean_bsld / bsld[point.policy]) for point in ordered]
 
+
+def choices(
+    policies: Sequence[str],
+    cuts: Sequence[float],
+    levels: Sequence[str],
+    protected: Sequence[float],
+    further: dict[str, Any],
+) -> Iterator[tuple[str, dict[str, Any], float]]:
+    """(policy, other options, protected share) of every replay, in the order of the results."""
     for policy in policies:
-        base = run(policy, NO_KNOWLEDGE, 0.0, None)
-        points.append(base)
+        yield policy, dict(NO_KNOWLEDGE), 0.0
         for dividers in levels:
-            points.append(run(policy, {**PERFECT, "levels": dividers}, 0.0, base.mean_bsld))
+            yield policy, {**PERFECT, "levels": dividers}, 0.0
             for cut, share in product(cuts, protected):
                 chosen = {"knowledge": "classifier", "kill": True, "bound": True, "levels": dividers, "cut": cut}
-                points.append(run(policy, {**chosen, **further}, share, base.mean_bsld))
-    return points
+                yield policy, {**chosen, **further}, share
+
+
+def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]:
+    """(place in `trials`, result of `tried` or an exception) of each, as they end."""
+    if workers > 1:
+        yield from spread(tried, trials, workers)
+    else:
+        for place, trial in enumerate(trials):
+            yield place, tried(trial)
+
+
+def tried(trial: Trial) -> tuple[Point, float]:
+    """The point of this replay, its gain not known yet (nan), and the seconds that it took."""
+    began = time.perf_counter()
+    options = Options.of({"policy": trial.policy, **trial.chosen})
+    workload = trial.workload
+    killable = np.random.default_rng(trial.seed).random(len(workload.jobs)) >= trial.protected
+    jobs = replace(workload.jobs, killable=killable)
+    schedule, learned = learn(jobs, trial.size, options, workload.clock, lambda _: None)
+    figures = schedule.summary(trial.tau_s)
+    point = Point(
+        policy=trial.policy,
+        knowledge=options.learning.knowledge,
+        levels=trial.chosen.get("levels"),
+        cut=trial.chosen.get("cut"),
+        protected=trial.protected,
+        kills=figures.requeued,
+        kill_share=figures.requeued / max(figures.jobs - figures.rejected, 1),
+        waste=figures.wasted,
+        accuracy=confusion(learned.driven).rates()["accuracy"] if options.learning.kill else None,
+        mean_bsld=figures.mean_bsld,
+        mean_wait_s=figures.mean_wait_s,
+        gain=math.nan,
+    )
+    return point, time.perf_counter() - began
 
 
 def provenance(

@@ -1,0 +1,204 @@
+"""How long a campaign takes on its workers: an estimate from a few of its runs, timed on this machine."""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from heapq import heapreplace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.campaign.traces import piece_of
+from batfill.experiment import simulate
+from batfill.knowledge import forest
+from batfill.options import USER, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from batfill.campaign.plan import Planned
+    from batfill.campaign.traces import Source, Trace
+    from batfill.campaign.work import Task
+    from batfill.jobs import Workload
+
+RUN_S = 0.002  # what a run takes beside its jobs: cutting them out, and its row
+WORKER_S = 1.5  # from a worker's start to its first task: Python's imports, on a machine that does nothing else
+LEARNING_S = 1.5  # what loading scikit-learn takes, once per worker
+FIRST_JOBS = 2000  # that a replay is timed on first; then four times as many, as long as that is quick
+QUICK_S = 0.5
+MOST_TIMED = 12  # kinds of replays that are timed; the others are taken to be like them
+MOST_LOAD = 8.0  # that is taken for the machine's, and not for a moment's
+LEARNING_BUDGET_S = 8.0  # to time all kinds of learning together; each has a second at least
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What the first jobs of a log take: seconds of this machine by jobs, both cumulative, and processors kept busy."""
+
+    jobs: tuple[float, ...]  # ascending, without 0
+    seconds: tuple[float, ...]
+    busy: float = 1.0
+
+    def at(self, jobs: float) -> float:
+        """Seconds for so many jobs: between the points straight; beyond them as steep as their second half."""
+        xs, ys = (0.0, *self.jobs), (0.0, *self.seconds)
+        if len(xs) == 1:
+            return 0.0
+        if jobs <= xs[-1]:
+            right = max(bisect_left(xs, jobs), 1)
+            share = (jobs - xs[right - 1]) / (xs[right] - xs[right - 1])
+            return ys[right - 1] + share * (ys[right] - ys[right - 1])
+        half = min(bisect_left(xs, xs[-1] / 2), len(xs) - 2)
+        return ys[-1] + (jobs - xs[-1]) * (ys[-1] - ys[half]) / (xs[-1] - xs[half])
+
+
+class Readings(NamedTuple):
+    """What reading took while the campaign was planned, in seconds."""
+
+    logs: dict[Source, float]  # once per worker
+    traces: dict[Trace, float]  # resampling, cutting, the first jobs: once per task
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the parts of a campaign take on one worker, in seconds."""
+
+    curves: Mapping[str, Curve]  # by `kind_of`
+    readings: Readings
+    slowdown: float = 1.0  # of a run that keeps several processors busy, beside others that do
+    load: float = 1.0  # seconds that pass for each one that a processor works for us
+
+    def run_s(self, planned: Planned) -> float:
+        """One run, its log at hand."""
+        curve = self.curves[kind_of(planned.run.given)]
+        return RUN_S + curve.at(planned.jobs) * max(curve.busy * self.slowdown, 1.0)
+
+    def task_s(self, task: Task, planned: Mapping[str, Planned]) -> float:
+        """All runs of a task, and what they are read and cut from."""
+        return self.readings.traces.get(task.trace, 0.0) + sum(self.run_s(planned[run.id]) for run in task.runs)
+
+    def total_s(self, tasks: Sequence[Task], planned: Mapping[str, Planned], workers: int) -> float:
+        """All tasks from the workers' start to the last one's end, each given to the first worker that is free."""
+        if not tasks:
+            return 0.0
+        sources = {task.trace.source for task in tasks}
+        loading_s = WORKER_S + LEARNING_S * any(learns(run.given) for task in tasks for run in task.runs)
+        start_s = loading_s * self.load + sum(self.readings.logs.get(source, 0.0) for source in sources)
+        free_s = [start_s] * min(workers, len(tasks))
+        for task in tasks:
+            heapreplace(free_s, free_s[0] + self.task_s(task, planned))
+        return max(free_s)
+
+
+def kind_of(given: Mapping[str, Any]) -> str:
+    """What tells options of unlike cost apart: what is learned; of a plain replay, the orders."""
+    of_order = ("policy", "backfill")
+    beside = ("threshold", "seed", *of_order) if learns(given) else ("threshold", "seed")
+    return json.dumps({name: given[name] for name in sorted(given) if name not in beside})
+
+
+def learns(given: Mapping[str, Any]) -> bool:
+    """Whether a replay under these options goes through Python job by job."""
+    return bool(given.get("knowledge", USER) != USER)
+
+
+def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: int) -> Costs:
+    """The costs of these runs, each kind timed on the largest piece that it replays, or on that piece's beginning.
+
+    Args:
+        left: the runs.
+        readings: what reading took.
+        workers: how many will run.
+        cores: processors that the workers share.
+    """
+    began_s, worked_s = time.perf_counter(), time.process_time()
+    largest: dict[str, Planned] = {}
+    for planned in left:
+        known = largest.setdefault(kind_of(planned.run.given), planned)
+        if planned.jobs > known.jobs:
+            largest[kind_of(planned.run.given)] = planned
+    learning = [key for key, planned in largest.items() if learns(planned.run.given)]
+    plain = [key for key in largest if key not in learning]
+    curves: dict[str, Curve] = {}
+    for key in plain[:MOST_TIMED]:
+        curves[key] = timed_plain(largest[key])
+    for key in learning[:MOST_TIMED]:
+        curves[key] = timed_learning(largest[key], max(LEARNING_BUDGET_S / len(learning), 1.0))
+    for kinds in (plain, learning):
+        for key in kinds[MOST_TIMED:]:
+            curves[key] = max((curves[like] for like in kinds[:MOST_TIMED]), key=lambda curve: curve.at(FIRST_JOBS))
+    passed_s = time.perf_counter() - began_s
+    load = passed_s / max(time.process_time() - worked_s, passed_s / MOST_LOAD)
+    return Costs(curves, readings, min(workers, len(left)) / cores, max(load, 1.0))
+
+
+def timed_plain(planned: Planned) -> Curve:
+    """What a replay of the compiled engine takes: on ever longer beginnings, as long as they are quick."""
+    workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
+    load(workload, options)
+    jobs: list[float] = []
+    seconds: list[float] = []
+    size = FIRST_JOBS
+    while True:
+        beginning = workload.jobs.select(slice(size))
+        if not len(beginning):
+            return Curve((), ())
+        began = time.perf_counter()
+        simulate(beginning, workload, options)
+        jobs.append(float(len(beginning)))
+        seconds.append(max(time.perf_counter() - began, seconds[-1] if seconds else 0.0))
+        if size >= len(workload.jobs) or seconds[-1] > QUICK_S:
+            return Curve(tuple(jobs), tuple(seconds))
+        size *= 4
+
+
+class Enough(Exception):  # noqa: N818 - nothing is wrong
+    """The replay has been timed for long enough."""
+
+
+def timed_learning(planned: Planned, budget_s: float) -> Curve:
+    """What a replay that learns takes, from its beginning: it is stopped after so many seconds."""
+    workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
+    load(workload, options)
+    if options.learning.knowledge == "classifier":
+        forest.load()
+    began, processor_s = time.perf_counter(), time.process_time()
+    jobs: list[float] = []
+    seconds: list[float] = []
+    seen = 0
+
+    def note(steps: int) -> None:
+        nonlocal seen
+        seen += steps
+        took_s = time.perf_counter() - began
+        if not seconds or took_s > seconds[-1] + budget_s / 50:
+            jobs.append(float(seen))
+            seconds.append(took_s)
+        if took_s > budget_s:
+            raise Enough
+
+    try:
+        simulate(workload.jobs, workload, options, note)
+        jobs.append(float(len(workload.jobs)) + 1e-6)
+        seconds.append(time.perf_counter() - began)
+    except Enough:
+        pass
+    if not len(workload.jobs):
+        return Curve((), ())
+    busy = (time.process_time() - processor_s) / (time.perf_counter() - began)
+    return Curve(tuple(jobs), tuple(seconds), max(busy, 1.0))
+
+
+def load(workload: Workload, options: Options) -> None:
+    """Load or compile what a replay under these options needs."""
+    simulate(workload.jobs.select(slice(0)), workload, options)
+
+
+def by_kind(runs: Sequence[Planned], costs: Costs) -> dict[str, float]:
+    """Seconds of all runs of each kind, one after the other."""
+    total: dict[str, float] = defaultdict(float)
+    for planned in runs:
+        total[kind_of(planned.run.given)] += costs.run_s(planned)
+    return dict(total)

@@ -1,0 +1,131 @@
+"""A campaign's estimate: what its parts take, timed or made up, and what they come to on the workers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from batfill.campaign import costs as library
+from batfill.campaign.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, Readings, kind_of, measured
+from batfill.campaign.plan import Planned
+from batfill.campaign.traces import Source, Trace
+from batfill.campaign.work import Run, Task
+
+SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
+LOG = Source("/log.swf", "sum", None, "keep")
+TRACE = Trace(LOG)
+PLAIN = {"policy": "fcfs", "backfill": "same", "threshold": None}
+LEARNING = {**PLAIN, "knowledge": "classifier"}
+
+
+def planned(name, given, jobs):
+    return Planned(Run(name, None, given), TRACE, jobs)
+
+
+def tasks(runs):
+    """A task per run."""
+    return [Task(TRACE, (one.run,), 10.0, False) for one in runs]
+
+
+def total_s(costs, runs, workers):
+    return costs.total_s(tasks(runs), {one.run.id: one for one in runs}, workers)
+
+
+def test_a_curve_is_straight_between_its_points_and_goes_on_as_steep_as_its_second_half():
+    curve = Curve((100, 200, 400), (1, 3, 9))
+    assert [curve.at(jobs) for jobs in (0, 50, 100, 150, 400)] == [0, 0.5, 1, 2, 9]
+    assert curve.at(600) == 9 + 200 * (9 - 3) / 200
+    assert Curve((100,), (1,)).at(300) == 3
+    assert Curve((), ()).at(10) == 0
+
+
+def test_runs_are_scaled_by_their_jobs_and_their_kind():
+    costs = Costs({kind_of(PLAIN): Curve((1000,), (0.1,)), kind_of(LEARNING): Curve((1000,), (5.0,))}, Readings({}, {}))
+    assert costs.run_s(planned("a", PLAIN, 2000)) == pytest.approx(RUN_S + 0.2)
+    assert costs.run_s(planned("b", LEARNING, 500)) == pytest.approx(RUN_S + 2.5)
+
+
+def test_the_time_is_that_of_the_start_the_reading_and_the_longest_worker():
+    curves = {kind_of(LEARNING): Curve((100,), (10.0,))}
+    costs = Costs(curves, Readings({LOG: 3.0}, {TRACE: 0.5}), load=2.0)
+    runs = [planned(str(i), LEARNING, 100) for i in range(3)]
+    start_s = 2 * (WORKER_S + LEARNING_S) + 3
+    each_s = 0.5 + RUN_S + 10
+    assert total_s(costs, runs, 1) == pytest.approx(start_s + 3 * each_s)
+    assert total_s(costs, runs, 2) == pytest.approx(start_s + 2 * each_s)  # one worker has two of the three
+    assert total_s(costs, runs, 100) == pytest.approx(start_s + each_s)
+    assert total_s(costs, [], 2) == 0
+
+
+def test_runs_that_keep_several_processors_busy_slow_each_other_down():
+    curves = {kind_of(LEARNING): Curve((100,), (10.0,), busy=1.5)}
+    (run,) = [planned("a", LEARNING, 100)]
+    assert Costs(curves, Readings({}, {}), slowdown=0.5).run_s(run) == pytest.approx(
+        10 + RUN_S
+    )  # one on two processors
+    assert Costs(curves, Readings({}, {}), slowdown=1.0).run_s(run) == pytest.approx(15 + RUN_S)  # two on two
+
+
+def test_what_costs_alike_is_one_kind():
+    other_order = {**LEARNING, "policy": "saf", "seed": 3, "threshold": 60}
+    assert kind_of(LEARNING) == kind_of(other_order)
+    assert (
+        len({kind_of(given) for given in (PLAIN, {**PLAIN, "policy": "wfp3"}, LEARNING, {**LEARNING, "cut": 0})}) == 4
+    )
+
+
+def test_each_kind_is_timed_once_on_its_largest_piece(monkeypatch):
+    timed = []
+
+    def plain(one):
+        timed.append((one.run.id, None))
+        return Curve((one.jobs,), (1.0,))
+
+    def learning(one, budget_s):
+        timed.append((one.run.id, budget_s))
+        return Curve((one.jobs,), (8.0,))
+
+    monkeypatch.setattr(library, "timed_plain", plain)
+    monkeypatch.setattr(library, "timed_learning", learning)
+    runs = [planned("a", PLAIN, 10), planned("b", PLAIN, 30), planned("c", LEARNING, 20), planned("d", PLAIN, 20)]
+    costs = measured(runs, Readings({}, {}), 2, 2)
+    assert timed == [("b", None), ("c", library.LEARNING_BUDGET_S)]
+    assert costs.run_s(runs[0]) == pytest.approx(RUN_S + 1 / 3)
+
+
+def test_kinds_beyond_those_that_are_timed_count_as_the_slowest(monkeypatch):
+    seconds = iter(range(1, 100))
+    monkeypatch.setattr(library, "timed_plain", lambda one: Curve((one.jobs,), (float(next(seconds)),)))
+    runs = [planned(str(i), {**PLAIN, "policy": f"p{i}"}, 10) for i in range(library.MOST_TIMED + 3)]
+    costs = measured(runs, Readings({}, {}), 2, 2)
+    assert costs.run_s(runs[-1]) == pytest.approx(RUN_S + library.MOST_TIMED)
+
+
+@pytest.fixture
+def on_the_sample(tmp_path):
+    from batfill.campaign.config import read_campaign
+    from batfill.campaign.plan import plan
+
+    def on_the_sample(knowledge):
+        path = tmp_path / "c.yaml"
+        path.write_text(f"workloads: [{{file: {SAMPLE}}}]\npolicies: [fcfs]\nknowledge: {json.dumps([knowledge])}\n")
+        return plan(read_campaign(path)).runs[0]
+
+    return on_the_sample
+
+
+def test_a_replay_that_learns_is_timed_no_longer_than_its_budget(on_the_sample):
+    run = on_the_sample({"knowledge": "classifier", "kill": True})
+    whole = library.timed_learning(run, 60.0)
+    assert (round(whole.jobs[-1]), whole.seconds[-1] > 0) == (800, True)
+    beginning = library.timed_learning(run, 1e-9)
+    assert 0 < beginning.jobs[-1] < 800
+    assert beginning.at(800) > beginning.seconds[-1]
+
+
+def test_a_plain_replay_is_timed_whole(on_the_sample):
+    curve = library.timed_plain(on_the_sample("user"))
+    assert curve.jobs == (800.0,)
+    assert 0 < curve.seconds[0] < 10

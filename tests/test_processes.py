@@ -1,0 +1,130 @@
+"""Work on several processes ends whatever happens to one of them; what is left of it is told by what is done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batfill.processes import TRIES, Remaining, WorkerDied, duration, spread
+
+LIMIT_S = 60
+
+
+def square(number):
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number * number
+
+
+def die_once(mark):
+    """Die in the first process that is given this file, and answer in the second."""
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "answer"
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def forever(path):
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(LIMIT_S)
+
+
+def test_every_task_is_answered_once_and_an_error_is_an_answer():
+    answers = dict(spread(square, [3, -1, 5, 0], 2))
+    assert (answers[0], answers[2], answers[3], len(answers)) == (9, 25, 0, 4)
+    assert isinstance(answers[1], ValueError)
+
+
+def test_a_process_that_dies_costs_only_time(tmp_path):
+    assert dict(spread(die_once, [tmp_path / "a", tmp_path / "b"], 2)) == {0: "answer", 1: "answer"}
+
+
+def test_a_task_that_kills_every_process_is_given_up():
+    ((_, answer),) = spread(die, [0], 1)
+    assert isinstance(answer, WorkerDied)
+    assert f"died on it {TRIES} times" in str(answer)
+
+
+def pid_in(path):
+    until = time.monotonic() + LIMIT_S
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return int(path.read_text())
+
+
+def test_workers_end_when_the_caller_stops_in_the_middle(tmp_path):
+    began = time.monotonic()
+    with closing(spread(first_or_forever, [None, tmp_path / "pid"], 2)) as answers:
+        assert next(answers) == (0, None)
+        pid = pid_in(tmp_path / "pid")
+    assert not psutil.pid_exists(pid)
+    assert time.monotonic() - began < LIMIT_S
+
+
+def first_or_forever(path):
+    if path is not None:
+        forever(path)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_their_owner(tmp_path, sent):
+    path = tmp_path / "pid"
+    script = tmp_path / "owner.py"
+    script.write_text(
+        "import sys\nfrom batfill.processes import spread\nfrom test_processes import forever\n"
+        f"if __name__ == '__main__':\n    list(spread(forever, [{str(path)!r}], 1))\n"
+    )
+    paths = [str(Path(__file__).parent), *filter(None, sys.path)]
+    owner = subprocess.Popen(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    worker = psutil.Process(pid_in(path))
+    os.killpg(owner.pid, sent) if sent == signal.SIGINT else owner.send_signal(sent)  # Ctrl-C goes to all
+    _, said = owner.communicate(timeout=LIMIT_S)
+    assert not psutil.wait_procs([worker], timeout=LIMIT_S)[1]
+    assert said.count("KeyboardInterrupt") == (sent == signal.SIGINT)  # the owner's alone
+
+
+def test_work_left_is_as_long_as_expected_until_something_has_ended():
+    assert Remaining({"plain": 10.0, "learning": 90.0}, 2, known=True).seconds() == 50
+
+
+def test_each_kind_of_work_is_scaled_by_what_it_took():
+    left = Remaining({"plain": 10.0, "learning": 90.0}, 2, known=True)
+    left.ended("learning", 30.0, 60.0)  # twice as long as expected
+    assert left.seconds() == (10 + 60 * 2) / 2
+    left.ended("plain", 5.0, 1.0)
+    assert left.seconds() == (5 / 5 + 60 * 2) / 2
+    left.ended("plain", 5.0, 1.0)
+    left.ended("learning", 60.0, 60.0)
+    assert left.seconds() == 0
+
+
+def test_work_of_an_unknown_kind_has_no_time_left_that_could_be_said():
+    left = Remaining({"plain": 1, "learning": 3}, 1, known=False)
+    left.ended("plain", 1, 0.5)
+    assert left.seconds() is None
+    left.ended("learning", 1, 20)
+    assert left.seconds() == 40
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.1, "1 s"), (89, "89 s"), (120, "2 min"), (7200, "2.0 h")])
+def test_durations_are_said_as_a_person_would(seconds, text):
+    assert duration(seconds) == text
