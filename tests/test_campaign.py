@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,12 @@ import pandas as pd
 import psutil
 import pytest
 
+from batfill.campaign import clusters, work
 from batfill.campaign.config import read_campaign
+from batfill.campaign.plan import plan
+from batfill.campaign.run import run_campaign
+from batfill.campaign.traces import piece_of
+from batfill.errors import RunFailed
 from batfill.experiment import replay_file
 from batfill.workloads.files import digest
 from command import COMPILING, Done, refusal, result
@@ -79,7 +85,7 @@ def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaig
     file = campaign_file("policies: [fcfs, saf]\nthresholds: [null, 7200]\n")
     ended = run(file, "--out", tmp_path / "out", "--workers", 2)
     assert ended.status == 0
-    assert re.fullmatch(r"batfill: 4 runs; about \d+ s on 2 workers\n", ended.err)
+    assert re.fullmatch(r"batfill: 4 runs; about \d+ s on 2 workers, by an estimate from a few runs\n", ended.err)
     assert ended.out.endswith(f"4 runs in {tmp_path / 'out' / 'runs.parquet'}\n")
     table = rows(tmp_path / "out")
     for row in table.itertuples():
@@ -295,7 +301,7 @@ def test_a_scheduler_that_goes_away_costs_only_the_runs_in_flight(campaign_file,
     assert (campaign.returncode, printed) == (1, "")
     assert said.splitlines()[-1] == (
         f"batfill: {LONG_RUNS - stored:,} of {LONG_RUNS:,} runs are not finished (the scheduler went away); "
-        "the others are stored: run the same command again for the rest"
+        f"the others are stored: run `batfill campaign {file} --out {out} --scheduler {address}` for the rest"
     )
     assert "Traceback" not in said
     assert 0 < stored < LONG_RUNS
@@ -361,7 +367,7 @@ def test_job_scripts_ask_the_batch_system_for_what_the_file_says(campaign_file, 
     assert (ended.status, ended.err) == (0, "")
     *asked, start = ended.out.splitlines()
     assert asked == lines
-    assert "distributed.cli.dask_worker tcp://" in start
+    assert "distributed.cli.dask_worker tcp://SCHEDULER:PORT" in start
     assert " --nthreads 1 " in start
     assert " --nworkers 4 " in start
 
@@ -370,6 +376,173 @@ def test_a_job_script_needs_a_cluster(campaign_file):
     assert refusal("campaign", campaign_file(SMALL), "--job-script").endswith(
         "c.yaml: no `cluster:` in it; add one to have a job script"
     )
+
+
+def test_a_job_script_needs_neither_the_batch_system_nor_its_network(campaign_file, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    file = campaign_file(SMALL + CLUSTER.format(kind="slurm") + "  interface: ib-nowhere\n")
+    assert "--interface ib-nowhere" in result("campaign", file, "--job-script")
+    outlook = json.loads(result("campaign", file, "--dry-run", "--json"))
+    assert (outlook["runs"], outlook["workers"]) == (10, 12)
+
+
+def test_options_that_would_do_nothing_are_refused(campaign_file, tmp_path):
+    file = campaign_file(SMALL)
+    assert refusal("campaign", file, "--job-script", "--workers", 2) == (
+        "--job-script only prints a script; leave --workers out"
+    )
+    assert "leave one of them out" in refusal("campaign", file, "--workers", 2, "--scheduler", "tcp://127.0.0.1:9")
+    assert refusal("campaign", file, "--worker-limit", 2) == (
+        "--worker-limit 2: workers on this machine are not waited for; leave it out"
+    )
+
+
+@pytest.fixture
+def batch_system(tmp_path, monkeypatch):
+    """A function that puts the commands of a batch system, shell scripts by their names, on an otherwise usual PATH."""
+    folder = tmp_path / "batch-system"
+    folder.mkdir()
+    for tool in ("bash", "mkdir", "cp", "kill", "mktemp", "setsid"):
+        found = shutil.which(tool)
+        if found:
+            (folder / tool).symlink_to(found)
+    monkeypatch.setenv("PATH", str(folder))
+
+    def batch_system(**scripts):
+        for name, script in scripts.items():
+            (folder / name).write_text(f"#!{folder}/bash\n{script}\n")
+            (folder / name).chmod(0o755)
+
+    return batch_system
+
+
+CLUSTER_OF_TWO = "cluster: {{type: {kind}, jobs: 2, cores: 1, memory: 1GB}}\n"
+
+
+@pytest.mark.parametrize(("kind", "command_"), [("slurm", "sbatch"), ("oar", "oarsub")])
+def test_a_batch_system_that_is_not_here_is_said_in_one_line(campaign_file, batch_system, tmp_path, kind, command_):
+    said = refusal("campaign", campaign_file(SMALL + CLUSTER_OF_TWO.format(kind=kind)), "--out", tmp_path / "out")
+    assert said.startswith(f"cluster: type {kind} submits with `{command_}`, which is not on PATH here; ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_network_that_is_not_here_is_said_in_one_line(campaign_file, batch_system, tmp_path):
+    batch_system(sbatch="exit 1")
+    file = campaign_file(SMALL + CLUSTER.format(kind="slurm") + "  interface: ib-nowhere\n")
+    said = refusal("campaign", file, "--out", tmp_path / "out")
+    assert said.startswith("cluster: interface 'ib-nowhere' is none of this machine's (")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("kind", "command_"), [("slurm", "sbatch"), ("oar", "oarsub")])
+def test_jobs_that_the_batch_system_refuses_end_the_campaign(campaign_file, batch_system, tmp_path, kind, command_):
+    batch_system(**{command_: "echo invalid account >&2; exit 1"})
+    ended = run(campaign_file(SMALL + CLUSTER_OF_TWO.format(kind=kind)), "--out", tmp_path / "out")
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.splitlines()[1:] == [
+        f"batfill: cluster: `{command_}` refused 2 of 2 jobs (exit status 1: invalid account); mend that section, "
+        "and see the script with --job-script"
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_jobs_that_were_accepted_beside_a_refused_one_are_cancelled(campaign_file, batch_system, tmp_path):
+    mark = tmp_path / "mark"
+    batch_system(
+        sbatch=f"mkdir {mark} && echo Submitted batch job 42 || {{ echo full >&2; exit 1; }}",
+        scancel=f"echo $1 > {mark}/cancelled",
+    )
+    ended = run(campaign_file(SMALL + CLUSTER_OF_TWO.format(kind="slurm")), "--out", tmp_path / "out")
+    assert ended.status == 2
+    assert "`sbatch` refused 1 of 2 jobs" in ended.err
+    assert (mark / "cancelled").read_text() == "42\n"
+
+
+def test_workers_that_never_come_are_waited_for_no_longer_than_the_limit(campaign_file, batch_system, tmp_path):
+    batch_system(sbatch="echo Submitted batch job 7", scancel=f"echo $1 > {tmp_path}/cancelled")
+    file = campaign_file(SMALL + CLUSTER_OF_TWO.format(kind="slurm"))
+    ended = run(file, "--out", tmp_path / "out", "--worker-limit", 1)
+    assert ended.status == 1
+    assert ended.err.splitlines()[1:] == [
+        "batfill: 10 of 10 runs are not finished (2 slurm jobs: no worker for 1 s, see --worker-limit); "
+        f"run `batfill campaign {file} --out {tmp_path / 'out'} --worker-limit 1` for the rest"
+    ]
+    assert (tmp_path / "cancelled").read_text() == "7\n"
+
+
+def test_jobs_of_a_batch_system_give_the_rows_of_this_machine(campaign_file, batch_system, tmp_path):
+    batch_system(
+        sbatch=f'script=$(mktemp); cp "$1" $script; setsid bash $script >{tmp_path}/log 2>&1 & '
+        "echo Submitted batch job $!",
+        scancel='kill -TERM -- "-$1"',
+    )
+    done(campaign_file(SMALL + CLUSTER_OF_TWO.format(kind="slurm")), "--out", tmp_path / "cluster")
+    done(campaign_file(SMALL), "--out", tmp_path / "here")
+    both = [rows(tmp_path / name).drop(columns="simulate_s") for name in ("cluster", "here")]
+    assert both[0].equals(both[1])
+    record = json.loads((tmp_path / "cluster" / "provenance.json").read_text())
+    assert record["sessions"][0]["workers"] == "2 slurm jobs"
+
+
+def test_ctrl_c_keeps_what_was_finished_and_says_how_to_go_on(campaign_file, tmp_path):
+    out = tmp_path / "out"
+    file = campaign_file(LONG)
+    process = subprocess.Popen(
+        command(file, "--out", out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    waited(lambda: list(out.glob("parts/*.parquet")) or process.poll() is not None)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
+    printed, said = process.communicate(timeout=LIMIT_S)
+    stored = len(stored_rows(out))
+    assert 0 < stored < LONG_RUNS
+    assert (process.returncode != 0, printed) == (True, "")
+    last = said.splitlines()[-1]
+    assert re.fullmatch(r"batfill: interrupted[^;]*; .*", last)
+    assert last.split("; ", 1)[1] == (
+        f"{stored:,} of {LONG_RUNS:,} runs are stored in {out}; to go on, run `batfill campaign {file} --out {out}`"
+    )
+    assert "Traceback" not in said
+    (session,) = json.loads((out / "provenance.json").read_text())["sessions"]
+    assert (session["runs_done"], session["ended"] is None) == (stored, False)
+    assert_goes_on(file, out)
+
+
+def test_a_run_that_fails_is_named_and_costs_no_other(campaign_file, tmp_path, monkeypatch):
+    usual = work.simulate
+
+    def failing(jobs, workload, options):
+        if options.policy.name == "saf" and len(jobs) == len(first.jobs):
+            raise ZeroDivisionError("a bug")
+        return usual(jobs, workload, options)
+
+    read = read_campaign(campaign_file(SMALL))
+    whole = plan(read)
+    first = piece_of(whole.runs[0].trace, 0).workload
+    monkeypatch.setattr(work, "simulate", failing)
+    monkeypatch.setattr(
+        clusters, "on_this_machine", lambda tasks, _: ([(i, work.run_task(task))] for i, task in enumerate(tasks))
+    )
+    with pytest.raises(RunFailed) as failed:
+        run_campaign(read, tmp_path / "out", bar=lambda *_: nullcontext(lambda _: None), say=lambda _: None)
+    assert str(failed.value) == (
+        "1 of 10 runs are not finished (sample.json, window 0, policy saf, backfill same: ZeroDivisionError: a bug); "
+        "the others are stored: run the same command again for the rest"
+    )
+    assert len(stored_rows(tmp_path / "out")) == 9
+
+
+def test_how_far_a_long_campaign_is_is_said_from_time_to_time(campaign_file, tmp_path, monkeypatch):
+    monkeypatch.setattr("batfill.campaign.run.REPORT_S", 0.0)
+    said = []
+    run_campaign(
+        read_campaign(campaign_file(SMALL)),
+        tmp_path / "out",
+        clusters.Where(workers=1),
+        bar=lambda *_: nullcontext(lambda _: None),
+        say=said.append,
+    )
+    assert len(said) > 2
+    assert all(re.fullmatch(r"\d+ of 10 runs after \d+ s; about \d+ s left", line) for line in said[1:])
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "expe" / "campaigns").glob("*.yaml")), ids=lambda path: path.stem)

@@ -313,10 +313,11 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
         CampaignError: one was refused, or not answered within the limit; those that were accepted are cancelled.
     """
     from dask_jobqueue.core import JobQueueCluster
+    from distributed import Status
 
     hush()
     accepted: list[str] = []
-    refused: list[Exception] = []
+    refused: list[str] = []
     usual: Any = job_class(section)
 
     class Watched(usual):  # type: ignore[misc]  # its class is known when it runs
@@ -325,8 +326,13 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
                 await super().start()
                 accepted.append(self.job_id)
             except (OSError, RuntimeError, ValueError) as error:
-                refused.append(error)
+                self.status = Status.failed  # else the cluster does not close
+                refused.append(refusal(error))
                 raise
+
+        async def close(self) -> None:
+            await super().close()
+            self.status = Status.closed
 
     kind: Any = Watched
     try:
@@ -351,7 +357,7 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
         if refused:
             raise CampaignError(
                 f"cluster: `{SUBMIT[section.type]}` refused {len(refused)} of {section.jobs} jobs "
-                f"({refusal(refused[0])}); mend that section, and see the script with --job-script"
+                f"({refused[0]}); mend that section, and see the script with --job-script"
             )
         yield cluster
 

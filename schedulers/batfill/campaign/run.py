@@ -181,7 +181,7 @@ def run_campaign(
                 missing = len(ready.left) - session.done
                 raise RunFailed(
                     f"{missing:,} of {outlook.runs:,} runs are not finished ({session.failure}); "
-                    f"the others are stored: {again} for the rest"
+                    f"{'the others are stored: ' * (missing < outlook.runs)}{again} for the rest"
                 )
         table = store.merge([planned.run.id for planned in ready.plan.runs])
         took_s = time.perf_counter() - began
