@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from batfill.campaign.store import SCHEMA
 from batfill.campaign.work import Task, run_task
 from batfill.experiment import replay_file
 from batfill.metrics import Summary
+from batfill.options import NAMES
 from batfill.workloads.load import load_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.save import save_log
@@ -75,6 +77,14 @@ def test_a_classifiers_seed_and_options_are_in_its_row(rows):
     first, second = rows("policies: [fcfs]\nknowledge: [{knowledge: classifier, kill: true}]\nseeds: [3, 4]\n")
     assert (first["seed"], second["seed"], first["learning"]) == (3, 4, '{"kill": true}')
     assert '"accuracy"' in first["learned"]
+
+
+def test_every_option_in_force_is_in_the_row_default_or_not(rows):
+    (row,) = rows("policies: [saf]\nknowledge: [{knowledge: classifier, cut: 0.2}]\n")
+    stated = json.loads(row["options"])
+    assert list(stated) == list(NAMES)
+    assert (stated["policy"], stated["cut"], stated["backfill"], stated["regime"]) == ("saf", 0.2, "same", "fresh")
+    assert (stated["seed"], stated["threshold"], stated["kill"]) == (0, None, False)
 
 
 def test_rows_have_the_columns_of_the_results(rows):

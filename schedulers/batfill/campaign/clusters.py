@@ -49,6 +49,16 @@ class Where(NamedTuple):
         """The batch system's section, if its jobs are the workers."""
         return self.cluster if self.scheduler is None and self.workers is None else None
 
+    @property
+    def here(self) -> bool:
+        """Whether the workers are processes of this machine."""
+        return self.scheduler is None and self.batch is None
+
+    @property
+    def patience_s(self) -> float:
+        """How long a scheduler or cluster may have no worker."""
+        return WORKER_LIMIT_S if self.limit_s is None else self.limit_s
+
     def check(self) -> None:
         """Refuse choices that exclude each other.
 
@@ -60,7 +70,7 @@ class Where(NamedTuple):
                 f"--workers {self.workers} starts workers here and --scheduler {self.scheduler} uses those of a "
                 "scheduler; leave one of them out"
             )
-        if self.limit_s is not None and self.scheduler is None and self.batch is None:
+        if self.limit_s is not None and self.here:
             raise CampaignError(
                 f"--worker-limit {self.limit_s:g}: workers on this machine are not waited for; leave it out"
             )
@@ -98,7 +108,7 @@ def connect(where: Where, say: Callable[[str], None]) -> Iterator[Workers]:
     Raises:
         CampaignError: there is no scheduler at the address, or the batch system cannot be used or refuses the jobs.
     """
-    limit_s = WORKER_LIMIT_S if where.limit_s is None else where.limit_s
+    limit_s = where.patience_s
     if where.scheduler is not None:
         with scheduler_at(where.scheduler) as client:
             place = f"the scheduler at {where.scheduler}"

@@ -16,6 +16,7 @@ from batfill.experiment import ENGINE
 from batfill.workloads.files import write_text
 
 if TYPE_CHECKING:
+    from batfill.campaign.clusters import Where
     from batfill.campaign.config import ReadCampaign
     from batfill.campaign.plan import Plan
 
@@ -26,7 +27,7 @@ FILE = "provenance.json"
 class Provenance:
     """The file `provenance.json`: the campaign as it is, and one entry per session, the latest last."""
 
-    def __init__(self, folder: Path, read: ReadCampaign, plan: Plan, *, workers: str, left: int) -> None:
+    def __init__(self, folder: Path, read: ReadCampaign, plan: Plan, where: Where, *, workers: str, left: int) -> None:
         """Begin a session that has `left` runs to do on these workers."""
         self.path = folder / FILE
         sources = {planned.trace.source for planned in plan.runs}
@@ -35,6 +36,7 @@ class Provenance:
             "campaign": str(read.path),
             "campaign_sha256": read.digest,
             "campaign_text": read.text,
+            "campaign_in_force": read.campaign.model_dump(mode="json", by_alias=True),  # also what the text leaves out
             "inputs": [
                 {"file": source.path, "sha256": source.sha256, "warnings": list(warnings.get(source.path, ()))}
                 for source in sorted(sources, key=lambda s: s.path)
@@ -50,6 +52,12 @@ class Provenance:
             "engine_sha256": SOURCES,
             "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
             "workers": workers,
+            "options": {
+                "out": str(folder),
+                "scheduler": where.scheduler,
+                "workers": where.workers,
+                "worker-limit": None if where.here else where.patience_s,
+            },
             "machine": {"name": platform.node(), "system": platform.platform(), "processor": processor()},
             "python": platform.python_version(),
             "libraries": {name: version(name) for name in LIBRARIES},

@@ -126,11 +126,10 @@ def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepare
     with bar("logs planned", number_of_traces(read.campaign)) as advance:
         whole = plan(read, advance)
     left = whole.left(store.finished(per_job=whole.per_job))
-    here = where.scheduler is None and where.batch is None
-    costs = measured(left, whole.readings, workers, processors() if here else workers)
+    costs = measured(left, whole.readings, workers, processors() if where.here else workers)
     tasks = tasks_of(left, costs, whole, workers)
     by_id = {planned.run.id: planned for planned in left}
-    total_s = costs.total_s(tasks, by_id, min(workers, processors()) if here else workers)
+    total_s = costs.total_s(tasks, by_id, min(workers, processors()) if where.here else workers)
     outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, total_s)
     return Prepared(outlook, whole, by_id, tasks, costs)
 
@@ -168,12 +167,12 @@ def run_campaign(
         if ready.tasks:
             with connect(where, say) as workers, bar("runs", len(ready.left)) as advance:
                 session = Session(ready, store, advance, say)
-                record = Provenance(out, read, ready.plan, workers=workers.place, left=len(ready.left))
+                record = Provenance(out, read, ready.plan, where, workers=workers.place, left=len(ready.left))
                 try:
                     session.run(workers)
                 except BaseException as stopped:
-                    if not isinstance(stopped, Exception):
-                        stopped.add_note(f"{session.stored_text()}; to go on, {again}")
+                    if not isinstance(stopped, Exception):  # Ctrl-C, or another signal
+                        say(f"{session.stored_text()}; to go on, {again}")
                     raise
                 finally:
                     record.end(session.done)
