@@ -49,10 +49,10 @@ def test_runs_are_scaled_by_their_jobs_and_their_kind():
 
 def test_the_time_is_that_of_the_start_the_reading_and_the_longest_worker():
     curves = {kind_of(LEARNING): Curve((100,), (10.0,))}
-    costs = Costs(curves, Readings({LOG: 3.0}, {TRACE: 0.5}), load=2.0)
+    costs = Costs(curves, Readings({LOG: 3.0}, {TRACE: 0.5}), load=2.0, beside=1.5)
     runs = [planned(str(i), LEARNING, 100) for i in range(3)]
-    start_s = 2 * (WORKER_S + LEARNING_S) + 3
-    each_s = 0.5 + RUN_S + 10
+    start_s = 2 * (WORKER_S + LEARNING_S) + 1.5 * 3
+    each_s = 1.5 * (0.5 + RUN_S + 10)
     assert total_s(costs, runs, 1) == pytest.approx(start_s + 3 * each_s)
     assert total_s(costs, runs, 2) == pytest.approx(start_s + 2 * each_s)  # one worker has two of the three
     assert total_s(costs, runs, 100) == pytest.approx(start_s + each_s)
@@ -90,16 +90,23 @@ def test_each_kind_is_timed_once_on_its_largest_piece(monkeypatch):
     monkeypatch.setattr(library, "timed_plain", plain)
     monkeypatch.setattr(library, "timed_learning", learning)
     runs = [planned("a", PLAIN, 10), planned("b", PLAIN, 30), planned("c", LEARNING, 20), planned("d", PLAIN, 20)]
-    costs = measured(runs, Readings({}, {}), 2, 2)
+    costs = measured(runs, Readings({}, {}), 2, 2, 0.0)
     assert timed == [("b", None), ("c", library.LEARNING_BUDGET_S)]
     assert costs.run_s(runs[0]) == pytest.approx(RUN_S + 1 / 3)
+
+
+def test_what_else_runs_here_makes_all_longer(monkeypatch):
+    monkeypatch.setattr(library, "timed_plain", lambda one: Curve((one.jobs,), (1.0,)))
+    runs = [planned("a", PLAIN, 10), planned("b", PLAIN, 10)]
+    found = [measured(runs, Readings({}, {}), 2, 2, others) for others in (0.0, 1.0, 6.0)]
+    assert [(costs.load, costs.beside) for costs in found] == [(1, 1), (1.5, 1.5), (4, 8 / 7)]
 
 
 def test_kinds_beyond_those_that_are_timed_count_as_the_slowest(monkeypatch):
     seconds = iter(range(1, 100))
     monkeypatch.setattr(library, "timed_plain", lambda one: Curve((one.jobs,), (float(next(seconds)),)))
     runs = [planned(str(i), {**PLAIN, "policy": f"p{i}"}, 10) for i in range(library.MOST_TIMED + 3)]
-    costs = measured(runs, Readings({}, {}), 2, 2)
+    costs = measured(runs, Readings({}, {}), 2, 2, 0.0)
     assert costs.run_s(runs[-1]) == pytest.approx(RUN_S + library.MOST_TIMED)
 
 

@@ -29,7 +29,6 @@ LEARNING_S = 1.5  # what loading scikit-learn takes, once per worker
 FIRST_JOBS = 2000  # that a replay is timed on first; then four times as many, as long as that is quick
 QUICK_S = 0.5
 MOST_TIMED = 12  # kinds of replays that are timed; the others are taken to be like them
-MOST_LOAD = 8.0  # that is taken for the machine's, and not for a moment's
 LEARNING_BUDGET_S = 8.0  # to time all kinds of learning together; each has a second at least
 
 
@@ -68,7 +67,8 @@ class Costs:
     curves: Mapping[str, Curve]  # by `kind_of`
     readings: Readings
     slowdown: float = 1.0  # of a run that keeps several processors busy, beside others that do
-    load: float = 1.0  # seconds that pass for each one that a processor works for us
+    load: float = 1.0  # how much longer all takes than on a machine that does nothing else, the workers running
+    beside: float = 1.0  # how much longer than when it was timed, with this process alone
 
     def run_s(self, planned: Planned) -> float:
         """One run, its log at hand."""
@@ -85,10 +85,11 @@ class Costs:
             return 0.0
         sources = {task.trace.source for task in tasks}
         loading_s = WORKER_S + LEARNING_S * any(learns(run.given) for task in tasks for run in task.runs)
-        start_s = loading_s * self.load + sum(self.readings.logs.get(source, 0.0) for source in sources)
+        reading_s = sum(self.readings.logs.get(source, 0.0) for source in sources)
+        start_s = loading_s * self.load + reading_s * self.beside
         free_s = [start_s] * min(workers, len(tasks))
         for task in tasks:
-            heapreplace(free_s, free_s[0] + self.task_s(task, planned))
+            heapreplace(free_s, free_s[0] + self.task_s(task, planned) * self.beside)
         return max(free_s)
 
 
@@ -104,7 +105,7 @@ def learns(given: Mapping[str, Any]) -> bool:
     return bool(given.get("knowledge", USER) != USER)
 
 
-def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: int) -> Costs:
+def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: int, others: float) -> Costs:
     """The costs of these runs, each kind timed on the largest piece that it replays, or on that piece's beginning.
 
     Args:
@@ -112,8 +113,8 @@ def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: i
         readings: what reading took.
         workers: how many will run.
         cores: processors that the workers share.
+        others: processes that want to run on them beside ours, on average.
     """
-    began_s, worked_s = time.perf_counter(), time.process_time()
     largest: dict[str, Planned] = {}
     for planned in left:
         known = largest.setdefault(kind_of(planned.run.given), planned)
@@ -129,9 +130,9 @@ def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: i
     for kinds in (plain, learning):
         for key in kinds[MOST_TIMED:]:
             curves[key] = max((curves[like] for like in kinds[:MOST_TIMED]), key=lambda curve: curve.at(FIRST_JOBS))
-    passed_s = time.perf_counter() - began_s
-    load = passed_s / max(time.process_time() - worked_s, passed_s / MOST_LOAD)
-    return Costs(curves, readings, min(workers, len(left)) / cores, max(load, 1.0))
+    running = min(workers, len(left))
+    load = max((others + running) / cores, 1.0)
+    return Costs(curves, readings, running / cores, load, load / max((others + 1) / cores, 1.0))
 
 
 def timed_plain(planned: Planned) -> Curve:

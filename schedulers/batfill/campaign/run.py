@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -126,10 +127,11 @@ def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepare
     with bar("logs planned", number_of_traces(read.campaign)) as advance:
         whole = plan(read, advance)
     left = whole.left(store.finished(per_job=whole.per_job))
-    costs = measured(left, whole.readings, workers, processors() if where.here else workers)
+    cores, others = (processors(), os.getloadavg()[0]) if where.here else (workers, 0.0)
+    costs = measured(left, whole.readings, workers, cores, others)
     tasks = tasks_of(left, costs, whole, workers)
     by_id = {planned.run.id: planned for planned in left}
-    total_s = costs.total_s(tasks, by_id, min(workers, processors()) if where.here else workers)
+    total_s = costs.total_s(tasks, by_id, min(workers, cores))
     outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, total_s)
     return Prepared(outlook, whole, by_id, tasks, costs)
 
