@@ -63,6 +63,10 @@ def test_choices_are_every_combination(read):
         ),
         (LEAST + "windows: {days: 0}\n", "3: windows.days is 0; input should be greater than 0"),
         (LEAST + "resamplings: {samples: 0}\n", "3: resamplings.samples is 0; input should be greater than or equal"),
+        (
+            LEAST + "cluster: {type: slurm, jobs: 1, cores: 1, memory: much}\n",
+            "3: cluster.memory is 'much'; string should match pattern",
+        ),
         (LEAST + "cluster: {type: pbs}\n", "3: cluster.type is 'pbs'; input should be 'slurm' or 'oar'"),
         (LEAST + "knowledge: [3]\n", "3: knowledge.0 is 3; input should be a valid string"),
         (LEAST + "knowledge:\n- user\n- oracle\n", "5: option knowledge: 'oracle' is none of user, "),

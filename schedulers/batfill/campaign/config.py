@@ -90,7 +90,7 @@ class ClusterSection(Section):
     type: Literal["slurm", "oar"]
     jobs: Count
     cores: Count
-    memory: Text  # of one job, as in "8GB"
+    memory: Annotated[str, Field(pattern=r"^\d+(\.\d+)? ?[kKMGTP]i?B$")]  # of one job, as in "8GB"
     walltime: Text = "01:00:00"
     queue: Text | None = None
     project: Text | None = None  # Slurm's account

@@ -174,6 +174,7 @@ def run_campaign(
                     session.run(workers)
                 except BaseException as stopped:
                     if not isinstance(stopped, Exception):  # Ctrl-C, or another signal
+                        session.recount()
                         say(f"{session.stored_text()}; to go on, {again}")
                     raise
                 finally:
@@ -259,6 +260,10 @@ class Session:
             f"{self.done:,} of {len(self.ready.left):,} runs after {duration(now_s - self.began_s)}; "
             f"about {duration(left_s)} left"
         )
+
+    def recount(self) -> None:
+        """Count what is stored: an interrupt may come between storing runs and counting them."""
+        self.done = len(self.store.finished(per_job=self.ready.plan.per_job) & set(self.ready.left))
 
     def stored_text(self) -> str:
         """How many runs of the campaign are stored, and in which folder."""
