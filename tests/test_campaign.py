@@ -94,7 +94,7 @@ def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaig
     assert [f"{row.mean_bsld:,.3f}" in ended.out for row in table.itertuples()] == [True] * 4
 
     record = json.loads((tmp_path / "out" / "provenance.json").read_text())
-    assert record["inputs"] == [{"file": str(SAMPLE), "sha256": digest(SAMPLE)}]
+    assert record["inputs"] == [{"file": str(SAMPLE), "sha256": digest(SAMPLE), "warnings": []}]
     assert record["campaign_sha256"] == digest(file)
     (session,) = record["sessions"]
     assert (session["runs_left"], session["runs_done"], session["workers"]) == (4, 4, "2 on this machine")
