@@ -47,8 +47,6 @@ def campaign(
     from batfill.compiled import announce_compilation
     from batfill.engine import advance
 
-    if workers is not None and scheduler is not None:
-        raise click.UsageError("--workers starts workers here and --scheduler uses others; leave one of them out")
     read = config.read_campaign(file)
     beside = {
         "--out": out,
