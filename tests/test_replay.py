@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from batfill.batsim.runner.environment import choose_engine
+from batfill.errors import BatfillError, PolicyError, WorkloadError
 from batfill.jobs import LARGE, job_table
-from batfill.policies import POLICIES, policy_named
-from batfill.replay import Replay, replay
+from batfill.knowledge.choice import make
+from batfill.options import Learning
+from batfill.policies import FIXED, POLICIES, Policy, policy_named
+from batfill.replay import Replay, replay, replay_many
 from batfill.workloads import read_workload
 from oracle import Oracle, assert_same, oracle
 from strategies import options, policies, random_mixed, random_table, table, workloads
+from swf_text import row
 
 # The first call may compile the engine, which is no property of an example.
 unhurried = settings(deadline=None, max_examples=300)
@@ -312,3 +317,100 @@ def test_a_backfilled_job_without_walltime_counts_for_the_next_reservation_of_a_
 def test_a_burst_and_a_latecomer_where_most_jobs_have_no_walltime_agree_with_the_oracle(seed):
     jobs = random_table(seed, n_jobs=40, size=6, span_s=12, longest=6, unlimited=0.7)
     assert_same(replay(jobs, 6, policy_named("saf")), oracle(jobs, 6, "saf"))
+
+
+# What a caller in Python gets wrong
+
+
+def policy(key, kind=FIXED, weight=0.0):
+    return Policy("mine", "?", "here", key, kind, weight)
+
+
+JOBS = table([(i, 5, 10, 1) for i in range(4)])
+FCFS = policy_named("fcfs")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (policy(lambda r, p, q: r * np.nan), "policy mine: its key is nan for r = 0, p~ = 10, q = 1; mend its formula"),
+        (policy(lambda r, p, q: np.where(r == 2, np.inf, r)), "policy mine: its key is inf for r = 2, "),
+        (policy(lambda r, p, q: 1.0), r"policy mine: its keys have shape \(\), not \(4,\); return one per job"),
+        (policy(lambda r, p, q: r[:2]), r"policy mine: its keys have shape \(2,\), not \(4,\)"),
+        (policy(lambda r, p, q: r, kind=9), "policy mine: kind 9 does not exist; there are FIXED = 0, EXPANSION = 1"),
+        (policy(lambda r, p, q: r, kind=1, weight=np.nan), "policy mine: weight nan is no finite number"),
+    ],
+)
+def test_a_policy_that_nothing_can_be_sorted_by_is_refused_everywhere(wrong, said):
+    with pytest.raises(PolicyError, match=said):
+        replay(JOBS, 4, wrong)
+    with pytest.raises(PolicyError, match=said):
+        replay(JOBS, 4, FCFS, backfill=wrong)
+    with pytest.raises(PolicyError, match=said):
+        replay_many(JOBS, 4, [FCFS, wrong])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"threshold_s": np.nan}, "threshold_s: nan is not a number of seconds >= 0"),
+        ({"threshold_s": -1}, "threshold_s: -1 is not a number of seconds >= 0"),
+        ({"divider_s": np.nan}, "divider_s: nan is not a number of seconds > 0"),
+        ({"divider_s": 0}, "divider_s: 0 is not a number of seconds > 0"),
+        ({"divider_s": (2.0, 1.0)}, r"divider_s: \(2\.0, 1\.0\) is not a number of seconds > 0, or several, ascending"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, said):
+    with pytest.raises(BatfillError, match=said):
+        replay(JOBS, 4, FCFS, **options)
+
+
+def test_a_size_and_estimates_that_cannot_be_are_refused():
+    with pytest.raises(BatfillError, match="size: a machine of 0 processors"):
+        replay(JOBS, 0, FCFS)
+    for wrong in (np.ones(3), np.array([1, 2, np.nan, 3]), -np.ones(4)):
+        with pytest.raises(BatfillError, match="estimate_s: not 4 numbers of seconds >= 0"):
+            Replay(JOBS, 4, FCFS, estimate_s=wrong)
+
+
+@pytest.mark.parametrize("rows", [slice(None, None, -1), np.array([0, 2, 1, 3]), np.array([0, 0, 1])])
+def test_a_job_table_out_of_order_is_refused(rows):
+    with pytest.raises(
+        WorkloadError, match=r"rows are not in the order of \(submit_s, ids\): job .* make the table with"
+    ):
+        replay(JOBS.select(rows), 4, FCFS)
+
+
+def test_ties_out_of_the_order_of_their_ids_are_refused():
+    with pytest.raises(WorkloadError, match="job 000000 at 0 follows job 000001 at 0"):
+        replay(table([(0, 5, 10, 1)] * 2).select(np.array([1, 0])), 4, FCFS)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("submit_s", np.nan, "a submission time"),
+        ("runtime_s", -1, "a run time"),
+        ("walltime_s", 0, "a requested time"),
+        ("procs", 0, "a number of processors"),
+        ("job_class", 7, "a class"),
+    ],
+)
+def test_a_job_table_made_by_hand_is_checked(column, value, said):
+    changed = getattr(JOBS, column).copy()
+    changed[2] = value
+    with pytest.raises(WorkloadError, match=rf"the job table: 1 of 4 jobs have {said} that is not .*first: job 000002"):
+        replay(dataclasses.replace(JOBS, **{column: changed}), 4, FCFS)
+    with pytest.raises(WorkloadError, match=r"the job table: column \w+ has shape"):
+        replay(dataclasses.replace(JOBS, **{column: changed[:2]}), 4, FCFS)
+
+
+def test_a_kind_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(BatfillError, match="'oracle' is none of user, easy"):
+        make(Learning(knowledge="oracle"), None, None)
+    with pytest.raises(BatfillError, match="simulator: 'simgrid' is none of auto, batsim, embedded"):
+        choose_engine("simgrid", {})
+    log = tmp_path / "log.swf"
+    log.write_text(row(1, 0, 5))
+    with pytest.raises(BatfillError, match="overrun 'forgive' is none of keep, kill"):
+        read_workload(log, procs=4, overrun="forgive")

@@ -19,3 +19,14 @@ class PlatformError(BatfillError):
 
 class RunFailed(Exception):  # noqa: N818 - it is a result, not a mistake in the program
     """A run that was started correctly did not succeed; the command line prints the message and exits with status 1."""
+
+
+class Interrupted(BaseException):
+    """A signal asked the command line to stop. Its notes (`add_note`) say what was finished and kept.
+
+    No KeyboardInterrupt, and no Exception: libraries catch those and go on, or print something of their own.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number  # the signal's

@@ -25,6 +25,10 @@ RUN_TIME_STANDS_IN = (
     "(backfilling, orders by requested time, classes) do not show what such a scheduler would do"
 )
 
+# 30,000 years: no date or duration of a log is later. Sums of thousands of them are exact in a float64.
+LONGEST_S = 1e12
+MOST_PROCS = 2**31 - 1  # Batsim's largest integer
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobTable:
@@ -53,6 +57,82 @@ class JobTable:
         columns = [(f.name, getattr(self, f.name)) for f in fields(self)]
         chosen: dict[str, Any] = {name: column[rows] for name, column in columns if isinstance(column, np.ndarray)}
         return replace(self, **chosen)
+
+    def check(self, source: str = "the job table", *, entering: bool = False) -> None:
+        """Refuse a table that no engine can take.
+
+        Args:
+            source: what error messages call it.
+            entering: whether it comes from outside: its rows are still to be sorted, and run times must be finite;
+                later an infinite one may stand for a job that does not end while anything is looked at.
+
+        Raises:
+            WorkloadError: a column's shape or a value is not what it must be (the first such job is named), or the
+                rows are not in the order of (submit_s, ids).
+        """
+        n = len(self)
+        for f in fields(self):
+            column = getattr(self, f.name)
+            if isinstance(column, np.ndarray) and column.shape != (n,):
+                raise WorkloadError(
+                    f"{source}: column {f.name} has shape {column.shape}, not ({n},); give one value per job"
+                )
+        limit_s, runs = self.walltime_s, in_time(self.runtime_s)
+        if not entering:
+            runs |= np.isposinf(self.runtime_s)
+        within = f"a number > 0 and <= {LONGEST_S:g}"
+        rules = (
+            ("a submission time", self.submit_s, in_time(self.submit_s), TIME),
+            ("a run time", self.runtime_s, runs, TIME),
+            (
+                "a requested time",
+                limit_s,
+                np.isposinf(limit_s) | (in_time(limit_s) & (limit_s > 0)),
+                within,
+            ),
+            ("a number of processors", self.procs, self.procs >= 1, ">= 1"),
+            ("a class", self.job_class, (self.job_class >= UNKNOWN) & (self.job_class <= SMALL), "known"),
+        )
+        for what, values, good, rule in rules:
+            if not good.all():
+                row = int(np.argmin(good))
+                raise WorkloadError(
+                    f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
+                    f"(first: job {self.ids[row]}, {what} {values[row]}); mend or drop them"
+                )
+        if not entering and not (row_in_order := self.in_order()).all():
+            row = int(np.argmin(row_in_order)) + 1
+            raise WorkloadError(
+                f"{source}: rows are not in the order of (submit_s, ids): job {self.ids[row]} at "
+                f"{self.submit_s[row]:g} follows job {self.ids[row - 1]} at {self.submit_s[row - 1]:g}; "
+                "make the table with `job_table`, or select rows in ascending order"
+            )
+
+    def in_order(self) -> NDArray[np.bool_]:
+        """Whether each row but the first comes after the one before it, shape (n_jobs - 1,)."""
+        after = self.submit_s[1:] > self.submit_s[:-1]
+        tied = np.flatnonzero(self.submit_s[1:] == self.submit_s[:-1])
+        after[tied] = self.ids[tied + 1] > self.ids[tied]
+        return after
+
+
+TIME = f"a number from 0 to {LONGEST_S:g}"
+
+
+def in_time(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of these dates or durations are possible."""
+    return (values >= 0) & (values <= LONGEST_S)
+
+
+def checked_size(source: object, procs: int) -> int:
+    """The machine's size, which must be possible.
+
+    Raises:
+        WorkloadError: it is not.
+    """
+    if not 1 <= procs <= MOST_PROCS:
+        raise WorkloadError(f"{source}: a machine of {procs} processors; pass --procs from 1 to {MOST_PROCS}")
+    return procs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,9 +190,9 @@ def job_table(
     Args:
         source: what error messages call the workload, usually its path.
         ids: str, unique; ties in submission time are broken by them as strings, as Batsim does.
-        submit_s: seconds, finite, >= 0.
-        runtime_s: seconds, finite, >= 0.
-        walltime_s: seconds, > 0; inf for a job without a limit.
+        submit_s: seconds, from 0 to LONGEST_S.
+        runtime_s: seconds, from 0 to LONGEST_S.
+        walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
         procs: >= 1.
         user: the user's number; -1 (the default) where unknown.
         job_class: SMALL, LARGE or UNKNOWN (the default).
@@ -124,20 +204,6 @@ def job_table(
         WorkloadError: a value is out of range (the first such job is named), or an id occurs twice.
     """
     n = len(submit_s)
-
-    def require(good: NDArray[np.bool_], what: str, values: NDArray[np.generic], rule: str) -> None:
-        if not good.all():
-            row = int(np.argmin(good))
-            raise WorkloadError(
-                f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
-                f"(first: job {ids[row]}, {what} {values[row]}); mend or drop them"
-            )
-
-    require(np.isfinite(submit_s) & (submit_s >= 0), "a submission time", submit_s, "a number >= 0")
-    require(np.isfinite(runtime_s) & (runtime_s >= 0), "a run time", runtime_s, "a number >= 0")
-    require(walltime_s > 0, "a requested time", walltime_s, "a number > 0")
-    require(procs >= 1, "a number of processors", procs, ">= 1")
-
     table = JobTable(
         ids=ids,
         submit_s=submit_s,
@@ -150,9 +216,8 @@ def job_table(
         killable=killable,
         no_request=no_request if no_request is not None and no_request.any() else None,
     )
-    later = submit_s[1:] > submit_s[:-1]
-    tied = submit_s[1:] == submit_s[:-1]
-    if not (later | (tied & (ids[1:] > ids[:-1]))).all():
+    table.check(source, entering=True)
+    if not table.in_order().all():
         by_id = np.argsort(ids, kind="stable")
         table = table.select(by_id[np.argsort(submit_s[by_id], kind="stable")])
     if len(set(ids)) != n:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.errors import PolicyError
+from batfill.jobs import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 # How a key moves with time; `easy.key_at` has the formulas.
 FIXED, EXPANSION, WFP3, UNICEF = range(4)
+KINDS = {FIXED: "FIXED", EXPANSION: "EXPANSION", WFP3: "WFP3", UNICEF: "UNICEF"}
 
-# What a job without walltime counts as in a key, so that no formula meets infinity: 30,000 years, after any request.
-UNLIMITED_S = 1e12
+UNLIMITED_S = LONGEST_S  # what a job without walltime counts as in a key, so that no formula meets infinity
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
 SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
@@ -58,11 +59,38 @@ class Policy:
         """Whether two jobs may change places while both wait."""
         return self.kind != FIXED
 
+    def check(self) -> None:
+        """Refuse what `easy.key_at` would take for something else.
+
+        Raises:
+            PolicyError: the kind is none of FIXED, EXPANSION, WFP3 and UNICEF, or the weight is no finite number.
+        """
+        if self.kind not in KINDS:
+            kinds = ", ".join(f"{name} = {kind}" for kind, name in KINDS.items())
+            raise PolicyError(f"policy {self.name}: kind {self.kind!r} does not exist; there are {kinds}")
+        if not np.isfinite(self.weight):
+            raise PolicyError(f"policy {self.name}: weight {self.weight!r} is no finite number; mend it")
+
     def fixed_key(
         self, submit_s: NDArray[np.float64], walltime_s: NDArray[np.float64], procs: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """The part of each job's key that does not move with time: float64, shape (n_jobs,)."""
-        return np.asarray(self.fixed(submit_s, np.minimum(walltime_s, UNLIMITED_S), procs), np.float64)
+        """The part of each job's key that does not move with time: float64, shape (n_jobs,).
+
+        Raises:
+            PolicyError: the policy gives something else, or a key that is no finite number, which nothing sorts by.
+        """
+        key = np.asarray(self.fixed(submit_s, np.minimum(walltime_s, UNLIMITED_S), procs), np.float64)
+        if key.shape != np.shape(submit_s):
+            raise PolicyError(
+                f"policy {self.name}: its keys have shape {key.shape}, not {np.shape(submit_s)}; return one per job"
+            )
+        if not (finite := np.isfinite(key)).all():
+            row = int(np.argmin(finite))
+            raise PolicyError(
+                f"policy {self.name}: its key is {key[row]} for r = {submit_s[row]:g}, p~ = {walltime_s[row]:g}, "
+                f"q = {procs[row]}; mend its formula so that every key is a finite number"
+            )
+        return key
 
 
 def nothing(r: NDArray[np.float64], _p: NDArray[np.float64], _q: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -123,10 +151,12 @@ def mixed(weights: tuple[float, ...]) -> Policy:
         PolicyError: not six finite numbers, or all of them zero.
     """
     given = np.asarray(weights, np.float64)
-    norm = float(np.abs(given).sum())
+    with np.errstate(over="ignore"):
+        norm = float(np.abs(given).sum())
     if given.shape != (6,) or not np.isfinite(norm) or norm == 0:
         raise PolicyError(
-            f"policy mixed: {list(weights)} are not six finite weights, one of them not zero, on {', '.join(FEATURES)}"
+            f"policy mixed: {list(weights)} are not six finite weights, one of them not zero and their sum "
+            f"below 1e308, on {', '.join(FEATURES)}"
         )
     a, b, c, d, e, f = (given / norm).tolist()
 

@@ -14,6 +14,7 @@ import copy
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,12 +47,13 @@ from batfill.engine import (
     advance_each,
     reset,
 )
+from batfill.errors import BatfillError
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.waiting import Waiting, clear, enlarged, waiting_room
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from batfill.policies import Policy
 
@@ -152,12 +154,26 @@ class Replay:
                 at the next before they are large.
             estimate_s: what the scheduler expects each job to run, shape (n_jobs,); by default its walltime.
             learns: whether `classify` will be told jobs' classes while it runs, instead of the workload's.
+
+        Raises:
+            BatfillError: the job table is not in order or holds an impossible value (see `JobTable.check`), a policy
+                gives a key that nothing sorts by, or another argument is not what it must be.
         """
+        jobs.check()
+        if size < 1:
+            raise BatfillError(f"size: a machine of {size} processors; give 1 or more")
+        n_jobs = len(jobs)
+        expected_s = np.asarray(jobs.walltime_s if estimate_s is None else estimate_s, np.float64)
+        if expected_s.shape != (n_jobs,) or not (expected_s >= 0).all():
+            raise BatfillError(f"estimate_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
+        limits_s = np.atleast_1d(np.asarray(divider_s, np.float64))
+        if not len(limits_s) or not (limits_s > 0).all() or not (limits_s[1:] >= limits_s[:-1]).all():
+            raise BatfillError(f"divider_s: {divider_s!r} is not a number of seconds > 0, or several, ascending")
         self.table = jobs
         self.size = size
         self.dividers = dividers_of(divider_s)
         self.learns = learns
-        n_jobs, at_once = len(jobs), min(len(jobs), size)
+        at_once = min(n_jobs, size)
         self.jobs = np.zeros(n_jobs, JOB)
         self.jobs["submit_s"] = jobs.submit_s
         self.jobs["procs"] = jobs.procs
@@ -179,7 +195,7 @@ class Replay:
         self.scratch = scratch_room(n_jobs)
         small = (jobs.job_class == SMALL) & (not learns)
         self.given = Given(
-            estimate_s=np.asarray(jobs.walltime_s if estimate_s is None else estimate_s, np.float64),
+            estimate_s=expected_s,
             level=np.where(small, 1, self.large).astype(np.int8),
             killable=(small if jobs.killable is None else small & jobs.killable).astype(np.uint8),
         )
@@ -194,7 +210,11 @@ class Replay:
 
     def adopt(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
         """Take these rules and compute the jobs' keys by them."""
+        if not threshold_s >= 0:
+            raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
         other = policy if backfill is None else backfill
+        policy.check()
+        other.check()
         self.policy, self.backfill = policy, backfill
         self.rules = Rules(policy.kind, policy.weight, backfill is None, other.kind, other.weight, threshold_s)
         known = self.table.submit_s, self.jobs["estimate_s"], self.table.procs
@@ -237,6 +257,8 @@ class Replay:
 
         nan for a rejected job. The replay is left at its end under the last policy.
         """
+        for policy in policies:
+            policy.check()
         self.restart(policies[-1], backfill=backfill, threshold_s=threshold_s)
         known = self.table.submit_s, self.given.estimate_s, self.table.procs
         keys = np.empty((0, len(self.table)))
@@ -393,6 +415,18 @@ def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
     return measure
 
 
+@contextmanager
+def thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """So many threads for the block; when it fails or is interrupted, what they are at is not waited for."""
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
 def replay_many(
     jobs: JobTable,
     size: int,
@@ -430,7 +464,12 @@ def replay_many(
             start_s = run.starts_under(policies[block], backfill=backfill, threshold_s=threshold_s)
             results[block] = measure(start_s)
 
-    with ThreadPoolExecutor(threads) as pool:
-        for finished in [pool.submit(work) for _ in range(threads if policies else 0)]:
-            finished.result()
+    with thread_pool(threads) as pool:
+        working = [pool.submit(work) for _ in range(threads if policies else 0)]
+        try:
+            for finished in working:
+                finished.result()
+        finally:  # a failure or an interrupt leaves none to take
+            for _ in left:
+                pass
     return results

@@ -10,7 +10,7 @@ from batfill.errors import BatfillError
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, RuntimeClairvoyant, UserEstimate
 from batfill.knowledge.regression import OnlineRegression
-from batfill.options import CLAIRVOYANT, USER
+from batfill.options import CLAIRVOYANT, KNOWLEDGES, USER, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,7 @@ def make(learning: Learning, jobs: JobTable | None, clock: Clock | None) -> Know
         return ClassClairvoyant(runtime_s, learning.settings.levels)
     if learning.knowledge == "classifier":
         return Classifier(learning.settings, clock)
+    one_of("knowledge", learning.knowledge, KNOWLEDGES)
     plain: dict[str, Callable[[], Knowledge]] = {
         USER: UserEstimate,
         "easy++": LastTwo,

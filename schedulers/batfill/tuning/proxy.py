@@ -9,7 +9,6 @@ started and enough processors are free. The branches part when the last of S has
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +17,7 @@ from numba import njit
 
 from batfill.errors import WorkloadError
 from batfill.metrics import TAU_S
+from batfill.replay import thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,7 +183,7 @@ def score_jobs(
     def work(i: int) -> None:
         trials(permutations, seeds[i], how == "fair", size, running, tau_s, *columns(i), sums[i], firsts[i])
 
-    with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
+    with thread_pool(threads or len(os.sched_getaffinity(0))) as pool:
         for _ in pool.map(work, range(tuples)):
             advance(1)
     submit_s, runtime_s, procs = (

@@ -74,9 +74,9 @@ def fit(scores: Scores, name: str, weights: Weights = "pq") -> Fit:
     unit[unit == 0] = 1.0
     area = np.maximum(p, 1.0) * q
     area /= area.mean()
-    result = WLS(scores.score, design / unit, weights=area if weights == "pq" else area**2).fit()
     with warnings.catch_warnings(), np.errstate(divide="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # a factor that is infinite says so itself
+        warnings.simplefilter("ignore")  # a factor that is large or infinite says so itself, see `multicollinear`
+        result = WLS(scores.score, design / unit, weights=area if weights == "pq" else area**2).fit()
         vif = np.array([variance_inflation_factor(design / unit, i) for i in range(1, len(powers))])
     coefficients = result.params / unit
     terms = tuple((float(value), *exponents) for value, exponents in zip(coefficients, powers, strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from batfill.options import SAME
 from batfill.policies import POLICIES, Policy
-from batfill.replay import Schedule, replay
+from batfill.replay import Schedule, replay, thread_pool
 from batfill.tuning.online import select_online
 from batfill.tuning.results import document
 
@@ -78,7 +77,7 @@ def select(
         return course(logs(sample), selection, rules, sample)
 
     courses = []
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with thread_pool(len(os.sched_getaffinity(0))) as pool:
         for done in pool.map(work, range(samples)):
             courses.append(done)
             advance(1)

@@ -32,10 +32,11 @@ def read_workload(path: Path, *, procs: int | None = None, overrun: Overrun = "k
     if first_byte(path) == b"{":
         from dataclasses import replace
 
+        from batfill.jobs import checked_size
         from batfill.workloads.batsim_json import read_batsim_json
 
         workload = read_batsim_json(path)
-        return workload if procs is None else replace(workload, procs=procs)
+        return workload if procs is None else replace(workload, procs=checked_size(path, procs))
     from batfill.workloads.swf import read_swf
 
     return read_swf(path, procs=procs, overrun=overrun)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.jobs import UNKNOWN, JobTable, Workload, job_table
+from batfill.jobs import UNKNOWN, JobTable, Workload, checked_size, job_table
 from batfill.workloads.clock import clock_of
 from batfill.workloads.files import digest
 from batfill.workloads.swf_log import SwfLog, header_size, read_log
@@ -41,6 +41,8 @@ def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep")
 
 def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
     """As `read_swf`, of a log already read from `path`."""
+    if overrun not in get_args(Overrun):
+        raise WorkloadError(f"{path}: overrun {overrun!r} is none of {', '.join(get_args(Overrun))}; choose one")
     rows = job_rows(path, [log])
     changed: Counter[str] = Counter()
     jobs = jobs_in(log, rows, overrun=overrun, changed=changed)
@@ -102,7 +104,7 @@ def jobs_in(
         submit_s=rows.submit_s[here][keep] - rows.first_submit_s,
         runtime_s=runtime_s,
         walltime_s=walltime_s,
-        procs=np.ceil(requested(log)[keep]).astype(np.int64),
+        procs=requested(log)[keep].astype(np.int64),
         user=log["user"][keep].astype(np.int64),
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
         no_request=unknown,
@@ -129,10 +131,11 @@ def padded_ids(number: NDArray[np.int64], *, width: int) -> NDArray[np.object_]:
 def machine_size(path: Path, log: SwfLog, procs: int | None = None) -> int | None:
     """m: `procs` if given, else the list's if it knows the log, else the header's MaxProcs, its MaxNodes, or None."""
     if procs is not None:
-        if procs < 1:
-            raise WorkloadError(f"{path}: a machine of {procs} processors; pass --procs of 1 or more")
-        return procs
-    return log.known.processors if log.known else header_size(log.header)
+        return checked_size(path, procs)
+    if log.known:
+        return log.known.processors
+    size = header_size(log.header)
+    return None if size is None else checked_size(f"{path}: its header", size)
 
 
 def with_size(path: Path, log: SwfLog, procs: int | None) -> SwfLog:

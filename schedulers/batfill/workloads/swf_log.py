@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -146,8 +147,8 @@ def header_size(header: Sequence[str]) -> int | None:
     """The machine's size by the header: MaxProcs, else MaxNodes, else None."""
     for name in (MAX_PROCS, "MaxNodes"):
         words = (header_value(header, name) or "").replace(",", "").split()
-        if words and words[0].isascii() and words[0].isdigit() and int(words[0]) > 0:
-            return int(words[0])
+        if words and words[0].isascii() and words[0].isdigit() and (size := int(words[0][:20])) > 0:
+            return size  # the first 20 digits are too many processors already
     return None
 
 
@@ -244,7 +245,7 @@ def _number(path: Path, line: int, field: int, token: bytes) -> float:
     if not NUMBER.fullmatch(token):
         raise WorkloadError(f"{where} is {shown}, not a number; write -1 for what is unknown")
     value = float(token)
-    if not abs(value) <= LARGEST:
+    if not abs(value) <= LARGEST or abs(Decimal(token.decode())) > LARGEST:  # which rounds 2^53 + 1 to 2^53
         raise WorkloadError(f"{where} is {shown}, larger than 2^53; write -1 for what is unknown")
     return value
 

@@ -84,7 +84,7 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
         batches: the log in pieces, in order.
 
     Raises:
-        WorkloadError: no row is left, or a job number is not whole (the line is named).
+        WorkloadError: no row is left, or a number of a job or of processors is not whole (the line is named).
     """
     fates: list[NDArray[np.int8]] = []
     numbers: list[NDArray[np.float64]] = []
@@ -99,12 +99,14 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
         partial = np.flatnonzero((batch["status"] >= PARTIAL) & (batch["status"] <= LAST_PARTIAL_FAILED))
         parts.append(batch.rows[partial])
         at_row.append(n_rows + partial)
-        broken = (numbers[-1] != np.floor(numbers[-1])) & (fates[-1] == 0)
-        if broken.any():
-            row = int(np.argmax(broken))
-            raise WorkloadError(
-                f"{path}:{batch.lines[row]}: job number {numbers[-1][row]} is not whole; number the jobs 1, 2, ..."
-            )
+        for what, values, mend in (
+            ("job number", numbers[-1], "number the jobs 1, 2, ..."),
+            ("number of processors", requested(batch), "write how many the job was given"),
+        ):
+            broken = (values != np.floor(values)) & (fates[-1] == 0)
+            if broken.any():
+                row = int(np.argmax(broken))
+                raise WorkloadError(f"{path}:{batch.lines[row]}: {what} {values[row]} is not whole; {mend}")
         n_rows += len(batch)
     if not n_rows:
         raise WorkloadError(f"{path}: no job in it, only {n_rows} rows; is it an SWF log, and whole?")

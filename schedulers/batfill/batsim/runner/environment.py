@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from batfill.errors import BatfillError
 
@@ -30,8 +30,10 @@ def choose_engine(asked: Asked, environ: Mapping[str, str]) -> Engine:
     """The simulator to use: the caller's BATSIM, else a batsim on PATH, else (for "auto") the embedded one.
 
     Raises:
-        BatfillError: Batsim is asked for and not there.
+        BatfillError: Batsim is asked for and not there, or there is no such simulator.
     """
+    if asked not in get_args(Asked):
+        raise BatfillError(f"simulator: {asked!r} is none of {', '.join(get_args(Asked))}")
     if asked == "embedded":
         return "embedded"
     if environ.get("BATSIM"):
