@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -39,6 +41,17 @@ def die(_):
 def forever(path):
     Path(path).write_text(str(os.getpid()))
     time.sleep(LIMIT_S)
+
+
+def half_an_answer(path):
+    """Answer at once where there is no path; else write the beginning of an answer to the pool's pipe, and no more."""
+    if path is None:
+        return
+    frame = sys._getframe()
+    while "result_queue" not in frame.f_locals:
+        frame = frame.f_back
+    frame.f_locals["result_queue"]._writer._send(struct.pack("!i", 1000))
+    forever(path)
 
 
 def test_every_task_is_answered_once_and_an_error_is_an_answer():
@@ -128,3 +141,15 @@ def test_work_of_an_unknown_kind_has_no_time_left_that_could_be_said():
 @pytest.mark.parametrize(("seconds", "text"), [(0.1, "1 s"), (89, "89 s"), (120, "2 min"), (7200, "2.0 h")])
 def test_durations_are_said_as_a_person_would(seconds, text):
     assert duration(seconds) == text
+
+
+def test_a_stop_in_the_middle_of_an_answer_does_not_wait_for_its_rest(tmp_path):
+    mark = tmp_path / "mark"
+    answers = spread(half_an_answer, [None, str(mark)], 2)
+    assert next(answers) == (0, None)
+    while not mark.exists():
+        time.sleep(0.01)
+    closing_thread = threading.Thread(target=answers.close, daemon=True)
+    closing_thread.start()
+    closing_thread.join(LIMIT_S / 2)
+    assert not closing_thread.is_alive()

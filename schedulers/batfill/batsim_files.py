@@ -9,6 +9,7 @@ import numpy as np
 
 from batfill import outputs
 from batfill.allocation import IdleMachines, Intervals, as_text
+from batfill.workloads.files import all_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ class Judged(NamedTuple):
 def write_batsim_files(
     schedule: Schedule, prefix: Path, *, simulate_s: float, judged: Judged | None = None
 ) -> ScheduleTotals:
-    """Write <prefix>_jobs.csv, <prefix>_machine_states.csv and <prefix>_schedule.csv.
+    """Write <prefix>_jobs.csv, <prefix>_machine_states.csv and <prefix>_schedule.csv, all of them or none.
 
     Args:
         schedule: what happened.
@@ -44,19 +45,19 @@ def write_batsim_files(
         judged: what the scheduler took the jobs for; it goes into the column `metadata`, see `metadata_text`.
     """
     rows = Tries(schedule, judged)
-    totals = outputs.write_jobs_csv(beside(prefix, "jobs"), rows.records())
-    with outputs.machine_states_csv(beside(prefix, "machine_states")) as write:
-        for date_s, computing in rows.computing():
-            write((date_s, schedule.size - computing, computing))
-    times = rows.machine_times()
-    outputs.write_schedule_csv(
-        beside(prefix, "schedule"),
-        totals,
-        machines=schedule.size,
-        times=times,
-        scheduling_s=0.0,
-        simulation_s=simulate_s,
-    )
+    with all_or_none():
+        totals = outputs.write_jobs_csv(beside(prefix, "jobs"), rows.records())
+        with outputs.machine_states_csv(beside(prefix, "machine_states")) as write:
+            for date_s, computing in rows.computing():
+                write((date_s, schedule.size - computing, computing))
+        outputs.write_schedule_csv(
+            beside(prefix, "schedule"),
+            totals,
+            machines=schedule.size,
+            times=rows.machine_times(),
+            scheduling_s=0.0,
+            simulation_s=simulate_s,
+        )
     return totals
 
 
@@ -186,7 +187,9 @@ class Tries:
 
     def machine_times(self) -> outputs.MachineTimes:
         """Machine-seconds per state, each machine counted up to its last change, as Batsim does."""
-        last_s = np.zeros(self.schedule.size)
+        # Machines are taken from the lowest id on, so that those above the highest one used never compute.
+        used = max((machines[-1][1] + 1 for machines in self.machines), default=0)
+        last_s = np.zeros(used)
         for i in self.by_end.tolist():
             for first, last in self.machines[i]:
                 last_s[first : last + 1] = self.end_s[i]

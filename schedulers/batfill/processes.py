@@ -87,6 +87,9 @@ def spread(function: Callable[[Given], Any], tasks: Sequence[Given], workers: in
     finally:
         held.close()
         for pool in pools:
+            # A worker that ends in the middle of an answer leaves the pool's thread reading the rest, for ever if this
+            # process itself keeps the pipe's other end open.
+            pool._result_queue._writer.close()  # type: ignore[attr-defined]
             pool.shutdown(cancel_futures=True)
         lifeline.close()
 

@@ -81,7 +81,7 @@ class Provenance:
 def sessions(path: Path) -> list[Any]:
     """The sessions that the file tells of; none where it cannot be read, since nothing depends on it."""
     try:
-        return list(json.loads(path.read_text())["sessions"])
+        return list(json.loads(path.read_bytes())["sessions"])
     except (OSError, ValueError, KeyError, TypeError):
         return []
 

@@ -20,7 +20,7 @@ from batfill.knowledge.outcome import confusion, learn
 from batfill.options import Learning, Options, as_line
 from batfill.palette import DISTINCT, MEAN_BSLD, dress, styles
 from batfill.processes import Remaining, spread
-from batfill.workloads.files import make_folder, whole_file, write_text
+from batfill.workloads.files import all_or_none, make_folder, whole_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -231,14 +231,17 @@ def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]
     """
     make_folder(folder)
     rows = [point.as_dict() for point in points]
-    write_text(folder / "frontier.json", json.dumps({**provenance, "points": rows}, indent=1) + "\n")
-    text = io.StringIO()
-    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_text(folder / "frontier.csv", text.getvalue())
-    with whole_file(folder / "frontier.svg") as file:
-        frontier_figure(points, provenance).savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
+    with all_or_none():
+        write_text(folder / "frontier.json", json.dumps({**provenance, "points": rows}, indent=1) + "\n")
+        text = io.StringIO()
+        table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        write_text(folder / "frontier.csv", text.getvalue())
+        with whole_file(folder / "frontier.svg") as file:
+            frontier_figure(points, provenance).savefig(
+                file, format="svg", metadata={"Date": None, "Creator": "batfill"}
+            )
 
 
 def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:

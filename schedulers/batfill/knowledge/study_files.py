@@ -11,7 +11,7 @@ from batfill import __version__
 from batfill.knowledge.features import CATEGORIES, NAMES
 from batfill.knowledge.study import LAGS, Study, autocorrelations
 from batfill.palette import dress, style
-from batfill.workloads.files import make_folder, whole_file, write_text
+from batfill.workloads.files import all_or_none, make_folder, whole_file, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,14 +49,15 @@ def write_study(done: Study, folder: Path) -> list[Path]:
         "autocorrelation": autocorrelation_figure(done, alike),
     }
     made = [folder / "summary.json"]
-    write_text(made[0], json.dumps(done.as_dict(), indent=1) + "\n")
-    for name, columns in tables.items():
-        made.append(folder / f"{name}.parquet")
-        write_table(columns, made[-1], done.as_dict())
-    for name, figure in figures.items():
-        made.append(folder / f"{name}.svg")
-        with whole_file(made[-1]) as file:
-            figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
+    with all_or_none():
+        write_text(made[0], json.dumps(done.as_dict(), indent=1) + "\n")
+        for name, columns in tables.items():
+            made.append(folder / f"{name}.parquet")
+            write_table(columns, made[-1], done.as_dict())
+        for name, figure in figures.items():
+            made.append(folder / f"{name}.svg")
+            with whole_file(made[-1]) as file:
+                figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
     return made
 
 

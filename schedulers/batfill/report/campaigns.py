@@ -59,7 +59,7 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
 def campaign_warnings(folder: Path) -> list[str]:
     """What makes the figures doubtful, log by log, as the campaign's `provenance.json` has it; none without it."""
     try:
-        inputs = json.loads((folder / PROVENANCE).read_text())["inputs"]
+        inputs = json.loads((folder / PROVENANCE).read_bytes())["inputs"]
         return [f"{Path(one['file']).name}: {text}" for one in inputs for text in one.get("warnings", ())]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []

@@ -118,7 +118,7 @@ def check_statements(named: Named, outcome: Outcome) -> None:
 def read_result(path: Path, identity: str) -> Outcome | None:
     """The stored outcome, if it is that of this key."""
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_bytes())
         return outcome_of(content) if content["key"] == identity else None
     except FileNotFoundError:
         return None

@@ -40,7 +40,7 @@ def kept(folder: Path, kind: str, key: dict[str, Any], package: str, make: Calla
         make_folder(path.parent)
         write_text(path, as_json({"of": whole, "is": make()}) + "\n")
     try:
-        return json.loads(path.read_text())["is"]
+        return json.loads(path.read_bytes())["is"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BatfillError(f"{path}: not a kept result ({error}); remove it") from None
 

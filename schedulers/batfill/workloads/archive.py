@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+ELSEWHERE = "choose another cache with --cache or $BATFILL_CACHE"
+
+
 def known_log(name: str) -> ArchiveLog:
     """The log of this name, or of this file's stem; case does not matter.
 
@@ -87,7 +90,7 @@ def fetch(
         WorkloadError: the local folder does not hold it, or holds something else.
     """
     folder = cache_folder() if cache is None else cache
-    make_folder(folder)
+    make_folder(folder, mend=ELSEWHERE)
     kept = folder / log.file
     if local is not None:
         return kept, _take(log, local, kept)
@@ -97,6 +100,8 @@ def fetch(
         except ValueError as error:
             raise RunFailed(f"{kept}: {error}; remove it and fetch again") from None
     part = folder / f"{log.file}.part"
+    if not os.access(folder, os.W_OK):
+        raise RunFailed(f"{folder}: cannot be written; {ELSEWHERE}")
     found = download(
         log.url, part, check=lambda path: checked(log, path), pause_s=pause_s, started=started, advance=advance
     )

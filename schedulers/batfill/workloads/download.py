@@ -84,7 +84,9 @@ def _opened(part: Path) -> BinaryIO:
     try:
         return part.open("ab")
     except OSError as error:
-        raise RunFailed(f"{part}: cannot be written ({error.strerror or error}); choose another cache") from None
+        raise RunFailed(
+            f"{part}: cannot be written ({error.strerror or error}); choose another folder for it"
+        ) from None
 
 
 def _continue(url: str, file: BinaryIO, started: Callable[[int | None], None], advance: Callable[[int], None]) -> bool:

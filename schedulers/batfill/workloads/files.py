@@ -5,10 +5,16 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import io
 import lzma
 import os
+import stat
+import sys
 import zlib
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from batfill.errors import WorkloadError
@@ -16,28 +22,53 @@ from batfill.errors import WorkloadError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedReader
-    from pathlib import Path
 
 GZIP, XZ, BZIP2, PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"PAR1"
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 CHUNK_BYTES = 1 << 23
+STANDARD_INPUT = Path("-")
+
+# Pairs of a finished file's temporary name and its own, within `all_or_none`; None outside of it.
+finished: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("finished", default=None)
 
 
 def digest(path: Path) -> str:
     """The sha256 of the file's bytes as stored, hexadecimal."""
     with readable(path) as stored:
-        return hashlib.file_digest(stored, "sha256").hexdigest()
+        return hashlib.file_digest(cast("BufferedReader", stored), "sha256").hexdigest()
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[BufferedReader]:
-    """The file's bytes as stored; WorkloadError in one line where it cannot be opened."""
+def readable(path: Path) -> Iterator[BinaryIO]:
+    """The file's bytes as stored; WorkloadError in one line where it cannot be opened.
+
+    `-` is standard input. It and pipes (/dev/stdin, <(command)) are kept in memory, since a workload is read several
+    times: once for its format, once for its digest, once or twice for its jobs.
+    """
     try:
-        stored = path.open("rb")
+        if path == STANDARD_INPUT:
+            stored: BinaryIO = io.BytesIO(read_once(path))
+        else:
+            kind = path.stat().st_mode
+            if stat.S_ISCHR(kind) and not path.samefile(os.devnull):  # /dev/zero would never end
+                raise WorkloadError(f"{path}: is a device; give a file, a pipe, or - for standard input")
+            stored = io.BytesIO(read_once(path)) if stat.S_ISFIFO(kind) else path.open("rb")
     except OSError as error:
         raise WorkloadError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
+    except ValueError as error:
+        raise WorkloadError(f"{str(path)!a}: cannot be a path ({error}); check it") from None
     with stored:
         yield stored
+
+
+@cache
+def read_once(path: Path) -> bytes:
+    """All that comes through this pipe, which gives it only once."""
+    if path != STANDARD_INPUT:
+        return path.read_bytes()
+    if sys.stdin is None:
+        raise WorkloadError("-: standard input is closed; give a file")
+    return sys.stdin.buffer.read()
 
 
 @contextmanager
@@ -96,27 +127,71 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def raw_file(path: Path) -> Iterator[BinaryIO]:
-    """As `whole_file`, with the bytes as they are given."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """As `whole_file`, with the bytes as they are given. A device or a pipe is written as it is."""
+    with writing(path):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as stored:
+                yield stored
+            return
+        temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+        together = finished.get()
+        try:
+            with temporary.open("wb") as stored:
+                yield stored
+            if together is None:
+                temporary.replace(path)
+            else:
+                together.append((temporary, path))
+        finally:
+            if together is None or (temporary, path) not in together:
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def all_or_none() -> Iterator[None]:
+    """Files that are written in the block get their names when it ends well, all of them or none."""
+    if finished.get() is not None:  # the outer block has them
+        yield
+        return
+    together: list[tuple[Path, Path]] = []
+    token = finished.set(together)
     try:
-        with temporary.open("wb") as stored:
-            yield stored
-        temporary.replace(path)
+        yield
+        for _, path in together:
+            if path.is_dir():
+                raise WorkloadError(f"{path}: cannot be written (Is a directory); check the folder")
+        for temporary, path in together:
+            with writing(path):
+                temporary.replace(path)
+    finally:
+        finished.reset(token)
+        for temporary, _ in together:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise WorkloadError, which names the file, for what the system refuses in the block."""
+    try:
+        yield
     except OSError as error:
         raise WorkloadError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file, or leave no trace."""
+    """Write a whole text file, or leave no trace. A path in the text that is not UTF-8 keeps its bytes."""
     with whole_file(path) as file:
-        file.write(text.encode())
+        file.write(text.encode("utf-8", "surrogateescape"))
 
 
-def make_folder(path: Path) -> None:
+def shown(path: Path | str) -> str:
+    """The path as text that JSON can hold: bytes of it that are not UTF-8 are escaped."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
+
+
+def make_folder(path: Path, *, mend: str = "choose another") -> None:
     """Make the folder and those above it, where they are not there yet."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WorkloadError(f"{path}: no folder can be made ({error.strerror or error}); choose another") from None
+        raise WorkloadError(f"{path}: no folder can be made ({error.strerror or error}); {mend}") from None

@@ -34,7 +34,7 @@ class ArchiveLog:
 @cache
 def manifest() -> dict[str, ArchiveLog]:
     """Every log of archive.toml by its name."""
-    text = resources.files("batfill.workloads").joinpath("archive.toml").read_text()
+    text = resources.files("batfill.workloads").joinpath("archive.toml").read_text("utf-8")
     return {name: ArchiveLog(name=name, **fields) for name, fields in tomllib.loads(text).items()}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
-from batfill.workloads.files import digest
+from batfill.workloads.files import digest, shown
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size, with_size
 from batfill.workloads.swf_log import SwfLog, write_log
 from batfill.workloads.swf_rules import job_rows
@@ -47,7 +47,7 @@ def stem_of(path: Path) -> str:
 def provenance(command: str, source: Path, **choices: object) -> dict[str, object]:
     """What made a file: the version and command, the source with its sum, and the choices taken."""
     made_by = f"batfill {__version__} workload {command}"
-    return {"made_by": made_by, "source": source.name, "source_sha256": digest(source), **choices}
+    return {"made_by": made_by, "source": shown(source.name), "source_sha256": digest(source), **choices}
 
 
 def save_log(
