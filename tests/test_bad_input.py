@@ -98,6 +98,63 @@ def test_json_of_the_wrong_shape(refused, content, said):
     assert refused("w.json", content).startswith(said)
 
 
+def test_a_workload_without_a_job_is_refused_as_a_log_without_one_is(refused):
+    assert refused("w.json", workload()) == "jobs: no job in it; give a workload with jobs"
+
+
+@pytest.mark.parametrize("field", ["procs", "req_procs"])
+def test_half_a_processor(refused, field):
+    rows = row(1, 0, 5) + row(2, 5, 5, **{"procs": 2.5, "req_procs": -1, field: 2.5})
+    assert refused("log.swf", rows, "--procs", 4).startswith("2: number of processors 2.5 is not whole; ")
+
+
+@pytest.mark.parametrize("number", ["9007199254740993", "-9007199254740993", "9007199254740992.5", "1e400"])
+def test_a_number_that_a_float_would_round(refused, number):
+    line = refused("log.swf", row(1, number, 5), "--procs", 4)
+    assert line == f"1: field 2 (submit_s) is {number!r}, larger than 2^53; write -1 for what is unknown"
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        (row(1, 0, "9e15"), "a run time"),
+        (row(1, 0, 5, req_time="9e15"), "a requested time"),
+        (row(1, 0, 5) + row(2, "9e15", 5), "a submission time"),
+    ],
+)
+def test_times_whose_sums_would_not_be_exact(refused, rows, what):
+    line = refused("log.swf", rows, "--procs", 4)
+    assert f"1 of {rows.count(chr(10))} jobs have {what} that is not a number " in line
+    assert "<= 1e+12" in line or "to 1e+12" in line
+
+
+@pytest.mark.parametrize("field", ["subtime", "walltime", "delay"])
+def test_times_of_a_workload_whose_sums_would_not_be_exact(refused, field):
+    content = workload(
+        {**JOB, field: 9e15}, profiles={"five": {"type": "delay", "delay": 9e15 if field == "delay" else 5}}
+    )
+    assert f".{field}: 9000000000000000.0 is more than 1e+12 s, 30,000 years; " in f".{refused('w.json', content)}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "said"),
+    [
+        ("log.swf", row(1, 0, 5), ("--procs", "9" * 20), f"{'9' * 20}"),
+        (
+            "log.swf",
+            f"; MaxProcs: {'9' * 20}\n{row(1, 0, 5)}",
+            (),
+            f"its header: a machine of {'9' * 20} processors; pass",
+        ),
+        ("log.swf", f"; MaxProcs: {'9' * 5000}\n{row(1, 0, 5)}", (), "its header: a machine of 9999999999"),
+        ("w.json", workload(JOB, nb_res=2**31), (), f"nb_res: {2**31} is more than Batsim's largest integer"),
+    ],
+)
+def test_a_machine_of_an_impossible_size(tmp_path, name, content, options, said):
+    (tmp_path / name).write_text(content)
+    assert said in refusal("replay", tmp_path / name, *options)
+
+
 # Jobs that cannot be
 
 
@@ -154,6 +211,7 @@ def good(tmp_path):
     [
         (("--policy", "best"), "policy 'best' is unknown; known are fcfs, lcfs, "),
         (("--policy", "mixed:1,2"), "policy mixed: [1.0, 2.0] are not six finite weights"),
+        (("--policy", "mixed:1e308,1e308,1,1,1,1"), "policy mixed: [1e+308, 1e+308, 1.0, 1.0, 1.0, 1.0] are not six"),
         (("--backfill", "best"), "policy 'best' is unknown; known are fcfs, lcfs, "),
         (("--threshold", "-1"), "option threshold: -1 is not a number of seconds >= 0"),
         (("--threshold", "soon"), "option threshold: 'soon' is not a number of seconds >= 0, as 72000, 20h"),
@@ -195,6 +253,14 @@ def test_results_that_cannot_be_written(good, tmp_path):
     line = refusal("replay", good, "--out", tmp_path / "out")
     assert line.startswith(f"{tmp_path}/out_jobs.csv: cannot be written (")
     assert sorted(left.name for left in tmp_path.iterdir()) == ["out_jobs.csv", "w.json"]
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x", "x.swf", "x.parquet", "x.json.zip"])
+def test_a_conversion_to_a_format_that_it_does_not_write(good, tmp_path, name):
+    before = sorted(tmp_path.iterdir())
+    line = refusal("workload", "convert", good, "--out", tmp_path / name)
+    assert ".json" in line
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_command_that_there_is_not():

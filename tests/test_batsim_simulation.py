@@ -406,3 +406,10 @@ def test_progress_counts_what_is_done_there_and_waiting():
     outcome = Outcome()
     simulate(document(job("a"), job("b")), decide, outcome=outcome)
     assert seen == [(0, 2, 0), (0, 2, 2), (1, 2, 1), (2, 2, 0), (2, 2, 0)]
+
+
+def test_a_reply_of_the_past_stops_the_simulation():
+    workload = document(job("a"), job("b", 10))
+    decide = at({0: [execute("w0!a")], 10: [think(-5)]})
+    with pytest.raises(SimulationStopped, match=r"stopped at date 10\.000000: .* 5\.000000 as its 'now', which is in"):
+        simulate(workload, decide)

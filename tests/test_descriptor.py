@@ -91,3 +91,9 @@ def test_a_key_that_looks_like_one_of_robins_is_noted_where_that_one_is_there_to
 def test_a_file_that_is_not_there_is_one_line(tmp_path):
     with pytest.raises(DescriptorError, match="no such file or directory; check the path"):
         read_descriptor(tmp_path / "e.yaml")
+
+
+@pytest.mark.parametrize("folder", ["${NOPE}/x", "$NOPE/x", "out/${HOME}"])
+def test_a_variable_in_the_output_dir_is_refused_as_it_would_name_a_folder(read, folder):
+    with pytest.raises(DescriptorError, match=r"e\.yaml:2: output-dir .* holds \$.*, and variables are replaced in"):
+        read(GOOD.replace("output-dir: out", f"output-dir: {folder}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -77,6 +78,11 @@ def read_descriptor(path: Path) -> ReadDescriptor:
         key = str(error.errors()[0]["loc"][0])
         entry = entries[key]
         raise DescriptorError(f"{path}:{entry.line}: {key} must be {MEANING[key]}, not {entry.value!r}") from None
+    if variable := re.search(r"\$(\w+|\{[^}]*\})", descriptor.output_dir):
+        raise DescriptorError(
+            f"{path}:{entries['output-dir'].line}: output-dir {descriptor.output_dir} holds {variable[0]}, and "
+            "variables are replaced in commands only, as by robin; write the folder's name"
+        )
     notes = tuple(
         f"{path}:{entries[wrong].line}: key {wrong} is ignored; did you mean {meant}?"
         for wrong, meant in misspelt.items()

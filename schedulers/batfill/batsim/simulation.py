@@ -249,6 +249,8 @@ class Simulation:
     def _send(self) -> None:
         """Tell what happened, and apply the reply."""
         reply = read_reply(self._told())
+        if reply.now < self.now - RESOLUTION_S:
+            raise self._stop(f"the scheduler's reply has the date {reply.now:.6f} as its 'now', which is in the past")
         due = self.now
         for decision in reply.decisions:
             due = max(due, decision.date)

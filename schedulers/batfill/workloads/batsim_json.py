@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from batfill.errors import WorkloadError
-from batfill.jobs import LARGE, SMALL, UNKNOWN, Workload, job_table
+from batfill.jobs import LARGE, LONGEST_S, MOST_PROCS, SMALL, UNKNOWN, Workload, job_table
 from batfill.workloads.files import decompressed, digest
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SUPPORTED_PROFILES = ("delay",)
 NO_WALLTIME = -1
 NO_REQUEST_FIELD = "no_request"
-MAX_INT = 2**31 - 1  # Batsim's integers
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
 
@@ -60,8 +59,7 @@ def load_document(path: Path) -> BatsimDocument:
     nb_res, jobs, profiles = (
         _member(path, document, key, kind) for key, kind in (("nb_res", int), ("jobs", list), ("profiles", dict))
     )
-    if nb_res < 1:
-        raise WorkloadError(f"{path}: nb_res: {nb_res} is not an integer >= 1; give the machine's size")
+    check_size(path, nb_res)
     for name, profile in profiles.items():
         check_profile(f"{path}: profiles[{name!r}]", profile)
     seen: set[str] = set()
@@ -81,10 +79,12 @@ def read_batsim_json(path: Path) -> Workload:
     requested time for it, so that its walltime was made from its run time.
 
     Raises:
-        WorkloadError: as `load_document`.
+        WorkloadError: as `load_document`, or the workload holds no job.
     """
     document = load_document(path)
     jobs, profiles = document.jobs, document.profiles
+    if not jobs:
+        raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
     table = job_table(
         str(path),
@@ -101,6 +101,20 @@ def read_batsim_json(path: Path) -> Workload:
     return Workload(name=path.name, jobs=table, procs=document.nb_res, digest=document.digest)
 
 
+def check_size(path: Path, nb_res: int) -> None:
+    """Refuse a machine of an impossible size.
+
+    Raises:
+        WorkloadError: it is.
+    """
+    if nb_res < 1:
+        raise WorkloadError(f"{path}: nb_res: {nb_res} is not an integer >= 1; give the machine's size")
+    if nb_res > MOST_PROCS:
+        raise WorkloadError(
+            f"{path}: nb_res: {nb_res} is more than Batsim's largest integer {MOST_PROCS}; give the machine's size"
+        )
+
+
 def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
     """Refuse a job that Batsim could not run; `where` begins the message.
 
@@ -114,17 +128,21 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
         raise WorkloadError(f"{where}.id: {_shown(identifier)} is not a string or an integer; give the job a name")
     if type(res) is not int or res < 1:
         raise WorkloadError(f"{where}.res: {_shown(res)} is not an integer >= 1; give the processors it asks for")
-    if res > MAX_INT:
-        raise WorkloadError(f"{where}.res: {res} is more than Batsim's largest integer {MAX_INT}; give a smaller one")
+    if res > MOST_PROCS:
+        raise WorkloadError(
+            f"{where}.res: {res} is more than Batsim's largest integer {MOST_PROCS}; give a smaller one"
+        )
     if not is_time(job.get("subtime")):
         raise WorkloadError(
             f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
         )
+    refuse_late(f"{where}.subtime", job["subtime"])
     walltime = job.get("walltime", NO_WALLTIME)
     if walltime != NO_WALLTIME and not (is_time(walltime) and walltime > 0):
         raise WorkloadError(
             f"{where}.walltime: {_shown(walltime)} is not a number > 0; leave it out (or give -1) for a job without one"
         )
+    refuse_late(f"{where}.walltime", walltime)
     if not isinstance(profile, str) or profile not in profiles:
         raise WorkloadError(f"{where}.profile: {_shown(profile)} is not the name of a profile; add it to profiles")
     if UNWRITABLE.search(f"{identifier}{profile}"):
@@ -150,6 +168,7 @@ def check_profile(where: str, profile: Any) -> None:
         raise WorkloadError(
             f"{where}.delay: {_shown(profile.get('delay'))} is not a number >= 0; give the run time in seconds"
         )
+    refuse_late(f"{where}.delay", profile["delay"])
     ret = profile.get("ret", 0)
     if type(ret) is not int or ret < 0:
         raise WorkloadError(f"{where}.ret: {_shown(ret)} is not an integer >= 0; give the job's exit code")
@@ -158,6 +177,16 @@ def check_profile(where: str, profile: Any) -> None:
 def is_time(value: Any) -> TypeGuard[float]:
     """Whether this JSON value is a date or a duration: a finite number >= 0."""
     return (type(value) is int or type(value) is float) and value >= 0 and isfinite(value)
+
+
+def refuse_late(where: str, seconds: float) -> None:
+    """Refuse a date or a duration that sums of times could not hold exactly.
+
+    Raises:
+        WorkloadError: it is too large.
+    """
+    if seconds > LONGEST_S:
+        raise WorkloadError(f"{where}: {seconds} is more than {LONGEST_S:g} s, 30,000 years; give it in seconds")
 
 
 def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
@@ -173,7 +202,7 @@ def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
 def user_of(job: dict[str, Any]) -> int:
     """The job's user, -1 where it has none that is a number."""
     users = (job.get(key) for key in ("user_id", "user"))
-    return next((user for user in users if type(user) is int and abs(user) <= MAX_INT), -1)
+    return next((user for user in users if type(user) is int and abs(user) <= MOST_PROCS), -1)
 
 
 def _class(job: dict[str, Any]) -> int:

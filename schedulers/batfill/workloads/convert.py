@@ -14,7 +14,7 @@ from batfill.workloads.batsim_write import write_batsim_json
 from batfill.workloads.files import first_byte
 from batfill.workloads.load import pieces_of
 from batfill.workloads.manifest import listed
-from batfill.workloads.save import provenance
+from batfill.workloads.save import format_of, provenance
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size, size_notes
 from batfill.workloads.swf_rules import job_rows, notes_of, warnings_of
 
@@ -67,6 +67,8 @@ def convert(
     Raises:
         WorkloadError: the log cannot be read, holds no job, or does not say the machine's size.
     """
+    if format_of(out) != ".json":
+        raise WorkloadError(f"{out}: `convert` writes Batsim JSON; name it .json, .json.gz, .json.xz or .json.bz2")
     for field in fields:
         if field not in JOB_FIELDS:
             raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")

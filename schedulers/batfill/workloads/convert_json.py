@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.errors import WorkloadError
-from batfill.jobs import request_warning
-from batfill.workloads.batsim_json import NO_REQUEST_FIELD, NO_WALLTIME, check_job
+from batfill.jobs import checked_size, request_warning
+from batfill.workloads.batsim_json import NO_REQUEST_FIELD, NO_WALLTIME, check_job, check_size
 from batfill.workloads.delays import as_delay, depends_on_hosts
 from batfill.workloads.files import decompressed, whole_file
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun
@@ -48,7 +48,7 @@ def convert_json(
     document = _document(source)
     if not 0 < host_speed < float("inf"):
         raise WorkloadError(f"a host speed of {host_speed:g} flop/s; it must be above 0")
-    size = document["nb_res"] if procs is None else procs
+    size = document["nb_res"] if procs is None else checked_size(source, procs)
     notes: Counter[str] = Counter()
     made: dict[str, dict[str, Any]] = {}
     found: dict[tuple[str, int], str] = {}
@@ -98,8 +98,7 @@ def _document(source: Path) -> dict[str, Any]:
             raise WorkloadError(
                 f"{source}: {member} is missing or unusable; a Batsim workload has nb_res, jobs and profiles"
             )
-    if document["nb_res"] < 1:
-        raise WorkloadError(f"{source}: nb_res: {document['nb_res']} is below 1; give the machine's size")
+    check_size(source, document["nb_res"])
     found: dict[str, Any] = document
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from batfill.errors import WorkloadError
-from batfill.workloads.batsim_json import check_profile, is_time
+from batfill.workloads.batsim_json import check_profile, is_time, refuse_late
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -57,4 +57,5 @@ def as_delay(where: str, profile: Any, res: int, *, host_speed: float, notes: Co
     if profile.get("com"):
         notes["profiles whose communication takes no time as a delay"] += 1
     delay = cpu / host_speed / (res if kind == SHARED else 1)
+    refuse_late(f"{where}: as a delay", delay)
     return {"type": "delay", "delay": int(delay) if delay == int(delay) else delay}
