@@ -280,3 +280,27 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.delenv("BATFILL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
     assert archive.cache_folder() == tmp_path / "b" / "batfill"
+
+
+def test_what_is_there_is_printed_though_another_log_cannot_be_had(tmp_path, monkeypatch, capsys):
+    known = archive.known_log("kth-sp2")
+    good = replace(known, name="good", url="http://x/good.swf.gz", sha256=hashlib.sha256(FILE).hexdigest())
+    other = replace(good, name="other", url="http://x/other.swf.gz")
+    missing = replace(known, name="missing", url="http://x/missing.swf.gz")
+    monkeypatch.setattr(archive, "manifest", lambda: {log.name: log for log in (good, missing, other)})
+    folder, cache = tmp_path / "from", tmp_path / "cache"
+    folder.mkdir()
+    for name in ("good.swf.gz", "other.swf.gz"):
+        (folder / name).write_bytes(FILE)
+    with pytest.raises(SystemExit) as ended:
+        main(["workload", "fetch", "good", "missing", "other", "--from", str(folder), "--cache", str(cache)])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2
+    assert out == f"{cache}/good.swf.gz\n{cache}/other.swf.gz\n"
+    assert err.splitlines()[-1] == f"batfill: {folder}: holds no missing.swf.gz; get it from http://x/missing.swf.gz"
+
+
+def test_an_unusable_cache_names_the_options_that_choose_another(tmp_path):
+    (tmp_path / "cache").write_text("in the way")
+    with pytest.raises(WorkloadError, match=r"choose another cache with --cache or \$BATFILL_CACHE"):
+        archive.fetch(archive.known_log("kth-sp2"), cache=tmp_path / "cache")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +15,13 @@ from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import Progress
 from batfill.batsim.protocol import SimulationStopped
 from batfill.batsim.simulation import Simulation
-from batfill.errors import BatfillError, PlatformError, RunFailed
+from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed
 from batfill.outputs import BATSIM_VERSION, JobRecord, ScheduleTotals, jobs_csv, machine_states_csv, write_schedule_csv
 from batfill.workloads.batsim_json import BatsimDocument, load_document
+from batfill.workloads.files import all_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
 
@@ -51,6 +50,7 @@ def simulate(options: Options) -> None:
     Raises:
         ArgumentsError, PlatformError, WorkloadError: an input cannot be used; nothing is written.
         SimulationStopped: the simulation could not go on; the files hold what there is until then.
+        Interrupted: the same, by a signal.
     """
     started = time.perf_counter()
     folder = _result(options, "jobs").parent
@@ -72,8 +72,9 @@ def simulate(options: Options) -> None:
 
     progress = Progress(terminal=options.verbosity == "information")
     totals = ScheduleTotals()
-    stopped: SimulationStopped | None = None
+    stopped: SimulationStopped | Interrupted | None = None
     with ExitStack() as stack:
+        stack.enter_context(all_or_none())
         exchange = _exchange(options, stack)
 
         def told(message: bytes) -> bytes:
@@ -100,9 +101,8 @@ def simulate(options: Options) -> None:
             events=events,
         )
         try:
-            with _terminable():
-                simulation.run()
-        except SimulationStopped as error:
+            simulation.run()
+        except (SimulationStopped, Interrupted) as error:
             stopped = error
         finally:
             progress.finish(simulation)
@@ -115,6 +115,8 @@ def simulate(options: Options) -> None:
             scheduling_s=simulation.scheduling_s,
             simulation_s=simulation_s,
         )
+    if isinstance(stopped, Interrupted):
+        stopped.add_note(f"stopped at date {simulation.now:.6f}; the results so far are kept")
     if stopped:
         raise stopped
     say(
@@ -164,21 +166,3 @@ def _speaker(verbosity: str) -> Callable[[str], None]:
 
 def _result(options: Options, what: str) -> Path:
     return Path(f"{options.export}_{what}.csv")
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """A block that a signal to end stops like any other cause, so that results so far are kept."""
-
-    def stop(number: int, frame: object) -> None:
-        raise SimulationStopped(f"stopped by {signal.Signals(number).name}")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

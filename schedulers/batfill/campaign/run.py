@@ -17,7 +17,7 @@ from batfill.campaign.provenance import Provenance
 from batfill.campaign.store import Store, open_store
 from batfill.campaign.summary import overview
 from batfill.campaign.work import Finished, one_line
-from batfill.errors import BatfillError, RunFailed
+from batfill.errors import BatfillError, Interrupted, RunFailed
 from batfill.processes import Remaining, duration, processors
 
 if TYPE_CHECKING:
@@ -175,7 +175,11 @@ def run_campaign(
                 except BaseException as stopped:
                     if not isinstance(stopped, Exception):  # Ctrl-C, or another signal
                         session.recount()
-                        say(f"{session.stored_text()}; to go on, {again}")
+                        kept = f"{session.stored_text()}; to go on, {again}"
+                        if isinstance(stopped, Interrupted):  # the command line says it in its one line
+                            stopped.add_note(kept)
+                        else:
+                            say(kept)
                     raise
                 finally:
                     record.end(session.done)

@@ -2,38 +2,103 @@
 
 from __future__ import annotations
 
+import atexit
+import errno
+import os
+import signal
 import sys
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from batfill.errors import BatfillError, Interrupted, RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["main"]
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ROBIN_INTERRUPTED = 3  # `batfill run` stands in for robin, whose status this is
+AGAIN_S = 0.2  # an interrupt that got lost is raised again after this time
+BUG = 70  # sysexits.h: an internal software error
+FULL = (errno.EIO, errno.EFBIG, errno.ENOSPC, errno.EDQUOT)  # what writing to a stream fails with
+
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 2 a user's mistake (one line on stderr), 1 the run failed."""
+    """Run the command line and exit: 0 done, 2 a user's mistake (one line on stderr), 1 the run failed.
+
+    An interrupt ends it with 128 and the signal's number (130 for Ctrl-C), a bug in batfill with 70.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    hook = sys.unraisablehook
+    before: dict[signal.Signals, Any] = {}
+    try:
+        heed_signals(before)  # first: the imports below take long enough to be interrupted
+        status = status_of(words)
+    except Interrupted as error:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        status = say(interruption(error), ROBIN_INTERRUPTED if words[:1] == ["run"] else 128 + error.number)
+        if arguments is None:  # what the run's threads are at is not waited for; unfinished files are gone by now
+            with suppress(OSError):
+                sys.stdout.flush()
+            atexit._run_exitfuncs()  # multiprocessing gives back what campaigns share
+            os._exit(status)
+    finally:
+        if arguments is not None:  # a process of our own is interruptible in one line until it has ended
+            sys.unraisablehook = hook
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    sys.exit(status)
+
+
+def status_of(words: list[str]) -> int:
+    """Run the command line; its exit status, once what went wrong is said."""
+    try:
+        writable_streams()
+        status = run_command(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BatfillError as error:
+        return say(str(error), 2)
+    except RunFailed as error:
+        return say(str(error), 1)
+    except BrokenPipeError:  # the reader of our output went away, as `batfill policies | head -1` does
+        discard(sys.stdout, sys.stderr)
+        return 1
+    except MemoryError as error:
+        return say(f"not enough memory ({error or 'no more'}); use a machine with more, or a smaller input", 1)
+    except OSError as error:
+        if error.filename is None and error.errno in FULL:
+            discard(sys.stdout)
+            return say(f"standard output cannot be written ({error.strerror}); make space, or send it elsewhere", 1)
+        return report_bug(error, words)
+    except Exception as error:
+        return report_bug(error, words)
+    return status
+
+
+def run_command(words: list[str]) -> int:
+    """Run the command; its own exit status."""
     import click
 
     from batfill.cli.app import app
-    from batfill.errors import BatfillError, RunFailed
 
     try:
-        status = app(args=arguments, prog_name="batfill", standalone_mode=False)
+        status = app(args=words, prog_name="batfill", standalone_mode=False)
     except click.ClickException as error:  # click prints a usage mistake as several lines
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context else ""
-        fail(" ".join(error.format_message().split()) + hint, 2)
-    except BatfillError as error:
-        fail(str(error), 2)
-    except RunFailed as error:
-        fail(str(error), 1)
-    except (KeyboardInterrupt, click.Abort):
-        fail("interrupted", 3)
-    except BrokenPipeError:  # the reader of our output went away, as `batfill policies | head -1` does
-        sys.stderr.close()
-        sys.exit(1)
-    sys.exit(status if isinstance(status, int) else 0)
+        raise BatfillError(" ".join(error.format_message().split()) + hint) from None
+    return status if isinstance(status, int) else 0
+
+
+def say(message: str, status: int) -> int:
+    """Say one line on standard error, if that can be written, and return `status`."""
+    try:
+        print(f"batfill: {message}", file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)
+    return status
 
 
 def warn(warnings: Sequence[str]) -> None:
@@ -44,5 +109,118 @@ def warn(warnings: Sequence[str]) -> None:
 
 def fail(message: str, status: int) -> None:
     """Say one line on standard error and exit with `status`."""
-    print(f"batfill: {message}", file=sys.stderr)
-    sys.exit(status)
+    sys.exit(say(message, status))
+
+
+# Streams
+
+
+def writable_streams() -> None:
+    """Make standard output and error write any path: its own bytes, and escapes for what their encoding lacks."""
+    import codecs
+    import io
+
+    def own_bytes(error: UnicodeError) -> tuple[str | bytes, int]:
+        assert isinstance(error, UnicodeEncodeError)
+        text = error.object[error.start : error.end]
+        if all("\udc80" <= letter <= "\udcff" for letter in text):  # how Python holds bytes that it cannot decode
+            return bytes(ord(letter) - 0xDC00 for letter in text), error.end
+        return text.encode("ascii", "backslashreplace"), error.end
+
+    codecs.register_error("batfill", own_bytes)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="batfill")
+    if sys.stderr is None:  # closed by the caller
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - it lives as long as the process
+
+
+def discard(*streams: Any) -> None:
+    """Send what these streams still hold nowhere, or Python complains at its end that it cannot write it."""
+    for stream in streams:
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+        except (AttributeError, OSError, ValueError):  # closed, or a stream of a caller's that is no file
+            continue
+
+
+# Interrupts
+
+
+def heed_signals(before: dict[signal.Signals, Any]) -> None:
+    """Raise Interrupted at each of STOPPING that the caller does not ignore; `before` gets the handlers they had."""
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+
+    def stop(number: int, _frame: object) -> None:
+        for other in before:  # a second one ends the process at once
+            signal.signal(other, signal.SIG_DFL)
+
+        def again(*_: object) -> None:
+            error = sys.exc_info()[1]
+            while error is not None:
+                if isinstance(error, Interrupted):  # it is on its way: something cleans up
+                    return
+                error = error.__context__
+            raise Interrupted(number)
+
+        # Some library's bare `except:`, around an import of its own, may swallow the first.
+        signal.signal(signal.SIGALRM, again)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S, AGAIN_S)
+        raise Interrupted(number)
+
+    usual = sys.unraisablehook
+
+    def lost(unraisable: Any) -> None:
+        """End the process by an interrupt that struck where Python cannot raise."""
+        if unraisable.exc_type is Interrupted:
+            os._exit(say(interruption(unraisable.exc_value), 128 + unraisable.exc_value.number))
+        usual(unraisable)
+
+    standard = (signal.SIG_DFL, signal.default_int_handler)
+    before |= {number: handler for number in STOPPING if (handler := signal.getsignal(number)) in standard}
+    if before:
+        sys.unraisablehook = lost
+    for number in before:
+        signal.signal(number, stop)
+
+
+def interruption(error: Interrupted) -> str:
+    """The line that says so, and what was finished and kept."""
+    return "; ".join([f"interrupted by {signal.Signals(error.number).name}", *getattr(error, "__notes__", [])])
+
+
+# Bugs
+
+
+def report_bug(error: Exception, words: list[str]) -> int:
+    """Say that it is batfill's mistake, with the traceback in a file; the exit status."""
+    import platform
+    import shlex
+    import tempfile
+    import traceback
+    from importlib.metadata import PackageNotFoundError, version
+
+    def known(name: str) -> str:
+        try:
+            return f"{name} {version(name)}"
+        except PackageNotFoundError:
+            return f"{name} is not installed"
+
+    from batfill import __version__
+
+    libraries = ", ".join(known(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow"))
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    try:
+        handle, path = tempfile.mkstemp(prefix="batfill-bug-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"batfill {__version__}, Python {platform.python_version()}, {platform.platform()}\n")
+            file.write(f"{libraries}\ncommand: {shlex.join(['batfill', *words])}\n\n")
+            file.write("".join(traceback.format_exception(error)))
+    except OSError:  # no folder for temporary files can be written
+        path = "no file, as none can be written"
+    return say(f"this is a bug in batfill ({what}); please report it with its traceback, which is in {path}", BUG)

@@ -6,8 +6,10 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from batfill.errors import Interrupted
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sized
 
 
 @contextmanager
@@ -41,3 +43,13 @@ def download_progress(label: str) -> Iterator[tuple[Callable[[int | None], None]
             lambda total: bar.reset(task, total=total),
             lambda amount: bar.advance(task, amount),
         )
+
+
+@contextmanager
+def counted(done: Sized, of_what: str) -> Iterator[None]:
+    """When the block is interrupted, the command line says how many are done, and then these words."""
+    try:
+        yield
+    except Interrupted as interrupted:
+        interrupted.add_note(f"{len(done)} {of_what}")
+        raise

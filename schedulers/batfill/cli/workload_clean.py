@@ -56,6 +56,7 @@ def clean(
     """
     from batfill.cli.progress import progress
     from batfill.workloads import cleaning
+    from batfill.workloads.files import shown
     from batfill.workloads.filters import header_filters
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, provenance, save_log
@@ -94,5 +95,5 @@ def clean(
     if as_json:
         import orjson
 
-        counts = {"file": str(out), "rows": left, "dropped": cleaned.dropped, "changed": cleaned.changed}
+        counts = {"file": shown(out), "rows": left, "dropped": cleaned.dropped, "changed": cleaned.changed}
         print(orjson.dumps(counts, option=orjson.OPT_INDENT_2).decode())

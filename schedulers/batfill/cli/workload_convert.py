@@ -62,12 +62,12 @@ def convert(
     from batfill.cli import warn
     from batfill.cli.progress import progress
     from batfill.workloads.convert import convert as library_convert
-    from batfill.workloads.files import write_text
+    from batfill.workloads.files import all_or_none, shown, write_text
 
     if first is not None and jobs is not None:
         raise click.UsageError("--first and --jobs exclude each other")
     part = slice(first) if first is not None else job_slice(jobs) if jobs is not None else slice(None)
-    with progress("rows") as advance:
+    with progress("rows") as advance, all_or_none():
         made = library_convert(
             source,
             out,
@@ -78,10 +78,10 @@ def convert(
             host_speed=host_speed,
             advance=advance,
         )
-    if platform is not None:
-        from batfill.batsim.platform import homogeneous_platform
+        if platform is not None:
+            from batfill.batsim.platform import homogeneous_platform
 
-        write_text(platform, homogeneous_platform(made.procs))
+            write_text(platform, homogeneous_platform(made.procs))
     warn(made.warnings)
     for note in made.notes:
         print(note, file=sys.stderr)
@@ -89,6 +89,6 @@ def convert(
     if as_json:
         import orjson
 
-        said = {"file": str(out), "jobs": made.jobs, "procs": made.procs, "notes": list(made.notes)}
-        said["platform"] = None if platform is None else str(platform)
+        said = {"file": shown(out), "jobs": made.jobs, "procs": made.procs, "notes": list(made.notes)}
+        said["platform"] = None if platform is None else shown(platform)
         print(orjson.dumps(said, option=orjson.OPT_INDENT_2).decode())

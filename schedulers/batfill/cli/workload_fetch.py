@@ -36,47 +36,66 @@ def fetch(
     from dataclasses import asdict
 
     from batfill.cli import warn
-    from batfill.cli.progress import download_progress
+    from batfill.cli.progress import counted, download_progress
+    from batfill.errors import BatfillError, RunFailed
     from batfill.workloads import archive
     from batfill.workloads.convert import convert as library_convert
-    from batfill.workloads.files import make_folder
-    from batfill.workloads.manifest import manifest
+    from batfill.workloads.files import make_folder, shown
+    from batfill.workloads.manifest import ArchiveLog, manifest
     from batfill.workloads.save import stem_of
 
     if not names and (convert or local is not None or cache is not None):
         raise click.UsageError("a list of the known logs has no such option; name a log, or leave the option out")
     if into is not None and not convert:
         raise click.UsageError("--into: nothing is converted; add --convert, or leave it out")
-    into = Path("workloads/archive") if into is None else into
-    results: list[dict[str, object]] = []
-    if not names:
-        results = [asdict(log) for log in manifest().values()]
-        lines = [
-            f"{log['name']:14} {log['jobs']:>9} jobs {log['processors']:>7} processors  {log['title']}"
-            for log in results
-        ]
-    else:
-        lines = []
-        for log in [archive.known_log(name) for name in names]:
-            with download_progress(log.file) as (started, advance):
-                path, found = archive.fetch(log, cache=cache, local=local, started=started, advance=advance)
-            print(f"{log.name}: {found}; please acknowledge {log.acknowledge}", file=sys.stderr)
-            if log.terms:
-                print(f"{log.name}: {log.terms}", file=sys.stderr)
-            result: dict[str, object] = {"name": log.name, "file": str(path), "found": found}
-            if convert:
-                make_folder(into)
-                out = into / f"{stem_of(path)}.json"
-                made = library_convert(path, out, procs=log.processors)
-                warn(made.warnings)
-                for note in made.notes:
-                    print(f"{log.name}: {note}", file=sys.stderr)
-                result |= {"workload": str(out), "jobs": made.jobs, "processors": made.procs}
-            results.append(result)
-            lines += [str(path), *([str(result["workload"])] if convert else [])]
-    if as_json:
-        import orjson
+    folder = Path("workloads/archive") if into is None else into
 
-        print(orjson.dumps(results, option=orjson.OPT_INDENT_2).decode())
-    else:
-        print("\n".join(lines))
+    def one(log: ArchiveLog) -> dict[str, object]:
+        with download_progress(log.file) as (started, advance):
+            path, found = archive.fetch(log, cache=cache, local=local, started=started, advance=advance)
+        print(f"{log.name}: {found}; please acknowledge {log.acknowledge}", file=sys.stderr)
+        if log.terms:
+            print(f"{log.name}: {log.terms}", file=sys.stderr)
+        result: dict[str, object] = {"name": log.name, "file": shown(path), "found": found}
+        if convert:
+            make_folder(folder)
+            out = folder / f"{stem_of(path)}.json"
+            made = library_convert(path, out, procs=log.processors)
+            warn(made.warnings)
+            for note in made.notes:
+                print(f"{log.name}: {note}", file=sys.stderr)
+            result |= {"workload": shown(out), "jobs": made.jobs, "processors": made.procs}
+        return result
+
+    def show(results: list[dict[str, object]], lines: list[str]) -> None:
+        if as_json:
+            import orjson
+
+            print(orjson.dumps(results, option=orjson.OPT_INDENT_2).decode())
+        elif lines:
+            print("\n".join(lines))
+
+    if not names:
+        known = [asdict(log) for log in manifest().values()]
+        show(
+            known,
+            [
+                f"{log['name']:14} {log['jobs']:>9} jobs {log['processors']:>7} processors  {log['title']}"
+                for log in known
+            ],
+        )
+        return
+    logs = [archive.known_log(name) for name in names]
+    results: list[dict[str, object]] = []
+    failures: list[BatfillError | RunFailed] = []
+    try:
+        with counted(results, f"of {len(logs)} logs are there: the same command goes on with the rest"):
+            for log in logs:
+                try:
+                    results.append(one(log))
+                except (BatfillError, RunFailed) as error:  # the others may be had all the same
+                    failures.append(error)
+    finally:
+        show(results, [str(result[key]) for result in results for key in ("file", "workload") if key in result])
+    if failures:
+        raise type(failures[0])("; ".join(map(str, failures)))

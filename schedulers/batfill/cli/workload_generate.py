@@ -67,6 +67,7 @@ def generate(
 ) -> None:
     """Generate a log by the Lublin-Feitelson model, with users and what they request."""
     from batfill import __version__
+    from batfill.workloads.files import shown
     from batfill.workloads.generate import generate_log
     from batfill.workloads.save import format_of, save_log
 
@@ -91,5 +92,5 @@ def generate(
     if as_json:
         import orjson
 
-        said = {"file": str(out), "jobs": rows, "procs": procs, **made}
+        said = {"file": shown(out), "jobs": rows, "procs": procs, **made}
         print(orjson.dumps(said, option=orjson.OPT_INDENT_2).decode())

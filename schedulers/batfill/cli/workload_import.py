@@ -42,6 +42,7 @@ def import_log(
     """
     from batfill import __version__
     from batfill.workloads.cluster_log import Key, swf_of
+    from batfill.workloads.files import all_or_none, shown
     from batfill.workloads.save import format_of, save_log
 
     if cores_per_resource is not None and system != "oar":
@@ -69,15 +70,16 @@ def import_log(
         zone=timezone,
         computer=computer,
     )
-    if key is not None:
-        names.save(key)
     made = {"made_by": f"batfill {__version__} workload import {system}"}
-    rows = save_log(log, out, procs=procs, description=made)
+    with all_or_none():
+        if key is not None:
+            names.save(key)
+        rows = save_log(log, out, procs=procs, description=made)
     for reason, count in reading.notes.items():
         print(f"{count} records: {reason}", file=sys.stderr)
     print(f"{out}: {rows} jobs", file=sys.stderr)
     if as_json:
         import orjson
 
-        counts = {"file": str(out), "jobs": rows, "notes": dict(reading.notes)}
+        counts = {"file": shown(out), "jobs": rows, "notes": dict(reading.notes)}
         print(orjson.dumps(counts, option=orjson.OPT_INDENT_2).decode())

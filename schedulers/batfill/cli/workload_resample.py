@@ -50,7 +50,8 @@ def resample(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
-    from batfill.cli.progress import progress
+    from batfill.cli.progress import counted, progress
+    from batfill.workloads.files import shown
     from batfill.workloads.load import load_log
     from batfill.workloads.resampling import resample as library_resample
     from batfill.workloads.save import format_of, provenance, save_log, stem_of
@@ -67,14 +68,14 @@ def resample(
     log = with_size(source, log, procs)
     stem = stem_of(out)
     description = provenance("resample", source, seed=seed, method=method)
-    written = []
-    with progress("samples", samples) as advance:
+    written: list[dict[str, object]] = []
+    with progress("samples", samples) as advance, counted(written, f"of {samples} samples are written"):
         for sample in range(samples):
             path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
             made = library_resample(log, seed, sample=sample, method=method, weeks=weeks, profile_weeks=profile_weeks)
             rows = save_log(made, path, procs=procs, description={**description, "sample": sample})
             advance(1)
-            written.append({"file": str(path), "rows": rows, "seed": seed, "sample": sample})
+            written.append({"file": shown(path), "rows": rows, "seed": seed, "sample": sample})
             print(f"{path}: {rows} rows, seed {seed}, sample {sample}", file=sys.stderr)
     if as_json:
         import orjson

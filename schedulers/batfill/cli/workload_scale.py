@@ -34,6 +34,7 @@ def scale(
     """
     from batfill.cli.progress import progress
     from batfill.workloads import scaling
+    from batfill.workloads.files import shown
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, provenance, save_log
     from batfill.workloads.swf import known_size, machine_size, size_notes, with_size
@@ -57,5 +58,5 @@ def scale(
     if as_json:
         import orjson
 
-        said = {"file": str(out), "rows": rows, "interarrival": factor}
+        said = {"file": shown(out), "rows": rows, "interarrival": factor}
         print(orjson.dumps(said, option=orjson.OPT_INDENT_2).decode())

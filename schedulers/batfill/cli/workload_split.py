@@ -67,9 +67,9 @@ def split(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
-    from batfill.cli.progress import progress
+    from batfill.cli.progress import counted, progress
     from batfill.workloads import splitting
-    from batfill.workloads.files import make_folder
+    from batfill.workloads.files import make_folder, shown
     from batfill.workloads.load import load_log
     from batfill.workloads.save import format_of, provenance, save_log, stem_of
     from batfill.workloads.swf import size_notes, with_size
@@ -88,15 +88,15 @@ def split(
     make_folder(out)
     stem = stem_of(source)
     made = provenance("split", source, boundary=boundary, align=align)
-    rows = []
-    with progress("windows", len(chosen)) as advance:
+    rows: list[dict[str, object]] = []
+    with progress("windows", len(chosen)) as advance, counted(rows, f"of {len(chosen)} windows are in {out}"):
         for window in chosen:
             file = out / f"{stem}-{window.index:04}{suffix}"
             if len(window.rows):
                 save_log(splitting.cut(log, window), file, procs=procs, description={**made, "window": window.index})
             rows.append(
                 {
-                    "file": str(file) if len(window.rows) else None,
+                    "file": shown(file) if len(window.rows) else None,
                     "index": window.index,
                     "start_s": window.start_s,
                     "end_s": window.end_s,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import RunFailed
+from batfill.errors import Interrupted, RunFailed
 from batfill.report.figures import check_formats
 from batfill.reproduction.compare import cells
 from batfill.reproduction.page import markdown, section_of
@@ -78,9 +78,13 @@ def run(
     if not names:
         raise ProtocolError("say what: PAPER/ENTRY, PAPER or all; `batfill reproduce --list` lists all names")
     wanted = chosen(read_protocols(folder_of_protocols(protocols), names), names)
-    done = []
+    done: list[Reproduced] = []
     for named in wanted:
-        result = reproduce(named, places=places(logs), out=out, quick=quick, fresh=fresh, bar=bar, say=say)
+        try:
+            result = reproduce(named, places=places(logs), out=out, quick=quick, fresh=fresh, bar=bar, say=say)
+        except Interrupted as interrupted:
+            interrupted.add_note(f"{len(done)} of {len(wanted)} entries are kept in {out}")
+            raise
         if result.outcome is not None:
             write_entry(result, kinds)
             say(f"{named.name}: {'found' if result.again else 'made'} in {result.folder}")

@@ -1,0 +1,327 @@
+"""What a command meets outside of its input: signals, full devices, odd locales, pipes, and batfill's own mistakes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from batfill import experiment
+from batfill.errors import Interrupted, WorkloadError
+from batfill.workloads.files import all_or_none, write_text
+from command import COMPILING, batfill, json_result, refusal
+from swf_text import row
+
+BATFILL = [sys.executable, "-m", "batfill"]
+LOG = "; MaxProcs: 4\n" + "".join(row(i, 10 * i, 50, procs=i % 4 + 1, req_time=60, user=i % 5) for i in range(1, 400))
+CAUGHT = {signal.SIGINT, signal.SIGTERM}
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(LOG)
+    return path
+
+
+def run(*arguments, **options):
+    """The command in a process of its own."""
+    return subprocess.run([*BATFILL, *map(str, arguments)], capture_output=True, timeout=120, **options)
+
+
+def lines_of(stderr):
+    return [line for line in stderr.decode().splitlines() if not line.startswith(COMPILING)]
+
+
+# Batfill's own mistakes
+
+
+def test_a_bug_is_said_in_one_line_and_its_traceback_is_in_a_file(log, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise KeyError("of ours")
+
+    monkeypatch.setattr(experiment, "replay_file", broken)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    done = batfill("replay", log, "--policy", "saf")
+    assert (done.status, done.out) == (70, "")
+    (line,) = done.err.splitlines()
+    assert line.startswith("batfill: this is a bug in batfill (KeyError: 'of ours'); ")
+    said = Path(line.rpartition(" ")[2]).read_text()
+    assert "Traceback (most recent call last)" in said
+    assert "KeyError: 'of ours'" in said
+    assert f"command: batfill replay {log} --policy saf" in said
+    assert re.search(r"^batfill \S+, Python \S+, .*\nnumpy ", said)
+
+
+def test_too_little_memory_is_no_bug(log, monkeypatch):
+    def hungry(*_, **__):
+        raise MemoryError("Unable to allocate 30. GiB")
+
+    monkeypatch.setattr(experiment, "replay_file", hungry)
+    done = batfill("replay", log)
+    assert done.status == 1
+    assert done.err.startswith("batfill: not enough memory (Unable to allocate 30. GiB); ")
+
+
+# Streams
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", [["policies", "--json"], ["replay", "LOG"], ["--version"], ["replay", "--help"]])
+def test_a_full_device_as_standard_output_is_one_line(log, command):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*BATFILL, *(str(log) if word == "LOG" else word for word in command)],
+            stdout=full, stderr=subprocess.PIPE, timeout=120, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert lines_of(done.stderr) == [
+        "batfill: standard output cannot be written (No space left on device); make space, or send it elsewhere"
+    ]
+
+
+def test_standard_error_may_be_closed(log):
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" "$@" 2>&-', *BATFILL, "replay", log, "--json"], stdout=subprocess.PIPE, timeout=120
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["jobs"] == 399
+
+
+def test_a_path_that_the_locale_cannot_say_keeps_its_bytes(tmp_path):
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    env = {**os.environ, **ascii_only}
+    path = tmp_path / "journal-été.swf"
+    path.write_text(LOG)
+    for command in (["replay", path], ["replay", path, "--json"], ["replay", path, "--out", tmp_path / "sortie-é"]):
+        done = run(*command, env=env)
+        assert (done.returncode, lines_of(done.stderr)) == (0, [])
+    done = run("workload", "convert", path, "-o", tmp_path / "été.json", env=env)
+    assert (done.returncode, done.stderr) == (0, f"{tmp_path}/été.json: 399 jobs, 4 processors\n".encode())
+    assert batfill("replay", tmp_path / "été.json").status == 0
+    done = run("replay", tmp_path / "ça", env=env)
+    assert done.stderr.decode().endswith(f"{tmp_path}/ça: no such file or directory; check the path\n")
+
+
+def test_a_path_of_bytes_that_are_no_text_is_taken(tmp_path):
+    path = tmp_path / os.fsdecode(b"log-\xff.swf")
+    path.write_text(LOG)
+    made = tmp_path / os.fsdecode(b"\xfe.json")
+    assert run("workload", "convert", path, "-o", made).returncode == 0
+    assert json.loads(made.read_bytes())["description"]["source"] == "log-\\udcff.swf"
+    assert json.loads(run("workload", "clean", path, "-o", tmp_path / "\udcfd.swf", "--json").stdout)["rows"] == 399
+
+
+# Standard input
+
+
+def test_a_workload_comes_through_standard_input_and_pipes(log, tmp_path):
+    figures = json_result("replay", log, "--policy", "saf")
+    document = tmp_path / "w.json"
+    assert batfill("workload", "convert", log, "-o", document).status == 0
+    whole = json_result("replay", document, "--policy", "saf")
+    contents = [(log.read_bytes(), figures), (gzip.compress(log.read_bytes()), figures), (document.read_bytes(), whole)]
+    for name in ("-", "/dev/stdin"):
+        for content, expected in contents:
+            done = run("replay", name, "--policy", "saf", "--json", input=content)
+            assert (done.returncode, lines_of(done.stderr)) == (0, [])
+            assert json.loads(done.stdout)["mean_wait_s"] == expected["mean_wait_s"]
+    done = run("workload", "convert", "-", "-o", tmp_path / "piped.json", input=gzip.compress(LOG.encode()))
+    assert done.returncode == 0
+    assert json.loads((tmp_path / "piped.json").read_text())["jobs"] == json.loads(document.read_text())["jobs"]
+    with log.open() as stdin:
+        assert run("workload", "describe", "/dev/stdin", stdin=stdin).returncode == 0
+
+
+def test_empty_standard_input_and_devices_are_refused(tmp_path):
+    done = run("replay", "-", input=b"")
+    assert (done.returncode, lines_of(done.stderr)) == (
+        2,
+        ["batfill: -: no job in it, only 0 rows; is it an SWF log, and whole?"],
+    )
+    assert refusal("replay", "/dev/zero") == "/dev/zero: is a device; give a file, a pipe, or - for standard input"
+
+
+# Files, all or none
+
+
+def test_the_files_of_a_run_appear_all_or_none(log, tmp_path):
+    for number in range(3):
+        folder = tmp_path / str(number)
+        name = ("jobs", "machine_states", "schedule")[number]
+        (folder / f"out_{name}.csv").mkdir(parents=True)
+        line = refusal("replay", log, "--out", folder / "out")
+        assert line.startswith(f"{folder}/out_{name}.csv: cannot be written (Is a directory)")
+        assert [path.name for path in folder.iterdir()] == [f"out_{name}.csv"]
+
+
+def test_a_failure_between_two_files_leaves_neither(tmp_path):
+    def write(second):
+        with all_or_none():
+            write_text(tmp_path / "first", "whole")
+            write_text(second, "whole")
+
+    with pytest.raises(WorkloadError, match=r"second: cannot be written"):
+        write(tmp_path / "nowhere" / "second")
+    assert list(tmp_path.iterdir()) == []
+    write(tmp_path / "second")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+
+
+def test_a_device_is_written_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    command = [*BATFILL, "platform", "4", "-o", str(tmp_path / "pipe")]
+    with subprocess.Popen(command) as process:
+        assert "<platform" in (tmp_path / "pipe").read_text()
+    assert process.returncode == 0
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_huge_machine_takes_no_memory_for_its_idle_processors(log, tmp_path):
+    assert json_result("replay", log, "--procs", 2**31 - 1, "--out", tmp_path / "out")["jobs"] == 399
+    assert len(list(tmp_path.glob("out_*.csv"))) == 3
+
+
+# Interrupts
+
+
+def heeds_signals(process):
+    """Whether the process has its own handlers by now, or has ended."""
+    try:
+        caught = next(
+            int(line.split()[1], 16)
+            for line in Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            if line.startswith("SigCgt")
+        )
+    except (OSError, StopIteration):
+        return True
+    return all(caught >> (number - 1) & 1 for number in CAUGHT)
+
+
+def interrupted(arguments, number, *, after_s=0.0, ready=None, cwd=None):
+    """The command, signalled so long after its first line has run or `ready` holds; (status, lines on stderr)."""
+    with subprocess.Popen(
+        [*BATFILL, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=cwd
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not (heeds_signals(process) if ready is None else ready()) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(after_s)
+        process.send_signal(number)
+        try:
+            said = process.communicate(timeout=60)[1]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"{arguments} goes on after {number}")
+    return process.returncode, lines_of(said)
+
+
+@pytest.fixture
+def commands(tmp_path):
+    """Commands that take long, by name."""
+    long = tmp_path / "long.swf"
+    long.write_text(
+        "; MaxProcs: 64\n"
+        + "".join(row(i, 60 * i, 5000, procs=i % 64 + 1, req_time=6000, user=i % 9) for i in range(1, 60_000))
+    )
+    campaign = tmp_path / "campaign.yaml"
+    campaign.write_text(
+        f"workloads:\n  - file: {long}\npolicies: [fcfs, saf, wfp3, sexp]\nthresholds: [1000, 2000, 3000, 4000, 5000]\n"
+    )
+    return {
+        "replay": ["replay", long, "--knowledge", "classifier", "--out", tmp_path / "made" / "out"],
+        "campaign": ["campaign", campaign, "--out", tmp_path / "made", "--workers", 1],
+        "frontier": ["frontier", long, "--out", tmp_path / "made"],
+        "tune": ["tune", long, "--last", 1, "--training", 2, "--out", tmp_path / "made"],
+        "batsim": ["batsim", "-p", tmp_path / "p.xml", "-e", tmp_path / "out"],
+        "convert": ["workload", "convert", long, "-o", tmp_path / "made.json.xz"],
+        "schedule": ["schedule", "--socket", f"ipc://{tmp_path}/socket"],
+    }
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.3, 2.0])
+@pytest.mark.parametrize("name", ["replay", "campaign", "frontier", "tune", "convert", "schedule"])
+def test_an_interrupt_at_any_moment_is_one_line_and_130(commands, tmp_path, name, after_s):
+    status, said = interrupted(commands[name], signal.SIGINT, after_s=after_s)
+    assert (status, len(said)) == (130, 1) or (name == "campaign" and status == 130), (status, said)
+    assert said[-1].startswith("batfill: interrupted by SIGINT")
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix not in (".swf", ".yaml", ".lock")]
+    assert not [path for path in left if path.name.endswith(".part") or path.name.startswith("made.json")]
+
+
+def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
+    def stubborn(*_, **__):
+        with suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(30)
+
+    monkeypatch.setattr(experiment, "replay_file", stubborn)
+    done = batfill("replay", log)
+    assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
+
+
+def test_an_interrupt_leaves_time_to_clean_up(log, monkeypatch):
+    cleaned = []
+
+    def slow(*_, **__):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            time.sleep(1)
+            cleaned.append(True)
+
+    monkeypatch.setattr(experiment, "replay_file", slow)
+    assert batfill("replay", log).status == 130
+    assert cleaned
+
+
+def test_sigterm_says_its_own_name_and_status(commands):
+    assert interrupted(commands["replay"], signal.SIGTERM, after_s=0.5) == (143, ["batfill: interrupted by SIGTERM"])
+
+
+def test_run_keeps_robins_status_from_its_first_moment_on(tmp_path):
+    assert interrupted(["run", tmp_path / "e.yaml"], signal.SIGINT) == (3, ["batfill: interrupted by SIGINT"])
+
+
+def test_an_ignored_signal_stays_ignored(log):
+    command = [*BATFILL, "replay", str(log), "--json"]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a process inherits what is ignored
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        for _ in range(20):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.02)
+        assert json.loads(process.communicate(timeout=60)[0])["jobs"] == 399
+    assert process.returncode == 0
+
+
+def test_what_was_finished_is_said(log, tmp_path, monkeypatch):
+    from batfill.workloads import splitting
+
+    whole = splitting.cut
+    cuts = iter([whole, whole])
+
+    def cut(*given):
+        try:
+            return next(cuts)(*given)
+        except StopIteration:
+            raise Interrupted(signal.SIGINT) from None
+
+    monkeypatch.setattr(splitting, "cut", cut)
+    done = batfill("workload", "split", log, "-o", tmp_path / "parts", "--days", "0.01")
+    assert done.status == 130
+    assert done.err == f"batfill: interrupted by SIGINT; 2 of 5 windows are in {tmp_path}/parts\n"
+    assert len(list((tmp_path / "parts").iterdir())) == 2
