@@ -23,7 +23,7 @@ def machine_ids(intervals):
 def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(policy, threshold):
     jobs = random_table(11, n_jobs=300, size=10, span_s=120, wide=0)
     jobs.runtime_s[:] = np.maximum(jobs.runtime_s, 1)  # whole instants: no job ends where it starts
-    cluster = Cluster(range(10), Options.of({"policy": policy, "threshold": threshold}))
+    cluster = Cluster(range(10), Options.of({"policy": policy, "threshold": None if threshold == math.inf else threshold}))
     rng = np.random.default_rng(1)
     ends, starts = [], {}
     for t in range(10_000):
