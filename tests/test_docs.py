@@ -29,7 +29,7 @@ import pytest
 
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.batsim.options import parse as parse_batsim
-from batfill.campaign.config import Campaign, keys_of, read_campaign
+from batfill.campaign.config import Campaign, read_campaign
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.errors import BatfillError
@@ -37,6 +37,7 @@ from batfill.options import NAMES, OPTIONS, Options
 from batfill.policies import listing
 from batfill.reproduction.protocol import chosen, folder_of_protocols, read_protocols
 from batfill.scheduler import Scheduler
+from batfill.schema import keys_of
 from batfill.workloads.archive import known_log, manifest
 from command import COMPILING
 

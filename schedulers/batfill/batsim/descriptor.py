@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batfill.errors import BatfillError
-from batfill.yaml_lines import top_level
+from batfill.schema import top_level
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.yaml_lines import Entry
+    from batfill.schema import Entry
 
 Text = Annotated[str, Field(min_length=1)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -5,55 +5,24 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from batfill.errors import BatfillError
 from batfill.metrics import TAU_S
-from batfill.options import LEARNING, SAME, USER, Options, seconds_of, tau_of
+from batfill.options import LEARNING, SAME, USER, Options
+from batfill.schema import Count, Document, Place, Seconds, Section, Seed, Tau, Text, keys_of, one_line, whole
 from batfill.workloads.resampling import MOST_WEEKS, Method, ProfileWeeks
 from batfill.workloads.splitting import Align, Boundary
 from batfill.workloads.swf import Overrun
-from batfill.yaml_lines import Document, Place, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
-
-    from pydantic_core import ErrorDetails
-
-Text = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
-# A duration is checked as the option of its name is; text such as "20h" is read there.
-Seconds = Annotated[float, BeforeValidator(lambda value: checked("threshold", value))]
-Tau = Annotated[float, BeforeValidator(lambda value: checked("tau", value))]
-
-
-def checked(name: str, value: Any) -> float:
-    """The seconds of a duration, for pydantic.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        return tau_of(value) if name == "tau" else seconds_of(name, value)
-    except BatfillError as error:
-        raise ValueError(str(error)) from None
-
 
 CLASSIFIER = "classifier"  # the one knowledge that takes a seed
 
 
 class CampaignError(BatfillError):
     """A campaign cannot be run as it is written, or its folder cannot be used."""
-
-
-class Section(BaseModel):
-    """A mapping of the file; keys are written with dashes, and unknown ones are refused."""
-
-    model_config = ConfigDict(
-        frozen=True, strict=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-")
-    )
 
 
 class WorkloadSection(Section):
@@ -95,8 +64,8 @@ class ClusterSection(Section):
     queue: Text | None = None
     project: Text | None = None  # Slurm's account
     interface: Text | None = None  # the network between the nodes
-    directives: list[Text] = []  # further options of the batch system, as in "--exclusive"
-    prologue: list[Text] = []  # shell commands before a worker starts
+    directives: list[Text] = Field(default=[])  # further options of the batch system, as in "--exclusive"
+    prologue: list[Text] = Field(default=[])  # shell commands before a worker starts
 
 
 class Campaign(Section):
@@ -104,12 +73,12 @@ class Campaign(Section):
 
     workloads: Annotated[list[WorkloadSection], Field(min_length=1)]
     policies: Annotated[list[Text], Field(min_length=1)]
-    backfills: Annotated[list[Text], Field(min_length=1)] = [SAME]
-    thresholds: Annotated[list[Seconds | None], Field(min_length=1)] = [None]
-    knowledge: Annotated[list[Text | dict[str, Any]], Field(min_length=1)] = [USER]
+    backfills: list[Text] = Field(default=[SAME], min_length=1)
+    thresholds: list[Seconds | None] = Field(default=[None], min_length=1)
+    knowledge: list[Text | dict[str, Any]] = Field(default=[USER], min_length=1)
     windows: Windows | None = None
     resamplings: Resamplings | None = None
-    seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
+    seeds: list[Seed] = Field(default=[0], min_length=1)
     tau: Tau = TAU_S
     per_job: bool = False
     cluster: ClusterSection | None = None
@@ -155,18 +124,6 @@ def read_campaign(path: Path) -> ReadCampaign:
     return ReadCampaign(campaign, path, hashlib.sha256(stored).hexdigest(), stored.decode())
 
 
-def one_line(path: Path, document: Document, place: Place, wrong: ErrorDetails, known: Iterable[str]) -> str:
-    """What is wrong at this place of the file, and what would be right; `known` are the keys of its section."""
-    at = f"{path}:{document.line(place)}"
-    if wrong["type"] == "extra_forbidden":
-        return f"{at}: key {place[-1]} is unknown here; known are {', '.join(known)}"
-    if wrong["type"] == "missing":
-        return f"{at}: key {place[-1]} is missing; add `{place[-1]}:` with its value"
-    inner = [part for i, part in enumerate(place) if place[: i + 1] in document.lines]
-    message = wrong["msg"].removeprefix("Value error, ")
-    return f"{at}: {'.'.join(map(str, inner))} is {wrong['input']!r}; {message[0].lower()}{message[1:]}"
-
-
 def keys_around(place: Place) -> list[str]:
     """The keys of the section that holds this place."""
     sections: dict[int | str, type[Section]] = {
@@ -176,11 +133,6 @@ def keys_around(place: Place) -> list[str]:
         "cluster": ClusterSection,
     }
     return keys_of(sections.get(place[0], Campaign) if len(place) > 1 else Campaign)
-
-
-def keys_of(section: type[Section]) -> list[str]:
-    """The keys that a section may have."""
-    return [str(info.alias) for info in section.model_fields.values()]
 
 
 def check_options(path: Path, document: Document, campaign: Campaign) -> None:

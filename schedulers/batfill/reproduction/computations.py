@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from batfill.campaign.config import Section
     from batfill.reproduction.outcome import Outcome
     from batfill.reproduction.task import Task
+    from batfill.schema import Section
 
 # What an entry's `compute:` may say, and the module of this package that does it.
 MODULES = {

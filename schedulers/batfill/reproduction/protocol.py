@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from batfill.campaign.config import Section, Text, keys_of, one_line
 from batfill.errors import BatfillError
 from batfill.reproduction.computations import MODULES, computation
-from batfill.yaml_lines import Document, Place, whole
+from batfill.schema import Document, Place, Section, Text, keys_of, one_line, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

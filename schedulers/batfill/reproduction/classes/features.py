@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from batfill.campaign.config import Section
 from batfill.knowledge.features import NAMES
 from batfill.reproduction.outcome import Outcome, Table
+from batfill.schema import Section
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

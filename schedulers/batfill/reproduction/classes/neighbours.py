@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.campaign.config import Section
 from batfill.knowledge.features import CATEGORIES
 from batfill.knowledge.study import LAGS, autocorrelations, read_jobs
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
+from batfill.schema import Section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from batfill.campaign.config import Text
 from batfill.options import USER
 from batfill.reproduction.classes.runs import TAU_S, Replayed, shown
 from batfill.reproduction.classes.studies import Choice, rules_of
 from batfill.reproduction.grids import run_grid
 from batfill.reproduction.outcome import Outcome, Table
+from batfill.schema import Text
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from batfill.campaign.config import Text
 from batfill.errors import BatfillError
 from batfill.options import USER
 from batfill.reproduction.classes.runs import BASE, IDEMPOTENT, TAU_S, Replays, runs_of
 from batfill.reproduction.grids import run_grid
 from batfill.reproduction.outcome import Outcome, Table, Verdict
+from batfill.schema import Text
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

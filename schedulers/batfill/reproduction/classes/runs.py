@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Section, Seed, Text
 from batfill.options import USER, DividerRule, Regime
 from batfill.reproduction.grids import Grid, run_grid
+from batfill.schema import Section, Seed, Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Section
 from batfill.reproduction.outcome import Outcome, Table
+from batfill.schema import Section
 from batfill.workloads.load import load_log
 from batfill.workloads.swf_log import COMPLETED
 from batfill.workloads.swf_rules import requested

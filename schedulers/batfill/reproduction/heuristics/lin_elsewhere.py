@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from batfill.campaign.config import Text
 from batfill.reproduction.heuristics.proxy_scores import fits_of
 from batfill.reproduction.heuristics.window_costs import Windows, boxes, costs_of, counted, medians
 from batfill.reproduction.outcome import Outcome, Verdict
+from batfill.schema import Text
 from batfill.tuning.regression import FUNCTIONS
 
 if TYPE_CHECKING:

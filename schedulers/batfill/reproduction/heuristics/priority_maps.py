@@ -8,10 +8,10 @@ import numpy as np
 from pydantic import Field
 from scipy.stats import spearmanr
 
-from batfill.campaign.config import Count
 from batfill.policy_files import polynomial
 from batfill.reproduction.heuristics.proxy_scores import TITLES, Fitting, fits_of
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
+from batfill.schema import Count
 from batfill.workloads import read_workload
 
 if TYPE_CHECKING:

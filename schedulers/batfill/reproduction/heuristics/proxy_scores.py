@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Count, Section, Seed, Text
 from batfill.errors import BatfillError, WorkloadError
 from batfill.reproduction.shared import kept
+from batfill.schema import Count, Section, Seed, Text
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs
 from batfill.tuning.regression import FUNCTIONS, Fit, Weights, fit
 from batfill.workloads import read_workload

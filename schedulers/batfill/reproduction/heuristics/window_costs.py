@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Count
 from batfill.policy_files import Term, polynomial
 from batfill.reproduction.heuristics.proxy_scores import Fitting
 from batfill.reproduction.outcome import Chart, Table
 from batfill.reproduction.shared import kept
+from batfill.schema import Count
 from batfill.tuning.heuristics import RIVALS, evaluate
 from batfill.tuning.weeks import Periods, read_periods
 

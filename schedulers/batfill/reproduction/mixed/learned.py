@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Count, Text
 from batfill.policies import policy_named
 from batfill.reproduction.mixed.coverage import Units, coverage_of, space_of
 from batfill.reproduction.mixed.periods import NAMES, PeriodParameters, described
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
+from batfill.schema import Count, Text
 from batfill.tuning.costs import PURE
 from batfill.tuning.study import study
 from batfill.workloads.splitting import Boundary

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.campaign.config import Count, Section
 from batfill.reproduction.outcome import Outcome, Table
+from batfill.schema import Count, Section
 from batfill.workloads.load import load_log
 
 if TYPE_CHECKING:

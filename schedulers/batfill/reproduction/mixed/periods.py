@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Count, Seconds, Section, Text
 from batfill.policies import policy_named
+from batfill.schema import Count, Seconds, Section, Text
 from batfill.tuning.costs import PURE, Setting, costs
 from batfill.tuning.weeks import Periods, read_periods
 from batfill.workloads.splitting import Boundary

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from batfill.campaign.config import Count, Seconds, Section, Text
 from batfill.policies import policy_named
 from batfill.reproduction.outcome import Outcome, Table
+from batfill.schema import Count, Seconds, Section, Text
 from batfill.tuning.costs import PURE, Setting, costs
 from batfill.tuning.weeks import read_periods
 from batfill.workloads.splitting import Boundary

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Count, Seed
 from batfill.reproduction.mixed.coverage import Units, coverage_of, space_of
 from batfill.reproduction.mixed.kept import kept_array
 from batfill.reproduction.mixed.periods import PeriodParameters, described
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
+from batfill.schema import Count, Seed
 from batfill.tuning import evolution
 from batfill.tuning.costs import Setting, costs
 from batfill.tuning.evolution import Evolution

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Count
 from batfill.reproduction.mixed.coverage import Units, coverage_of, space_of
 from batfill.reproduction.mixed.periods import PeriodParameters, described
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
+from batfill.schema import Count
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

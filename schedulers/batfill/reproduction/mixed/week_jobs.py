@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Section
 from batfill.reproduction.outcome import Outcome, Table
+from batfill.schema import Section
 from batfill.tuning.weeks import read_periods
 from batfill.workloads.splitting import Boundary
 

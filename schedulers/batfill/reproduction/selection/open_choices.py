@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from batfill.campaign.config import Seconds, Section, Text
 from batfill.reproduction.outcome import Outcome, Table, Value
 from batfill.reproduction.selection.selected import TITLES, Choosing, Method, Share, selected
+from batfill.schema import Seconds, Section, Text
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

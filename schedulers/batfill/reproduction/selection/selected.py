@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from batfill.campaign.config import Count, Seconds, Section, Seed, Text
 from batfill.reproduction.shared import kept
+from batfill.schema import Count, Seconds, Section, Seed, Text
 from batfill.tuning.samples import Samples
 from batfill.tuning.select import select
 from batfill.tuning.selection import selection_and_rules

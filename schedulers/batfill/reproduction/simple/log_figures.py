@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.campaign.config import Section
 from batfill.reproduction.outcome import Outcome, Table
+from batfill.schema import Section
 from batfill.workloads.clock import DAY_S
 from batfill.workloads.load import load_log
 from batfill.workloads.scaling import offered_load

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.campaign.config import Count
 from batfill.reproduction.outcome import Outcome, Table, Verdict, box_chart
 from batfill.reproduction.simple.resampled import NAMES, POLICIES, ResampledParameters, described, resampled
+from batfill.schema import Count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from batfill.campaign.config import Section
 from batfill.reproduction.grids import longest_request_s, run_grid
 from batfill.reproduction.outcome import Outcome, Table, Verdict
+from batfill.schema import Section
 from batfill.workloads.swf import Overrun
 
 if TYPE_CHECKING:

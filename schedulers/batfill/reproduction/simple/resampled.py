@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from batfill.campaign.config import Count, Section, Seed
 from batfill.reproduction.grids import Grid, longest_request_s, run_grid
+from batfill.schema import Count, Section, Seed
 from batfill.workloads.resampling import ProfileWeeks
 from batfill.workloads.swf import Overrun
 

@@ -1,19 +1,55 @@
-"""A YAML document together with the line of each key, so that a mistake in it is named where it stands."""
+"""YAML files: what their sections may hold, and the line of each key, so that a message names a mistake's place."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from batfill.errors import BatfillError
+from batfill.options import seconds_of, tau_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from batfill.errors import BatfillError
+    from pydantic_core import ErrorDetails
 
 Place = tuple[int | str, ...]  # the keys and indices that lead to a value
+
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+# A duration is checked as the option of its name is; text such as "20h" is read there.
+Seconds = Annotated[float, BeforeValidator(lambda value: checked("threshold", value))]
+Tau = Annotated[float, BeforeValidator(lambda value: checked("tau", value))]
+
+
+def checked(name: str, value: Any) -> float:
+    """The seconds of a duration, for pydantic.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return tau_of(value) if name == "tau" else seconds_of(name, value)
+    except BatfillError as error:
+        raise ValueError(str(error)) from None
+
+
+class Section(BaseModel):
+    """A mapping of the file; keys are written with dashes, and unknown ones are refused."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-")
+    )
+
+
+def keys_of(section: type[Section]) -> list[str]:
+    """The keys that a section may have."""
+    return [str(info.alias) for info in section.model_fields.values()]
 
 
 class Entry(NamedTuple):
@@ -46,7 +82,7 @@ def top_level(path: Path, stored: bytes, what: str, error: type[BatfillError]) -
         error: what is raised where it is none, is not YAML, or has a key twice.
     """
     with mapping_of(path, stored, what, error) as (loader, root):
-        keys = keys_of(path, root, error)
+        keys = entries_of(path, root, error)
         return {key: Entry(value_of(loader, node), line) for key, (node, line) in keys.items()}
 
 
@@ -57,7 +93,7 @@ def whole(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> Do
     def visit(node: yaml.Node, place: Place) -> object:
         if isinstance(node, yaml.MappingNode):
             found = {}
-            for key, (value, line) in keys_of(path, node, error).items():
+            for key, (value, line) in entries_of(path, node, error).items():
                 lines[*place, key] = line
                 found[key] = visit(value, (*place, key))
             return found
@@ -94,7 +130,7 @@ def mapping_of(
         loader.dispose()
 
 
-def keys_of(path: Path, mapping: yaml.MappingNode, error: type[BatfillError]) -> dict[str, tuple[yaml.Node, int]]:
+def entries_of(path: Path, mapping: yaml.MappingNode, error: type[BatfillError]) -> dict[str, tuple[yaml.Node, int]]:
     """The mapping's values as nodes, and the lines of their keys."""
     found: dict[str, tuple[yaml.Node, int]] = {}
     for key_node, value_node in mapping.value:
@@ -111,3 +147,15 @@ def value_of(loader: yaml.SafeLoader, node: yaml.Node) -> object:
         return loader.construct_object(node, deep=True)
     except (yaml.constructor.ConstructorError, ValueError):
         return node.value
+
+
+def one_line(path: Path, document: Document, place: Place, wrong: ErrorDetails, known: Iterable[str]) -> str:
+    """What is wrong at this place of the file, and what would be right; `known` are the keys of its section."""
+    at = f"{path}:{document.line(place)}"
+    if wrong["type"] == "extra_forbidden":
+        return f"{at}: key {place[-1]} is unknown here; known are {', '.join(known)}"
+    if wrong["type"] == "missing":
+        return f"{at}: key {place[-1]} is missing; add `{place[-1]}:` with its value"
+    inner = [part for i, part in enumerate(place) if place[: i + 1] in document.lines]
+    message = wrong["msg"].removeprefix("Value error, ")
+    return f"{at}: {'.'.join(map(str, inner))} is {wrong['input']!r}; {message[0].lower()}{message[1:]}"
