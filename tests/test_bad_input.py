@@ -155,6 +155,23 @@ def test_a_machine_of_an_impossible_size(tmp_path, name, content, options, said)
     assert said in refusal("replay", tmp_path / name, *options)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("workload", "generate", "--jobs", 20, "--longest-request", 1e308),
+        ("workload", "generate", "--jobs", 20, "--interarrival", 1e300),
+        ("workload", "scale", "LOG", "--interarrival", 1e300),
+    ],
+)
+@pytest.mark.parametrize("name", ["made.swf", "made.json", "made.parquet"])
+def test_a_log_that_could_not_be_read_again_is_not_written(tmp_path, words, name):
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + row(1, 0, 5) + row(2, 5, 5))
+    line = refusal(*(log if word == "LOG" else word for word in words), "--out", tmp_path / name)
+    assert "beyond 2^53; choose a smaller factor or limit" in line
+    assert list(tmp_path.iterdir()) == [log]
+
+
 # Jobs that cannot be
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_write import write_batsim_json
 from batfill.workloads.files import digest, shown
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size, with_size
-from batfill.workloads.swf_log import SwfLog, write_log
+from batfill.workloads.swf_log import FIELDS, LARGEST, SwfLog, write_log
 from batfill.workloads.swf_rules import job_rows
 
 if TYPE_CHECKING:
@@ -69,9 +71,17 @@ def save_log(
             where it names a source (without one, the log was made with such a note).
 
     Raises:
-        WorkloadError: the name asks for no known format, the file cannot be written, or the log holds no job.
+        WorkloadError: the name asks for no known format, the file cannot be written, the log holds no job, or a
+            number beyond 2^53, which could not be read again.
     """
     wanted = format_of(out)
+    held = np.abs(log.rows) <= LARGEST
+    if not held.all():
+        row, column = np.unravel_index(np.argmin(held), held.shape)
+        raise WorkloadError(
+            f"{out}: {FIELDS[column]} of a row becomes {log.rows[row, column]:g}, beyond 2^53; "
+            "choose a smaller factor or limit"
+        )
     log = with_size(out, log, procs)
     if description and "source" in description and wanted != ".json":
         log = log.noted(
