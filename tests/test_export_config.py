@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from batfill import __version__
-from batfill.cli.export_config import export_config
+from batfill.cli.policies import export_config
 from batfill.policies import POLICIES, Policy, policy_named
 from batfill.replay import replay
 from batfill.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config

@@ -1,4 +1,4 @@
-"""The command line: one file per command, each of which parses, calls one library function, and prints."""
+"""The command line: each command parses, calls the library, and prints; `app` says which file has it."""
 
 from __future__ import annotations
 
@@ -110,6 +110,13 @@ def warn(warnings: Sequence[str]) -> None:
 def fail(message: str, status: int) -> None:
     """Say one line on standard error and exit with `status`."""
     sys.exit(say(message, status))
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document."""
+    import orjson
+
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 # Streams

@@ -27,10 +27,12 @@ COMMANDS = {
     "what-if": "What other schedulers would have done to waiting and slowdown on a cluster's own log.",
     "export-config": "Print the configuration of a batch system that comes nearest to a policy, and what differs.",
 }
+# The files of the commands that share one; the others have a file of their own name.
+FILES = {"run": "batsim", "schedule": "batsim", "platform": "batsim", "export-config": "policies"}
 
 
 class Commands(click.Group):
-    """The commands of COMMANDS, each from the file of its name."""
+    """The commands of COMMANDS, each from its file."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every name, in the order of the help."""
@@ -41,7 +43,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"batfill.cli.{name}"), name)
+        command: click.Command = getattr(import_module(f"batfill.cli.{FILES.get(cmd_name, name)}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,8 +1,117 @@
-"""`batfill batsim`: the embedded Batsim. Its command line is Batsim's own, so click hands it on unread."""
+"""The commands around Batsim: a whole run, its two processes apart, and the platform."""
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, Any
+
 import click
+
+from batfill.cli import fail, warn
+from batfill.cli.parameters import (
+    FILE,
+    JSON,
+    METHODS,
+    MILLISECONDS,
+    POSITIVE_SECONDS,
+    SECONDS,
+    former_option,
+    out_option,
+    scheduler_options,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@click.argument("descriptor", type=FILE)
+@click.option(
+    "--simulator",
+    type=click.Choice(["auto", "batsim", "embedded"]),
+    default="auto",
+    show_default=True,
+    help="auto: what BATSIM says, else the batsim on PATH, else the embedded one.",
+)
+@JSON
+def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
+    """Run one experiment, simulator and scheduler, as robin would, print its figures and write a page about it.
+
+    Exits with 0 when both succeeded and every job ended, 1 when the run could not be set up or reached its
+    simulation-timeout, 2 when a process failed or the descriptor cannot be used, 3 when interrupted.
+
+    DESCRIPTOR is the experiment in YAML.
+    """
+    import json
+    import shlex
+
+    from batfill.batsim.runner import run as run_experiment
+    from batfill.batsim.runner.live import live_display
+    from batfill.batsim.runner.summary import figures_as_text
+
+    with live_display() as show:
+        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show)
+    for note in outcome.notes:
+        print(f"batfill: {note}", file=sys.stderr)
+    warn(outcome.warnings)
+    if outcome.status:
+        fail(outcome.reason, outcome.status)
+    whole = {**outcome.figures, "warnings": list(outcome.warnings)}
+    print(json.dumps(whole, indent=1) if as_json else figures_as_text(outcome.figures))
+    if outcome.results and not as_json:
+        from batfill.errors import BatfillError
+        from batfill.report import write_report
+
+        try:
+            (page,) = write_report([outcome.results], command=shlex.join(sys.argv))
+            print(f"batfill: look at it in a browser: {page}", file=sys.stderr)
+        except BatfillError as error:  # the run itself went well
+            print(f"batfill: no report: {error}", file=sys.stderr)
+
+
+@click.command()
+@scheduler_options()
+@click.option(
+    "--select",
+    type=click.Choice(METHODS),
+    help="Choose the policy anew after each period; see `batfill select`.",
+)
+@click.option("--policies", help="select: from `ten`, `twelve`, or names separated by commas [default: ten].")
+@click.option("--period", type=POSITIVE_SECONDS, help="select: the time between choices, a duration [default: 7d].")
+@click.option(
+    "--budget",
+    type=SECONDS,
+    help="select: the time to spend on each choice, a duration, or nothing is learned [default: 10].",
+)
+@click.option("--socket", "-s", default="tcp://*:28000", show_default=True, help="Where Batsim connects to.")
+@click.option(
+    "--timeout",
+    "-t",
+    type=MILLISECONDS,
+    default=0,
+    show_default=True,
+    help="Give up when Batsim is silent for this many ms, or this duration; 0 for never.",
+)
+@click.option(
+    "--verbosity",
+    "-v",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="warning",
+    show_default=True,
+    help="info logs every message.",
+)
+def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str, **selection: Any) -> None:
+    """Run the scheduler for the Batsim that connects: the plug-in under pybatsim, with sane defaults."""
+    import logging
+
+    from batfill.scheduler import serve
+
+    level = logging.getLevelName(verbosity.upper())
+    assert isinstance(level, int)
+    logging.basicConfig(format="batfill: %(levelname)s: %(message)s", level=level)
+    # pybatsim warns once per acknowledged registration, and that dynamic jobs are enabled: both are as they should be.
+    logging.getLogger("batsim").setLevel(max(level, logging.ERROR) if level >= logging.WARNING else level)
+    serve({**options, **{name: value for name, value in selection.items() if value is not None}}, socket, timeout)
 
 
 @click.command(
@@ -13,4 +122,28 @@ def batsim(arguments: tuple[str, ...]) -> int:
     """The embedded simulator under Batsim 4.2's options and exit statuses (see `batfill batsim --help`)."""
     from batfill.batsim.command import main
 
-    return main(list(arguments))
+    return main(list(arguments))  # the command line is Batsim's own, which click hands on unread
+
+
+@click.command()
+@click.argument("hosts", metavar="N", type=int)
+@out_option("Write to this file instead of standard output.")
+@former_option("--output", instead="--out")
+@JSON
+def platform(hosts: int, out: Path | None, as_json: bool) -> None:
+    """Print the SimGrid platform of a cluster of N equal hosts, without latency, as Batsim reads it.
+
+    N hosts compute; the master host is one more.
+    """
+    import json
+
+    from batfill.batsim.platform import homogeneous_platform
+    from batfill.workloads.files import write_text
+
+    text = homogeneous_platform(hosts)
+    if out is not None:
+        write_text(out, text)
+    if as_json:
+        print(json.dumps({"hosts": hosts, "file": str(out)} if out else {"hosts": hosts, "platform": text}, indent=1))
+    elif out is None:
+        print(text, end="")

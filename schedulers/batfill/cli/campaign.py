@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, out_option
+from batfill.cli.progress import announce_compilation, progress
 
 
 @click.command()
@@ -43,9 +44,6 @@ def campaign(
     import sys
 
     from batfill.campaign import clusters, config, run
-    from batfill.cli.progress import progress
-    from batfill.compiled import announce_compilation
-    from batfill.engine import advance
 
     read = config.read_campaign(file)
     beside = {
@@ -62,7 +60,7 @@ def campaign(
         return
     where = clusters.Where(scheduler, workers, read.campaign.cluster, worker_limit)
     where.check()
-    announce_compilation(advance)
+    announce_compilation()
     folder = out or Path("expe-out") / file.stem
     if dry_run:
         outlook = run.look(read, folder, where, bar=progress)

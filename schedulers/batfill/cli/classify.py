@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.cli import warn
 from batfill.cli.parameters import JSON, WORKLOAD, out_option, scheduler_options
+from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +26,6 @@ def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json:
     """
     import json
 
-    from batfill.cli import warn
-    from batfill.cli.progress import progress
     from batfill.knowledge.study import as_text, read_jobs, study
     from batfill.options import Learning
 

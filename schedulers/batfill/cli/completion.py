@@ -21,12 +21,10 @@ def script(shell: str) -> str:
     """
     from click.shell_completion import get_completion_class
 
-    from batfill.cli.app import app
-
     name = shell_in_use() if shell == "auto" else shell
     found = get_completion_class(name)
     assert found is not None
-    made = found(app, {}, "batfill", VARIABLE)
+    made = found(click.Command("batfill"), {}, "batfill", VARIABLE)  # a script names the program alone
     # `source` checks bash's version by starting one, whichever that is, and warns on stderr.
     text = made.source_template % made.source_vars()
     return (ZSH_FIRST if name == "zsh" else "") + text.strip("\n")

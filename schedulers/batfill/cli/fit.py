@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.cli import warn
 from batfill.cli.parameters import JSON, POSITIVE, PROCS, WHOLE, WORKLOAD, out_option, seed_option
+from batfill.cli.progress import announce_compilation, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--permutations", type=WHOLE, default=256_000, show_default=True, help="Orders tried for each of them.")
 @click.option(
     "--shuffle",
+    "how",
     type=click.Choice(["fair", "published"]),
     default="fair",
     show_default=True,
@@ -41,15 +44,12 @@ def fit(
     workload: Path,
     procs: int | None,
     tuples: int,
-    permutations: int,
-    shuffle: Any,
-    weights: Any,
-    seed: int,
     evaluate: bool,
     days: float | None,
     count: int | None,
     out: Path | None,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Learn heuristics by regression on the scores of many random schedules, and save them as policies.
 
@@ -57,10 +57,6 @@ def fit(
     """
     import sys
 
-    from batfill.cli import warn
-    from batfill.cli.progress import progress
-    from batfill.compiled import announce_compilation
-    from batfill.engine import advance as kernel
     from batfill.tuning import heuristics
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
@@ -72,14 +68,12 @@ def fit(
     log = read_workload(workload, procs=procs)
     warn(log.warnings)
     with progress("tuples", tuples) as advance:
-        content, fits = heuristics.fit_heuristics(
-            log, seed=seed, tuples=tuples, permutations=permutations, how=shuffle, weights=weights, advance=advance
-        )
+        content, fits = heuristics.fit_heuristics(log, tuples=tuples, **how, advance=advance)
     if out is not None:
         write_text(out, text_of(content) + "\n")
     evaluation = None
     if evaluate:
-        announce_compilation(kernel)
+        announce_compilation()
         windows = read_periods(
             workload, procs=procs, days=15 if days is None else days, align="first", boundary="submitted", count=count
         )

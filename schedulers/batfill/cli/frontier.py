@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.cli import warn
 from batfill.cli.parameters import JSON, PROCS, TAU, WHOLE, WORKLOAD, out_option, scheduler_options
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def frontier(
     protected: str,
     levels: tuple[str, ...],
     options: dict[str, Any],
-    tau: float,
+    tau_s: float,
     out: Path | None,
     workers: int | None,
     as_json: bool,
@@ -56,9 +57,8 @@ def frontier(
     import json
     import sys
 
-    from batfill.cli import warn
     from batfill.knowledge import frontier as library
-    from batfill.processes import duration, processors
+    from batfill.processes import processors
     from batfill.workloads import read_workload
     from batfill.workloads.swf import known_size
 
@@ -69,22 +69,7 @@ def frontier(
     warn(read.warnings)
 
     def report(progress: library.Progress) -> None:
-        point = progress.point
-        details = {
-            "levels": point.levels,
-            "cut": point.cut,
-            "protected": None if point.protected == 0 else point.protected,
-        }
-        text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
-        left = "time left not known yet" if progress.left_s is None else f"about {duration(progress.left_s)} left"
-        if progress.done == progress.of:
-            left = "done"
-        print(
-            f"batfill: {progress.done} of {progress.of}: {point.policy} {point.knowledge}{text}: "
-            f"mean bsld {point.mean_bsld:,.3f}; {duration(progress.elapsed_s)} elapsed, {left}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"batfill: {progress.as_text()}", file=sys.stderr, flush=True)
 
     points = library.frontier(
         read,
@@ -94,12 +79,12 @@ def frontier(
         levels=several,
         protected=grid[1],
         learning=options,
-        tau_s=tau,
+        tau_s=tau_s,
         workers=workers or processors(),
         report=report,
     )
     told = library.provenance(
-        read, size, tau, options, policy=policies, cuts=grid[0], protected=grid[1], levels=several
+        read, size, tau_s, options, policy=policies, cuts=grid[0], protected=grid[1], levels=several
     )
     if out is not None:
         library.write_frontier(points, out, told)

@@ -149,9 +149,26 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
     return add
 
 
+def grouped(group: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Hands these parameters to the command as one mapping `group`: what goes to one library function together."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def collected(**values: Any) -> Any:
+            together = {name: values.pop(name) for name in names}
+            return command(**values, **{group: together})
+
+        return collected
+
+    return add
+
+
 def out_option(help: str, *, required: bool = False, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
     """Where a command writes: `--out` everywhere."""
     return click.option("--out", "-o", type=FILE, required=required, help=help, **more)
+
+
+LOG_OUT = out_option("The log to write: .swf, .json or .parquet, also compressed.", required=True)
 
 
 def former_place(*, wanted: str = "--out") -> Callable[[Command], Command]:
@@ -179,6 +196,7 @@ SOURCE = click.argument("source", metavar="IN", type=FILE)
 PROCS = click.option("--procs", type=SIZE, help="The machine's processors; by default what the workload says.")
 TAU = click.option(
     "--tau",
+    "tau_s",
     type=POSITIVE_SECONDS,
     default="10",
     show_default=True,
@@ -191,9 +209,17 @@ OVERRUN = click.option(
     show_default=True,
     help="A job that ran longer than it asked for: `keep` its run time, or `kill` it at its limit.",
 )
+MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
+METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")  # that choose a policy anew after each period
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def seed_option(of: str) -> Callable[[Command], Command]:
     """The seed `of` something."""
     return click.option("--seed", type=SEED, default=0, show_default=True, help=f"Seed of {of}.")
+
+
+def boundary_option(usual: str, what: str) -> Callable[[Command], Command]:
+    """Which jobs a window of time keeps."""
+    kinds = click.Choice(["submitted", "submit-finish", "start-finish"])
+    return click.option("--boundary", type=kinds, default=usual, show_default=True, help=what)

@@ -1,10 +1,12 @@
-"""`batfill policies`."""
+"""The list of policies, and a batch system's configuration that comes nearest to one of them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from batfill.cli.parameters import JSON
+from batfill.cli.parameters import JSON, scheduler_options
 
 
 @click.command()
@@ -28,3 +30,25 @@ def policies(as_json: bool) -> None:
     print(f"{'name':{names}}  {'key, lowest first':{formulas}}  order    source")
     for row in rows:
         print(f"{row['name']:{names}}  {row['formula']:{formulas}}  {row['order']:7}  {row['source']}")
+
+
+@click.command("export-config")
+@click.argument("system", type=click.Choice(["slurm", "oar", "pbs", "flux"]))
+@scheduler_options("policy", "backfill", "threshold")
+@JSON
+def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
+    """Print the configuration of a batch system that comes nearest to a policy, and what differs.
+
+    SYSTEM is slurm, oar, pbs or flux.
+    """
+    import json
+
+    from batfill.siteconfig import site_config
+
+    found = site_config(
+        system,
+        options.get("policy", "fcfs"),
+        backfill=options.get("backfill"),
+        threshold_s=options.get("threshold"),
+    )
+    print(json.dumps(found.as_dict(), indent=1) if as_json else found.as_text())

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal's standard error, and silence anywhere else."""
+"""What a command says while it works: that the engine compiles, and on a terminal how far it is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from batfill.errors import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sized
+
+
+def announce_compilation() -> None:
+    """Say on standard error that the engine is compiled first, where that is still to come."""
+    from batfill.compiled import announce_compilation
+    from batfill.engine import advance
+
+    announce_compilation(advance)
 
 
 @contextmanager

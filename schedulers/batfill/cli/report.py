@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, former_option, out_option, seed_option
+from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,19 +18,13 @@ if TYPE_CHECKING:
 @out_option("The page to write; by default DIR/report.html.")
 @former_option("--output", instead="--out")
 @TAU
-@click.option("--threshold", type=SECONDS, help="Mark jobs that waited longer than this, a duration, as overdue.")
+@click.option(
+    "--threshold", "overdue_s", type=SECONDS, help="Mark jobs that waited longer than this, a duration, as overdue."
+)
 @click.option("--figures", default="", help="Also write figures for papers, each with its data: some of pdf,svg,png.")
 @seed_option("the bootstrap")
 @JSON
-def report(
-    places: tuple[Path, ...],
-    out: Path | None,
-    tau: float,
-    threshold: float | None,
-    figures: str,
-    seed: int,
-    as_json: bool,
-) -> None:
+def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bool, **how: Any) -> None:
     """Write one HTML page about these runs that needs no network: Gantt, curves, tables; several runs are compared.
 
     Every <prefix>_jobs.csv below DIR is a run: of `batfill run`, of `batfill replay --out`, of Batsim itself.
@@ -41,16 +36,13 @@ def report(
     import shlex
     import sys
 
-    from batfill.cli.progress import progress
     from batfill.report import write_report
 
     with progress("runs") as advance:
         written = write_report(
             places,
             out,
-            tau_s=tau,
-            overdue_s=threshold,
-            seed=seed,
+            **how,
             figures=[name.strip() for name in figures.split(",") if name.strip()],
             command=shlex.join(sys.argv),
             advance=advance,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from batfill.cli.parameters import FILE, JSON, out_option
+from batfill.cli.progress import announce_compilation, progress
 
 
 @click.command()
@@ -30,16 +32,7 @@ from batfill.cli.parameters import FILE, JSON, out_option
 @click.option("--page", type=FILE, help="Write one Markdown page of all entries, with figures in a folder beside it.")
 @JSON
 def reproduce(
-    names: tuple[str, ...],
-    list_: bool,
-    quick: bool,
-    logs: Path | None,
-    protocols: Path | None,
-    out: Path,
-    fresh: bool,
-    figures: str,
-    page: Path | None,
-    as_json: bool,
+    names: tuple[str, ...], list_: bool, protocols: Path | None, figures: str, as_json: bool, **how: Any
 ) -> None:
     """Make tables and figures of the papers again, and print the papers' numbers beside ours.
 
@@ -48,25 +41,18 @@ def reproduce(
     import json
     import sys
 
-    from batfill.cli.progress import progress
-    from batfill.compiled import announce_compilation
-    from batfill.engine import advance
     from batfill.reproduction import commands
 
     if list_:
         listed = commands.listing(protocols)
         print(json.dumps(listed, indent=1) if as_json else commands.as_text(listed))
         return
-    announce_compilation(advance)
+    announce_compilation()
     done = commands.run(
         list(names),
         protocols=protocols,
-        logs=logs,
-        out=out,
-        quick=quick,
-        fresh=fresh,
         formats=figures,
-        page=page,
+        **how,
         bar=progress,
         say=lambda text: print(f"batfill: {text}", file=sys.stderr),
     )

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.cli import warn
 from batfill.cli.parameters import (
     JSON,
+    METHODS,
     POSITIVE_SECONDS,
     PROCS,
     SHARE,
@@ -18,6 +20,7 @@ from batfill.cli.parameters import (
     scheduler_options,
     seed_option,
 )
+from batfill.cli.progress import announce_compilation, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 @PROCS
 @click.option(
     "--method",
-    type=click.Choice(["full", "noisy", "epsilon-greedy", "ucb1", "exp3"]),
+    "select",
+    type=click.Choice(METHODS),
     default="full",
     show_default=True,
     help="Replay each past period under all policies, exactly or badly; or learn from what was used.",
@@ -46,12 +50,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Delta: the time between choices, a duration.",
 )
-@click.option(
-    "--lambda", "decay", type=SHARE, help="full, noisy: what a period counts for each that came later [default: 0.9]."
-)
-@click.option(
-    "--alpha", "balance", type=SHARE, help="full, noisy: 1 lets periods count by their jobs, 0 all alike [default: 1]."
-)
+@click.option("--lambda", type=SHARE, help="full, noisy: what a period counts for each that came later [default: 0.9].")
+@click.option("--alpha", type=SHARE, help="full, noisy: 1 lets periods count by their jobs, 0 all alike [default: 1].")
 @click.option("--epsilon", type=SHARE, help="epsilon-greedy: the share of random choices [default: 0.1].")
 @click.option("--gamma", type=SHARE, help="exp3: the share of random choices [default: 0.1].")
 @click.option("--noise", help="noisy: `walltime` replays with requested times [default], a number spreads run times.")
@@ -70,29 +70,18 @@ if TYPE_CHECKING:
 def select(
     workload: Path,
     procs: int | None,
-    method: str,
-    policies: str,
-    period: float,
-    decay: float | None,
-    balance: float | None,
-    epsilon: float | None,
-    gamma: float | None,
-    noise: str | None,
     options: dict[str, Any],
     samples: int,
     weeks: int | None,
     seed: int,
     out: Path | None,
     as_json: bool,
+    **selected: Any,
 ) -> None:
     """Choose the policy anew after each period by what the past has shown, and compare waits with EASY-FCFS's.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.cli import warn
-    from batfill.cli.progress import progress
-    from batfill.compiled import announce_compilation
-    from batfill.engine import advance as kernel
     from batfill.tuning import select as library
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
@@ -100,9 +89,8 @@ def select(
     from batfill.tuning.selection import selection_and_rules
     from batfill.workloads.files import write_text
 
-    announce_compilation(kernel)
-    given = {"select": method, "policies": policies, "period": period, "select-seed": seed, "noise": noise}
-    given |= {"lambda": decay, "alpha": balance, "epsilon": epsilon, "gamma": gamma}
+    announce_compilation()
+    given = {**selected, "select-seed": seed}
     logs = Samples.of(workload, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
     warn(logs.warnings)
     selection, rules = selection_and_rules(given, logs.procs, options.get("backfill", "same"), options.get("threshold"))

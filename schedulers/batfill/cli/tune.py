@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.cli import warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
+    MONTHS,
     POSITIVE,
     PROCS,
     TAU,
@@ -17,10 +19,13 @@ from batfill.cli.parameters import (
     WORKLOAD,
     PolicyName,
     Whole,
+    boundary_option,
+    grouped,
     out_option,
     scheduler_option,
     seed_option,
 )
+from batfill.cli.progress import announce_compilation, progress
 from batfill.options import LARGEST, OPTIONS
 
 if TYPE_CHECKING:
@@ -60,14 +65,8 @@ if TYPE_CHECKING:
 @scheduler_option(OPTIONS["threshold"])
 @TAU
 @click.option("--days", type=POSITIVE, help="How long a period is [default: 7].")
-@click.option("--months", is_flag=True, help="Calendar months instead.")
-@click.option(
-    "--boundary",
-    type=click.Choice(["submitted", "submit-finish", "start-finish"]),
-    default="submit-finish",
-    show_default=True,
-    help="Which jobs a period keeps; see `batfill workload split`.",
-)
+@MONTHS
+@boundary_option("submit-finish", "Which jobs a period keeps; see `batfill workload split`.")
 @click.option("--skip", type=WHOLE_OR_NONE, default=0, show_default=True, help="Leave out so many periods at first.")
 @click.option("--count", type=WHOLE, help="Take so many consecutive periods.")
 @click.option("--min-jobs", type=WHOLE, default=1, show_default=True, help="Leave out periods with fewer jobs.")
@@ -88,40 +87,26 @@ if TYPE_CHECKING:
 @click.option("--maps", type=FILE, help="coverage: a folder for a map of each period.")
 @out_option("Write all of it to this JSON file.")
 @JSON
+@grouped("setting", "backfill", "threshold", "tau_s")
+@grouped("periods", "procs", "boundary", "skip", "count", "min_jobs")
 def tune(
     workload: Path,
-    procs: int | None,
     method: Any,
     features: str,
-    units: Any,
-    points: int | None,
-    evaluations: int | None,
-    seed: int,
-    backfill: str,
-    threshold: float | None,
-    tau: float,
+    setting: dict[str, Any],
     days: float | None,
     months: bool,
-    boundary: Any,
-    skip: int,
-    count: int | None,
-    min_jobs: int,
-    training: int | None,
+    periods: dict[str, Any],
     last: str,
     policy: tuple[str, ...],
-    baseline: str,
-    maps: Path | None,
     out: Path | None,
     as_json: bool,
+    **search: Any,
 ) -> None:
     """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.cli import warn
-    from batfill.cli.progress import progress
-    from batfill.compiled import announce_compilation
-    from batfill.engine import advance as kernel
     from batfill.tuning.costs import PURE, Setting
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
@@ -130,34 +115,20 @@ def tune(
     from batfill.tuning.weeks import read_periods
     from batfill.workloads.files import write_text
 
-    announce_compilation(kernel)
-    setting = Setting.of(backfill, threshold, tau)
+    announce_compilation()
+    compared = Setting.of(**setting)
     back = whole_numbers("--last", last)
-    periods = read_periods(
-        workload,
-        procs=procs,
-        days=width_of(days, months),
-        boundary=boundary,
-        skip=skip,
-        count=count,
-        min_jobs=min_jobs,
-    )
-    warn(periods.warnings)
-    with progress("searches" if method == "xnes" else "periods", steps_of(method, len(periods), back)) as advance:
+    read = read_periods(workload, days=width_of(days, months), **periods)
+    warn(read.warnings)
+    with progress("searches" if method == "xnes" else "periods", steps_of(method, len(read), back)) as advance:
         found = library_tune(
-            periods,
-            setting,
+            read,
+            compared,
             method=method,
             features=3 if features == "3" else 6,
-            units=units,
-            points=points,
-            evaluations=evaluations,
-            seed=seed,
-            training=training,
             last=back,
             policies=[*PURE, *policy],
-            baseline=baseline,
-            maps=maps,
+            **search,
             advance=advance,
         )
     if out is not None:

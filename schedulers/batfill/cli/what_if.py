@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.cli import warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -19,6 +20,7 @@ from batfill.cli.parameters import (
     out_option,
     seed_option,
 )
+from batfill.cli.progress import announce_compilation, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,16 +66,12 @@ SHORT_S = 600
 @JSON
 def what_if(
     log: Path,
-    procs: int | None,
     out: Path | None,
     threshold: tuple[float, ...],
     small_first: bool,
-    max_wait_growth: float,
-    min_gain: float,
-    overrun: Any,
-    tau: float,
     seed: int,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """What other schedulers would have done to waiting and slowdown on a cluster's own log, and who would lose.
 
@@ -82,15 +80,11 @@ def what_if(
     import json
     import shlex
 
-    from batfill.cli import warn
-    from batfill.cli.progress import progress
-    from batfill.compiled import announce_compilation
-    from batfill.engine import advance as engine
     from batfill.report import what_if as library
     from batfill.report import what_if_page as pages
     from batfill.workloads.files import write_text
 
-    announce_compilation(engine)
+    announce_compilation()
     short = [seconds for seconds in threshold if seconds < SHORT_S]
     if short:
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])
@@ -103,14 +97,10 @@ def what_if(
     with progress("choices", len(library.choices(thresholds, small_first, seed))) as advance:
         answer = library.what_if(
             log,
-            procs=procs,
-            overrun=overrun,
             thresholds_s=thresholds,
             small_first=small_first,
-            max_wait_growth=max_wait_growth,
-            min_gain=min_gain,
-            tau_s=tau,
             seed=seed,
+            **how,
             begin=begin,
             advance=advance,
         )

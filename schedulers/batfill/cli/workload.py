@@ -1,18 +1,394 @@
-"""`batfill workload`: everything researchers do to logs before a simulation, one file per command."""
+"""`batfill workload`: what researchers do to logs before a simulation.
+
+Here are the commands that read one log; `workload_sources` has those that bring a log in from elsewhere.
+"""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from batfill.cli.workload_clean import clean
-from batfill.cli.workload_convert import convert
-from batfill.cli.workload_describe import describe
-from batfill.cli.workload_fetch import fetch
-from batfill.cli.workload_generate import generate
-from batfill.cli.workload_import import import_log
-from batfill.cli.workload_resample import resample
-from batfill.cli.workload_scale import scale
-from batfill.cli.workload_split import split
+from batfill.cli import print_json, warn
+from batfill.cli.parameters import (
+    FILE,
+    JSON,
+    LOG_OUT,
+    MONTHS,
+    OVERRUN,
+    POSITIVE,
+    PROCS,
+    SOURCE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    boundary_option,
+    former_place,
+    out_option,
+    seed_option,
+)
+from batfill.cli.progress import counted, progress
+from batfill.cli.workload_sources import fetch, generate, import_log
+
+if TYPE_CHECKING:
+    from batfill.workloads.swf_log import SwfLog
+
+
+def log_in(source: Path, procs: int | None) -> SwfLog:
+    """The log, with its machine's size in its header; what is unclear about the size is said on standard error."""
+    from batfill.workloads.load import load_log
+    from batfill.workloads.swf import size_notes, with_size
+
+    with progress("rows read") as advance:
+        log = load_log(source, advance=advance)
+    for note in size_notes(log, procs):
+        print(note, file=sys.stderr)
+    return with_size(source, log, procs)
+
+
+@click.command()
+@SOURCE
+@PROCS
+@JSON
+def describe(source: Path, procs: int | None, as_json: bool) -> None:
+    """Report on a log: jobs, users, span, load, quality, premature jobs, and what each cleaning rule would drop.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
+    from batfill.workloads import describe as library
+
+    with progress("rows read") as advance:
+        report = library.describe(source, procs=procs, advance=advance)
+    if as_json:
+        print_json(report)
+    else:
+        print(library.as_text(report))
+
+
+@click.command()
+@SOURCE
+@former_place()
+@LOG_OUT
+@click.option(
+    "--rule",
+    multiple=True,
+    help="wide, processors, times (the bandit paper's three), ran (run time > 0), duplicates. Repeatable "
+    "[default: wide processors times ran].",
+)
+@click.option("--status", type=int, multiple=True, help="Keep only rows of this status. Repeatable.")
+@click.option("--flurries", is_flag=True, help="Drop the flurries that IN's header names.")
+@click.option(
+    "--flurries-from",
+    type=FILE,
+    help="Drop the flurries that this log's header names, as the archive's cleaned logs do.",
+)
+@click.option(
+    "--overrun",
+    type=click.Choice(["leave", "keep", "kill"]),
+    default="leave",
+    show_default=True,
+    help="Of jobs that ran too long: leave them, keep (raise the request), kill (cut the run).",
+)
+@PROCS
+@JSON
+def clean(
+    source: Path,
+    out: Path,
+    rule: tuple[str, ...],
+    status: tuple[int, ...],
+    flurries: bool,
+    flurries_from: Path | None,
+    overrun: Any,
+    procs: int | None,
+    as_json: bool,
+) -> None:
+    """Clean a log by named rules; every row dropped or changed is counted by rule.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
+    from batfill.workloads import cleaning
+    from batfill.workloads.files import shown
+    from batfill.workloads.filters import header_filters
+    from batfill.workloads.load import load_log
+    from batfill.workloads.save import format_of, provenance, save_log
+    from batfill.workloads.swf import machine_size
+
+    format_of(out)
+    log = log_in(source, procs)
+    headers = [(source, log.header)] if flurries else []
+    if flurries_from is not None:
+        headers.append((flurries_from, load_log(flurries_from).header))
+    named: list[str] = []
+    for place, header in headers:
+        found = [one.text for one in header_filters(header)]
+        if not found:
+            print(f"{place}: its header names no filter", file=sys.stderr)
+        named += found
+    cleaned = cleaning.clean(
+        log,
+        rules=rule or (*cleaning.BANDIT, "ran"),
+        procs=machine_size(source, log, procs),
+        statuses=status,
+        flurries=named,
+        overrun=overrun,
+    )
+    made = provenance("clean", source, notes=list(cleaned.log.header[-1:]))
+    left = save_log(cleaned.log, out, procs=procs, description=made)
+    for name, count in cleaned.dropped.items():
+        print(f"{name}: {count} of {len(log)} rows dropped", file=sys.stderr)
+    for name, count in cleaned.changed.items():
+        print(f"{name}: {count} rows changed", file=sys.stderr)
+    print(f"{out}: {left} rows", file=sys.stderr)
+    if as_json:
+        print_json({"file": shown(out), "rows": left, "dropped": cleaned.dropped, "changed": cleaned.changed})
+
+
+@click.command()
+@SOURCE
+@former_place()
+@out_option("The folder of the windows, one file each.", required=True, metavar="FOLDER")
+@click.option("--days", type=POSITIVE, help="Days per window [default: 7, a week].")
+@MONTHS
+@click.option(
+    "--align",
+    type=click.Choice(["log", "first", "calendar"]),
+    default="log",
+    show_default=True,
+    help="First window: at the log's second 0, the first submission, or midnight (Monday's).",
+)
+@boundary_option(
+    "submitted",
+    "Keep all jobs submitted in a window; only those that by the log also finished in it (nearest to the "
+    "mixed-policies paper); or those that started and finished in one window.",
+)
+@click.option("--skip", type=WHOLE_OR_NONE, default=0, show_default=True, help="Leave out the first so many windows.")
+@click.option("--count", type=WHOLE, help="Only the first so many consecutive windows.")
+@click.option("--min-jobs", type=WHOLE_OR_NONE, default=1, show_default=True, help="Only windows with so many jobs.")
+@click.option(
+    "--suffix", default=".swf.gz", show_default=True, help="Format of the files: .swf, .swf.gz, .json, .parquet ..."
+)
+@PROCS
+@JSON
+def split(
+    source: Path,
+    out: Path,
+    days: float | None,
+    months: bool,
+    align: Any,
+    boundary: Any,
+    suffix: str,
+    procs: int | None,
+    as_json: bool,
+    **wanted: Any,
+) -> None:
+    """Cut a log into windows of time; each file's second 0 is its window's start.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
+    from batfill.workloads import splitting
+    from batfill.workloads.files import make_folder, shown
+    from batfill.workloads.save import format_of, provenance, save_log, stem_of
+
+    if months and days is not None:
+        raise click.UsageError("--days and --months are two lengths of one window; leave one of them out")
+    days = 7 if days is None else days
+    format_of(Path(f"x{suffix}"))
+    log = log_in(source, procs)
+    found = splitting.windows(log, "month" if months else days * 86_400, align=align, boundary=boundary)
+    chosen = splitting.select(found, **wanted)
+    make_folder(out)
+    stem = stem_of(source)
+    made = provenance("split", source, boundary=boundary, align=align)
+    rows: list[dict[str, object]] = []
+    with progress("windows", len(chosen)) as advance, counted(rows, f"of {len(chosen)} windows are in {out}"):
+        for window in chosen:
+            file = out / f"{stem}-{window.index:04}{suffix}"
+            if len(window.rows):
+                save_log(splitting.cut(log, window), file, procs=procs, description={**made, "window": window.index})
+            rows.append(
+                {
+                    "file": shown(file) if len(window.rows) else None,
+                    "index": window.index,
+                    "start_s": window.start_s,
+                    "end_s": window.end_s,
+                    "jobs": len(window.rows),
+                    "left_out": window.left_out,
+                }
+            )
+            advance(1)
+    if as_json:
+        print_json(rows)
+    else:
+        print("\n".join(f"{row['file'] or '(no job)'}\t{row['jobs']} jobs\t{row['left_out']} left out" for row in rows))
+    print(f"{len(chosen)} of {len(found)} windows", file=sys.stderr)
+
+
+@click.command()
+@SOURCE
+@former_place()
+@out_option("The log to write, x.swf.gz; several samples are x-000.swf.gz, ...", required=True)
+@click.option(
+    "--method",
+    type=click.Choice(["users", "weeks"]),
+    default="users",
+    show_default=True,
+    help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper).",
+)
+@click.option("--weeks", type=WHOLE, help="Length [default: the log's].")
+@click.option("--samples", type=WHOLE, default=1, show_default=True, help="How many logs.")
+@seed_option("the samples; sample k of a seed is the same however many are made")
+@click.option(
+    "--profile-weeks",
+    type=click.Choice(["all", "span", "active"]),
+    help="users: a user's weeks are all of the log (keeps the load) [default], from first to last job, or with a job "
+    "only.",
+)
+@PROCS
+@JSON
+def resample(
+    source: Path,
+    out: Path,
+    method: Any,
+    weeks: int | None,
+    samples: int,
+    seed: int,
+    profile_weeks: Any,
+    procs: int | None,
+    as_json: bool,
+) -> None:
+    """Make new logs from a log's weeks, whole or user by user.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
+    from batfill.workloads.files import shown
+    from batfill.workloads.resampling import resample as library
+    from batfill.workloads.save import format_of, provenance, save_log, stem_of
+
+    if profile_weeks is not None and method != "users":
+        raise click.UsageError("--profile-weeks is of --method users; leave one of them out")
+    how = {"method": method, "weeks": weeks, "profile_weeks": profile_weeks or "all"}
+    format_of(out)
+    log = log_in(source, procs)
+    stem = stem_of(out)
+    description = provenance("resample", source, seed=seed, method=method)
+    written: list[dict[str, object]] = []
+    with progress("samples", samples) as advance, counted(written, f"of {samples} samples are written"):
+        for sample in range(samples):
+            path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
+            made = library(log, seed, sample=sample, **how)
+            rows = save_log(made, path, procs=procs, description={**description, "sample": sample})
+            advance(1)
+            written.append({"file": shown(path), "rows": rows, "seed": seed, "sample": sample})
+            print(f"{path}: {rows} rows, seed {seed}, sample {sample}", file=sys.stderr)
+    if as_json:
+        print_json(written)
+
+
+@click.command()
+@SOURCE
+@former_place()
+@LOG_OUT
+@click.option(
+    "--interarrival",
+    type=POSITIVE,
+    help="Multiply the times between submissions by this; below 1 raises the load.",
+)
+@click.option("--load", type=POSITIVE, help="Stretch them to this offered load.")
+@PROCS
+@JSON
+def scale(
+    source: Path, out: Path, interarrival: float | None, load: float | None, procs: int | None, as_json: bool
+) -> None:
+    """Change a log's load by the times between its submissions.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
+    from batfill.workloads import scaling
+    from batfill.workloads.files import shown
+    from batfill.workloads.save import format_of, provenance, save_log
+    from batfill.workloads.swf import known_size, machine_size
+
+    if (interarrival is None) == (load is None):
+        raise click.UsageError("give one of --interarrival and --load")
+    format_of(out)
+    log = log_in(source, procs)
+    if load is not None:
+        size = known_size(source, machine_size(source, log, procs))
+        scaled, factor = scaling.at_load(log, size, load)
+    else:
+        factor = 1.0 if interarrival is None else interarrival
+        scaled = scaling.stretch(log, factor)
+    rows = save_log(scaled, out, procs=procs, description=provenance("scale", source, interarrival=f"{factor:.9g}"))
+    print(f"{out}: {rows} rows, times between submissions multiplied by {factor:.9g}", file=sys.stderr)
+    if as_json:
+        print_json({"file": shown(out), "rows": rows, "interarrival": factor})
+
+
+def job_slice(text: str) -> slice:
+    """START:STOP as a slice; either may be left out."""
+    start, colon, stop = text.partition(":")
+    if not colon or not all(part == "" or (part.isascii() and part.isdigit()) for part in (start, stop)):
+        raise click.UsageError(f"{text!r} is not START:STOP, as in 1000:2000")
+    return slice(int(start or 0), int(stop) if stop else None)
+
+
+@click.command()
+@SOURCE
+@former_place()
+@out_option("The Batsim workload to write, x.json; .gz compresses it.", required=True)
+@click.option("--platform", type=FILE, help="Write the matching platform XML here.")
+@PROCS
+@OVERRUN
+@click.option("--first", type=WHOLE, help="Only the first N jobs.")
+@click.option("--jobs", metavar="START:STOP", help="Only these jobs, counted by submission.")
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    help="Keep this field beside user_id: group_id, executable, queue, partition. Repeatable.",
+)
+@click.option(
+    "--host-speed",
+    type=POSITIVE,
+    default=1e9,
+    show_default=True,
+    help="Flop/s of a host, for parallel_homogeneous profiles of a Batsim workload.",
+)
+@JSON
+def convert(
+    source: Path,
+    out: Path,
+    platform: Path | None,
+    first: int | None,
+    jobs: str | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Write a log as a Batsim workload: zero-padded ids, delay profiles shared by duration.
+
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    """
+    from batfill.workloads.convert import convert as library
+    from batfill.workloads.files import all_or_none, shown, write_text
+
+    if first is not None and jobs is not None:
+        raise click.UsageError("--first and --jobs exclude each other")
+    part = slice(first) if first is not None else job_slice(jobs) if jobs is not None else slice(None)
+    with progress("rows") as advance, all_or_none():
+        made = library(source, out, jobs=part, **how, advance=advance)
+        if platform is not None:
+            from batfill.batsim.platform import homogeneous_platform
+
+            write_text(platform, homogeneous_platform(made.procs))
+    warn(made.warnings)
+    for note in made.notes:
+        print(note, file=sys.stderr)
+    print(f"{out}: {made.jobs} jobs, {made.procs} processors", file=sys.stderr)
+    if as_json:
+        said = {"file": shown(out), "jobs": made.jobs, "procs": made.procs, "notes": list(made.notes)}
+        said["platform"] = None if platform is None else shown(platform)
+        print_json(said)
 
 
 class InOrder(click.Group):

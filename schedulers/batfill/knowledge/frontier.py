@@ -19,7 +19,7 @@ from batfill.errors import BatfillError
 from batfill.knowledge.outcome import confusion, learn
 from batfill.options import Learning, Options, as_line
 from batfill.palette import DISTINCT, MEAN_BSLD, dress, styles
-from batfill.processes import Remaining, spread
+from batfill.processes import Remaining, duration, spread
 from batfill.workloads.files import all_or_none, make_folder, whole_file, write_text
 
 if TYPE_CHECKING:
@@ -88,6 +88,19 @@ class Progress:
     of: int
     elapsed_s: float
     left_s: float | None  # None while nothing is known of what some of the others take
+
+    def as_text(self) -> str:
+        """One line: which replay, its mean bounded slowdown, and the time gone by and left."""
+        point = self.point
+        protected = None if point.protected == 0 else point.protected
+        details = {"levels": point.levels, "cut": point.cut, "protected": protected}
+        text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
+        left = "time left not known yet" if self.left_s is None else f"about {duration(self.left_s)} left"
+        return (
+            f"{self.done} of {self.of}: {point.policy} {point.knowledge}{text}: "
+            f"mean bsld {point.mean_bsld:,.3f}; {duration(self.elapsed_s)} elapsed, "
+            f"{'done' if self.done == self.of else left}"
+        )
 
 
 def frontier(

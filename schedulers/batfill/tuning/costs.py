@@ -34,14 +34,14 @@ class Setting:
     tau_s: float = TAU_S
 
     @classmethod
-    def of(cls, backfill: str, threshold: float | None, tau: float = TAU_S) -> Setting:
+    def of(cls, backfill: str, threshold: float | None, tau_s: float = TAU_S) -> Setting:
         """The setting of options as a command line gives them.
 
         Raises:
             BatfillError: a value is not what it must be.
         """
         shared = Options.of({"backfill": backfill, "threshold": threshold})
-        return cls(backfill=shared.backfill, threshold_s=shared.threshold_s, tau_s=tau_of(tau))
+        return cls(backfill=shared.backfill, threshold_s=shared.threshold_s, tau_s=tau_of(tau_s))
 
     def as_dict(self) -> dict[str, Any]:
         """What result files say of it."""

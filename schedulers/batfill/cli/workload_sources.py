@@ -1,0 +1,231 @@
+"""`batfill workload` generate, fetch and import: where logs come from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from batfill.cli import print_json, warn
+from batfill.cli.parameters import (
+    FILE,
+    JSON,
+    LOG_OUT,
+    POSITIVE,
+    POSITIVE_SECONDS,
+    SIZE,
+    WHOLE,
+    Whole,
+    former_place,
+    seed_option,
+)
+from batfill.cli.progress import counted, download_progress
+from batfill.options import LARGEST
+
+
+@click.command()
+@former_place()
+@LOG_OUT
+@click.option("--jobs", type=WHOLE, default=10_000, show_default=True, help="How many jobs.")
+@click.option("--procs", type=Whole(2, LARGEST), default=256, show_default=True, help="The machine's processors.")
+@seed_option("everything that is random: equal seeds and options give equal files")
+@click.option(
+    "--kind",
+    type=click.Choice(["all", "both", "batch", "interactive"]),
+    default="all",
+    show_default=True,
+    help="all: one set of parameters; both: batch and interactive jobs merged.",
+)
+@click.option("--users", type=WHOLE, default=64, show_default=True, help="How many synthetic users.")
+@click.option(
+    "--requests",
+    type=click.Choice(["tsafrir", "exact", "none"]),
+    default="tsafrir",
+    show_default=True,
+    help="Requested times: Tsafrir's model, exactly the run times, or none.",
+)
+@click.option(
+    "--longest-request",
+    "longest_request_s",
+    type=POSITIVE_SECONDS,
+    help="Longest request, a duration [default: the longest run, rounded up to hours].",
+)
+@click.option("--interarrival", type=POSITIVE, help="Multiply the times between submissions by this [default: 1].")
+@click.option("--load", type=POSITIVE, help="Stretch them to this offered load instead.")
+@JSON
+def generate(
+    out: Path,
+    jobs: int,
+    procs: int,
+    seed: int,
+    interarrival: float | None,
+    load: float | None,
+    as_json: bool,
+    **model: Any,
+) -> None:
+    """Generate a log by the Lublin-Feitelson model, with users and what they request."""
+    from batfill import __version__
+    from batfill.workloads.files import shown
+    from batfill.workloads.generate import generate_log
+    from batfill.workloads.save import format_of, save_log
+
+    if interarrival is not None and load is not None:
+        raise click.UsageError("--interarrival and --load exclude each other")
+    format_of(out)
+    stretch = 1.0 if interarrival is None else interarrival
+    log = generate_log(jobs, procs, seed, interarrival=stretch, load=load, **model)
+    notes = [text.lstrip("; ") for text in log.header]
+    made = {"made_by": f"batfill {__version__} workload generate", "seed": seed, "notes": notes}
+    rows = save_log(log, out, description=made)
+    print(f"{out}: {rows} jobs, seed {seed}", file=sys.stderr)
+    if as_json:
+        print_json({"file": shown(out), "jobs": rows, "procs": procs, **made})
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--from", "local", metavar="DIR", type=FILE, help="Take the files from this folder, not the network.")
+@click.option("--cache", type=FILE, help="Where copies are kept [default: $BATFILL_CACHE, else ~/.cache/batfill].")
+@click.option("--convert", is_flag=True, help="Write the Batsim workload too, where the descriptors of expe/ read it.")
+@click.option(
+    "--into",
+    type=FILE,
+    help="The folder --convert writes to [default: workloads/archive].",
+)
+@JSON
+def fetch(
+    names: tuple[str, ...],
+    local: Path | None,
+    cache: Path | None,
+    convert: bool,
+    into: Path | None,
+    as_json: bool,
+) -> None:
+    """Fetch logs of the Parallel Workloads Archive into a cache, checked by their sums; prints where they are.
+
+    NAME is such as kth-sp2; without one, the known logs are listed.
+    """
+    from dataclasses import asdict
+
+    from batfill.errors import BatfillError, RunFailed
+    from batfill.workloads import archive
+    from batfill.workloads.convert import convert as library_convert
+    from batfill.workloads.files import make_folder, shown
+    from batfill.workloads.manifest import ArchiveLog, manifest
+    from batfill.workloads.save import stem_of
+
+    if not names and (convert or local is not None or cache is not None):
+        raise click.UsageError("a list of the known logs has no such option; name a log, or leave the option out")
+    if into is not None and not convert:
+        raise click.UsageError("--into: nothing is converted; add --convert, or leave it out")
+    folder = Path("workloads/archive") if into is None else into
+
+    def one(log: ArchiveLog) -> dict[str, object]:
+        with download_progress(log.file) as (started, advance):
+            path, found = archive.fetch(log, cache=cache, local=local, started=started, advance=advance)
+        print(f"{log.name}: {found}; please acknowledge {log.acknowledge}", file=sys.stderr)
+        if log.terms:
+            print(f"{log.name}: {log.terms}", file=sys.stderr)
+        result: dict[str, object] = {"name": log.name, "file": shown(path), "found": found}
+        if convert:
+            make_folder(folder)
+            out = folder / f"{stem_of(path)}.json"
+            made = library_convert(path, out, procs=log.processors)
+            warn(made.warnings)
+            for note in made.notes:
+                print(f"{log.name}: {note}", file=sys.stderr)
+            result |= {"workload": shown(out), "jobs": made.jobs, "processors": made.procs}
+        return result
+
+    def show(results: list[dict[str, object]], lines: list[str]) -> None:
+        if as_json:
+            print_json(results)
+        elif lines:
+            print("\n".join(lines))
+
+    if not names:
+        known = [asdict(log) for log in manifest().values()]
+        show(
+            known,
+            [
+                f"{log['name']:14} {log['jobs']:>9} jobs {log['processors']:>7} processors  {log['title']}"
+                for log in known
+            ],
+        )
+        return
+    logs = [archive.known_log(name) for name in names]
+    results: list[dict[str, object]] = []
+    failures: list[BatfillError | RunFailed] = []
+    try:
+        with counted(results, f"of {len(logs)} logs are there: the same command goes on with the rest"):
+            for log in logs:
+                try:
+                    results.append(one(log))
+                except (BatfillError, RunFailed) as error:  # the others may be had all the same
+                    failures.append(error)
+    finally:
+        show(results, [str(result[key]) for result in results for key in ("file", "workload") if key in result])
+    if failures:
+        raise type(failures[0])("; ".join(map(str, failures)))
+
+
+@click.command("import")
+@click.argument("system", type=click.Choice(["slurm", "oar", "pbs"]))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
+@LOG_OUT
+@click.option("--anonymise", is_flag=True, help="Keep the names of users, groups and jobs out of the log.")
+@click.option("--key", type=FILE, help="Keep the numbers of all names here, and go on with those it holds.")
+@click.option("--procs", type=SIZE, help="The machine's processors [default: the most seen in use at once].")
+@click.option("--timezone", default="UTC", show_default=True, help="The cluster's time zone, such as Europe/Paris.")
+@click.option("--computer", default="unknown", show_default=True, help="What the header calls the machine.")
+@click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
+@JSON
+def import_log(
+    system: Any,
+    files: tuple[Path, ...],
+    out: Path,
+    key: Path | None,
+    procs: int | None,
+    timezone: str,
+    cores_per_resource: int | None,
+    as_json: bool,
+    **written: Any,
+) -> None:
+    """Turn a cluster's accounting into an SWF log with a header; says what it left out.
+
+    FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2.
+    """
+    from batfill import __version__
+    from batfill.workloads.cluster_log import Key, swf_of
+    from batfill.workloads.files import all_or_none, shown
+    from batfill.workloads.save import format_of, save_log
+
+    if cores_per_resource is not None and system != "oar":
+        raise click.UsageError(f"--cores-per-resource is of oar alone; {system} counts processors; leave it out")
+    format_of(out)
+    if system == "slurm":
+        from batfill.workloads.slurm import read_slurm
+
+        reading = read_slurm(list(files), zone=timezone)
+    elif system == "oar":
+        from batfill.workloads.oar import read_oar
+
+        reading = read_oar(list(files), cores_per_resource=1 if cores_per_resource is None else cores_per_resource)
+    else:
+        from batfill.workloads.pbs import read_pbs
+
+        reading = read_pbs(list(files), zone=timezone)
+    names = Key() if key is None else Key.load(key)
+    log = swf_of(reading, source=f"{system} accounting", key=names, procs=procs, zone=timezone, **written)
+    made = {"made_by": f"batfill {__version__} workload import {system}"}
+    with all_or_none():
+        if key is not None:
+            names.save(key)
+        rows = save_log(log, out, procs=procs, description=made)
+    for reason, count in reading.notes.items():
+        print(f"{count} records: {reason}", file=sys.stderr)
+    print(f"{out}: {rows} jobs", file=sys.stderr)
+    if as_json:
+        print_json({"file": shown(out), "jobs": rows, "notes": dict(reading.notes)})
