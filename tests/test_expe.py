@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import batfill
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import read_platform
 from batfill.options import NAMES, Options
@@ -24,21 +25,31 @@ SAMPLES = [path for path in DESCRIPTORS if path.name.startswith("sample_")]
 LIMIT_S = 120
 
 
-def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
-    """The command line under another working directory and environment, with no virtual environment activated."""
+def python(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    """Python and this batfill in another working directory and environment, with no virtual environment activated."""
+    source = str(Path(batfill.__file__).parents[1])
     return subprocess.run(
-        [sys.executable, "-m", "batfill", "run", *arguments],
+        [sys.executable, *arguments],
         cwd=cwd,
-        env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), **env},
+        env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": source, **env},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
     )
 
 
+def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "batfill", "run", *arguments, cwd=cwd, **env)
+
+
 def free_port() -> str:
     with socket.create_server(("localhost", 0)) as free:
         return str(free.getsockname()[1])
+
+
+def test_the_commands_here_are_those_of_the_code_under_test(tmp_path):
+    said = python("-c", "import batfill; print(batfill.__file__)", cwd=tmp_path)
+    assert (said.stdout.strip(), said.stderr) == (batfill.__file__, "")
 
 
 @pytest.fixture

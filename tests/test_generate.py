@@ -133,9 +133,13 @@ def test_popular_values_are_the_longest_and_nineteen_round_ones():
 
 @pytest.mark.parametrize("seed", range(50))
 def test_every_popular_value_gets_a_rank_of_its_own_and_the_longest_the_first(seed):
-    ranks = estimates._popularity(20, rng(seed))
-    assert sorted(ranks.tolist()) == list(range(1, 21))
-    assert ranks[0] == 1
+    values, shares = estimates.distribution(10_000, 36 * 3600, rng(seed))
+    rank = np.arange(2, 21)
+    others = (14.0491 * np.exp(-0.177531 * rank) + 0.462513) / 100  # the published curve
+    by_rank = np.sort([0.89 - others.sum(), *others])
+    assert np.sort(shares[:20]) == pytest.approx(by_rank)
+    assert values[0] == 36 * 3600
+    assert shares[0] == pytest.approx(by_rank[-1])
 
 
 def test_twenty_values_cover_89_percent_of_the_jobs():
@@ -157,13 +161,16 @@ def test_no_request_is_below_its_run_time(runtimes, seed):
 
 
 def test_requests_are_dealt_evenly_among_the_jobs_they_cover():
-    # of four requests the longest run needs the longest one; the three others are anybody's
-    counts = np.zeros((4, 4))
+    # the first run needs the longest request; what else there is, any of the other three may get
+    runtime_s = np.array([36 * 3600.0, 3, 2, 1])
+    places = np.zeros((3, 3))
     for seed in range(2_000):
-        dealt = estimates._deal(np.array([90.0, 80, 70, 60]), np.array([85.0, 5, 4, 3]), rng(seed))
-        counts[range(4), [int(9 - x // 10) for x in dealt]] += 1
-    assert counts[0, 0] == 2_000
-    assert np.abs(counts[1:, 1:] / 2_000 - 1 / 3).max() < 0.05
+        dealt = estimates.estimates(runtime_s, rng(seed)).requested_s
+        assert dealt[0] == 36 * 3600
+        places[range(3), dealt[1:].argsort(kind="stable").argsort(kind="stable")] += len(set(dealt[1:])) == 3
+    drawn = places.sum() / 3
+    assert drawn > 500
+    assert np.abs(places / drawn - 1 / 3).max() < 0.05
 
 
 def test_a_longest_request_below_the_longest_run_is_refused():

@@ -295,6 +295,6 @@ def test_archive_logs_survive_writing_and_reading(archive_log, tmp_path):
 def test_a_large_log_is_read_in_about_a_second(archive_log):
     path = archive_log("SDSC-BLUE-2000-4.2-cln.swf.gz")
     read_swf(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))  # compiles
-    start = time.perf_counter()
+    start = time.process_time()  # beside other work, too
     assert len(read_swf(path).jobs) == 232_536
-    assert time.perf_counter() - start < 3  # 0.4 s alone on a quiet machine
+    assert time.process_time() - start < 3  # 0.4 s alone on a quiet machine
