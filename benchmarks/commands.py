@@ -15,8 +15,8 @@ from table import Row, time_text
 from timing import Case, Setting, by_turns, timed
 
 from batfill.errors import RunFailed
+from batfill.files import decompressed
 from batfill.workloads import read_workload
-from batfill.workloads.files import decompressed
 
 READ_BAR, REPLAY_BAR, HELP_BAR, COLD_BAR_S = 6.0, 8.0, 1.5, 20.0
 BATFILL = str(Path(sys.executable).with_name("batfill"))

@@ -12,10 +12,9 @@ from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating, timed
 
 from batfill.errors import RunFailed
-from batfill.jobs import JobTable, Workload
+from batfill.jobs import WEEK_S, JobTable, Workload
 from batfill.policies import POLICIES, mixed, policy_named
 from batfill.replay import Replay, Schedule, replay, replay_many
-from batfill.workloads.clock import WEEK_S
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log

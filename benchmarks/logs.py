@@ -11,7 +11,7 @@ import numpy as np
 
 from batfill.jobs import JobTable, Workload, job_table
 from batfill.workloads import read_workload
-from batfill.workloads.load import log_of
+from batfill.workloads.formats import log_of
 from batfill.workloads.swf import padded_ids
 from batfill.workloads.swf_log import write_log
 

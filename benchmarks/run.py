@@ -25,7 +25,7 @@ from yardstick import Yardstick, compiled
 from batfill import __version__
 from batfill.cli.progress import progress
 from batfill.errors import BatfillError, RunFailed
-from batfill.workloads.files import digest, write_text
+from batfill.files import digest, write_text
 
 
 def machine() -> str:

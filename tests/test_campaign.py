@@ -25,7 +25,7 @@ from batfill.campaign.run import run_campaign
 from batfill.campaign.traces import piece_of
 from batfill.errors import RunFailed
 from batfill.experiment import replay_file
-from batfill.workloads.files import digest
+from batfill.files import digest
 from command import COMPILING, Done, refusal, result
 
 ROOT = Path(__file__).parents[1]

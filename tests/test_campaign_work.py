@@ -17,9 +17,8 @@ from batfill.campaign.work import Task, run_task
 from batfill.experiment import replay_file
 from batfill.metrics import Summary
 from batfill.options import NAMES
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.resampling import resample
-from batfill.workloads.save import save_log
 from batfill.workloads.splitting import cut, windows
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from batfill.errors import WorkloadError
 from batfill.jobs import job_table
-from batfill.workloads.batsim_json import read_batsim_json
-from batfill.workloads.batsim_write import write_batsim_json
+from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.convert import convert
 from swf_text import row
 

@@ -12,7 +12,7 @@ from scipy import stats
 from batfill import __version__
 from batfill.cli import main
 from batfill.errors import WorkloadError
-from batfill.workloads import estimates, lublin
+from batfill.workloads import generate
 from batfill.workloads.generate import generate_log, synthetic_users
 from batfill.workloads.scaling import at_load, offered_load, stretch
 from batfill.workloads.swf_log import new_log, read_log
@@ -27,9 +27,9 @@ def rng(seed=0):
 # The model against what its authors publish
 
 
-@pytest.mark.parametrize("kind", [lublin.ALL, lublin.BATCH, lublin.INTERACTIVE])
+@pytest.mark.parametrize("kind", [generate.ALL, generate.BATCH, generate.INTERACTIVE])
 def test_sizes_have_the_published_shares(kind):
-    size = lublin.sizes(kind, 200_000, 128, rng())
+    size = generate.sizes(kind, 200_000, 128, rng())
     assert np.mean(size == 1) == pytest.approx(kind.serial, abs=0.005 + (kind.low < 0.5))
     parallel = size[size > 1]
     power = (parallel & (parallel - 1)) == 0
@@ -39,58 +39,58 @@ def test_sizes_have_the_published_shares(kind):
     assert size.max() <= 128
 
 
-@pytest.mark.parametrize("kind", [lublin.ALL, lublin.BATCH, lublin.INTERACTIVE])
+@pytest.mark.parametrize("kind", [generate.ALL, generate.BATCH, generate.INTERACTIVE])
 def test_log_run_times_have_the_moments_of_the_hyper_gamma(kind):
     q = np.full(400_000, 8)
     share = np.clip(kind.pa * 8 + kind.pb, 0, 1)
     # the two gammas, each cut at exp(12) s as the model draws again beyond it
     parts = [stats.gamma(kind.a1, scale=kind.b1), stats.gamma(kind.a2, scale=kind.b2)]
-    grid = np.linspace(1e-9, lublin.LONGEST_LOG_RUNTIME, 20_001)
+    grid = np.linspace(1e-9, generate.LONGEST_LOG_RUNTIME, 20_001)
     density = share * parts[0].pdf(grid) + (1 - share) * parts[1].pdf(grid)
     mean = np.trapezoid(grid * density, grid) / np.trapezoid(density, grid)
-    log = np.log(lublin.runtimes(kind, q, rng()) + 0.5)  # whole seconds: half a second is lost on average
+    log = np.log(generate.runtimes(kind, q, rng()) + 0.5)  # whole seconds: half a second is lost on average
     assert log.mean() == pytest.approx(mean, abs=0.06)
-    assert log.max() <= lublin.LONGEST_LOG_RUNTIME + 1e-4
+    assert log.max() <= generate.LONGEST_LOG_RUNTIME + 1e-4
 
 
 def test_wide_jobs_run_longer():
-    narrow, wide = (np.median(lublin.runtimes(lublin.ALL, np.full(20_000, q), rng())) for q in (1, 100))
+    narrow, wide = (np.median(generate.runtimes(generate.ALL, np.full(20_000, q), rng())) for q in (1, 100))
     assert wide > 10 * narrow
 
 
 def test_the_day_has_its_rush_in_the_early_afternoon_and_its_low_before_dawn():
-    cycle = lublin.daily_cycle(lublin.ALL)
+    cycle = generate.daily_cycle(generate.ALL)
     assert cycle.mean() == pytest.approx(1)
     assert 24 <= cycle.argmax() <= 30  # half hours
     assert 8 <= cycle.argmin() <= 12
 
 
 def test_arrivals_follow_the_daily_cycle():
-    submit_s = lublin.arrivals(lublin.ALL, 300_000, rng())
+    submit_s = generate.arrivals(generate.ALL, 300_000, rng())
     half_hour = (submit_s % 86_400 // 1800).astype(int)
     share = np.bincount(half_hour, minlength=48) / len(submit_s) * 48
-    assert np.corrcoef(share, lublin.daily_cycle(lublin.ALL))[0, 1] > 0.99
+    assert np.corrcoef(share, generate.daily_cycle(generate.ALL))[0, 1] > 0.99
 
 
 def test_arrivals_agree_with_a_walk_through_the_half_hours():
-    kind, n = lublin.ALL, 500
+    kind, n = generate.ALL, 500
     log = np.full(n, np.inf)
     draws = rng(5)
-    while len(again := np.flatnonzero(log > lublin.LONGEST_LOG_GAP)):
+    while len(again := np.flatnonzero(log > generate.LONGEST_LOG_GAP)):
         log[again] = draws.gamma(kind.a_gap * kind.rush_to_all, kind.b_gap, len(again))
-    cycle, at, points, expected = lublin.daily_cycle(kind), 0, 0.0, []
+    cycle, at, points, expected = generate.daily_cycle(kind), 0, 0.0, []
     for gap in np.exp(log) / 1800:
         points += gap
         while points > cycle[at % 48]:
             points -= cycle[at % 48]
             at += 1
         expected.append(np.floor((at + points / cycle[at % 48]) * 1800))
-    assert np.abs(lublin.arrivals(kind, n, rng(5)) - expected).max() <= 1
+    assert np.abs(generate.arrivals(kind, n, rng(5)) - expected).max() <= 1
 
 
 def test_the_model_agrees_with_its_authors_sample(archive_log):
     log = read_log(archive_log("lublin_256.swf.gz"))
-    ours = [lublin.generate(len(log), 256, rng(seed)) for seed in range(3)]
+    ours = [generate.lublin_jobs(len(log), 256, rng(seed)) for seed in range(3)]
     # that program drops the fraction of a second at each arrival; put half of one back per job
     theirs = log["submit_s"] + 0.5 * np.arange(len(log))
     for jobs in ours:
@@ -103,15 +103,15 @@ def test_the_model_agrees_with_its_authors_sample(archive_log):
 
 
 def test_both_kinds_are_merged_by_arrival():
-    jobs = lublin.generate(5_000, 128, rng(), kind="both")
+    jobs = generate.lublin_jobs(5_000, 128, rng(), kind="both")
     assert (np.diff(jobs.submit_s) >= 0).all()
     assert 0.1 < jobs.kind.mean() < 0.9
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(2, 100_000), st.integers(1, 300), st.sampled_from(list(lublin.KINDS)), st.integers(0, 2**32))
+@given(st.integers(2, 100_000), st.integers(1, 300), st.sampled_from(list(generate.KINDS)), st.integers(0, 2**32))
 def test_jobs_fit_any_machine(procs, n, kind, seed):
-    jobs = lublin.generate(n, procs, rng(seed), kind=kind)
+    jobs = generate.lublin_jobs(n, procs, rng(seed), kind=kind)
     assert len(jobs.procs) == n
     assert (jobs.procs >= 1).all()
     assert (jobs.procs <= procs).all()
@@ -123,17 +123,17 @@ def test_jobs_fit_any_machine(procs, n, kind, seed):
 
 
 def test_popular_values_are_the_longest_and_nineteen_round_ones():
-    head = estimates.popular_values(36 * 3600)
+    head = generate.popular_values(36 * 3600)
     assert head[0] == 36 * 3600
     assert len(head) == len(set(head.tolist())) == 20
-    assert set(estimates.COMMON_S) <= set(head.tolist())
+    assert set(generate.COMMON_S) <= set(head.tolist())
     assert (np.diff(head[1:]) > 0).all()
     assert {30 * 3600, 20 * 3600} <= set(head.tolist())
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_every_popular_value_gets_a_rank_of_its_own_and_the_longest_the_first(seed):
-    values, shares = estimates.distribution(10_000, 36 * 3600, rng(seed))
+    values, shares = generate.distribution(10_000, 36 * 3600, rng(seed))
     rank = np.arange(2, 21)
     others = (14.0491 * np.exp(-0.177531 * rank) + 0.462513) / 100  # the published curve
     by_rank = np.sort([0.89 - others.sum(), *others])
@@ -143,7 +143,7 @@ def test_every_popular_value_gets_a_rank_of_its_own_and_the_longest_the_first(se
 
 
 def test_twenty_values_cover_89_percent_of_the_jobs():
-    values, shares = estimates.distribution(10_000, 36 * 3600, rng())
+    values, shares = generate.distribution(10_000, 36 * 3600, rng())
     assert len(values) == len(set(values.tolist())) == 90
     assert shares.sum() == pytest.approx(1)
     assert shares[:20].sum() == pytest.approx(0.89)
@@ -155,7 +155,7 @@ def test_twenty_values_cover_89_percent_of_the_jobs():
 @given(st.lists(st.integers(1, 200_000), min_size=1, max_size=400), st.integers(0, 2**32))
 def test_no_request_is_below_its_run_time(runtimes, seed):
     runtime_s = np.array(runtimes, float)
-    made = estimates.estimates(runtime_s, rng(seed))
+    made = generate.requested_times(runtime_s, rng(seed))
     assert (made.requested_s >= runtime_s).all()
     assert 0 <= made.raised < len(runtimes) + 1
 
@@ -165,7 +165,7 @@ def test_requests_are_dealt_evenly_among_the_jobs_they_cover():
     runtime_s = np.array([36 * 3600.0, 3, 2, 1])
     places = np.zeros((3, 3))
     for seed in range(2_000):
-        dealt = estimates.estimates(runtime_s, rng(seed)).requested_s
+        dealt = generate.requested_times(runtime_s, rng(seed)).requested_s
         assert dealt[0] == 36 * 3600
         places[range(3), dealt[1:].argsort(kind="stable").argsort(kind="stable")] += len(set(dealt[1:])) == 3
     drawn = places.sum() / 3
@@ -175,7 +175,7 @@ def test_requests_are_dealt_evenly_among_the_jobs_they_cover():
 
 def test_a_longest_request_below_the_longest_run_is_refused():
     with pytest.raises(WorkloadError, match="must reach"):
-        estimates.estimates(np.array([7200.0]), rng(), longest_s=3600)
+        generate.requested_times(np.array([7200.0]), rng(), longest_s=3600)
 
 
 # Load

@@ -17,7 +17,7 @@ import pytest
 
 from batfill import experiment
 from batfill.errors import Interrupted, WorkloadError
-from batfill.workloads.files import all_or_none, write_text
+from batfill.files import all_or_none, write_text
 from command import COMPILING, batfill, json_result, refusal
 from swf_text import row
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
+from batfill.jobs import WEEK_S, Clock
 from batfill.knowledge import Job
 from batfill.knowledge.budget import Budget
 from batfill.knowledge.classifier import Classifier, Drift
@@ -21,7 +22,6 @@ from batfill.knowledge.outcome import Confusion, confusion, kills_by_user, kills
 from batfill.options import Regime, Settings
 from batfill.policies import policy_named
 from batfill.replay import Replay
-from batfill.workloads.clock import WEEK_S, Clock
 from strategies import table
 
 REGIMES = get_args(Regime)

@@ -10,10 +10,10 @@ import pytest
 
 from batfill.batsim.settings import Settings
 from batfill.batsim.simulation import Simulation
+from batfill.jobs import WEEK_S
 from batfill.knowledge.outcome import learn
 from batfill.options import Options
 from batfill.workloads.batsim_json import load_document, read_batsim_json
-from batfill.workloads.clock import WEEK_S
 from plugin import Plugin, completed, killed, notify, submitted
 from small_runs import machines, starts_by_name
 

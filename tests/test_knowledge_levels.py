@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from batfill.jobs import WEEK_S
 from batfill.knowledge import Job
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.drive import Driver
@@ -16,7 +17,6 @@ from batfill.knowledge.outcome import kills_by_level, kills_by_user
 from batfill.options import Settings
 from batfill.policies import policy_named
 from batfill.replay import Replay
-from batfill.workloads.clock import WEEK_S
 from test_knowledge_classifier import SIZE, weeks_of_habits
 
 

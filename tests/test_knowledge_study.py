@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from batfill.jobs import WEEK_S
 from batfill.knowledge.features import NAMES
 from batfill.knowledge.study import autocorrelation, autocorrelations, read_jobs, study
 from batfill.knowledge.study_files import autocorrelation_figure
 from batfill.options import Settings
-from batfill.workloads.clock import WEEK_S
 from command import json_result, refusal, result
 from swf_text import row
 

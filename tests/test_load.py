@@ -14,10 +14,8 @@ from batfill.errors import WorkloadError
 from batfill.workloads import read_workload
 from batfill.workloads.cleaning import clean
 from batfill.workloads.describe import describe
+from batfill.workloads.formats import format_of, load_log, read_parquet, save_log, stem_of, write_parquet
 from batfill.workloads.generate import generate_log
-from batfill.workloads.load import load_log
-from batfill.workloads.parquet import read_parquet, write_parquet
-from batfill.workloads.save import format_of, save_log, stem_of
 from batfill.workloads.swf_log import LARGEST, Comment, SwfLog
 from swf_text import row
 

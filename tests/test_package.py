@@ -118,6 +118,16 @@ def test_help_loads_no_library_that_is_slow_to_import():
     assert said.stdout.strip() == ""
 
 
+def test_the_options_and_the_workloads_load_nothing_slow_before_a_log_is_read():
+    folder = ROOT / "schedulers" / "batfill" / "workloads"
+    workloads = {f"batfill.workloads.{path.stem}".removesuffix(".__init__") for path in folder.glob("*.py")}
+    light = {"batfill.options"} | workloads - {"batfill.workloads.swf_parse"}  # which is compiled
+    slow = {"matplotlib", "numba", "pyarrow", "pydantic", "requests", "scipy"}
+    program = f"import sys, {', '.join(sorted(light))}; print(*({slow} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == ""
+
+
 def test_the_command_and_the_module_are_the_same_program():
     script = Path(sys.executable).with_name("batfill")
     for command in ([str(script)], [sys.executable, "-m", "batfill"]):

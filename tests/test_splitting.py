@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from batfill.cli import main
 from batfill.errors import WorkloadError
-from batfill.workloads.clock import WEEK_S
+from batfill.jobs import WEEK_S
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf_log import new_log, read_log
 

@@ -18,8 +18,7 @@ from batfill.tuning.feedback import Rules, period_costs, replay_from
 from batfill.tuning.online import past_of, select_online
 from batfill.tuning.selection import TEN, Selection, policies_of
 from batfill.workloads.batsim_json import load_document, read_batsim_json
-from batfill.workloads.load import log_of
-from batfill.workloads.save import save_log
+from batfill.workloads.formats import log_of, save_log
 from command import batfill, json_result, refusal
 from oracle import Oracle
 from plugin import Plugin

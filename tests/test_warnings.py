@@ -8,8 +8,8 @@ import pytest
 
 from batfill.batsim.platform import homogeneous_platform
 from batfill.workloads import read_workload
+from batfill.workloads.formats import load_log
 from batfill.workloads.generate import generate_log
-from batfill.workloads.load import load_log
 from batfill.workloads.swf_log import write_log
 from command import batfill
 from swf_text import row

@@ -9,7 +9,7 @@ import numpy as np
 
 from batfill import outputs
 from batfill.allocation import IdleMachines, Intervals, as_text
-from batfill.workloads.files import all_or_none
+from batfill.files import all_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

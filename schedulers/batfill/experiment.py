@@ -13,13 +13,13 @@ import numpy as np
 from batfill import __version__
 from batfill.batsim_files import RUN_JSON, Judged, write_batsim_files
 from batfill.errors import WorkloadError
+from batfill.files import make_folder, write_text
 from batfill.jobs import SMALL, UNKNOWN
 from batfill.knowledge.outcome import Learned, learn
 from batfill.metrics import TAU_S, Summary
 from batfill.options import USER, Options, tau_of
 from batfill.replay import replay
 from batfill.workloads import read_workload
-from batfill.workloads.files import make_folder, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,9 +1,11 @@
-"""The job table: one workload as a struct of arrays, checked once where it enters."""
+"""The job table: one workload as a struct of arrays, checked once where it enters, and the clock of its dates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.workloads.clock import Clock
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
 
 # A job's class as the workload says it, before anything is learned.
 UNKNOWN, LARGE, SMALL = -1, 0, 1
@@ -133,6 +136,55 @@ def checked_size(source: object, procs: int) -> int:
     if not 1 <= procs <= MOST_PROCS:
         raise WorkloadError(f"{source}: a machine of {procs} processors; pass --procs from 1 to {MOST_PROCS}")
     return procs
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """When second 0 of a log was (Unix time), and the zone its users live in."""
+
+    unix_start_s: int
+    zone: tzinfo
+
+    def date(self, at_s: float) -> datetime:
+        """The date of a second of the log, in the users' zone."""
+        return datetime.fromtimestamp(self.unix_start_s + at_s, self.zone)
+
+    def later(self, by_s: float) -> Clock:
+        """The clock of what begins that much later."""
+        return Clock(self.unix_start_s + round(by_s), self.zone)
+
+    @property
+    def zone_name(self) -> str:
+        """The zone: its name in the time zone database, or its distance from UTC, as UTC+01:00."""
+        return str(getattr(self.zone, "key", None) or self.zone)
+
+    def as_dict(self) -> dict[str, int | str]:
+        """For JSON; `of` reads it."""
+        return {"unix_start_s": self.unix_start_s, "zone": self.zone_name}
+
+    @classmethod
+    def of(cls, stored: dict[str, int | str]) -> Clock:
+        """The clock that `as_dict` gave; a zone that this machine does not know is UTC."""
+        name = str(stored["zone"])
+        if name.startswith("UTC"):
+            offset = datetime.strptime(f"{name[3:] or '+00:00'}", "%z").utcoffset()
+            return cls(int(stored["unix_start_s"]), timezone(offset or timedelta(0)))
+        try:
+            return cls(int(stored["unix_start_s"]), ZoneInfo(name))
+        except (KeyError, ValueError, OSError):
+            return cls(int(stored["unix_start_s"]), UTC)
+
+    def second(self, date: datetime) -> float:
+        """The second of the log at which this date was."""
+        return date.timestamp() - self.unix_start_s
+
+    def second_of(self, text: str) -> float:
+        """The second of the log at this date in the users' zone, as in 2012-02-03 or 2012-02-03 00:00:00.
+
+        Raises:
+            ValueError: there is no such date.
+        """
+        return self.second(datetime.fromisoformat(" ".join(text.split())).replace(tzinfo=self.zone))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

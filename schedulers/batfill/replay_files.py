@@ -11,11 +11,11 @@ import numpy as np
 from batfill.easy import Running
 from batfill.engine import Machine
 from batfill.errors import BatfillError
+from batfill.files import whole_file
 from batfill.jobs import JobTable
 from batfill.policies import policy_named
 from batfill.replay import Replay
 from batfill.waiting import Waiting
-from batfill.workloads.files import whole_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,9 +16,9 @@ from batfill.batsim.progress import Progress
 from batfill.batsim.protocol import SimulationStopped
 from batfill.batsim.simulation import Simulation
 from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed
+from batfill.files import all_or_none
 from batfill.outputs import BATSIM_VERSION, JobRecord, ScheduleTotals, jobs_csv, machine_states_csv, write_schedule_csv
 from batfill.workloads.batsim_json import BatsimDocument, load_document
-from batfill.workloads.files import all_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batfill import __version__
 from batfill.compiled import SOURCES
 from batfill.experiment import ENGINE
-from batfill.workloads.files import write_text
+from batfill.files import write_text
 
 if TYPE_CHECKING:
     from batfill.campaign.clusters import Where

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batfill.campaign.config import CampaignError
+from batfill.files import make_folder, raw_file
 from batfill.metrics import Summary
-from batfill.workloads.files import make_folder, raw_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.campaign.config import CampaignError, Resamplings, Windows
 from batfill.errors import WorkloadError
+from batfill.files import digest
+from batfill.jobs import DAY_S
 from batfill.workloads import read_workload
-from batfill.workloads.clock import DAY_S
-from batfill.workloads.files import digest
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import Overrun, workload_of

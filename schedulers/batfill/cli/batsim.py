@@ -138,7 +138,7 @@ def platform(hosts: int, out: Path | None, as_json: bool) -> None:
     import json
 
     from batfill.batsim.platform import homogeneous_platform
-    from batfill.workloads.files import write_text
+    from batfill.files import write_text
 
     text = homogeneous_platform(hosts)
     if out is not None:

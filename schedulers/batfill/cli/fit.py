@@ -57,12 +57,12 @@ def fit(
     """
     import sys
 
+    from batfill.files import write_text
     from batfill.tuning import heuristics
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
     from batfill.tuning.weeks import read_periods
     from batfill.workloads import read_workload
-    from batfill.workloads.files import write_text
 
     heuristics.check_asked(evaluate, days=days, count=count)
     log = read_workload(workload, procs=procs)

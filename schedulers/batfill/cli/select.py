@@ -82,12 +82,12 @@ def select(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
+    from batfill.files import write_text
     from batfill.tuning import select as library
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
     from batfill.tuning.samples import Samples
     from batfill.tuning.selection import selection_and_rules
-    from batfill.workloads.files import write_text
 
     announce_compilation()
     given = {**selected, "select-seed": seed}

@@ -107,13 +107,13 @@ def tune(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
+    from batfill.files import write_text
     from batfill.tuning.costs import PURE, Setting
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
     from batfill.tuning.tune import rows_of, steps_of, whole_numbers, width_of
     from batfill.tuning.tune import tune as library_tune
     from batfill.tuning.weeks import read_periods
-    from batfill.workloads.files import write_text
 
     announce_compilation()
     compared = Setting.of(**setting)

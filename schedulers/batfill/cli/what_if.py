@@ -80,9 +80,9 @@ def what_if(
     import json
     import shlex
 
+    from batfill.files import write_text
     from batfill.report import what_if as library
     from batfill.report import what_if_page as pages
-    from batfill.workloads.files import write_text
 
     announce_compilation()
     short = [seconds for seconds in threshold if seconds < SHORT_S]

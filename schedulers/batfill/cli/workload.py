@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def log_in(source: Path, procs: int | None) -> SwfLog:
     """The log, with its machine's size in its header; what is unclear about the size is said on standard error."""
-    from batfill.workloads.load import load_log
+    from batfill.workloads.formats import load_log
     from batfill.workloads.swf import size_notes, with_size
 
     with progress("rows read") as advance:
@@ -107,11 +107,10 @@ def clean(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
+    from batfill.files import shown
     from batfill.workloads import cleaning
-    from batfill.workloads.files import shown
     from batfill.workloads.filters import header_filters
-    from batfill.workloads.load import load_log
-    from batfill.workloads.save import format_of, provenance, save_log
+    from batfill.workloads.formats import format_of, load_log, provenance, save_log
     from batfill.workloads.swf import machine_size
 
     format_of(out)
@@ -186,9 +185,9 @@ def split(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
+    from batfill.files import make_folder, shown
     from batfill.workloads import splitting
-    from batfill.workloads.files import make_folder, shown
-    from batfill.workloads.save import format_of, provenance, save_log, stem_of
+    from batfill.workloads.formats import format_of, provenance, save_log, stem_of
 
     if months and days is not None:
         raise click.UsageError("--days and --months are two lengths of one window; leave one of them out")
@@ -261,9 +260,9 @@ def resample(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
-    from batfill.workloads.files import shown
+    from batfill.files import shown
+    from batfill.workloads.formats import format_of, provenance, save_log, stem_of
     from batfill.workloads.resampling import resample as library
-    from batfill.workloads.save import format_of, provenance, save_log, stem_of
 
     if profile_weeks is not None and method != "users":
         raise click.UsageError("--profile-weeks is of --method users; leave one of them out")
@@ -304,9 +303,9 @@ def scale(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
+    from batfill.files import shown
     from batfill.workloads import scaling
-    from batfill.workloads.files import shown
-    from batfill.workloads.save import format_of, provenance, save_log
+    from batfill.workloads.formats import format_of, provenance, save_log
     from batfill.workloads.swf import known_size, machine_size
 
     if (interarrival is None) == (load is None):
@@ -369,8 +368,8 @@ def convert(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
+    from batfill.files import all_or_none, shown, write_text
     from batfill.workloads.convert import convert as library
-    from batfill.workloads.files import all_or_none, shown, write_text
 
     if first is not None and jobs is not None:
         raise click.UsageError("--first and --jobs exclude each other")

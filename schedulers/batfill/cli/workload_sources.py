@@ -67,9 +67,9 @@ def generate(
 ) -> None:
     """Generate a log by the Lublin-Feitelson model, with users and what they request."""
     from batfill import __version__
-    from batfill.workloads.files import shown
+    from batfill.files import shown
+    from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.generate import generate_log
-    from batfill.workloads.save import format_of, save_log
 
     if interarrival is not None and load is not None:
         raise click.UsageError("--interarrival and --load exclude each other")
@@ -110,11 +110,11 @@ def fetch(
     from dataclasses import asdict
 
     from batfill.errors import BatfillError, RunFailed
+    from batfill.files import make_folder, shown
     from batfill.workloads import archive
     from batfill.workloads.convert import convert as library_convert
-    from batfill.workloads.files import make_folder, shown
+    from batfill.workloads.formats import stem_of
     from batfill.workloads.manifest import ArchiveLog, manifest
-    from batfill.workloads.save import stem_of
 
     if not names and (convert or local is not None or cache is not None):
         raise click.UsageError("a list of the known logs has no such option; name a log, or leave the option out")
@@ -198,9 +198,9 @@ def import_log(
     FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2.
     """
     from batfill import __version__
+    from batfill.files import all_or_none, shown
     from batfill.workloads.cluster_log import Key, swf_of
-    from batfill.workloads.files import all_or_none, shown
-    from batfill.workloads.save import format_of, save_log
+    from batfill.workloads.formats import format_of, save_log
 
     if cores_per_resource is not None and system != "oar":
         raise click.UsageError(f"--cores-per-resource is of oar alone; {system} counts processors; leave it out")

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable
+    from batfill.jobs import Clock, JobTable
     from batfill.knowledge import Knowledge
     from batfill.options import Learning
-    from batfill.workloads.clock import Clock
 
 
 def make(learning: Learning, jobs: JobTable | None, clock: Clock | None) -> Knowledge:

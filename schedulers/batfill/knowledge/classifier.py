@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from batfill.jobs import WEEK_S, Clock
 from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.budget import Budget
 from batfill.knowledge.features import NAMES, NO_CLOCK, RECORD, History, matrix
 from batfill.knowledge.forest import Forest, grown_beside
 from batfill.knowledge.quantiles import RollingQuantiles, quantiles
 from batfill.options import Settings
-from batfill.workloads.clock import WEEK_S, Clock
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

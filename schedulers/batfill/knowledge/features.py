@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.workloads.clock import Clock
+from batfill.jobs import Clock
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -16,11 +16,11 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import BatfillError
+from batfill.files import all_or_none, make_folder, whole_file, write_text
 from batfill.knowledge.outcome import confusion, learn
 from batfill.options import Learning, Options, as_line
 from batfill.palette import DISTINCT, MEAN_BSLD, dress, styles
 from batfill.processes import Remaining, duration, spread
-from batfill.workloads.files import all_or_none, make_folder, whole_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable
+    from batfill.jobs import Clock, JobTable
     from batfill.knowledge import Knowledge
     from batfill.options import Options
     from batfill.replay import Schedule
-    from batfill.workloads.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)

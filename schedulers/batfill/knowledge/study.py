@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.jobs import request_warning
+from batfill.files import digest
+from batfill.jobs import WEEK_S, Clock, request_warning
 from batfill.knowledge import Job
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.diary import Diary
 from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
 from batfill.knowledge.outcome import Confusion
 from batfill.options import as_line
-from batfill.workloads.clock import WEEK_S, Clock, clock_of
-from batfill.workloads.files import digest
-from batfill.workloads.load import load_log
-from batfill.workloads.swf_rules import job_rows, requested
+from batfill.workloads.formats import load_log
+from batfill.workloads.swf import job_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +76,7 @@ def read_jobs(path: Path) -> LoggedJobs:
     for row, whole_s in rows.runtime_s.items():
         runtime_s[row] = whole_s
     wait_s, submit_s, runtime_s = log["wait_s"][order], rows.submit_s[order] - rows.first_submit_s, runtime_s[order]
-    clock = clock_of(log.header)
+    clock = log.clock
     return LoggedJobs(
         name=path.name,
         digest=digest(path),
@@ -87,7 +86,7 @@ def read_jobs(path: Path) -> LoggedJobs:
         runtime_s=runtime_s,
         end_s=submit_s + np.maximum(wait_s, 0) + runtime_s,
         walltime_s=np.maximum(log["requested_s"][order], 0),
-        procs=np.ceil(requested(log)[order]).astype(np.int64),
+        procs=np.ceil(log.needed_procs[order]).astype(np.int64),
         user=log["user"][order].astype(np.int64),
         without_wait=int((wait_s < 0).sum()),
     )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill import __version__
+from batfill.files import all_or_none, make_folder, whole_file, write_text
 from batfill.knowledge.features import CATEGORIES, NAMES
 from batfill.knowledge.study import LAGS, Study, autocorrelations
 from batfill.palette import dress, style
-from batfill.workloads.files import all_or_none, make_folder, whole_file, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,11 +14,11 @@ import orjson
 from batfill.batsim.runner.provenance import FILE_NAME
 from batfill.batsim_files import RUN_JSON
 from batfill.errors import BatfillError
+from batfill.files import decompressed, digest
+from batfill.jobs import Clock
 from batfill.metrics import TAU_S
 from batfill.options import NAMES, OPTIONS, Options, described
 from batfill.workloads.batsim_json import user_of
-from batfill.workloads.clock import Clock
-from batfill.workloads.files import decompressed, digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

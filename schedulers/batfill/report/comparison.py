@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from batfill.jobs import Clock
     from batfill.report.runs import Run
-    from batfill.workloads.clock import Clock
 
 WEEK_S, DAY_S = 7 * 24 * 3600.0, 24 * 3600.0
 FEWEST_BLOCKS = 8

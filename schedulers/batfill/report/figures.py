@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError
+from batfill.files import raw_file, write_text
 from batfill.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
 from batfill.report.charts import styles_of
 from batfill.report.single import wait_grid
 from batfill.report.words import duration
-from batfill.workloads.files import raw_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

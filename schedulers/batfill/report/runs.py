@@ -13,10 +13,10 @@ from pyarrow import csv
 from batfill.batsim.runner.results import ResultError, read_schedule_csv
 from batfill.batsim.runner.summary import LATER_TRY
 from batfill.batsim_files import KILLED, WALLTIME_REACHED, beside
+from batfill.files import digest
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
 from batfill.outputs import NULL_EXECUTION_S, REJECTED, SUCCESS
 from batfill.report.about import About, about_run
-from batfill.workloads.files import digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from batfill.workloads.clock import Clock
+    from batfill.jobs import Clock
 
 HOUR_S, DAY_S = 3600, 86400
 MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)

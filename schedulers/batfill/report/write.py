@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from batfill import __version__
 from batfill.errors import BatfillError
+from batfill.files import digest, write_text
 from batfill.metrics import TAU_S
 from batfill.palette import css, script
 from batfill.report.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
@@ -17,7 +18,6 @@ from batfill.report.data import run_data
 from batfill.report.runs import find_runs
 from batfill.report.sections import asset, comparison_section, run_section
 from batfill.report.words import warning_paragraphs
-from batfill.workloads.files import digest, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,9 +9,9 @@ import yaml
 
 from batfill.campaign.config import read_campaign
 from batfill.campaign.run import run_campaign
+from batfill.files import digest, make_folder, write_text
 from batfill.reproduction.shared import REPLAYS, code_of
-from batfill.workloads.files import digest, make_folder, write_text
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

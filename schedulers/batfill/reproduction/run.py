@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill import __version__
 from batfill.errors import BatfillError
+from batfill.files import digest, make_folder, write_text
 from batfill.reproduction.computations import computation
 from batfill.reproduction.outcome import Outcome
 from batfill.reproduction.protocol import ProtocolError
 from batfill.reproduction.shared import REPLAYS, code_of
 from batfill.reproduction.task import Task, file_of, find
 from batfill.tuning.results import as_json, document
-from batfill.workloads.files import digest, make_folder, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from batfill import __version__
 from batfill.compiled import SOURCES
 from batfill.errors import BatfillError
+from batfill.files import make_folder, write_text
 from batfill.tuning.results import as_json
-from batfill.workloads.files import make_folder, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from batfill import __version__
 from batfill.experiment import ENGINE
+from batfill.files import make_folder, raw_file, write_text
 from batfill.report.figures import check_formats, write_figure
 from batfill.reproduction.charts import figure_of
 from batfill.reproduction.compare import cells
 from batfill.reproduction.page import as_csv, escaped, figure_file, page_of, section_of
 from batfill.reproduction.protocol import ProtocolError
-from batfill.workloads.files import make_folder, raw_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

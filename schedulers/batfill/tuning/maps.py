@@ -13,7 +13,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from batfill import __version__
-from batfill.workloads.files import make_folder, raw_file
+from batfill.files import make_folder, raw_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from batfill.errors import BatfillError, WorkloadError
-from batfill.workloads.files import digest
-from batfill.workloads.load import load_log
+from batfill.files import digest
+from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.swf import workload_of
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from batfill.errors import WorkloadError
-from batfill.jobs import request_warnings
-from batfill.workloads.clock import DAY_S
-from batfill.workloads.files import digest
-from batfill.workloads.load import load_log
+from batfill.files import digest
+from batfill.jobs import DAY_S, request_warnings
+from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
 

@@ -22,10 +22,10 @@ def read_workload(path: Path, *, procs: int | None = None, overrun: Overrun = "k
     Raises:
         WorkloadError: the file is none of them, or is damaged.
     """
-    from batfill.workloads.files import first_byte, is_parquet
+    from batfill.workloads.formats import first_byte, is_parquet
 
     if is_parquet(path):
-        from batfill.workloads.parquet import read_parquet
+        from batfill.workloads.formats import read_parquet
         from batfill.workloads.swf import workload_of
 
         return workload_of(path, read_parquet(path), procs=procs, overrun=overrun)

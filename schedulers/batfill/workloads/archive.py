@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batfill.errors import RunFailed, WorkloadError
+from batfill.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
 from batfill.workloads.download import download
-from batfill.workloads.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
+from batfill.workloads.formats import stem_of
 from batfill.workloads.manifest import ArchiveLog, manifest
-from batfill.workloads.save import stem_of
 from batfill.workloads.swf_log import batches_of
 
 if TYPE_CHECKING:

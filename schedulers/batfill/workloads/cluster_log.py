@@ -14,7 +14,7 @@ import orjson
 
 from batfill import __version__
 from batfill.errors import WorkloadError
-from batfill.workloads.files import decompressed, raw_file
+from batfill.files import decompressed, raw_file
 from batfill.workloads.swf_log import SwfLog, new_log
 
 if TYPE_CHECKING:

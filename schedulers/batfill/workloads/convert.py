@@ -1,28 +1,50 @@
-"""A log as a Batsim workload, in two passes over the file, so that any length fits in little memory."""
+"""A log, or a Batsim workload of other profiles, as a Batsim workload of delays.
+
+A log is read in two passes over the file, so that any length fits in little memory.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import orjson
 
 from batfill.errors import WorkloadError
-from batfill.workloads.batsim_write import write_batsim_json
-from batfill.workloads.files import first_byte
-from batfill.workloads.load import pieces_of
+from batfill.files import decompressed, whole_file
+from batfill.jobs import checked_size, request_warning
+from batfill.workloads.batsim_json import (
+    NO_REQUEST_FIELD,
+    NO_WALLTIME,
+    check_job,
+    check_profile,
+    check_size,
+    is_time,
+    refuse_late,
+    write_batsim_json,
+)
+from batfill.workloads.formats import first_byte, format_of, pieces_of, provenance
 from batfill.workloads.manifest import listed
-from batfill.workloads.save import format_of, provenance
-from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, jobs_in, known_size, machine_size, size_notes
-from batfill.workloads.swf_rules import job_rows, notes_of, warnings_of
+from batfill.workloads.swf import (
+    BATSIM_MARGIN_S,
+    Overrun,
+    job_rows,
+    jobs_in,
+    known_size,
+    machine_size,
+    notes_of,
+    size_notes,
+    warnings_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from batfill.workloads.batsim_write import Jobs
+    from batfill.workloads.batsim_json import Jobs
     from batfill.workloads.swf_log import SwfLog
 
 # Fields of a job object beside user_id, and the SWF columns they come from.
@@ -30,6 +52,13 @@ JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue",
 
 ALL_JOBS = slice(None)
 HOST_SPEED = 1e9  # flop/s, that of our platforms
+
+EACH, SHARED = "parallel_homogeneous", "parallel_homogeneous_total"
+OLD_NAMES = {
+    "msg_par": "parallel",
+    "msg_par_hg": EACH,
+    "msg_par_hg_tot": SHARED,
+}
 
 
 class Converted(NamedTuple):
@@ -73,19 +102,8 @@ def convert(
         if field not in JOB_FIELDS:
             raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")
     if first_byte(source) == b"{":
-        from batfill.workloads.convert_json import convert_json
-
-        return Converted(
-            *convert_json(
-                source,
-                out,
-                procs=procs,
-                overrun=overrun,
-                jobs=jobs,
-                host_speed=host_speed,
-                description=_description(source, overrun, jobs),
-            )
-        )
+        made = _description(source, overrun, jobs)
+        return _convert_json(source, out, procs, overrun=overrun, jobs=jobs, host_speed=host_speed, description=made)
     text = sha256()
     head: SwfLog | None = None
 
@@ -120,3 +138,134 @@ def convert(
 def _description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:
     part = "all" if jobs == ALL_JOBS else f"{jobs.start or 0}:{'' if jobs.stop is None else jobs.stop}"
     return provenance("convert", source, overrun=overrun, jobs=part)
+
+
+def _convert_json(
+    source: Path,
+    out: Path,
+    procs: int | None,
+    *,
+    overrun: Overrun,
+    jobs: slice,
+    host_speed: float,
+    description: Mapping[str, object],
+) -> Converted:
+    """Write a Batsim workload again: delays for other profiles, padded ids, raised walltimes; the rest is kept.
+
+    Job fields that Batsim does not know and `ret` of delays are kept; integer ids become strings of one width.
+
+    Args are those of `convert`, and what made the file; `overrun` "keep" raises walltimes that do not exceed the delay.
+
+    Raises:
+        WorkloadError: the file is no such workload, or holds a profile that no delay can stand for.
+    """
+    document = _document(source)
+    if not 0 < host_speed < float("inf"):
+        raise WorkloadError(f"a host speed of {host_speed:g} flop/s; it must be above 0")
+    size = document["nb_res"] if procs is None else checked_size(source, procs)
+    notes: Counter[str] = Counter()
+    made: dict[str, dict[str, Any]] = {}
+    found: dict[tuple[str, int], str] = {}
+    for place, job in enumerate(document["jobs"]):
+        check_job(f"{source}: jobs[{place}]", job, document["profiles"])
+        name, res = job["profile"], job["res"]
+        old = document["profiles"][name]
+        key = (name, res if depends_on_hosts(old) else 0)
+        if key not in found:
+            found[key] = f"{name}_on{res}" if key[1] else name
+            while key[1] and found[key] in document["profiles"]:
+                found[key] += "_"
+            made[found[key]] = as_delay(f"{source}: profiles[{name!r}]", old, res, host_speed=host_speed, notes=notes)
+        job["profile"] = found[key]
+        if overrun == "keep" and 0 < job.get("walltime", NO_WALLTIME) <= made[found[key]]["delay"]:
+            job["walltime"] = made[found[key]]["delay"] + BATSIM_MARGIN_S
+            notes["jobs whose walltime was raised above the delay"] += 1
+    _name_by_strings(document["jobs"])
+    ordered = sorted(document["jobs"], key=lambda job: (job["subtime"], job["id"]))
+    chosen = ordered[jobs]
+    if not chosen:
+        raise WorkloadError(f"{source}: jobs {jobs.start}:{jobs.stop} of {len(ordered)} are none; choose others")
+    if len(chosen) < len(ordered):
+        first = chosen[0]["subtime"]
+        for job in chosen:
+            job["subtime"] -= first
+    used = {job["profile"] for job in chosen}
+    with whole_file(out) as file:
+        file.write(b'{"nb_res": %d,\n"description": %b,\n"jobs": [\n' % (size, orjson.dumps(dict(description))))
+        file.write(b",\n".join(orjson.dumps(job) for job in chosen))
+        file.write(b'\n],\n"profiles": {\n')
+        file.write(b",\n".join(b"%b: %b" % (orjson.dumps(n), orjson.dumps(p)) for n, p in made.items() if n in used))
+        file.write(b"\n}}\n")
+    warnings = request_warning(sum(job.get(NO_REQUEST_FIELD) is True for job in chosen), len(chosen))
+    return Converted(len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items()), warnings)
+
+
+def _document(source: Path) -> dict[str, Any]:
+    with decompressed(source) as content:
+        text = content.read()
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise WorkloadError(f"{source}: not JSON ({error}); mend the file or write it again") from None
+    for member, kind in (("nb_res", int), ("jobs", list), ("profiles", dict)):
+        if not isinstance(document, dict) or type(document.get(member)) is not kind:
+            raise WorkloadError(
+                f"{source}: {member} is missing or unusable; a Batsim workload has nb_res, jobs and profiles"
+            )
+    check_size(source, document["nb_res"])
+    found: dict[str, Any] = document
+    return found
+
+
+def _name_by_strings(jobs: list[dict[str, Any]]) -> None:
+    """Integer ids as strings of one width, so that they sort as they did; others as they are."""
+    width = max((len(str(job["id"])) for job in jobs if isinstance(job["id"], int)), default=0)
+    for job in jobs:
+        if isinstance(job["id"], int):
+            job["id"] = f"{job['id']:0{width}}"
+    if len({job["id"] for job in jobs}) < len(jobs):
+        twice = Counter(job["id"] for job in jobs).most_common(1)[0][0]
+        raise WorkloadError(f"job id {twice!r} occurs more than once; ids must be unique")
+
+
+def depends_on_hosts(profile: Any) -> bool:
+    """Whether the profile takes less time on more hosts."""
+    return isinstance(profile, dict) and profile.get("type") == SHARED
+
+
+def as_delay(where: str, profile: Any, res: int, *, host_speed: float, notes: Counter[str]) -> dict[str, Any]:
+    """The delay profile that stands for this one under a job of `res` hosts.
+
+    parallel_homogeneous computes `cpu` flops on each host; parallel_homogeneous_total shares `cpu` among them. The
+    bytes they send (`com`) take no time here, which `notes` counts.
+
+    Args:
+        where: begins error messages.
+        profile: a profile of a workload.
+        res: the job's hosts, >= 1.
+        host_speed: flop/s, > 0.
+        notes: out, counts the profiles by what was lost.
+
+    Raises:
+        WorkloadError: the type has no duration without a network, or a field is unusable.
+    """
+    kind = profile.get("type") if isinstance(profile, dict) else None
+    if kind not in (EACH, SHARED):
+        if isinstance(kind, str) and kind in OLD_NAMES:
+            raise WorkloadError(f"{where}: type {kind} is the old name of {OLD_NAMES[kind]}; rename it")
+        if isinstance(kind, str) and kind != "delay":
+            raise WorkloadError(
+                f"{where}: type {kind[:40]!r} has no duration that is known beforehand; convert delay, "
+                "parallel_homogeneous and parallel_homogeneous_total, and run others in Batsim itself"
+            )
+        check_profile(where, profile)
+        checked: dict[str, Any] = profile
+        return checked
+    cpu = profile.get("cpu")
+    if not is_time(cpu):
+        raise WorkloadError(f"{where}.cpu: {str(cpu)[:40]!r} is not a number >= 0; give the flops")
+    if profile.get("com"):
+        notes["profiles whose communication takes no time as a delay"] += 1
+    delay = cpu / host_speed / (res if kind == SHARED else 1)
+    refuse_late(f"{where}: as a delay", delay)
+    return {"type": "delay", "delay": int(delay) if delay == int(delay) else delay}

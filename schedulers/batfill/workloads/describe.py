@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.jobs import request_warning
+from batfill.files import digest
+from batfill.jobs import WEEK_S, request_warning
 from batfill.workloads.cleaning import RULES
-from batfill.workloads.clock import WEEK_S, clock_of
-from batfill.workloads.files import digest
 from batfill.workloads.filters import header_filters, matching
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log
 from batfill.workloads.scaling import runs
 from batfill.workloads.swf import machine_size, size_notes
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED, PARTIAL, UNKNOWN_STATUS, SwfLog
-from batfill.workloads.swf_rules import requested
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +85,7 @@ def time_report(log: SwfLog, ran: NDArray[np.bool_]) -> dict[str, Any]:
     submit_s = log["submit_s"][ran]
     first, last = float(submit_s.min()), float(submit_s.max())
     report: dict[str, Any] = {"first_submit_s": first, "last_submit_s": last, "weeks": (last - first) / WEEK_S}
-    clock = clock_of(log.header)
+    clock = log.clock
     if clock and last < LONGEST_SPAN_S:
         report |= {"first_submit": clock.date(first).isoformat(), "last_submit": clock.date(last).isoformat()}
         offset = clock.date(first).utcoffset()
@@ -98,7 +96,7 @@ def time_report(log: SwfLog, ran: NDArray[np.bool_]) -> dict[str, Any]:
 def load_report(log: SwfLog, ran: NDArray[np.bool_], procs: int) -> dict[str, Any]:
     """Area submitted per week over the area there is, for the whole span and each week; the last week may be short."""
     submit_s = log["submit_s"][ran]
-    area = log["runtime_s"][ran] * requested(log)[ran]
+    area = log["runtime_s"][ran] * log.needed_procs[ran]
     since = submit_s - submit_s.min()
     span_s = float(since.max())
     if span_s > LONGEST_SPAN_S:
@@ -134,7 +132,7 @@ def quality_report(log: SwfLog, ran: NDArray[np.bool_], procs: int | None) -> di
         "other_status_codes": dict(zip([f"{code:g}" for code in codes], of_code.tolist(), strict=True)),
         "run_time_not_positive": int((~(log["runtime_s"] > 0)).sum()),
         "without_requested_procs": _share(ran & ~(log["requested_procs"] > 0), ran),
-        "wider_than_machine": int((ran & (requested(log) > procs)).sum()) if procs else None,
+        "wider_than_machine": int((ran & (log.needed_procs > procs)).sum()) if procs else None,
         "without_user": int((log["user"] < 0).sum()),
         "job_numbers_used_again": int((times_used - 1)[numbers >= 0].sum()),
         "equal_rows": int(RULES["duplicates"](log, procs).sum()),

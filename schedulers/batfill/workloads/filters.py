@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.workloads.clock import clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.workloads.clock import Clock
+    from batfill.jobs import Clock
     from batfill.workloads.swf_log import SwfLog
 
     Rows = NDArray[np.bool_]
@@ -262,7 +261,7 @@ def log_clock(log: SwfLog, text: str) -> Clock:
     Raises:
         WorkloadError: the header does not tell it.
     """
-    clock = clock_of(log.header)
+    clock = log.clock
     if clock is None:
         raise WorkloadError(
             f"filter {text!r}: the log's header has no UnixStartTime, so its dates and hours are not known; "

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.errors import WorkloadError
+from batfill.files import decompressed
 from batfill.workloads.cluster_log import ClusterJob, Reading, epoch, seconds_of
-from batfill.workloads.files import decompressed
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:

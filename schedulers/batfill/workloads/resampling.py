@@ -8,7 +8,7 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import WorkloadError
-from batfill.workloads.clock import WEEK_S
+from batfill.jobs import WEEK_S
 from batfill.workloads.swf_log import FIELD, SwfLog
 
 if TYPE_CHECKING:

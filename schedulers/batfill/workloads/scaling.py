@@ -9,7 +9,6 @@ import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.workloads.swf_log import FIELD, SwfLog
-from batfill.workloads.swf_rules import requested
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,13 +25,13 @@ def offered_load(log: SwfLog, procs: int) -> float:
     span_s = float(np.ptp(submit_s)) if len(submit_s) else 0.0
     if span_s == 0:
         raise WorkloadError("a load needs jobs submitted at two times at least")
-    area = np.maximum(log["runtime_s"], 0)[ran] * requested(log)[ran]
+    area = np.maximum(log["runtime_s"], 0)[ran] * log.needed_procs[ran]
     return float(area.sum()) / (procs * span_s)
 
 
 def runs(log: SwfLog) -> NDArray[np.bool_]:
     """Which rows ran at all: run time > 0, a submission time, processors."""
-    return (log["runtime_s"] > 0) & (log["submit_s"] >= 0) & (requested(log) > 0)
+    return (log["runtime_s"] > 0) & (log["submit_s"] >= 0) & (log.needed_procs > 0)
 
 
 def stretch(log: SwfLog, factor: float) -> SwfLog:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.workloads.clock import DAY_S, WEEK_S, clock_of
+from batfill.jobs import DAY_S, WEEK_S
 from batfill.workloads.swf_log import FIELD, SwfLog, header_name
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def cut(log: SwfLog, window: Window) -> SwfLog:
     """The window as a log of its own, whose second 0 is the window's start."""
     rows = log.rows[window.rows]
     rows[:, FIELD["submit_s"]] -= window.start_s
-    clock = clock_of(log.header)
+    clock = log.clock
     comments = tuple(
         comment._replace(text=f"; UnixStartTime: {clock.unix_start_s + round(window.start_s)}")
         if clock and header_name(comment.text) == "unixstarttime"
@@ -138,7 +138,7 @@ def _edges(
 def _calendar_edges(
     log: SwfLog, first_s: float, last_s: float, width_s: float | Literal["month"]
 ) -> NDArray[np.float64]:
-    clock = clock_of(log.header)
+    clock = log.clock
     if clock is None:
         raise WorkloadError(
             "the header has no UnixStartTime, so no calendar is known; split by days or weeks of the log"

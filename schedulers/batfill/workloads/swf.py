@@ -1,20 +1,25 @@
-"""From an SWF log to the jobs a scheduler meets: for how long, on how many processors, under which limit."""
+"""From an SWF log to the jobs a scheduler meets: which rows ran, under which number, for how long, on how much.
+
+One quantity, one word: `requested_s` is the requested time as the log has it, -1 if it has none; `walltime_s` (p~) is
+the limit at which the job is ended, made of it by `jobs_in`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.jobs import UNKNOWN, JobTable, Workload, checked_size, job_table
-from batfill.workloads.clock import clock_of
-from batfill.workloads.files import digest
-from batfill.workloads.swf_log import SwfLog, header_size, read_log
-from batfill.workloads.swf_rules import NO_REQUEST, JobRows, job_rows, notes_of, requested
+from batfill.files import digest
+from batfill.jobs import UNKNOWN, JobTable, Workload, checked_size, job_table, request_warning
+from batfill.workloads.swf_log import FIELD, LAST_PARTIAL_FAILED, PARTIAL, SwfLog, read_log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -23,6 +28,18 @@ Overrun = Literal["keep", "kill"]
 
 # Batsim ends a job with p = p~ as one that overran; a second more lets it complete.
 BATSIM_MARGIN_S = 1
+
+# Why a row is not a job: the first of these that holds, 0 for a job.
+REASONS = (
+    "",
+    "run time <= 0 or unknown",
+    "submission time unknown",
+    "neither requested nor allocated processors",
+    "partial execution of a job whose summary row is kept",
+    "further partial execution of a job without a summary row, its run time added to the first",
+)
+NO_REQUEST = "requested time unknown, the run time taken"
+NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REASONS))
 
 
 def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
@@ -46,7 +63,7 @@ def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: O
     rows = job_rows(path, [log])
     changed: Counter[str] = Counter()
     jobs = jobs_in(log, rows, overrun=overrun, changed=changed)
-    clock = clock_of(log.header)
+    clock = log.clock
     return Workload(
         name=path.name,
         jobs=job_table(
@@ -92,10 +109,10 @@ def jobs_in(
     if rows.runtime_s:
         joined = [rows.runtime_s.get(first_row + row) for row in np.flatnonzero(keep).tolist()]
         runtime_s = np.array([p if whole is None else whole for p, whole in zip(runtime_s, joined, strict=True)])
-    walltime_s = log["requested_s"][keep]
-    unknown = ~(walltime_s > 0)
-    changed[NO_REQUEST] += int(unknown.sum())
-    walltime_s = np.where(unknown, runtime_s, walltime_s)
+    requested_s = log["requested_s"][keep]
+    no_request = ~(requested_s > 0)
+    changed[NO_REQUEST] += int(no_request.sum())
+    walltime_s = np.where(no_request, runtime_s, requested_s)
     if overrun == "keep":
         changed["requested time below the run time, raised to it"] += int((walltime_s < runtime_s).sum())
         walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
@@ -104,11 +121,155 @@ def jobs_in(
         submit_s=rows.submit_s[here][keep] - rows.first_submit_s,
         runtime_s=runtime_s,
         walltime_s=walltime_s,
-        procs=requested(log)[keep].astype(np.int64),
+        procs=log.needed_procs[keep].astype(np.int64),
         user=log["user"][keep].astype(np.int64),
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
-        no_request=unknown,
+        no_request=no_request,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class JobRows:
+    """The rows of a log that become jobs. Arrays have shape (n_rows,), in the file's order."""
+
+    keep: NDArray[np.bool_]
+    number: NDArray[np.int64]  # unique among the rows kept
+    submit_s: NDArray[np.float64]
+    runtime_s: dict[int, float]  # by row: the run time of a job put together from its partial executions
+    dropped: dict[str, int]  # rows by the reason they are not jobs
+    renumbered: int  # jobs whose number was unknown or used before
+
+    @cached_property
+    def first_submit_s(self) -> float:
+        """When the first job was submitted, on the log's clock."""
+        return float(self.submit_s[self.keep].min())
+
+    @cached_property
+    def id_width(self) -> int:
+        """How many digits the largest job number has."""
+        return len(str(self.number[self.keep].max()))
+
+    def jobs_only(self, jobs: slice) -> JobRows:
+        """These jobs only, counted in the order of (submission, number).
+
+        Raises:
+            WorkloadError: no job is left.
+        """
+        rows = np.flatnonzero(self.keep)
+        order = rows[np.lexsort((self.number[rows], self.submit_s[rows]))][jobs]
+        if not len(order):
+            raise WorkloadError(f"jobs {jobs.start}:{jobs.stop} of {len(rows)} are none; choose others")
+        keep = np.zeros_like(self.keep)
+        keep[order] = True
+        return replace(self, keep=keep)
+
+
+def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
+    """The rows that ran: run time > 0, a submission time, and processors, requested or allocated.
+
+    A checkpointed job has several rows of one number, as the format's standard says: its partial executions (status 2
+    to 4) and a summary. The summary is kept; where there is none, the run times of the parts are added up.
+
+    Args:
+        path: what error messages call the log.
+        batches: the log in pieces, in order.
+
+    Raises:
+        WorkloadError: no row is left, or a number of a job or of processors is not whole (the line is named).
+    """
+    reasons: list[NDArray[np.int8]] = []
+    numbers: list[NDArray[np.float64]] = []
+    submits: list[NDArray[np.float64]] = []
+    parts: list[NDArray[np.float64]] = []
+    at_row: list[NDArray[np.intp]] = []
+    n_rows = 0
+    for batch in batches:
+        reasons.append(_reason(batch))
+        numbers.append(batch["job"].copy())
+        submits.append(batch["submit_s"].copy())
+        partial = np.flatnonzero((batch["status"] >= PARTIAL) & (batch["status"] <= LAST_PARTIAL_FAILED))
+        parts.append(batch.rows[partial])
+        at_row.append(n_rows + partial)
+        for what, values, mend in (
+            ("job number", numbers[-1], "number the jobs 1, 2, ..."),
+            ("number of processors", batch.needed_procs, "write how many the job was given"),
+        ):
+            broken = (values != np.floor(values)) & (reasons[-1] == 0)
+            if broken.any():
+                row = int(np.argmax(broken))
+                raise WorkloadError(f"{path}:{batch.lines[row]}: {what} {values[row]} is not whole; {mend}")
+        n_rows += len(batch)
+    if not n_rows:
+        raise WorkloadError(f"{path}: no job in it, only {n_rows} rows; is it an SWF log, and whole?")
+    reason, number, submit_s = np.concatenate(reasons), np.concatenate(numbers), np.concatenate(submits)
+    runtime_s = _join_parts(np.concatenate(parts), np.concatenate(at_row), reason, number)
+    counts = np.bincount(reason, minlength=len(REASONS)).tolist()
+    dropped = {text: count for text, count in zip(REASONS[1:], counts[1:], strict=True) if count}
+    keep = reason == 0
+    if not keep.any():
+        why = "; ".join(f"{count}: {text}" for text, count in dropped.items())
+        raise WorkloadError(f"{path}: none of {n_rows} rows is a job that ran ({why}); is it an SWF log?")
+    unique, renumbered = _unique(number.astype(np.int64), keep)
+    return JobRows(keep, unique, submit_s, runtime_s, dropped, renumbered)
+
+
+def _reason(log: SwfLog) -> NDArray[np.int8]:
+    return np.select(
+        [~(log["runtime_s"] > 0), log["submit_s"] < 0, ~(log.needed_procs > 0)],
+        [np.int8(NO_RUN_TIME), np.int8(NO_SUBMISSION), np.int8(NO_PROCESSORS)],
+        np.int8(0),
+    )
+
+
+def _join_parts(
+    parts: NDArray[np.float64], at_row: NDArray[np.intp], reason: NDArray[np.int8], number: NDArray[np.float64]
+) -> dict[int, float]:
+    """Write the partial executions' reasons into `reason`; return the added-up run times by row."""
+    if not len(parts):
+        return {}
+    whole = np.ones(len(reason), bool)
+    whole[at_row] = False
+    summarised = np.isin(parts[:, FIELD["job"]], number[whole])
+    reason[at_row[summarised]] = SUMMARISED
+    parts, at_row = parts[~summarised], at_row[~summarised]
+    _, first, job = np.unique(parts[:, FIELD["job"]], return_index=True, return_inverse=True)
+    runtime_s = np.zeros(len(first))
+    np.add.at(runtime_s, job, np.maximum(parts[:, FIELD["runtime_s"]], 0))
+    joined = parts[first]
+    joined[:, FIELD["runtime_s"]] = runtime_s
+    reason[at_row] = ADDED
+    reason[at_row[first]] = _reason(SwfLog((), joined, at_row[first]))
+    return dict(zip(at_row[first].tolist(), runtime_s.tolist(), strict=True))
+
+
+def _unique(number: NDArray[np.int64], keep: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+    """The numbers with those that are negative or occurred before replaced by new ones above the largest; how many."""
+    kept = number[keep]
+    if kept[0] >= 0 and (kept[1:] > kept[:-1]).all():  # nearly every log; saves the sort below
+        return number, 0
+    again = np.ones(len(kept), bool)
+    again[np.unique(kept, return_index=True)[1]] = False
+    again |= kept < 0
+    kept[again] = max(int(kept.max()), 0) + 1 + np.arange(again.sum())
+    number[keep] = kept
+    return number, int(again.sum())
+
+
+def notes_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
+    """What reading dropped and changed, one line each, with counts; what `warnings_of` says is left to it."""
+    changed = changed + Counter({"job number unknown or used before, a new one given": rows.renumbered})
+    n_rows, n_jobs = len(rows.keep), int(rows.keep.sum())
+    if warnings_of(rows, changed):
+        del changed[NO_REQUEST]
+    return (
+        *(f"{count} of {n_rows} rows dropped: {reason}" for reason, count in rows.dropped.items()),
+        *(f"{count} of {n_jobs} jobs changed: {what}" for what, count in changed.items()),
+    )
+
+
+def warnings_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
+    """The changes that make figures doubtful, one line each."""
+    return request_warning(changed[NO_REQUEST], int(rows.keep.sum()))
 
 
 def keep_overruns(
@@ -134,19 +295,19 @@ def machine_size(path: Path, log: SwfLog, procs: int | None = None) -> int | Non
         return checked_size(path, procs)
     if log.known:
         return log.known.processors
-    size = header_size(log.header)
+    size = log.header_procs
     return None if size is None else checked_size(f"{path}: its header", size)
 
 
 def with_size(path: Path, log: SwfLog, procs: int | None) -> SwfLog:
     """The log with the size that `machine_size` finds in its header, so that logs made of it keep it."""
     size = machine_size(path, log, procs)
-    return log if size is None or size == header_size(log.header) else log.sized(size)
+    return log if size is None or size == log.header_procs else log.sized(size)
 
 
 def size_notes(log: SwfLog, procs: int | None) -> tuple[str, ...]:
     """A line that says where the machine's size comes from if it is neither given (`procs`) nor the header's."""
-    size, said = log.known.processors if log.known else None, header_size(log.header)
+    size, said = log.known.processors if log.known else None, log.header_procs
     if procs is not None or log.known is None or size == said:
         return ()
     header = "the header has none" if said is None else f"the header says {said}"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from datetime import UTC, timedelta, timezone, tzinfo
 from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.workloads.files import CHUNK_BYTES, decompressed, whole_file
+from batfill.files import CHUNK_BYTES, decompressed, whole_file
+from batfill.jobs import Clock
 from batfill.workloads.manifest import listed
-from batfill.workloads.swf_parse import N_FIELDS, TENS, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +47,7 @@ FIELDS = (
     "think_s",
 )
 FIELD = {name: place for place, name in enumerate(FIELDS)}
+N_FIELDS = len(FIELDS)
 LARGEST = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -88,7 +91,32 @@ class SwfLog:
 
     def header_value(self, name: str) -> str | None:
         """What the header says after `; name:`, or None; names are compared without case."""
-        return header_value(self.header, name)
+        for text in self.header:
+            if header_name(text) == name.lower():
+                return text.partition(":")[2].strip()
+        return None
+
+    @property
+    def header_procs(self) -> int | None:
+        """The machine's size by the header: MaxProcs, else MaxNodes, else None."""
+        for name in (MAX_PROCS, "MaxNodes"):
+            words = (self.header_value(name) or "").replace(",", "").split()
+            if words and words[0].isascii() and words[0].isdigit() and (size := int(words[0][:20])) > 0:
+                return size  # the first 20 digits are too many processors already
+        return None
+
+    @property
+    def clock(self) -> Clock | None:
+        """The header's clock: UnixStartTime, and TimeZoneString, else TimeZone (seconds from UTC), else UTC."""
+        words = (self.header_value("UnixStartTime") or "").split()
+        if not words or not (words[0].isascii() and words[0].isdigit()) or int(words[0]) > 2**33:
+            return None
+        return Clock(int(words[0]), _zone(self))
+
+    @property
+    def needed_procs(self) -> NDArray[np.float64]:
+        """q: requested processors if the log knows them, else the allocated ones; <= 0 if it knows neither."""
+        return np.where(self["requested_procs"] > 0, self["requested_procs"], self["procs"])
 
     def noted(self, note: str) -> SwfLog:
         """The same log with one more line at the end of its header."""
@@ -98,7 +126,7 @@ class SwfLog:
 
     def sized(self, procs: int) -> SwfLog:
         """The same log whose header gives the machine this many processors, and says what it gave before."""
-        before = header_value(self.header, MAX_PROCS)
+        before = self.header_value(MAX_PROCS)
         line = Comment(0, f"; {MAX_PROCS}: {procs}")
         if before is None:
             header = [*(comment for comment in self.comments if comment.rows_before == 0), line]
@@ -110,7 +138,7 @@ class SwfLog:
 
     def as_listed(self) -> SwfLog:
         """The same log whose header has the machine's size of the list of known logs, if the list knows the log."""
-        if self.known is None or header_size(self.header) == self.known.processors:
+        if self.known is None or self.header_procs == self.known.processors:
             return self
         return self.sized(self.known.processors)
 
@@ -135,27 +163,21 @@ def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLo
     return SwfLog(tuple(Comment(0, f"; {text}") for text in header), rows, np.arange(n_rows) + 1 + len(header))
 
 
-def header_value(header: Sequence[str], name: str) -> str | None:
-    """What the header says after `; name:`, or None; names are compared without case."""
-    for text in header:
-        if header_name(text) == name.lower():
-            return text.partition(":")[2].strip()
-    return None
-
-
-def header_size(header: Sequence[str]) -> int | None:
-    """The machine's size by the header: MaxProcs, else MaxNodes, else None."""
-    for name in (MAX_PROCS, "MaxNodes"):
-        words = (header_value(header, name) or "").replace(",", "").split()
-        if words and words[0].isascii() and words[0].isdigit() and (size := int(words[0][:20])) > 0:
-            return size  # the first 20 digits are too many processors already
-    return None
-
-
 def header_name(text: str) -> str:
     """The name in a header line `; name: value`, in lower case; "" where it has no colon."""
     name, colon, _ = text.lstrip("; \t").partition(":")
     return name.strip().lower() if colon else ""
+
+
+def _zone(log: SwfLog) -> tzinfo:
+    try:
+        return ZoneInfo(log.header_value("TimeZoneString") or "")
+    except (KeyError, ValueError, OSError):  # no name, or one that this machine does not know
+        pass
+    try:
+        return timezone(timedelta(seconds=int((log.header_value("TimeZone") or "").split()[0])))
+    except (IndexError, ValueError):
+        return UTC
 
 
 def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
@@ -212,6 +234,8 @@ def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
 
 
 def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
+    from batfill.workloads.swf_parse import TENS, parse  # loads numba, which only reading needs
+
     most = text.count(b"\n")
     rows = np.empty((most, N_FIELDS), np.float64)
     lines = np.empty(most, np.int64)

@@ -14,7 +14,6 @@ from numba import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-N_FIELDS = 18
 EXACT_DIGITS = 15  # so many digits and a power of ten up to 10^15 are exact in a float64, and so is their quotient
 TENS: NDArray[np.float64] = np.power(10.0, np.arange(EXACT_DIGITS + 1), dtype=np.float64)
 
@@ -42,7 +41,7 @@ def parse(
     and `the wrong fields` how many it holds.
     """
     n_rows = n_hard = n_comments = line = at = 0
-    size = text.size
+    size, n_fields = text.size, rows.shape[1]
     while at < size:
         field = 0
         while text[at] != 10:
@@ -78,7 +77,7 @@ def parse(
             while not (c == 32 or c == 9 or c == 13 or c == 10):
                 at += 1
                 c = text[at]
-            if field < N_FIELDS:
+            if field < n_fields:
                 if plain:
                     value = float(number) if point < 0 else number / tens[digits - point]
                     rows[n_rows, field] = -value if negative else value
@@ -89,7 +88,7 @@ def parse(
                     hard[n_hard, 3] = at
                     n_hard += 1
             field += 1
-        if field == N_FIELDS:
+        if field == n_fields:
             lines[n_rows] = line
             n_rows += 1
         elif field > 0:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from batfill import __version__
 from batfill.batsim.runner.verdict import Stopped
 from batfill.errors import BatfillError
-from batfill.workloads.files import digest, write_text
+from batfill.files import digest, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

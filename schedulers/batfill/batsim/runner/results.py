@@ -12,10 +12,10 @@ import orjson
 
 from batfill.batsim_files import RUN_JSON
 from batfill.errors import BatfillError, WorkloadError
+from batfill.files import decompressed
 from batfill.jobs import request_warning
 from batfill.outputs import JOB_COLUMNS, REJECTED
 from batfill.workloads.batsim_json import NO_REQUEST_FIELD
-from batfill.workloads.files import decompressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

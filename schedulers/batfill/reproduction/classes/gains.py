@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from batfill.jobs import DAY_S
 from batfill.reproduction.classes.runs import (
     BASE,
     BY_CLASS,
@@ -24,7 +25,6 @@ from batfill.reproduction.classes.runs import (
     shown,
 )
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
-from batfill.workloads.clock import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

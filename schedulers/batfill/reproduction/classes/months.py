@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from batfill.jobs import DAY_S
 from batfill.reproduction.classes.runs import BASE, IDEMPOTENT, Jobs, Replays, Runs, runs_of, shown
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
-from batfill.workloads.clock import DAY_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from batfill.reproduction.classes.runs import BY_CLASS, BY_RUNTIME, TAU_S, shown
 from batfill.reproduction.classes.sizes import Rows
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.schema import Section, Text
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED
 

@@ -9,9 +9,8 @@ from pydantic import Field
 
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.schema import Section
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log
 from batfill.workloads.swf_log import COMPLETED
-from batfill.workloads.swf_rules import requested
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +50,6 @@ def shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tuple[tuple[f
     divider_s = float(np.median(runtime_s))
     small = runtime_s < divider_s
     premature = small & (requested_s > divider_s)
-    weight = np.ones(len(runtime_s)) if of == "jobs" else runtime_s * requested(log)[taken]
+    weight = np.ones(len(runtime_s)) if of == "jobs" else runtime_s * log.needed_procs[taken]
     percent = [float(100 * weight[part].sum() / weight.sum()) for part in (~small, small & ~premature, premature)]
     return (divider_s if of == "jobs" else percent[0], *percent[1:]), len(runtime_s)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from batfill.files import digest
+from batfill.jobs import WEEK_S
 from batfill.knowledge.study import LoggedJobs, read_jobs, study
 from batfill.options import DividerRule, Regime, Settings
 from batfill.reproduction.shared import kept
 from batfill.schema import Count, Section, Seed, Text
-from batfill.workloads.clock import WEEK_S
-from batfill.workloads.files import digest
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

@@ -8,12 +8,12 @@ import numpy as np
 from pydantic import Field
 
 from batfill.errors import BatfillError, WorkloadError
+from batfill.files import digest
 from batfill.reproduction.shared import kept
 from batfill.schema import Count, Section, Seed, Text
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs
 from batfill.tuning.regression import FUNCTIONS, Fit, Weights, fit
 from batfill.workloads import read_workload
-from batfill.workloads.files import digest
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.compiled import SOURCES
-from batfill.workloads.files import make_folder, raw_file
+from batfill.files import make_folder, raw_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,7 +8,7 @@ import numpy as np
 
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.schema import Count, Section
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

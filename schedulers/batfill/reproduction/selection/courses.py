@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from batfill.jobs import DAY_S
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.reproduction.selection.selected import TITLES, Choosing, best_throughout, selected
 from batfill.schema import Text
-from batfill.workloads.clock import DAY_S
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from batfill.jobs import DAY_S
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.reproduction.selection.courses import POINTS
 from batfill.reproduction.selection.selected import Choosing, Method, selected
 from batfill.tuning.select import mean_share
-from batfill.workloads.clock import DAY_S
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from batfill.jobs import WEEK_S
 from batfill.metrics import bounded_slowdown, per_processor_slowdown
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.reproduction.simple.resampled import NAMES, POLICIES, ResampledParameters, described, kept, resampled
-from batfill.workloads.clock import WEEK_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from batfill.jobs import DAY_S
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.schema import Section
-from batfill.workloads.clock import DAY_S
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log
 from batfill.workloads.scaling import offered_load
 from batfill.workloads.swf import machine_size
 

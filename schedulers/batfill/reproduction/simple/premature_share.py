@@ -9,7 +9,7 @@ from pydantic import Field
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.schema import Section
 from batfill.workloads.describe import PREMATURE
-from batfill.workloads.load import load_log
+from batfill.workloads.formats import load_log
 from batfill.workloads.swf_log import COMPLETED
 
 if TYPE_CHECKING:

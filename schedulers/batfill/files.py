@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedReader
 
-GZIP, XZ, BZIP2, PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"PAR1"
+GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 CHUNK_BYTES = 1 << 23
 STANDARD_INPUT = Path("-")
@@ -88,21 +88,6 @@ def decompressed(path: Path) -> Iterator[BinaryIO]:
                 yield stored
         except DAMAGE as error:
             raise WorkloadError(f"{path}: cannot be unpacked ({error}); fetch or copy the file again") from None
-
-
-def is_parquet(path: Path) -> bool:
-    """Whether the file begins as Parquet does."""
-    with readable(path) as stored:
-        return stored.read(4) == PARQUET
-
-
-def first_byte(path: Path) -> bytes:
-    """The content's first byte that is neither blank nor part of a byte order mark; b"" where there is none."""
-    with decompressed(path) as content:
-        while chunk := content.read(4096):
-            if text := chunk.lstrip(b"\xef\xbb\xbf \t\r\n"):
-                return text[:1]
-    return b""
 
 
 @contextmanager
