@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from batfill import __version__
 from batfill.errors import RunFailed, WorkloadError
 from batfill.files import CHUNK_BYTES, decompressed, digest, make_folder, raw_file, readable, whole_file
-from batfill.workloads.download import download
 from batfill.workloads.formats import stem_of
 from batfill.workloads.manifest import ArchiveLog, manifest
 from batfill.workloads.swf_log import batches_of
@@ -18,8 +21,11 @@ from batfill.workloads.swf_log import batches_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 ELSEWHERE = "choose another cache with --cache or $BATFILL_CACHE"
+TRIES = 5
+TIMEOUT_S = 30.0
+BLOCK_BYTES = 1 << 16
+GONE = (401, 403, 404, 410)  # trying again would not help
 
 
 def known_log(name: str) -> ArchiveLog:
@@ -71,7 +77,6 @@ def fetch(
     *,
     cache: Path | None = None,
     local: Path | None = None,
-    pause_s: float = 1.0,
     started: Callable[[int | None], None] = lambda _: None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[Path, str]:
@@ -81,9 +86,8 @@ def fetch(
         log: which.
         cache: where copies are kept; by default `cache_folder()`.
         local: take the file from this folder instead of the network.
-        pause_s: before the second try; it doubles with each.
-        started: see `download`.
-        advance: see `download`.
+        started: called with the length the server promises, or None, whenever bytes begin to flow.
+        advance: called with the number of bytes that have come.
 
     Raises:
         RunFailed: it cannot be had, or what came is something else.
@@ -99,14 +103,109 @@ def fetch(
             return kept, f"already here, {checked(log, kept)}"
         except ValueError as error:
             raise RunFailed(f"{kept}: {error}; remove it and fetch again") from None
-    part = folder / f"{log.file}.part"
     if not os.access(folder, os.W_OK):
         raise RunFailed(f"{folder}: cannot be written; {ELSEWHERE}")
-    found = download(
-        log.url, part, check=lambda path: checked(log, path), pause_s=pause_s, started=started, advance=advance
+    return kept, _download(log, folder, started, advance)
+
+
+@dataclass(slots=True)
+class _Bar:
+    """The bar that pooch moves, in terms of `fetch`'s `started` and `advance`."""
+
+    started: Callable[[int | None], None]
+    update: Callable[[int], None]
+    length: int = 0
+
+    @property
+    def total(self) -> int:
+        """The bytes that will come; 0 if the server does not say."""
+        return self.length
+
+    @total.setter
+    def total(self, length: int) -> None:
+        self.length = length
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again at 0."""
+        self.started(self.length or None)
+
+    def close(self) -> None:
+        """Whoever made the bar closes it."""
+
+
+def _download(
+    log: ArchiveLog, folder: Path, started: Callable[[int | None], None], advance: Callable[[int], None]
+) -> str:
+    """Bring the log into the folder, whole and checked, or leave no trace; what was found right about it.
+
+    pooch tries again, with pauses. It knows only the packed file's sum, so `checked` decides: a copy that the archive
+    packed again has another.
+
+    Raises:
+        RunFailed: it cannot be had; one line with the reason and the address.
+    """
+    import pooch  # with requests, half a second that only a download needs
+    import requests
+
+    answers = ExitStack()
+
+    def keep_packed(answer: Any, **_: Any) -> None:
+        answers.callback(answer.close)  # pooch leaves it open when it fails
+        # Servers call a .gz file's own packing a Content-Encoding; requests would undo it.
+        answer.raw.headers.pop("Content-Encoding", None)
+
+    http = pooch.HTTPDownloader(
+        progressbar=_Bar(started, advance),
+        chunk_size=BLOCK_BYTES,
+        timeout=TIMEOUT_S,
+        headers={"User-Agent": f"batfill/{__version__}", "Accept-Encoding": "identity"},
+        hooks={"response": keep_packed},
     )
-    part.replace(kept)
-    return kept, found
+    found = ""
+
+    def download(url: str, part: str, _: object) -> None:
+        nonlocal found
+        try:
+            http(url, part, None)
+        except requests.HTTPError as error:
+            if error.response is not None and error.response.status_code in GONE:
+                raise unavailable(error) from None
+            raise
+        found = checked(log, Path(part))
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(part).chmod(0o666 & ~umask)  # temporary files are their owner's alone; a cache may be shared
+
+    def unavailable(error: Exception) -> RunFailed:
+        return RunFailed(f"{log.url}: {_reason(error)}; fetch it by hand and pass its folder with --from")
+
+    pooch.get_logger().setLevel(logging.WARNING)  # it would report each try
+    source = pooch.create(folder, "", registry={log.file: None}, urls={log.file: log.url}, retry_if_failed=TRIES - 1)
+    try:
+        with answers:
+            source.fetch(log.file, downloader=download)
+    except (ValueError, requests.RequestException) as error:
+        raise unavailable(error) from None
+    except OSError as error:
+        raise RunFailed(f"{folder}: cannot be written ({error.strerror or error}); {ELSEWHERE}") from None
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """Why a download failed, in a few words, on one line."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"the server answers {error.response.status_code} ({error.response.reason})"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the connection ended early"
+    if not isinstance(error, requests.RequestException):
+        return str(error)
+    cause: BaseException = error
+    while before := cause.__cause__ or cause.__context__:  # requests wraps the system's error three times
+        cause = before
+    return f"cannot be fetched ({' '.join(str(cause).split()) or type(cause).__name__})"
 
 
 def _take(log: ArchiveLog, folder: Path, kept: Path) -> str:
