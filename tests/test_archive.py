@@ -169,9 +169,7 @@ def test_a_server_that_is_not_there_is_said_with_the_address(tmp_path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/log.swf.gz"
-        with pytest.raises(
-            RunFailed, match=rf"{url}: cannot be fetched \(\[Errno 111\] Connection refused\);"
-        ):
+        with pytest.raises(RunFailed, match=rf"{url}: cannot be fetched \(\[Errno 111\] Connection refused\);"):
             get(known(url), tmp_path)
     assert names(tmp_path) == []
 

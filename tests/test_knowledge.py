@@ -13,9 +13,8 @@ from batfill.errors import BatfillError
 from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.choice import make
 from batfill.knowledge.drive import Driver
-from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, RuntimeClairvoyant, UserEstimate
+from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, OnlineRegression, RuntimeClairvoyant, UserEstimate
 from batfill.knowledge.quantiles import RollingQuantile, quantiles
-from batfill.knowledge.regression import OnlineRegression
 from batfill.options import KNOWLEDGES, Learning, Options
 from batfill.policies import policy_named
 from batfill.replay import Replay, replay

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from batfill.jobs import WEEK_S, Clock
+from batfill.errors import BatfillError
+from batfill.jobs import DAY_S, WEEK_S, Clock
 from batfill.knowledge import Job
-from batfill.knowledge.budget import Budget
-from batfill.knowledge.classifier import Classifier, Drift
+from batfill.knowledge.classifier import Budget, Classifier, Drift
 from batfill.knowledge.drive import Driver
 from batfill.knowledge.features import NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
@@ -25,7 +25,6 @@ from batfill.replay import Replay
 from strategies import table
 
 REGIMES = get_args(Regime)
-DAY_S = 86_400
 SIZE = 16
 
 
@@ -335,3 +334,23 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
     assert widths == [1, 2, 4, 8, 16]
     assert confusion(driven).jobs == int(np.isfinite(driven.probability).sum())
     assert math.isfinite(figures.mean_bsld)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"cut": 1.5}, "option cut: 1.5 is not a number from 0 to 1"),
+        ({"cut": math.nan}, "option cut: nan is not"),
+        ({"levels": ()}, r"option levels: \(\) are not ascending numbers"),
+        ({"levels": (0.75, 0.5)}, r"option levels: \(0.75, 0.5\) are not ascending numbers"),
+        ({"regime": "daily"}, "option regime: 'daily' is none of decoupled, weekly, fresh"),
+        ({"divider_rule": "week"}, "option divider-rule: week is renewed weekly; choose regime weekly or decoupled"),
+        ({"train_lag_s": -1.0}, "option train-lag: -1.0 is not a number of seconds >= 0"),
+        ({"max_waste": 2.0}, "option max-waste: 2.0 is not a number from 0 to 1"),
+        ({"max_kill_share": math.nan}, "option max-kill-share: nan is not"),
+        ({"seed": -1}, "option seed: -1 is not a whole number"),
+    ],
+)
+def test_settings_that_no_option_can_say_are_refused_in_python_too(wrong, said):
+    with pytest.raises(BatfillError, match=said):
+        Settings(**wrong)

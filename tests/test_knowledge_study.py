@@ -13,8 +13,7 @@ import pytest
 
 from batfill.jobs import WEEK_S
 from batfill.knowledge.features import NAMES
-from batfill.knowledge.study import autocorrelation, autocorrelations, read_jobs, study
-from batfill.knowledge.study_files import autocorrelation_figure
+from batfill.knowledge.study import autocorrelation, autocorrelation_figure, autocorrelations, read_jobs, study
 from batfill.options import Settings
 from command import json_result, refusal, result
 from swf_text import row
@@ -57,7 +56,7 @@ def test_jobs_are_read_as_their_users_asked_for_them(tmp_path):
     jobs = read_jobs(path)
     assert jobs.submit_s.tolist() == [0, 10]
     assert jobs.end_s.tolist() == [37, 20]  # an unknown wait counts as none
-    assert jobs.walltime_s.tolist() == [20, 99]  # not raised to the run time, which nobody knew
+    assert jobs.requested_s.tolist() == [20, 99]  # not raised to the run time, which nobody knew
     assert (jobs.without_wait, jobs.user.tolist(), jobs.procs.tolist()) == (1, [4, 5], [2, 3])
     assert jobs.clock.unix_start_s == 843545102 + 50
 

@@ -126,10 +126,10 @@ def truth(name: str, value: Any) -> bool:
 
 
 def levels_of(name: str, value: Any) -> tuple[float, ...]:
-    """The dividers' shares of the run times, which must be ascending numbers between 0 and 1 separated by commas."""
+    """The dividers' shares of the run times: ascending numbers between 0 and 1, a tuple or text with commas."""
     try:
-        levels = tuple(float(word) for word in str(value).split(","))
-    except ValueError:
+        levels = tuple(float(word) for word in (value if isinstance(value, tuple) else str(value).split(",")))
+    except (TypeError, ValueError):
         levels = ()
     if not 0 < len(levels) <= MOST_LEVELS or not all(low < high for low, high in pairwise((0.0, *levels, 1.0))):
         raise BatfillError(
@@ -350,9 +350,18 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         if given.get(name) is not None:
             raise BatfillError(f"option {name}: {idle.why.format(value=chosen[idle.option])}")
         chosen[name] = None
-    if chosen["regime"] == "fresh" and chosen["divider-rule"] == "week":
-        raise BatfillError("option divider-rule: week is renewed weekly; choose regime weekly or decoupled for it")
+    refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
     return chosen
+
+
+def refuse_stale_dividers(regime: str | None, divider_rule: str | None) -> None:
+    """Refuse the divider of now by a rule that moves it once a week.
+
+    Raises:
+        BatfillError: that is what these two options say together.
+    """
+    if regime == "fresh" and divider_rule == "week":
+        raise BatfillError("option divider-rule: week is renewed weekly; choose regime weekly or decoupled for it")
 
 
 # What the options make
@@ -377,9 +386,24 @@ class Settings:
     max_kill_share: float = math.inf
 
     def __post_init__(self) -> None:
-        assert 0 <= self.cut <= 1
-        assert all(low < high for low, high in pairwise((0.0, *self.levels, 1.0)))
-        assert self.regime != "fresh" or self.divider_rule == "known", "a week's median is renewed with the week"
+        """Refuse what no option says; a program in Python gets here without `in_force`.
+
+        Raises:
+            BatfillError: as `in_force`.
+        """
+        limits = {"max-waste": self.max_waste, "max-kill-share": self.max_kill_share}
+        given = {
+            "regime": self.regime,
+            "divider-rule": self.divider_rule,
+            "levels": self.levels,
+            "cut": self.cut,
+            "seed": self.seed,
+            "train-lag": self.train_lag_s,
+            **{name: limit for name, limit in limits.items() if limit != math.inf},
+        }
+        for name, value in given.items():
+            OPTIONS[name].check(name, value)
+        refuse_stale_dividers(self.regime, self.divider_rule)
 
     def as_dict(self) -> dict[str, Any]:
         """By the options' names, as a user gives them; None: no limit."""

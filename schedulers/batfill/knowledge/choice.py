@@ -8,8 +8,7 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.knowledge.classifier import Classifier
-from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, RuntimeClairvoyant, UserEstimate
-from batfill.knowledge.regression import OnlineRegression
+from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, OnlineRegression, RuntimeClairvoyant, UserEstimate
 from batfill.options import CLAIRVOYANT, KNOWLEDGES, USER, one_of
 
 if TYPE_CHECKING:

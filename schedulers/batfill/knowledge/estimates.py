@@ -1,4 +1,9 @@
-"""Expected run times without learning a model: the user's word, clairvoyance, and the mean of the last two."""
+"""What to expect of a job without a forest: its request, the truth, its user's last two jobs, or a regression.
+
+Sources: Tsafrir, Etsion, Feitelson, TPDS 2007 (EASY++); Gaussier et al., SC 2015 (the regression's polynomial features
+and its asymmetric loss, squared above and linear below, with the weight log(p q)); Ross, Mineiro, Langford, UAI 2013
+(NAG, normalised adaptive gradients, algorithm 2).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,20 @@ from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from batfill.jobs import DAY_S, WEEK_S
 from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.quantiles import RollingQuantiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
+HOUR_S = 3600.0  # run times enter in hours: the squared and the linear side of the loss meet at one of them
+RATE = 0.5  # eta
+RIDGE = 1e-6  # of the squared norm of the weights
 
 
 class UserEstimate(Plain):
@@ -71,10 +82,7 @@ class ClassClairvoyant(Plain):
 
 
 class LastTwo(Plain):
-    """EASY++: the mean of the run times of the user's last two jobs to end, at most p~; p~ before there are two.
-
-    Source: Tsafrir, Etsion, Feitelson, TPDS 2007.
-    """
+    """EASY++: the mean of the run times of the user's last two jobs to end, at most p~; p~ before there are two."""
 
     name = "easy++"
     outlived = True
@@ -92,3 +100,111 @@ class LastTwo(Plain):
     def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
         """It is one of its user's last two."""
         self.last.setdefault(job.user, deque(maxlen=2)).append(runtime_s)
+
+
+class UserHistory:
+    """What a user's earlier jobs say."""
+
+    def __init__(self) -> None:
+        self.last: deque[float] = deque(maxlen=3)  # run times in hours, the newest first
+        self.jobs = 0
+        self.total = 0.0
+        self.procs = 0
+        self.ended_s = math.nan
+
+    def add(self, hours: float, procs: int, end_s: float) -> None:
+        """One more job has ended."""
+        self.last.appendleft(hours)
+        self.jobs += 1
+        self.total += hours
+        self.procs += procs
+        self.ended_s = end_s
+
+    def features(self, job: Job) -> list[float]:
+        """The job's own and its user's: run times in hours, 0 where there is none yet."""
+        last = [*self.last, 0.0, 0.0, 0.0][:3]
+        known = max(len(self.last), 1)
+        mean_procs = self.procs / self.jobs if self.jobs else float(job.procs)
+        day, week = (2 * math.pi * (job.submit_s % span) / span for span in (DAY_S, WEEK_S))
+        return [
+            1.0,
+            min(job.walltime_s / HOUR_S, 1e4),
+            float(job.procs),
+            *last,
+            sum(last[:2]) / min(known, 2),
+            sum(last) / known,
+            self.total / max(self.jobs, 1),
+            job.procs / mean_procs,
+            0.0 if math.isnan(self.ended_s) else math.log1p(job.submit_s - self.ended_s),
+            math.cos(day),
+            math.sin(day),
+            math.cos(week),
+            math.sin(week),
+        ]
+
+
+SIZE = len(UserHistory().features(Job(0, 0.0, 1.0, 1, 0)))
+PAIRS = np.array([(i, j) for i in range(SIZE) for j in range(i, SIZE)])  # the constant makes the single ones too
+
+
+class OnlineRegression(Plain):
+    """A polynomial of degree 2 in the job's and its user's features, fitted job by job as they end."""
+
+    name = "regression"
+    outlived = True
+
+    def __init__(self) -> None:
+        self.users: dict[int, UserHistory] = {}
+        self.seen: dict[int, NDArray[np.float64]] = {}  # features at submission, by row, until the job ends
+        self.weights = np.zeros(len(PAIRS))
+        self.scale = np.zeros(len(PAIRS))  # s: the largest |x| so far
+        self.gradient = np.zeros(len(PAIRS))  # G: sum of squared gradients
+        self.state = np.zeros(2)  # t, N
+
+    def judge(self, job: Job) -> Verdict:
+        """What the polynomial says, between a second and p~; p~ before any job has ended."""
+        features = np.array(self.users.setdefault(job.user, UserHistory()).features(job))
+        self.seen[job.row] = features[PAIRS[:, 0]] * features[PAIRS[:, 1]]
+        if self.state[0] == 0:
+            return Verdict(job.walltime_s, small=False)
+        expected_s = HOUR_S * float(self.weights @ self.seen[job.row])
+        return Verdict(min(max(expected_s, 1.0), job.walltime_s), small=False)
+
+    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+        """One step of descent on this job's loss."""
+        hours = runtime_s / HOUR_S
+        weight = math.log(max(runtime_s * job.procs, math.e))
+        descend(self.seen.pop(job.row), hours, weight, RATE, self.weights, self.scale, self.gradient, self.state)
+        self.users[job.user].add(hours, job.procs, end_s)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def descend(
+    x: NDArray[np.float64],
+    y: float,
+    weight: float,
+    rate: float,
+    weights: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    state: NDArray[np.float64],
+) -> None:
+    """One step of NAG for the loss weight * ((f - y)^2 where f >= y, y - f below) + RIDGE |weights|^2."""
+    f, norm = 0.0, 0.0
+    for i in range(len(x)):
+        size = abs(x[i])
+        if size > scale[i]:
+            weights[i] *= scale[i] / size
+            scale[i] = size
+        f += weights[i] * x[i]
+        if scale[i] > 0:
+            norm += (x[i] / scale[i]) ** 2
+    state[0] += 1
+    state[1] += norm
+    slope = weight * (2 * (f - y) if f >= y else -1.0)
+    pace = rate * np.sqrt(state[0] / state[1])
+    for i in range(len(x)):
+        g = slope * x[i] + 2 * RIDGE * weights[i]
+        gradient[i] += g * g
+        if gradient[i] > 0 and scale[i] > 0:
+            weights[i] -= pace * g / (scale[i] * np.sqrt(gradient[i]))

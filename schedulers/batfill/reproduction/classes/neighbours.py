@@ -65,7 +65,7 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
         ),
         (
             f"User {parameters.user} submitted {int(own.sum()):,} jobs with "
-            f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.walltime_s[own]))} requested times.",
+            f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.requested_s[own]))} requested times.",
         ),
     )
 
