@@ -26,7 +26,7 @@ COPIES, SQUEEZE = 7, 0.5  # twice the arrivals: the queue grows for as long as j
 FIXED_LOAD_COPIES = (1, 7, 70)
 OVERLOADED_COPIES = (7, 14, 35, 70)
 QUEUE_SQUEEZES = (0.68, 0.6, 0.5, 0.3, 0.1)
-MOVING = [name for name, policy in POLICIES.items() if policy.order_changes]
+MOVING = [name for name, policy in POLICIES.items() if policy.moves]
 EVALUATIONS, THREADS, WEEK_OF_JOBS = 1000, 2, 500
 
 

@@ -60,7 +60,8 @@ def simulating(run: Replay, repetitions: int | None = None) -> Callable[[], floa
     """A contender: the simulation alone, from the empty machine to the last end, its mean over the repetitions."""
 
     def once() -> float:
-        run.restart(run.policy, backfill=run.backfill, threshold_s=run.rules.threshold_s)
+        queue = run.queue
+        run.restart(queue.policy, backfill=queue.backfill, threshold_s=queue.threshold_s)
         return timed(run.advance)
 
     times = repetitions_of(once()) if repetitions is None else repetitions

@@ -28,7 +28,11 @@ def log2(x):
     return float(np.log2(float(x)))
 
 
-# name -> key(t, r, p~, q), lowest first
+def cbrt(x):
+    return float(np.cbrt(float(x)))
+
+
+# name -> key(t, r, p~, q), lowest first; those that move with t in the form a + b (w / p~) of docs/semantics.md
 KEYS = {
     "fcfs": lambda t, r, p, q: r,
     "lcfs": lambda t, r, p, q: -r,
@@ -40,10 +44,10 @@ KEYS = {
     "laf": lambda t, r, p, q: -p * q,
     "srf": lambda t, r, p, q: p / q,
     "lrf": lambda t, r, p, q: -p / q,
-    "sexp": lambda t, r, p, q: (t - r + p) / p,
-    "lexp": lambda t, r, p, q: -(t - r + p) / p,
-    "wfp3": lambda t, r, p, q: -((t - r) / p * ((t - r) / p) * ((t - r) / p)) * q,
-    "unicef": lambda t, r, p, q: -(t - r) / (log2(max(q, 2)) * p),
+    "sexp": lambda t, r, p, q: 1 + (t - r) / p,
+    "lexp": lambda t, r, p, q: -1 - (t - r) / p,
+    "wfp3": lambda t, r, p, q: -cbrt(q) * ((t - r) / p),  # the cube root of WFP: the same order
+    "unicef": lambda t, r, p, q: -1 / log2(max(q, 2)) * ((t - r) / p),
     "f1": lambda t, r, p, q: log10(p) * q + 870 * log10(max(r, 1)),
     "f2": lambda t, r, p, q: math.sqrt(p) * q + 25_600 * log10(max(r, 1)),
     "f3": lambda t, r, p, q: p * q + 6_860_000 * log10(max(r, 1)),
@@ -58,7 +62,7 @@ def mixed_key(weights):
     a, b, c, d, e, f = (weight / norm for weight in weights)
 
     def key(t, r, p, q):
-        return a * q + b * p + c * -r + d * (p / q) + f * (p * q) + e * ((t - r + p) / p)
+        return (e + (a * q + b * p + c * -r + d * (p / q) + f * (p * q))) + e * ((t - r) / p)
 
     return key
 
@@ -119,7 +123,7 @@ class Oracle:
                 float(t.walltime_s[i]),
                 float(estimates[i]),
                 int(t.procs[i]),
-                1 if t.job_class[i] == SMALL else LARGE,
+                1 if t.job_class[i] == SMALL and np.isfinite(self.divider_s).any() else LARGE,
             )
             for seq, i in enumerate(ids)
         ]

@@ -7,19 +7,22 @@ import math
 import numpy as np
 import pytest
 
-from batfill.easy import NEVER_S, finish, reservation, running_room, start
+from batfill.engine.records import NEVER_S
+from batfill.engine.running import reservation
 from batfill.jobs import LARGE, SMALL
 from batfill.policies import policy_named
+from batfill.queue import Queue
 from batfill.replay import replay
 from strategies import table
 
 
 def running(size, *jobs):
     """The running jobs of (expected end, processors), started at 0, on a machine of `size` processors."""
-    room = running_room(len(jobs), size)
+    queue = Queue(size, policy_named("fcfs"))
     for row, (end_s, procs) in enumerate(jobs):
-        start(0.0, room, row, float(end_s), procs)
-    return room
+        assert queue.submit(str(row), 0.0, float(end_s), procs, level=queue.large) == row
+        assert queue.decide(0.0).tolist() == [row]
+    return queue
 
 
 def starts(size, rows, policy="fcfs", **options):
@@ -33,37 +36,37 @@ def starts(size, rows, policy="fcfs", **options):
 def test_the_shadow_time_is_the_first_expected_end_at_which_the_head_fits():
     # 10 processors, 2 free; 4 more at 100, 3 more at 200, 1 more at 300
     jobs = running(10, (300, 1), (100, 4), (200, 3))
-    assert reservation(5, jobs) == (100.0, 1)
-    assert reservation(6, jobs) == (100.0, 0)
-    assert reservation(7, jobs) == (200.0, 2)
-    assert reservation(10, jobs) == (300.0, 0)
+    assert reservation(5, jobs.arrays) == (100.0, 1)
+    assert reservation(6, jobs.arrays) == (100.0, 0)
+    assert reservation(7, jobs.arrays) == (200.0, 2)
+    assert reservation(10, jobs.arrays) == (300.0, 0)
 
 
 def test_all_ends_at_exactly_the_shadow_time_count():
     # 4 and 4 processors until 100: a head of 6 starts then with 2 + 8 - 6 = 4 to spare
-    assert reservation(6, running(10, (100, 4), (100, 4))) == (100.0, 4)
-    assert reservation(6, running(10, (100, 4), (100.001, 4))) == (100.0, 0)
+    assert reservation(6, running(10, (100, 4), (100, 4)).arrays) == (100.0, 4)
+    assert reservation(6, running(10, (100, 4), (100.001, 4)).arrays) == (100.0, 0)
 
 
 def test_a_reservation_behind_jobs_without_walltime_is_never_and_yet_before_their_like():
-    shadow_s, extra = reservation(3, running(4, (10, 1), (math.inf, 3)))
+    shadow_s, extra = reservation(3, running(4, (10, 1), (math.inf, 3)).arrays)
     assert (shadow_s, extra) == (NEVER_S, 1)
     assert shadow_s < math.inf
 
 
 def test_a_head_that_fits_at_no_time_holds_back_no_job_with_a_walltime():
     # as when machines are away: 2 processors are free or will be, the head needs 3
-    assert reservation(3, running(2, (10, 1))) == (NEVER_S, 0)
+    assert reservation(3, running(2, (10, 1)).arrays) == (NEVER_S, 0)
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])
 def test_an_ended_job_gives_its_processors_back_and_leaves_the_others_in_order(gone):
     jobs = running(10, (100, 4), (100, 3), (200, 2))
-    ends, procs = [100.0, 100.0, 200.0], [4, 3, 2]
-    finish(jobs, gone, ends[gone])
+    procs = [4, 3, 2]
+    jobs.finish(gone)
     del procs[gone]
-    assert jobs.state[0]["free"] == 10 - sum(procs)
-    assert jobs.jobs["procs"][: jobs.state[0]["jobs"]].tolist() == procs
+    assert jobs.free == 10 - sum(procs)
+    assert jobs.jobs["procs"][jobs.running_rows].tolist() == procs
 
 
 # The pass: who starts when. Rows are (submit, run time, walltime, processors[, class]).
@@ -177,7 +180,12 @@ def test_a_job_of_no_length_frees_its_processor_for_a_second_pass_at_the_same_da
 
 def test_small_jobs_go_first():
     rows = [(0, 10, 10, 1, LARGE), (1, 10, 10, 1, LARGE), (2, 10, 10, 1, SMALL)]
-    assert starts(1, rows) == [0, 20, 10]
+    assert starts(1, rows, divider_s=10.0) == [0, 20, 10]
+
+
+def test_a_class_without_a_divider_means_nothing():
+    rows = [(0, 10, 10, 1, LARGE), (1, 10, 10, 1, LARGE), (2, 10, 10, 1, SMALL)]
+    assert starts(1, rows) == [0, 10, 20]
 
 
 def test_a_small_job_is_killed_at_the_divider_and_runs_again_as_a_large_one_from_the_beginning():

@@ -126,19 +126,19 @@ def test_no_job_that_runs_is_expected_to_have_ended(policy):
     jobs = random_table(4, n_jobs=300, size=8, span_s=9000, longest=300, unlimited=0.0)
     run = Replay(jobs, 8, policy_named(policy), learns=True)
     driver = Driver(run, Told(dict.fromkeys(range(300), 5.0), outlived=True))
-    correct = driver.correct
+    correct = run.correct
     moments = []
 
     def checked(now_s):
         correct(now_s)
-        rows = run.running_rows
-        ends_s = run.machine.fates["start_s"][rows] + run.jobs["estimate_s"][rows]
-        np.testing.assert_allclose(run.running.jobs["end_s"][: len(rows)], ends_s)
+        rows = run.queue.running_rows
+        ends_s = run.start_s[rows] + run.queue.jobs["estimate_s"][rows]
+        np.testing.assert_allclose(run.queue.arrays.running["end_s"][: len(rows)], ends_s)
         assert (np.diff(ends_s) >= 0).all()
-        assert ((ends_s > now_s) | (run.jobs["estimate_s"][rows] == jobs.walltime_s[rows])).all()
+        assert ((ends_s > now_s) | (run.queue.jobs["estimate_s"][rows] == jobs.walltime_s[rows])).all()
         moments.append(now_s)
 
-    driver.correct = checked
+    run.correct = checked
     driver.drive()
     assert len(moments) > 300
     assert np.isfinite(run.schedule().start_s[jobs.procs <= 8]).all()

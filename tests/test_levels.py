@@ -68,8 +68,8 @@ def classified(jobs, size, policy, *, dividers, seed, bound=False, **options):
     beside = Oracle(jobs, size, policy, divider_s=list(dividers), bound=bound, **options)
     rng = np.random.default_rng(seed)
     for job in beside.jobs:
-        level, job.exempt = int(rng.integers(1, run.large + 1)), bool(rng.random() < 0.2)
-        job.level = level if level < run.large else LAST
+        level, job.exempt = int(rng.integers(1, run.queue.large + 1)), bool(rng.random() < 0.2)
+        job.level = level if level < run.queue.large else LAST
     tell(run, beside.jobs)
     return run, beside
 
@@ -77,7 +77,7 @@ def classified(jobs, size, policy, *, dividers, seed, bound=False, **options):
 def tell(run, jobs):
     """Let the replay know the classes that the oracle's jobs have."""
     for job in jobs:
-        level = run.large if job.level == LAST else job.level
+        level = run.queue.large if job.level == LAST else job.level
         run.classify(job.seq, level, killable=not job.exempt, expected_s=job.walltime)
 
 
@@ -124,23 +124,23 @@ def test_at_each_instant_the_machine_holds_its_jobs_and_nobody_waits_who_could_s
     run, _ = classified(jobs, size, policy, dividers=(1.0, 2.0, 5.0), seed=seed, bound=bound)
     done = False
     while not done:
-        started = int(run.machine.state["starts"][0])
+        started = len(run.tries)
         done = run.step()
-        now_s, busy, waiting = run.now_s, run.running_rows, run.waiting_rows
+        now_s, busy, waiting = run.now_s, run.queue.running_rows, run.queue.waiting_rows
         free = size - int(jobs.procs[busy].sum())
-        assert free == run.free >= 0
+        assert free == run.queue.free >= 0
         if done or not len(waiting):
             continue
-        key = run.jobs["key"] if policy != "wfp3" else wfp3_keys(run)
-        order = sorted(waiting.tolist(), key=lambda row: (int(run.jobs["level"][row]), float(key[row]), row))
+        key = run.queue.jobs["key"] if policy != "wfp3" else wfp3_keys(run)
+        order = sorted(waiting.tolist(), key=lambda row: (int(run.queue.jobs["level"][row]), float(key[row]), row))
         need = int(jobs.procs[order[0]])
         assert need > free
-        promised_s = run.machine.fates["start_s"][busy] + run.jobs["estimate_s"][busy]
+        promised_s = run.start_s[busy] + run.queue.jobs["estimate_s"][busy]
         shadow_s, extra = shadow(promised_s, jobs.procs[busy], free, need)
         for row in order[1:]:
             procs = int(jobs.procs[row])
-            assert procs > free or (now_s + run.jobs["estimate_s"][row] > shadow_s and procs > extra)
-        new = run.machine.log[started : int(run.machine.state["starts"][0])]
+            assert procs > free or (now_s + run.queue.jobs["estimate_s"][row] > shadow_s and procs > extra)
+        new = run.tries[started:]
         if not np.isin(new["row"], busy).all():
             continue  # what ran for no time at all was promised longer when others were backfilled beside it
         late = np.isin(busy, new["row"][new["backfilled"] == 1])
@@ -150,7 +150,7 @@ def test_at_each_instant_the_machine_holds_its_jobs_and_nobody_waits_who_could_s
 
 def wfp3_keys(run):
     wait_s = run.now_s - run.table.submit_s
-    return -((wait_s / np.minimum(run.jobs["estimate_s"], 1e12)) ** 3) * run.table.procs
+    return -((wait_s / np.minimum(run.queue.jobs["estimate_s"], 1e12)) ** 3) * run.table.procs
 
 
 def shadow(promised_s, procs, free, need):
@@ -165,7 +165,7 @@ def shadow(promised_s, procs, free, need):
 def test_every_job_runs_whole_once_and_is_killed_at_ascending_levels_before(workload, seed):
     jobs, size = workload
     run, _ = classified(jobs, size, "spf", dividers=(1.0, 2.0, 2.0, 5.0), seed=seed)
-    exempt = (run.jobs["killable"] == 0).tolist()
+    exempt = (run.queue.jobs["killable"] == 0).tolist()
     run.advance()
     schedule = run.schedule()
     assert not np.isnan(schedule.start_s[~schedule.rejected]).any()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.easy import key_at
+from batfill.engine.keys import key_at
 from batfill.errors import PolicyError
 from batfill.policies import MIXED, POLICIES, UNLIMITED_S, listing, mixed, policy_named
 from oracle import KEYS, key_named
@@ -22,11 +22,8 @@ PROCS = np.array([1, 2, 7, 128, 3])
 
 def keys(policy, now_s):
     """The five jobs' keys at this date, as a pass has them."""
-    fixed = policy.fixed_key(SUBMIT_S, WALLTIME_S, PROCS)
-    if not policy.order_changes:
-        return fixed.tolist()
-    jobs = zip(fixed, SUBMIT_S, WALLTIME_S, PROCS, strict=True)
-    return [key_at(now_s, policy.kind, policy.weight, *job) for job in jobs]
+    lines = policy.lines(SUBMIT_S, WALLTIME_S, PROCS)
+    return [key_at(now_s, *job) for job in zip(*lines, SUBMIT_S, WALLTIME_S, strict=True)]
 
 
 def test_every_policy_of_the_definition_is_there_and_no_other():
@@ -48,7 +45,7 @@ def test_some_keys_by_hand():
     assert values["saf"] == 25_200
     assert values["srf"] == pytest.approx(514.2857142857143)
     assert values["sexp"] == pytest.approx(1 + 3750 / 3600)
-    assert values["wfp3"] == pytest.approx(-((3750 / 3600) ** 3) * 7)
+    assert values["wfp3"] ** 3 == pytest.approx(-((3750 / 3600) ** 3) * 7)  # the engine orders by its cube root
     assert values["unicef"] == pytest.approx(-3750 / (2.807354922057604 * 3600))
     assert values["f1"] == pytest.approx(3.5563025007672873 * 7 + 870 * 2.3979400086720375)
     assert values["f2"] == pytest.approx(60 * 7 + 25_600 * 2.3979400086720375)
@@ -63,10 +60,10 @@ def test_every_key_is_a_number_for_jobs_at_the_edge():
 
 
 def test_exactly_these_policies_change_the_order_while_jobs_wait():
-    changing = {name for name, policy in POLICIES.items() if policy.order_changes}
+    changing = {name for name, policy in POLICIES.items() if policy.moves}
     assert changing == {"sexp", "lexp", "wfp3", "unicef"}
-    assert mixed((0, 0, 0, 0, 1, 0)).order_changes
-    assert not mixed((1, 1, 1, 1, 0, 1)).order_changes
+    assert mixed((0, 0, 0, 0, 1, 0)).moves
+    assert not mixed((1, 1, 1, 1, 0, 1)).moves
 
 
 number = st.integers(-5, 5).map(Fraction)
@@ -91,7 +88,7 @@ def test_a_mix_without_the_expansion_factor_keeps_two_jobs_in_order_for_ever(wei
 
 
 def test_weights_are_scaled_to_sum_up_to_one():
-    assert mixed((0, 0, 0, 0, -4, 4)).weight == -0.5
+    assert mixed((0, 0, 0, 0, -4, 4)).weights == (0, 0, 0, 0, -0.5, 0.5)
 
 
 @pytest.mark.parametrize("text", ["saf", " SAF ", "Saf"])

@@ -14,10 +14,10 @@ from batfill.errors import BatfillError, PolicyError, WorkloadError
 from batfill.jobs import LARGE, job_table
 from batfill.knowledge.choice import make
 from batfill.options import Learning
-from batfill.policies import FIXED, POLICIES, Policy, policy_named
+from batfill.policies import POLICIES, Policy, policy_named
 from batfill.replay import Replay, replay, replay_many
 from batfill.workloads import read_workload
-from oracle import Oracle, assert_same, oracle
+from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import options, policies, random_mixed, random_table, table, workloads
 from swf_text import row
 
@@ -136,7 +136,7 @@ def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_orac
     run = Replay(jobs, 64, policy_named(policy), threshold_s=threshold_s)
     run.advance(3500.0)
     assert_same(run.schedule(), Oracle(jobs, 64, policy, threshold_s=threshold_s).run(until=3500.0))
-    assert len(run.waiting_rows) > 4096
+    assert len(run.queue.waiting_rows) > 4096
     assert run.schedule().backfilled[4500:].sum() > 20
 
 
@@ -322,8 +322,8 @@ def test_a_burst_and_a_latecomer_where_most_jobs_have_no_walltime_agree_with_the
 # What a caller in Python gets wrong
 
 
-def policy(key, kind=FIXED, weight=0.0):
-    return Policy("mine", "?", "here", key, kind, weight)
+def policy(key, **moving):
+    return Policy("mine", key, **moving)
 
 
 JOBS = table([(i, 5, 10, 1) for i in range(4)])
@@ -335,10 +335,13 @@ FCFS = policy_named("fcfs")
     [
         (policy(lambda r, p, q: r * np.nan), "policy mine: its key is nan for r = 0, p~ = 10, q = 1; mend its formula"),
         (policy(lambda r, p, q: np.where(r == 2, np.inf, r)), "policy mine: its key is inf for r = 2, "),
-        (policy(lambda r, p, q: 1.0), r"policy mine: its keys have shape \(\), not \(4,\); return one per job"),
-        (policy(lambda r, p, q: r[:2]), r"policy mine: its keys have shape \(2,\), not \(4,\)"),
-        (policy(lambda r, p, q: r, kind=9), "policy mine: kind 9 does not exist; there are FIXED = 0, EXPANSION = 1"),
-        (policy(lambda r, p, q: r, kind=1, weight=np.nan), "policy mine: weight nan is no finite number"),
+        (policy(lambda r, p, q: 1.0), r"policy mine: its key has shape \(\), not \(4,\); return one number per job"),
+        (policy(lambda r, p, q: r[:2]), r"policy mine: its key has shape \(2,\), not \(4,\)"),
+        (
+            policy(lambda r, p, q: r, per_wait=lambda r, p, q: r * np.nan),
+            "policy mine: its per_wait is nan for r = 0, ",
+        ),
+        (policy(lambda r, p, q: r, per_expansion=lambda r, p, q: p[:1]), "policy mine: its per_expansion has shape"),
     ],
 )
 def test_a_policy_that_nothing_can_be_sorted_by_is_refused_everywhere(wrong, said):
@@ -348,6 +351,37 @@ def test_a_policy_that_nothing_can_be_sorted_by_is_refused_everywhere(wrong, sai
         replay(JOBS, 4, FCFS, backfill=wrong)
     with pytest.raises(PolicyError, match=said):
         replay_many(JOBS, 4, [FCFS, wrong])
+
+
+def test_a_policy_moves_in_one_way():
+    with pytest.raises(PolicyError, match="policy mine: per_wait and per_expansion are both given; give one of them"):
+        policy(lambda r, p, q: r, per_wait=lambda r, p, q: q, per_expansion=lambda r, p, q: q)
+
+
+AGED = {
+    "aged": Policy("aged", lambda r, p, q: p * q, per_wait=lambda r, p, q: -q),
+    "rooted": Policy(
+        "rooted",
+        lambda r, p, q: -100 / np.cbrt(p * q),
+        per_wait=lambda r, p, q: -1 / np.cbrt(p * q),
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", AGED)
+@pytest.mark.parametrize("as_backfill", [False, True])
+def test_a_policy_of_ones_own_that_moves_starts_as_the_oracle_says(monkeypatch, name, as_backfill, seed):
+    rises = {"aged": lambda p, q: -q * p, "rooted": lambda p, q: -1 / float(np.cbrt(p * q)) * p}
+    fixed = {"aged": lambda p, q: p * q, "rooted": lambda p, q: -100 / float(np.cbrt(p * q))}
+    key = lambda t, r, p, q: fixed[name](p, q) + rises[name](p, q) * ((t - r) / p)  # noqa: E731
+    monkeypatch.setitem(KEYS, name, key)
+    jobs = random_table(seed, n_jobs=300, size=10, span_s=600, unlimited=0.05)
+    if as_backfill:
+        found = replay(jobs, 10, FCFS, backfill=AGED[name], threshold_s=80.0)
+        assert_same(found, oracle(jobs, 10, "fcfs", backfill=name, threshold_s=80.0))
+    else:
+        assert_same(replay(jobs, 10, AGED[name]), oracle(jobs, 10, name))
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def test_every_instant_can_be_looked_at():
         done = run.step()
         beside.run(until=run.now_s)
         assert run.now_s == due
-        assert run.waiting_rows.tolist() == sorted(job.seq for job in beside.waiting)
-        assert sorted(run.running_rows.tolist()) == sorted(job.seq for job in beside.running)
-        assert run.free == beside.free
+        assert run.queue.waiting_rows.tolist() == sorted(job.seq for job in beside.waiting)
+        assert sorted(run.queue.running_rows.tolist()) == sorted(job.seq for job in beside.running)
+        assert run.queue.free == beside.free
         instants += 1
     assert instants > len(JOBS)
     assert run.next_s == math.inf
@@ -52,7 +52,7 @@ def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
     run, beside = new_replay("lqf"), Oracle(JOBS, SIZE, "lqf", **CASE)
     run.advance(500.0)
     beside.run(until=500.0)
-    assert len(run.waiting_rows) > 50
+    assert len(run.queue.waiting_rows) > 50
     run.change_rules(
         policy_named(policy), backfill=policy_named(backfill) if backfill else None, threshold_s=threshold_s
     )
@@ -95,7 +95,7 @@ def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     for job in beside.jobs:
         if job.level == 1 and job.seq % 3:
             job.exempt = True
-            run.jobs["killable"][job.seq] = 0
+            run.classify(job.seq, 1, killable=False, expected_s=job.estimate)
     run.advance()
     assert_same(run.schedule(), beside.run())
     assert 0 < run.schedule().requeued.sum() < sum(job.exempt for job in beside.jobs)

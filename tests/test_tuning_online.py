@@ -100,7 +100,7 @@ def test_the_policy_that_was_used_costs_what_happened():
         assert cost == pytest.approx(happened, rel=0.05)
         run, left = replay_from(past, rules, past.jobs.runtime_s, policy_named(name))
         run.advance(past.until_s)
-        assert left.waited_s(run.machine.fates["start_s"]) == happened
+        assert left.waited_s(run.start_s) == happened
 
 
 def test_feedback_uses_nothing_that_was_not_known_at_the_period_s_end():
@@ -274,7 +274,7 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
     selector = Selection.of(given).selector(rules)
     starts = select_online(jobs, selector, 37.5).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}
-    chosen = plugin.scheduler.cluster.selector.chosen
+    chosen = plugin.scheduler.choice.selector.chosen
     assert chosen == selector.chosen[: len(chosen)]
     assert len(chosen) > 8
     assert len(set(chosen)) > 1

@@ -8,10 +8,10 @@ from batfill.scheduler import Scheduler
 DAY_S = 86_400
 
 POLICIES["frugal"] = Policy(
-    name="frugal",
+    "frugal",
+    key=lambda r, p, q: 1e6 * np.floor(r / DAY_S) + q / (p / 3600),
     formula="1e6 floor(r / 86400) + q / (p~ / 3600)",
     source="docs/writing-a-policy.md",
-    fixed=lambda r, p, q: 1e6 * np.floor(r / DAY_S) + q / (p / 3600),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from batfill import __version__
 from batfill.batsim_files import RUN_JSON, Judged, write_batsim_files
 from batfill.errors import WorkloadError
 from batfill.files import make_folder, write_text
-from batfill.jobs import SMALL, UNKNOWN
+from batfill.jobs import SMALL
 from batfill.knowledge.outcome import Learned, learn
 from batfill.metrics import TAU_S, Summary
 from batfill.options import USER, Options, tau_of
@@ -105,8 +105,6 @@ def simulate(
 ) -> tuple[Schedule, Learned | None]:
     """These jobs on the workload's machine under these options, from an empty machine; `advance` as `replay_file`'s."""
     assert workload.procs is not None
-    if options.divider_s == math.inf:  # without a divider a job's class means nothing, as in the plug-in
-        jobs = replace(jobs, job_class=np.full(len(jobs), UNKNOWN, np.int8))
     if options.learning.knowledge != USER:
         return learn(jobs, workload.procs, options, workload.clock, advance)
     schedule = replay(

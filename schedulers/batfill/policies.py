@@ -4,14 +4,13 @@ The sort rule is one everywhere: lowest key first, ties by submission time, then
 first" have the negated key. In the formulas r is the submission time, p~ the requested time (walltime), q the
 processors, t now and w = t - r the waiting time. No policy reads the actual run time p.
 
-Most keys never change the order of two waiting jobs, because nothing in them moves with t, or only w, which grows
-alike for every job (there -r stands for w). They are computed once, at submission. The others are computed at each
-pass by `easy.key_at` from the fixed part and the code given here.
+Every key is a line in the wait: key + rise (w / p~). Most have no rise, because nothing in them moves with t, or only
+w, which grows alike for every job (there -r stands for w); their order never changes while jobs wait.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 
     Key = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
 
-# How a key moves with time; `easy.key_at` has the formulas.
-FIXED, EXPANSION, WFP3, UNICEF = range(4)
-KINDS = {FIXED: "FIXED", EXPANSION: "EXPANSION", WFP3: "WFP3", UNICEF: "UNICEF"}
-
 UNLIMITED_S = LONGEST_S  # what a job without walltime counts as in a key, so that no formula meets infinity
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
@@ -39,63 +34,77 @@ FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One queue order.
+    """One queue order, lowest key first.
 
-    `fixed` maps (submit_s, walltime_s, procs), each of shape (n_jobs,), to the key, shape (n_jobs,), or to the part of
-    it that does not move with time. `kind` says how `easy.key_at` completes it; `weight` is EXPANSION's weight on the
-    expansion factor. `weights` are those of a mixed policy on FEATURES, of L1 norm 1.
+    The functions map (submit_s, p~, procs), each of shape (n_jobs,), to shape (n_jobs,); p~ is the request, or what is
+    predicted instead, and 10^12 s for a job without walltime. At most one of `per_wait` and `per_expansion` is given;
+    without either the order of two waiting jobs never changes.
+
+    >>> frugal = Policy("frugal", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
+    >>> frugal.moves
+    True
     """
 
     name: str
-    formula: str
-    source: str
-    fixed: Key
-    kind: int = FIXED
-    weight: float = 0.0
-    weights: tuple[float, ...] | None = None
+    key: Key  # the key at submission
+    per_wait: Key | None = None  # what the key gains per second of waiting
+    per_expansion: Key | None = field(default=None, kw_only=True)  # what it gains each time the wait grows by p~
+    formula: str = field(default="", kw_only=True)
+    source: str = field(default="", kw_only=True)
+    weights: tuple[float, ...] | None = field(default=None, kw_only=True)  # of a mixed policy, on FEATURES; L1 norm 1
+
+    def __post_init__(self) -> None:
+        if self.per_wait is not None and self.per_expansion is not None:
+            raise PolicyError(f"policy {self.name}: per_wait and per_expansion are both given; give one of them")
 
     @property
-    def order_changes(self) -> bool:
+    def moves(self) -> bool:
         """Whether two jobs may change places while both wait."""
-        return self.kind != FIXED
+        return self.per_wait is not None or self.per_expansion is not None
 
-    def check(self) -> None:
-        """Refuse what `easy.key_at` would take for something else.
+    def lines(
+        self, submit_s: NDArray[np.float64], estimate_s: NDArray[np.float64], procs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Every job's key as a line: (key at submission, rise), float64, each of shape (n_jobs,).
+
+        At t the key is key + rise (w / p~), in this floating-point form; the rise of `per_wait` is per_wait p~.
 
         Raises:
-            PolicyError: the kind is none of FIXED, EXPANSION, WFP3 and UNICEF, or the weight is no finite number.
+            PolicyError: a function of the policy gives another shape, or a number that is not finite.
         """
-        if self.kind not in KINDS:
-            kinds = ", ".join(f"{name} = {kind}" for kind, name in KINDS.items())
-            raise PolicyError(f"policy {self.name}: kind {self.kind!r} does not exist; there are {kinds}")
-        if not np.isfinite(self.weight):
-            raise PolicyError(f"policy {self.name}: weight {self.weight!r} is no finite number; mend it")
+        known = submit_s, np.minimum(estimate_s, UNLIMITED_S), procs
+        key = self.checked("key", self.key(*known), *known)
+        if self.per_expansion is not None:
+            return key, self.checked("per_expansion", self.per_expansion(*known), *known)
+        if self.per_wait is not None:
+            return key, self.checked("per_wait", self.per_wait(*known), *known) * known[1]
+        return key, np.zeros(len(key))
 
-    def fixed_key(
-        self, submit_s: NDArray[np.float64], walltime_s: NDArray[np.float64], procs: NDArray[np.int64]
+    def checked(
+        self,
+        what: str,
+        values: NDArray[np.generic],
+        submit_s: NDArray[np.float64],
+        estimate_s: NDArray[np.float64],
+        procs: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """The part of each job's key that does not move with time: float64, shape (n_jobs,).
-
-        Raises:
-            PolicyError: the policy gives something else, or a key that is no finite number, which nothing sorts by.
-        """
-        key = np.asarray(self.fixed(submit_s, np.minimum(walltime_s, UNLIMITED_S), procs), np.float64)
-        if key.shape != np.shape(submit_s):
-            raise PolicyError(
-                f"policy {self.name}: its keys have shape {key.shape}, not {np.shape(submit_s)}; return one per job"
-            )
-        if not (finite := np.isfinite(key)).all():
+        """The values that the function `what` gave for these jobs, as float64; see `lines`."""
+        numbers = np.asarray(values, np.float64)
+        if numbers.shape != np.shape(submit_s):
+            shapes = f"{numbers.shape}, not {np.shape(submit_s)}"
+            raise PolicyError(f"policy {self.name}: its {what} has shape {shapes}; return one number per job")
+        if not (finite := np.isfinite(numbers)).all():
             row = int(np.argmin(finite))
             raise PolicyError(
-                f"policy {self.name}: its key is {key[row]} for r = {submit_s[row]:g}, p~ = {walltime_s[row]:g}, "
-                f"q = {procs[row]}; mend its formula so that every key is a finite number"
+                f"policy {self.name}: its {what} is {numbers[row]} for r = {submit_s[row]:g}, "
+                f"p~ = {estimate_s[row]:g}, q = {procs[row]}; mend its formula so that it is finite for every job"
             )
-        return key
+        return numbers
 
 
-def nothing(r: NDArray[np.float64], _p: NDArray[np.float64], _q: NDArray[np.int64]) -> NDArray[np.float64]:
-    """No fixed part: the whole key moves with time."""
-    return np.zeros(len(r))
+def constant(value: float) -> Key:
+    """A key function that is the same for every job."""
+    return lambda r, p, q: np.full(len(r), value)
 
 
 def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -106,35 +115,56 @@ def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
 POLICIES = {
     policy.name: policy
     for policy in (
-        Policy("fcfs", "r", PURE_SOURCE, lambda r, p, q: r),
-        Policy("lcfs", "-r", PURE_SOURCE, lambda r, p, q: -r),
-        Policy("spf", "p~", PURE_SOURCE, lambda r, p, q: p),
-        Policy("lpf", "-p~", PURE_SOURCE, lambda r, p, q: -p),
-        Policy("sqf", "q", PURE_SOURCE, lambda r, p, q: q.astype(np.float64)),
-        Policy("lqf", "-q", PURE_SOURCE, lambda r, p, q: -q.astype(np.float64)),
-        Policy("saf", "p~ q", PURE_SOURCE, lambda r, p, q: p * q),
-        Policy("laf", "-p~ q", PURE_SOURCE, lambda r, p, q: -(p * q)),
-        Policy("srf", "p~ / q", PURE_SOURCE, lambda r, p, q: p / q),
-        Policy("lrf", "-p~ / q", PURE_SOURCE, lambda r, p, q: -(p / q)),
-        Policy("sexp", "(w + p~) / p~", PURE_SOURCE, nothing, EXPANSION, 1.0),
-        Policy("lexp", "-(w + p~) / p~", PURE_SOURCE, nothing, EXPANSION, -1.0),
-        Policy("wfp3", "-(w / p~)^3 q", "Tang et al., CLUSTER 2009", lambda r, p, q: np.cbrt(q), WFP3),
+        Policy("fcfs", lambda r, p, q: r, formula="r", source=PURE_SOURCE),
+        Policy("lcfs", lambda r, p, q: -r, formula="-r", source=PURE_SOURCE),
+        Policy("spf", lambda r, p, q: p, formula="p~", source=PURE_SOURCE),
+        Policy("lpf", lambda r, p, q: -p, formula="-p~", source=PURE_SOURCE),
+        Policy("sqf", lambda r, p, q: q.astype(np.float64), formula="q", source=PURE_SOURCE),
+        Policy("lqf", lambda r, p, q: -q.astype(np.float64), formula="-q", source=PURE_SOURCE),
+        Policy("saf", lambda r, p, q: p * q, formula="p~ q", source=PURE_SOURCE),
+        Policy("laf", lambda r, p, q: -(p * q), formula="-p~ q", source=PURE_SOURCE),
+        Policy("srf", lambda r, p, q: p / q, formula="p~ / q", source=PURE_SOURCE),
+        Policy("lrf", lambda r, p, q: -(p / q), formula="-p~ / q", source=PURE_SOURCE),
+        Policy("sexp", constant(1.0), per_expansion=constant(1.0), formula="(w + p~) / p~", source=PURE_SOURCE),
+        Policy("lexp", constant(-1.0), per_expansion=constant(-1.0), formula="-(w + p~) / p~", source=PURE_SOURCE),
+        Policy(
+            "wfp3",
+            constant(0.0),
+            per_expansion=lambda r, p, q: -np.cbrt(q),
+            formula="-(w / p~)^3 q",
+            source="Tang et al., CLUSTER 2009",
+        ),
         Policy(
             "unicef",
-            "-w / (log2(max(q, 2)) p~)",
-            "Tang et al., CLUSTER 2009; log2(1) = 0 would put every one-processor job first, so q = 1 counts as 2",
-            lambda r, p, q: np.log2(np.maximum(q, 2)),
-            UNICEF,
+            constant(0.0),
+            per_expansion=lambda r, p, q: -1 / np.log2(np.maximum(q, 2)),
+            formula="-w / (log2(max(q, 2)) p~)",
+            source="Tang et al., CLUSTER 2009; log2(1) = 0 would put every one-processor job first, "
+            "so q = 1 counts as 2",
         ),
         Policy(
-            "f1", "log10(p~) q + 870 log10(r)", SC17, lambda r, p, q: np.log10(p) * q + 8.70e2 * log10_submission(r)
+            "f1",
+            lambda r, p, q: np.log10(p) * q + 8.70e2 * log10_submission(r),
+            formula="log10(p~) q + 870 log10(r)",
+            source=SC17,
         ),
         Policy(
-            "f2", "sqrt(p~) q + 25,600 log10(r)", SC17, lambda r, p, q: np.sqrt(p) * q + 2.56e4 * log10_submission(r)
+            "f2",
+            lambda r, p, q: np.sqrt(p) * q + 2.56e4 * log10_submission(r),
+            formula="sqrt(p~) q + 25,600 log10(r)",
+            source=SC17,
         ),
-        Policy("f3", "p~ q + 6,860,000 log10(r)", SC17, lambda r, p, q: p * q + 6.86e6 * log10_submission(r)),
         Policy(
-            "f4", "p~ sqrt(q) + 530,000 log10(r)", SC17, lambda r, p, q: p * np.sqrt(q) + 5.30e5 * log10_submission(r)
+            "f3",
+            lambda r, p, q: p * q + 6.86e6 * log10_submission(r),
+            formula="p~ q + 6,860,000 log10(r)",
+            source=SC17,
+        ),
+        Policy(
+            "f4",
+            lambda r, p, q: p * np.sqrt(q) + 5.30e5 * log10_submission(r),
+            formula="p~ sqrt(q) + 530,000 log10(r)",
+            source=SC17,
         ),
     )
 }
@@ -160,17 +190,22 @@ def mixed(weights: tuple[float, ...]) -> Policy:
         )
     a, b, c, d, e, f = (given / norm).tolist()
 
-    def fixed(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
-        key: NDArray[np.float64] = mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
+    def key(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
+        key: NDArray[np.float64] = e + mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
         return key
 
-    name = "mixed:" + ",".join(f"{weight:.17g}" for weight in weights)
-    kind = FIXED if e == 0 else EXPANSION
-    return Policy(name, MIXED_FORMULA, MIXED_SOURCE, fixed, kind, e, (a, b, c, d, e, f))
+    return Policy(
+        "mixed:" + ",".join(f"{weight:.17g}" for weight in weights),
+        key,
+        per_expansion=constant(e) if e else None,
+        formula=MIXED_FORMULA,
+        source=MIXED_SOURCE,
+        weights=(a, b, c, d, e, f),
+    )
 
 
 def mixed_key(a, b, c, d, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays, and compiled of one job
-    """The fixed part of a mixed policy's key; c is the weight on w, for which -r stands."""
+    """A mixed policy's key at submission without e, its weight on (w + p~) / p~; -r stands for w."""
     return a * q + b * p - c * r + d * (p / q) + f * (p * q)
 
 
@@ -201,7 +236,7 @@ def listing() -> list[dict[str, str]]:
         {
             "name": policy.name,
             "formula": policy.formula,
-            "order": "changes" if policy.order_changes else "fixed",
+            "order": "changes" if policy.moves else "fixed",
             "source": policy.source,
         }
         for policy in POLICIES.values()

@@ -26,13 +26,13 @@ Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 def polynomial(name: str, terms: Sequence[Term], source: str) -> Policy:
     """The policy that orders by this polynomial."""
 
-    def fixed(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
-        key = np.zeros(len(r))
+    def key(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
+        total = np.zeros(len(r))
         for coefficient, of_p, of_q, of_r in terms:
-            key += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
-        return key
+            total += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
+        return total
 
-    return Policy(name, " ".join(formula_of(term) for term in terms), source, fixed)
+    return Policy(name, key, formula=" ".join(formula_of(term) for term in terms), source=source)
 
 
 def formula_of(term: Term) -> str:

@@ -16,48 +16,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.easy import (
-    AWAY,
-    JOB,
-    STARTED,
-    Rules,
-    Running,
-    dividers_of,
-    enqueue_rows,
-    place_in_level,
-    running_room,
-    scratch_room,
-)
-from batfill.engine import (
-    DONE,
-    END,
-    FATE,
-    KILL,
-    NEEDS_ROOM,
-    STATE,
-    TRY,
-    Given,
-    Machine,
-    advance,
-    advance_each,
-    reset,
-)
+from batfill import engine
 from batfill.errors import BatfillError
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
-from batfill.waiting import Waiting, clear, enlarged, waiting_room
+from batfill.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from batfill.policies import Policy
 
-Arrays = TypeVar("Arrays", Waiting, Running, Machine)
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 BLOCK = 1 << 15  # `replay_many` replays so many jobs at once: their keys and starts stay in the processor's cache
@@ -71,7 +45,7 @@ class Schedule:
     size: int  # m
     start_s: NDArray[np.float64]  # of the final try; nan for a rejected job, or where that has not begun
     backfilled: NDArray[np.bool_]  # whether that try was started by backfilling
-    kills: NDArray[np.void]  # engine.KILL (n_kills,)  every try killed at a divider, in the order of time
+    kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed at a divider, in the order of time
     order: NDArray[np.int64]  # (n_tries,)  rows in the order of their starts
 
     @property
@@ -123,10 +97,9 @@ class Schedule:
 
 
 class Replay:
-    """A replay that stops wherever it is told to, and can be inspected, changed, copied and saved there.
+    """A replay that stops at any instant, and can be inspected, changed, copied and saved there.
 
-    The whole state is in the arrays `jobs` (what a scheduler knows of each job), `waiting`, `running` and `machine`
-    (clock, counters, true ends, what has happened), and in `rules` and `dividers`.
+    `queue` is what a scheduler knows and decides by; `events` has the clock, the true ends and what has happened.
     """
 
     def __init__(
@@ -144,16 +117,16 @@ class Replay:
         """Prepare a replay from an empty machine.
 
         Args:
-            jobs: the workload. Its jobs of class SMALL go before the others.
+            jobs: the workload. With a divider its jobs of class SMALL go before the others.
             size: the machine's processors; wider jobs are rejected at submission.
             policy: the queue's order.
             backfill: the order in which jobs are tried for backfilling; None for the queue's own.
             threshold_s: Theta: jobs that have waited longer come first, oldest first.
-            divider_s: a small job still running after this time is killed and requeued as large; inf for never. Of
-                several, in ascending order, each is that of a level: jobs of class SMALL begin at the first, and go on
-                at the next before they are large.
+            divider_s: a small job still running after this time is killed and requeued as large; inf for never. If
+                there are several, in ascending order, each is that of a level: jobs of class SMALL begin at the first
+                and go on at the next before they are large.
             estimate_s: what the scheduler expects each job to run, shape (n_jobs,); by default its walltime.
-            learns: whether `classify` will be told jobs' classes while it runs, instead of the workload's.
+            learns: whether `classify` sets the jobs' classes while it runs, instead of the workload.
 
         Raises:
             BatfillError: the job table is not in order or holds an impossible value (see `JobTable.check`), a policy
@@ -169,86 +142,68 @@ class Replay:
         limits_s = np.atleast_1d(np.asarray(divider_s, np.float64))
         if not len(limits_s) or not (limits_s > 0).all() or not (limits_s[1:] >= limits_s[:-1]).all():
             raise BatfillError(f"divider_s: {divider_s!r} is not a number of seconds > 0, or several, ascending")
-        self.table = jobs
-        self.size = size
-        self.dividers = dividers_of(divider_s)
-        self.learns = learns
-        at_once = min(n_jobs, size)
-        self.jobs = np.zeros(n_jobs, JOB)
-        self.jobs["submit_s"] = jobs.submit_s
-        self.jobs["procs"] = jobs.procs
-        self.jobs["seq"] = np.arange(n_jobs)
-        fates = np.zeros(n_jobs, FATE)
-        fates["duration_s"] = np.minimum(jobs.runtime_s, jobs.walltime_s)
-        n_small = n_jobs if learns else int((jobs.job_class == SMALL).sum())
-        most_kills = n_small * len(self.dividers)
-        self.machine = Machine(
-            fates=fates,
-            tries=np.zeros(n_jobs if n_small else 0, TRY),
-            kills=np.zeros(most_kills, KILL),
-            ends=np.zeros(at_once, END),
-            log=np.zeros(n_jobs + most_kills, STARTED),
-            state=np.zeros(1, STATE),
+        self.table, self.size, self.learns = jobs, size, learns
+        at_once, levels = min(n_jobs, size), len(limits_s)
+        # Without a divider a class means nothing.
+        small = (jobs.job_class == SMALL) & (not learns) & bool(np.isfinite(limits_s).any())
+        n_small = n_jobs if learns else int(small.sum())
+        self.queue = Queue(
+            size,
+            policy,
+            backfill=backfill,
+            threshold_s=threshold_s,
+            divider_s=divider_s,
+            room=n_jobs,
+            tries=n_small > 0,
         )
-        self.running = running_room(at_once, size)
-        self.waiting = waiting_room(size, len(self.dividers))
-        self.scratch = scratch_room(n_jobs)
-        small = (jobs.job_class == SMALL) & (not learns)
-        self.given = Given(
+        self.queue.know(jobs.submit_s, jobs.walltime_s, jobs.procs)
+        self.events = engine.Events(
+            duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
+            ends=engine.new_records(at_once, engine.END),
+            starts=engine.new_records(n_jobs + n_small * levels, engine.STARTED),
+            kills=engine.new_records(n_small * levels, engine.KILL),
+            clock=engine.new_records(1, engine.CLOCK),
+        )
+        self.given = engine.Given(
             estimate_s=expected_s,
-            level=np.where(small, 1, self.large).astype(np.int8),
+            level=np.where(small, 1, self.queue.large).astype(np.int8),
             killable=(small if jobs.killable is None else small & jobs.killable).astype(np.uint8),
         )
         self.restart(policy, backfill=backfill, threshold_s=threshold_s)
 
     def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
-        """Go back to the empty machine, under these rules, with no memory allocated anew."""
-        reset(self.size, self.given, self.jobs, self.running, self.machine)
-        if self.waiting.sections["jobs"].any():  # a replay that has come to its end leaves nobody waiting
-            clear(self.waiting)
-        self.adopt(policy, backfill, threshold_s)
-
-    def adopt(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
-        """Take these rules and compute the jobs' keys by them."""
-        if not threshold_s >= 0:
-            raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
-        other = policy if backfill is None else backfill
-        policy.check()
-        other.check()
-        self.policy, self.backfill = policy, backfill
-        self.rules = Rules(policy.kind, policy.weight, backfill is None, other.kind, other.weight, threshold_s)
-        known = self.table.submit_s, self.jobs["estimate_s"], self.table.procs
-        self.jobs["key"] = policy.fixed_key(*known)
-        self.jobs["backfill_key"] = self.jobs["key"] if backfill is None else backfill.fixed_key(*known)
+        """Go back to the empty machine, under these rules, without allocating memory."""
+        self.queue.empty()
+        engine.reset(self.size, self.given, self.queue.arrays, self.events)
+        self.queue.adopt(policy, backfill, threshold_s)
 
     # Going on
 
     @property
     def now_s(self) -> float:
         """The last instant handled; 0 before the first."""
-        return float(self.machine.state["now_s"][0])
+        return float(self.events.clock["now_s"][0])
+
+    @property
+    def submitted(self) -> int:
+        """How many jobs were submitted so far."""
+        return self.queue.submitted
 
     @property
     def next_s(self) -> float:
-        """The next instant at which something happens; inf where nothing will."""
-        state = self.machine.state[0]
-        end_s = self.machine.ends["end_s"][state["ends"] - 1] if state["ends"] else np.inf
-        submitted = int(state["submitted"])
-        return float(min(end_s, self.jobs["submit_s"][submitted] if submitted < len(self.jobs) else np.inf))
-
-    @property
-    def machinery(self) -> tuple[Any, ...]:
-        """What every call of the compiled loop is given: the rules and the whole state."""
-        state = self.jobs, self.rules, self.waiting, self.running, self.scratch, self.machine
-        return (self.dividers, self.size, *state)
+        """The next instant at which something happens; inf if nothing will."""
+        ends = self.events.clock["ends"][0]
+        end_s = self.events.ends["end_s"][ends - 1] if ends else np.inf
+        coming = self.table.submit_s[self.submitted : self.submitted + 1]
+        return float(min(end_s, coming.min(initial=np.inf)))
 
     def advance(self, until_s: float = np.inf) -> bool:
         """Handle every instant up to `until_s`, itself included; returns whether the workload is done."""
         while True:
-            why = advance(until_s, *self.machinery)
-            if why != NEEDS_ROOM:
-                return bool(why == DONE)
-            self.waiting = enlarged(self.waiting)
+            why = engine.advance(until_s, self.size, self.queue.arrays, self.events)
+            if why != engine.NEEDS_ROOM:
+                return bool(why == engine.DONE)
+            self.queue.enlarge()
 
     def starts_under(
         self, policies: Sequence[Policy], *, backfill: Policy | None = None, threshold_s: float = np.inf
@@ -257,23 +212,25 @@ class Replay:
 
         nan for a rejected job. The replay is left at its end under the last policy.
         """
-        for policy in policies:
-            policy.check()
         self.restart(policies[-1], backfill=backfill, threshold_s=threshold_s)
         known = self.table.submit_s, self.given.estimate_s, self.table.procs
-        keys = np.empty((0, len(self.table)))
-        if any(policy.weights is None for policy in policies):
-            keys = np.array([policy.fixed_key(*known) for policy in policies])
-        kinds = np.array([policy.kind for policy in policies])
-        weights = np.array([policy.weights or (0, 0, 0, 0, policy.weight, 0) for policy in policies], np.float64)
+        mixed = all(policy.weights is not None for policy in policies)
+        lines = np.empty((0 if mixed else len(policies), len(self.table)), engine.LINE)
+        for line, policy in zip(lines, policies, strict=False):
+            line["key"], line["rise"] = policy.lines(*known)
+        moves = np.array([policy.moves for policy in policies])
+        weights = np.array([policy.weights or (0.0,) * 6 for policy in policies])
         start_s = np.empty((len(policies), len(self.table)))
-        done, anew = 0, True
+        done, resume = 0, False
         while True:
-            done = advance_each(done, anew, kinds, weights, keys, start_s, self.given, *self.machinery)
+            arrays = self.queue.arrays
+            done = engine.advance_each(
+                done, resume, moves, weights, lines, start_s, self.given, self.size, arrays, self.events
+            )
             if done == len(policies):
                 return start_s
-            anew = False
-            self.waiting = enlarged(self.waiting)
+            resume = True
+            self.queue.enlarge()
 
     def step(self) -> bool:
         """Handle the next instant alone, with its one decision; returns whether the workload is done."""
@@ -283,105 +240,87 @@ class Replay:
 
     def change_rules(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
         """Order and backfill by these rules from the next decision on."""
-        self.adopt(policy, backfill, threshold_s)
-        self.order_anew()
+        self.queue.change_rules(policy, backfill, threshold_s)
 
     def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
         """Expect these run times, shape (n_jobs,), from the next decision on, of the running jobs too."""
-        self.jobs["estimate_s"] = estimate_s
-        if len(self.machine.tries):
-            self.machine.tries["expected_s"] = estimate_s
-        running = self.running.jobs[: self.running.state["jobs"][0]]
-        running["end_s"] = self.machine.fates["start_s"][running["row"]] + estimate_s[running["row"]]
-        running[:] = running[np.argsort(running["end_s"], kind="stable")]
-        self.adopt(self.policy, self.backfill, self.rules.threshold_s)
-        self.order_anew()
+        self.queue.change_estimates(estimate_s)
 
     def classify(self, row: int, level: int, *, killable: bool, expected_s: float) -> None:
-        """Let a job that has not been submitted yet be small, of this level, and expected to run so long; see `large`.
+        """Set the level (`queue.large` for none) and the expected run time of a job that has not been submitted.
 
-        `killable` says whether it is killed at the level's divider.
+        `killable`: whether it is killed at the level's divider.
         """
-        self.machine.tries["expected_s"][row] = expected_s
-        place_in_level(self.jobs, row, self.dividers, level, int(killable), expected_s)
+        self.queue.classify(row, level, killable=killable, expected_s=expected_s)
 
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
-        """Kill the small jobs that start from now on at these dividers, as many as there were.
+        """Kill the small jobs that start from now on at these dividers; see `Queue.change_dividers`."""
+        self.queue.change_dividers(divider_s, bound=bound)
 
-        With `bound` those that wait are expected to end there at the latest, as they are killed then; so are those that
-        are classified from now on.
+    def correct(self, now_s: float) -> None:
+        """Raise the estimates of the running jobs that were expected to have ended by `now_s`; it must be learning."""
+        self.queue.correct(now_s)
+
+    def stand_at(self, now_s: float, start_s: NDArray[np.float64]) -> None:
+        """Stand at `now_s` as a machine on which jobs started at `start_s`, shape (n_jobs,); others wait.
+
+        The replay must be at its beginning. Jobs submitted after `now_s` are yet to come; `start_s` is nan for those
+        that have not started.
         """
-        self.dividers = dividers_of(divider_s, bound=bound)
-        rows = self.waiting_rows
-        rows = rows[self.jobs["killable"][rows] != 0]
-        if bound and len(rows):
-            bound_s = self.dividers["bound_s"][self.jobs["level"][rows] - 1]
-            self.jobs["estimate_s"][rows] = np.minimum(self.machine.tries["expected_s"][rows], bound_s)
-            self.order_anew()
-
-    def order_anew(self) -> None:
-        """Let the waiting jobs wait by the rules in force; who is overdue is found at the next instant."""
-        clear(self.waiting)
-        self.machine.state["looked_at"] = 0
-        rows = np.flatnonzero(self.jobs["section"] != AWAY).astype(np.uint32)
-        self.jobs["section"][rows] = self.jobs["level"][rows]
-        done = 0
-        while done < len(rows):
-            done = enqueue_rows(self.now_s, self.waiting, self.running, self.jobs, self.rules, rows, done)
-            if done < len(rows):
-                self.waiting = enlarged(self.waiting)
+        clock = self.events.clock
+        clock["now_s"] = now_s
+        submitted = int((self.table.submit_s <= now_s).sum())
+        running = np.flatnonzero(start_s <= now_s)
+        for row in running.tolist():
+            self.queue.start(row, float(start_s[row]))
+            engine.push(self.events.ends, clock["ends"][0], start_s[row] + self.events.duration_s[row], row)
+            clock["ends"] += 1
+        waiting = np.ones(submitted, bool)
+        waiting[running] = False
+        self.queue.enqueue_all(np.flatnonzero(waiting), submitted)
 
     def fork(self) -> Replay:
         """A copy that goes its own way from here."""
         other = copy.copy(self)
-        other.jobs = self.jobs.copy()
-        other.dividers = self.dividers.copy()
-        other.waiting = copied(self.waiting)
-        other.running = copied(self.running)
-        other.machine = copied(self.machine)
-        other.scratch = scratch_room(len(self.table))
+        other.queue = self.queue.fork()
+        other.events = type(self.events)._make(array.copy() for array in self.events)
         return other
 
     # What there is to see
 
     @property
-    def large(self) -> int:
-        """The level of large jobs: one more than the small ones have."""
-        return len(self.dividers) + 1
+    def start_s(self) -> NDArray[np.float64]:
+        """When each job's last try started, shape (n_jobs,); nan before the first, and after a kill."""
+        return self.queue.start_s
 
     @property
-    def waiting_rows(self) -> NDArray[np.intp]:
-        """The waiting jobs, oldest first."""
-        return np.flatnonzero(self.jobs["section"] != AWAY)
+    def tries(self) -> NDArray[np.void]:
+        """Every try so far, engine STARTED (n_tries,), in the order of their starts."""
+        starts: NDArray[np.void] = self.events.starts
+        return starts[: self.events.clock["starts"][0]]
 
     @property
-    def running_rows(self) -> NDArray[np.intp]:
-        """The running jobs, by expected end."""
-        return self.running.jobs["row"][: self.running.state["jobs"][0]].astype(np.intp)
+    def kills(self) -> NDArray[np.void]:
+        """Every try killed so far, engine KILL (n_kills,), in the order of time."""
+        kills: NDArray[np.void] = self.events.kills
+        return kills[: self.events.clock["kills"][0]]
 
-    @property
-    def free(self) -> int:
-        """The idle processors."""
-        return int(self.running.state["free"][0])
+    def will_be_killed(self, row: int) -> bool:
+        """Whether the running try of a job reaches its divider."""
+        return bool(self.queue.kill_after_s(row) < self.events.duration_s[row])
 
     def schedule(self) -> Schedule:
         """What has happened so far."""
-        log = self.machine.log[: self.machine.state["starts"][0]]
         backfilled = np.zeros(len(self.table), bool)
-        backfilled[log["row"]] = log["backfilled"]  # of a job started twice the last one counts
+        backfilled[self.tries["row"]] = self.tries["backfilled"]  # of a job started twice the last one counts
         return Schedule(
             jobs=self.table,
             size=self.size,
-            start_s=self.machine.fates["start_s"].copy(),
+            start_s=self.start_s,
             backfilled=backfilled,
-            kills=self.machine.kills[: self.machine.state["kills"][0]].copy(),
-            order=log["row"].astype(np.int64),
+            kills=self.kills.copy(),
+            order=self.tries["row"].astype(np.int64),
         )
-
-
-def copied(arrays: Arrays) -> Arrays:
-    """The same named tuple of copies."""
-    return type(arrays)._make(array.copy() for array in arrays)
 
 
 def replay(

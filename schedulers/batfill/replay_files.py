@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.easy import Running
-from batfill.engine import Machine
+from batfill import engine
 from batfill.errors import BatfillError
 from batfill.files import whole_file
 from batfill.jobs import JobTable
 from batfill.policies import policy_named
 from batfill.replay import Replay
-from batfill.waiting import Waiting
+
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT = "batfill replay 4"
+FORMAT = "batfill replay 5"
 SAME = ""
 
 
@@ -32,15 +31,14 @@ def save(run: Replay, path: Path) -> None:
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT),
         "size": np.array(run.size),
-        "dividers": run.dividers,
-        "policy": np.array(run.policy.name),
-        "backfill": np.array(run.backfill.name if run.backfill else SAME),
-        "threshold_s": np.array(run.rules.threshold_s),
-        "jobs": run.jobs,
+        "learns": np.array(run.learns),
+        "policy": np.array(run.queue.policy.name),
+        "backfill": np.array(run.queue.backfill.name if run.queue.backfill else SAME),
+        "threshold_s": np.array(run.queue.threshold_s),
     }
-    for part, columns in parts(run).items():
+    parts = {"queue": run.queue.saved(), "events": run.events._asdict(), "table": table}
+    for part, columns in parts.items():
         arrays |= {f"{part}.{name}": array for name, array in columns.items()}
-    arrays |= {f"table.{name}": array for name, array in table.items()}
     with whole_file(path) as stream:
         np.savez(stream, **arrays)
 
@@ -66,26 +64,16 @@ def load(path: Path) -> Replay:
     table["ids"] = table["ids"].astype(object)
     table["own_end"] = bool(table["own_end"])
     backfill = str(arrays["backfill"])
+    queue = part("queue")
     run = Replay(
         JobTable(**table),
         int(arrays["size"]),
         policy_named(str(arrays["policy"])),
         backfill=policy_named(backfill) if backfill != SAME else None,
         threshold_s=float(arrays["threshold_s"]),
-        divider_s=arrays["dividers"]["divider_s"],
+        divider_s=queue["dividers"]["divider_s"],
+        learns=bool(arrays["learns"]),
     )
-    run.dividers = arrays["dividers"]
-    run.jobs = arrays["jobs"]
-    run.waiting = Waiting(**part("waiting"))
-    run.running = Running(**part("running"))
-    run.machine = Machine(**part("machine"))
+    run.queue.restore(queue)
+    run.events = type(run.events)(**{name: engine.as_records(array) for name, array in part("events").items()})
     return run
-
-
-def parts(run: Replay) -> dict[str, dict[str, Any]]:
-    """The state's arrays by part and name."""
-    return {
-        "waiting": run.waiting._asdict(),
-        "running": run.running._asdict(),
-        "machine": run.machine._asdict(),
-    }

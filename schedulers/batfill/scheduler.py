@@ -20,13 +20,13 @@ from procset import ProcSet
 
 from batfill.batsim_files import name_of
 from batfill.cluster import Cluster
-from batfill.compiled import announce_compilation
-from batfill.easy import easy_pass
+from batfill.engine.easy import decide
+from batfill.engine.jit import announce_compilation
 from batfill.errors import BatfillError, RunFailed
 from batfill.knowledge.choice import make
 from batfill.knowledge.live import Live
 from batfill.options import OPTIONS_FILE, USER, Options
-from batfill.tuning.live import SelectingCluster
+from batfill.tuning.live import PolicyChoice
 from batfill.tuning.selection import Selection
 from batfill.workloads.batsim_json import user_of
 
@@ -45,11 +45,12 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
     def __init__(self, options: dict[str, Any] | None = None) -> None:
         super().__init__(options or {})
         self.live: Live | None = None
+        self.choice: PolicyChoice | None = None
         try:
             self.selection, plain = Selection.taken_from(self.options)
             self.chosen = Options.of(plain)
             if self.selection:
-                SelectingCluster.check(self.chosen)
+                PolicyChoice.check(self.chosen)
             if self.chosen.learning.knowledge != USER:
                 self.live = Live(make(self.chosen.learning, None, None))
         except BatfillError as error:
@@ -80,10 +81,9 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     def onSimulationBegins(self) -> None:
         """Take stock of the machines; storage resources are none."""
+        self.cluster = Cluster(self.bs.compute_resources, self.chosen)
         if self.selection:
-            self.cluster = SelectingCluster(self.bs.compute_resources, self.chosen, self.selection)
-        else:
-            self.cluster = Cluster(self.bs.compute_resources, self.chosen)
+            self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
         kills = self.chosen.divider_s < math.inf or self.chosen.learning.kill
         self.registration_open = bool(self.bs.dynamic_job_registration_enabled)
         if kills and not (self.registration_open and self.bs.batconf["profile-reuse-enabled"]):
@@ -118,7 +118,10 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             small = self.chosen.divider_s < math.inf and fields.get("class") == "small"
             self.classed |= fields.get("class") in ("small", "large")
             level = 1 if small else None
-            return self.cluster.submit(job.id, job.submit_time, walltime_s, procs, level=level, killable=killable)
+            taken = self.cluster.submit(job.id, job.submit_time, walltime_s, procs, level=level, killable=killable)
+            if taken and self.choice is not None:
+                self.choice.submitted(job.id, job.submit_time, walltime_s, procs)
+            return taken
         verdict = self.live.judge(job.id, job.submit_time, walltime_s, procs, user=user_of(fields), killable=killable)
         kill = self.chosen.learning.kill
         if kill:
@@ -137,6 +140,8 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """Take back the machines; submit a job again that was killed at a divider."""
         again = job.job_state == Job.State.COMPLETED_KILLED and job.id in self.killed
         self.killed.discard(job.id)
+        if self.choice is not None:
+            self.choice.ended(job.id)
         self.cluster.end(job.id, again=again)
         first, number = self.tries.pop(job.id, (job.id, 0))
         name = name_of(first, number + 1)
@@ -193,13 +198,15 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
                 self.bs.kill_jobs([job])  # one event each: pybatsim fails on an answer where only some of several ran
         self.to_kill.clear()
 
-        starts = self.cluster.decide(self.bs.time())
-        for start in starts:
+        if self.choice is not None:
+            self.choice.before_decision(self.bs.time())
+        for start in self.cluster.decide(self.bs.time()):
             job = self.bs.jobs[start.job]
             job.allocation = ProcSet(*start.machines)
             self.bs.execute_job(job)
-            if self.live is not None:
-                self.live.started(job.id, self.bs.time())
+            for observer in (self.live, self.choice):
+                if observer is not None:
+                    observer.started(job.id, self.bs.time())
             if start.kill_at_s < math.inf:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.bs.wake_me_up_at(start.kill_at_s)
@@ -268,7 +275,7 @@ def serve(options: dict[str, Any], endpoint: str, timeout_ms: int = 0) -> Batsim
         RunFailed: Batsim did not answer in time, or jobs were neither started nor rejected.
     """
     scheduler = Scheduler(options)
-    announce_compilation(easy_pass)
+    announce_compilation(decide)
     Cluster(range(2), scheduler.chosen).decide(0.0)  # load the compiled pass before Batsim waits for it
     try:
         batsim = Batsim(scheduler, endpoint, timeout_ms)

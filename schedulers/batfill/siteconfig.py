@@ -217,7 +217,7 @@ def slurm(policy: Policy, threshold_s: float | None) -> Draft:
     key = key_of(policy)
     if key is None:
         return Draft([LOGS_CLOCK], {})
-    if policy.order_changes:
+    if policy.moves:
         why = "jobs change places while they wait, and a submit plug-in sees a job once"
         return Draft([f"{why}; it takes a plug-in in C (PrioritySiteFactorPlugin)"], {})
     differs = [*SLURM_DIFFERS]

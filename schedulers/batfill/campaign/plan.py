@@ -14,7 +14,7 @@ from batfill.campaign.config import CampaignError, seeded
 from batfill.campaign.costs import Readings
 from batfill.campaign.traces import Source, Trace, jobs_by_window, log_of, piece_of, warnings_of
 from batfill.campaign.work import Run, Task
-from batfill.compiled import SOURCES
+from batfill.engine.jit import SOURCES
 from batfill.files import digest
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill import __version__
-from batfill.compiled import SOURCES
+from batfill.engine.jit import SOURCES
 from batfill.experiment import ENGINE
 from batfill.files import write_text
 

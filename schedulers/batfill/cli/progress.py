@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def announce_compilation() -> None:
     """Say on standard error that the engine is compiled first, where that is still to come."""
-    from batfill.compiled import announce_compilation
-    from batfill.engine import advance
+    from batfill.engine.jit import announce_compilation
+    from batfill.engine.loop import advance
 
     announce_compilation(advance)
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.easy import AWAY
 from batfill.knowledge import Job
-from batfill.knowledge.corrections import correct
 from batfill.knowledge.diary import Diary
 
 if TYPE_CHECKING:
@@ -54,18 +52,17 @@ class Driver:
             killable: whether each job may be killed, shape (n_jobs,); by default all.
         """
         assert kill or not bound
-        assert len(run.dividers) == len(knowledge.dividers_s)
+        assert len(run.queue.divider_s) == len(knowledge.dividers_s)
         self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
         table, n_jobs = run.table, len(run.table)
         may_be = np.ones(n_jobs, bool) if killable is None else killable
         columns = (table.submit_s, table.walltime_s, table.procs, table.user, may_be)
         self.jobs = [Job(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))]
-        self.duration_s = run.machine.fates["duration_s"].tolist()  # for the ends; no knowledge is given them
+        self.duration_s = run.events.duration_s.tolist()  # for the ends; no knowledge is given them
         self.diary = Diary(knowledge)
         self.seen_starts = self.seen_kills = 0
         self.begun_s: dict[int, float] = {}  # by row: the last start noted
         self.dividers_s: tuple[float, ...] = ()  # those that the replay knows
-        self.corrections = np.zeros(n_jobs, np.int64)
         self.small = np.zeros(n_jobs, bool)
         self.probability = np.full(n_jobs, np.nan)
         self.divider_s = np.full(n_jobs, np.inf)
@@ -89,18 +86,10 @@ class Driver:
             self.run.advance(np.nextafter(until_s, -math.inf))
             return
         while (next_s := self.run.next_s) < until_s:
-            self.correct(next_s)
+            self.run.correct(next_s)
             self.run.step()
-        self.correct(until_s)
-
-    def correct(self, now_s: float) -> None:
-        """No job that runs at `now_s` is expected to have ended."""
-        run = self.run
-        if run.running.state["jobs"][0] and run.running.jobs["end_s"][0] <= now_s < math.inf:
-            started_s = run.machine.fates["start_s"]
-            correct(
-                now_s, run.running.jobs, run.running.state, run.jobs, started_s, run.table.walltime_s, self.corrections
-            )
+        if until_s < math.inf:
+            self.run.correct(until_s)
 
     def learn(self, now_s: float) -> None:
         """Let the knowledge know what it may, and the replay the divider."""
@@ -113,24 +102,23 @@ class Driver:
 
     def watch_kills(self) -> None:
         """Note the tries that have been killed since the last time."""
-        kills = int(self.run.machine.state["kills"][0])
-        for row, _, start_s, ran_s in self.run.machine.kills[self.seen_kills : kills].tolist():
+        kills = self.run.kills
+        for row, _, start_s, ran_s in kills[self.seen_kills :].tolist():
             self.note_start(row, start_s)
             self.diary.note(self.jobs[row], start_s + ran_s, ran_s, killed=True)
-        self.seen_kills = kills
+        self.seen_kills = len(kills)
 
     def watch_starts(self) -> None:
         """Note the tries that have started and not been killed, and when they will end unless they are killed yet."""
-        run, machine = self.run, self.run.machine
-        starts = int(machine.state["starts"][0])
-        for row in dict.fromkeys(machine.log["row"][self.seen_starts : starts].tolist()):
-            if run.jobs["section"][row] != AWAY:
+        run, tries = self.run, self.run.tries
+        for row in dict.fromkeys(tries["row"][self.seen_starts :].tolist()):
+            if run.queue.waits(row):
                 continue
-            start_s, ran_s = float(machine.fates["start_s"][row]), self.duration_s[row]
+            start_s, ran_s = float(run.queue.jobs["start_s"][row]), self.duration_s[row]
             self.note_start(row, start_s)
-            if not (run.jobs["killable"][row] and machine.tries["divider_s"][row] < ran_s):
+            if not run.will_be_killed(row):
                 self.diary.note(self.jobs[row], start_s + ran_s, ran_s, killed=False)
-        self.seen_starts = starts
+        self.seen_starts = len(tries)
 
     def note_start(self, row: int, start_s: float) -> None:
         """Note that a try begins, once."""
@@ -151,14 +139,8 @@ class Driver:
 
     def take_down(self, job: Job, verdict: Verdict) -> None:
         """Let the replay know of a job what the knowledge makes of it."""
-        run, row = self.run, job.row
-        expected_s = verdict.expected_s
-        if expected_s != job.walltime_s:
-            known = np.array([job.submit_s]), np.array([expected_s]), np.array([job.procs])
-            run.jobs["key"][row] = key = run.policy.fixed_key(*known)[0]
-            run.jobs["backfill_key"][row] = key if run.backfill is None else run.backfill.fixed_key(*known)[0]
-        level = verdict.level if verdict.small else run.large
-        run.classify(row, level, killable=self.kill and job.killable, expected_s=expected_s)
+        level = verdict.level if verdict.small else self.run.queue.large
+        self.run.classify(job.row, level, killable=self.kill and job.killable, expected_s=verdict.expected_s)
 
 
 def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:

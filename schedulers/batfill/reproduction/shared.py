@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill import __version__
-from batfill.compiled import SOURCES
+from batfill.engine.jit import SOURCES
 from batfill.errors import BatfillError
 from batfill.files import make_folder, write_text
 from batfill.tuning.results import as_json

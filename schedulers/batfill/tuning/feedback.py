@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from batfill.easy import start
-from batfill.engine import push
 from batfill.replay import Replay
 
 if TYPE_CHECKING:
@@ -86,18 +84,7 @@ def replay_from(past: Past, rules: Rules, runtime_s: NDArray[np.float64], policy
     limit_s = np.maximum(left.jobs.walltime_s, runtime_s)
     table = replace(left.jobs, runtime_s=runtime_s, walltime_s=limit_s)
     run = Replay(table, rules.size, policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
-    state = run.machine.state
-    state["now_s"] = past.from_s
-    state["submitted"] = int((table.submit_s <= past.from_s).sum())
-    for row in np.flatnonzero(running).tolist():
-        start(left.start_s[row], run.running, row, limit_s[row], table.procs[row])  # type: ignore[no-untyped-call]
-        run.machine.fates["start_s"][row] = left.start_s[row]
-        push(run.machine.ends, state["ends"][0], left.start_s[row] + runtime_s[row], row)  # type: ignore[no-untyped-call]
-        state["ends"] += 1
-    waiting = ~running
-    waiting[int(state["submitted"][0]) :] = False
-    run.jobs["section"][waiting] = run.large
-    run.order_anew()
+    run.stand_at(past.from_s, left.start_s)
     return run, left
 
 
@@ -132,5 +119,5 @@ def period_costs(
             run.advance(until_s)
             if time.monotonic() > deadline:
                 return None
-        result[i] = left.waited_s(run.machine.fates["start_s"])
+        result[i] = left.waited_s(run.start_s)
     return result

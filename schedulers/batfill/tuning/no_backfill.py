@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batfill.easy import key_at
 from batfill.engine import KILL
+from batfill.engine.keys import key_at
 from batfill.replay import Schedule
 
 if TYPE_CHECKING:
@@ -22,22 +22,20 @@ if TYPE_CHECKING:
 
 def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Schedule:
     """The schedule of the whole workload; policies see walltimes, jobs run min(p, p~)."""
-    fixed = policy.fixed_key(jobs.submit_s, jobs.walltime_s, jobs.procs)
+    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.walltime_s, jobs.procs))
     runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    known = list(
-        zip(fixed.tolist(), jobs.submit_s.tolist(), jobs.walltime_s.tolist(), jobs.procs.tolist(), strict=True)
-    )
+    submit_s, walltime_s, procs = jobs.submit_s.tolist(), jobs.walltime_s.tolist(), jobs.procs.tolist()
     start_s = np.full(len(jobs), np.nan)
-    waiting: list[tuple[float, float, int]] = []  # heap of (fixed key, r, row); the order is by `head` if keys move
+    waiting: list[tuple[float, float, int]] = []  # heap of (key, r, row); see `head` if keys move
     ends: list[tuple[float, int]] = []
     order: list[int] = []
     free, arrived = size, 0
 
     def moving_key(now_s: float, row: int) -> float:
-        return float(key_at(now_s, policy.kind, policy.weight, *known[row]))  # type: ignore[no-untyped-call]
+        return float(key_at(now_s, key[row], rise[row], submit_s[row], walltime_s[row]))  # type: ignore[no-untyped-call]
 
     def head(now_s: float) -> int:
-        if not policy.order_changes:
+        if not policy.moves:
             return 0
         return min(
             range(len(waiting)),
@@ -45,26 +43,26 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
         )
 
     while ends or arrived < len(jobs):
-        submit_s = jobs.submit_s[arrived] if arrived < len(jobs) else np.inf
-        now_s = float(min(ends[0][0], submit_s) if ends else submit_s)
+        next_s = submit_s[arrived] if arrived < len(jobs) else np.inf
+        now_s = float(min(ends[0][0], next_s) if ends else next_s)
         while ends and ends[0][0] == now_s:
             free += heapq.heappop(ends)[1]
-        while arrived < len(jobs) and jobs.submit_s[arrived] == now_s:
-            if jobs.procs[arrived] <= size:
-                heapq.heappush(waiting, (known[arrived][0], now_s, arrived))
+        while arrived < len(jobs) and submit_s[arrived] == now_s:
+            if procs[arrived] <= size:
+                heapq.heappush(waiting, (key[arrived], now_s, arrived))
             arrived += 1
         while waiting:
             first = head(now_s)
             row = waiting[first][2]
-            if known[row][3] > free:
+            if procs[row] > free:
                 break
             waiting[first] = waiting[-1]
             waiting.pop()
             heapq.heapify(waiting)
-            free -= known[row][3]
+            free -= procs[row]
             start_s[row] = now_s
             order.append(row)
-            heapq.heappush(ends, (now_s + float(runtime_s[row]), known[row][3]))
+            heapq.heappush(ends, (now_s + float(runtime_s[row]), procs[row]))
     return Schedule(
         jobs=jobs,
         size=size,

@@ -83,9 +83,9 @@ def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedu
 
 def past_of(run: Replay, from_s: float, until_s: float) -> Past:
     """What a replay that stands at `until_s` has shown, of the jobs that matter in the period from `from_s`."""
-    n = int(run.machine.state["submitted"][0])
-    start_s = run.machine.fates["start_s"][:n]
-    end_s = start_s + run.machine.fates["duration_s"][:n]
+    n = run.submitted
+    start_s = run.start_s[:n]
+    end_s = start_s + run.events.duration_s[:n]
     ended = end_s <= until_s
     matters = ~(end_s <= from_s) & (run.table.procs[:n] <= run.size)
     rows = np.flatnonzero(matters)

@@ -82,5 +82,5 @@ def grid(path: Path, points: int) -> tuple[NDArray[np.float64], NDArray[np.float
 def priorities(found: Fit, p: NDArray[np.float64], q: NDArray[np.float64], r: float) -> NDArray[np.float64]:
     """The function's values, scaled to [0, 1]; low ones go first."""
     policy = polynomial(found.name, found.terms, "")
-    values = policy.fixed_key(np.full(len(p), r), p, q.astype(np.int64))
+    values, _ = policy.lines(np.full(len(p), r), p, q.astype(np.int64))
     return np.asarray((values - values.min()) / np.ptp(values))

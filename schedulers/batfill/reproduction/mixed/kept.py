@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.compiled import SOURCES
+from batfill.engine.jit import SOURCES
 from batfill.files import make_folder, raw_file
 
 if TYPE_CHECKING:

@@ -1,0 +1,76 @@
+"""A job that is submitted alone, decided without a pass: most submissions to a busy machine change nothing else.
+
+The invariant it lives from: `queue.state[0].settled` is 1 only while no waiting job can start before a running job
+ends. As long as none ends, the idle processors and the head's reservation stay what they were after the last pass, and
+t only grows: a job that could not start then cannot start now. So the newcomer alone is decided on, unless it goes
+before the head. Whatever breaks this (an end, a job that joins or leaves the queue elsewhere, a corrected estimate)
+clears `settled`.
+
+Without this shortcut the replay of KTH-SP2 takes 22 to 25 % longer under fcfs, 6 to 8 % under saf.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.engine.easy import may_backfill, reserve
+from batfill.engine.jit import kernel
+from batfill.engine.keys import head_with, place_key
+from batfill.engine.records import NEVER_S, UNRESERVED
+from batfill.engine.running import start
+from batfill.engine.tree import precedes
+from batfill.engine.waiting import enqueue
+
+WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)
+
+
+@kernel
+def arrives(now_s, queue, row, alone):
+    """Submit a job, and decide on it without a pass if that is possible.
+
+    Returns STARTS or BACKFILLS if it runs now, WAITS if it waits and no job starts, UNDECIDED if it waits and a pass
+    must decide. `alone`: nothing else happens at this instant except ends, which were handled before. The caller has
+    made sure of `tree.has_room`.
+    """
+    section = np.int64(queue.jobs[row].level)
+    leads, until_s = head_with(now_s, queue, section, row)
+    what = UNDECIDED
+    if alone and (not leads or queue.state[0].waiting == 0) and now_s < until_s:
+        what = judge(now_s, queue, section, row)
+    if what in (STARTS, BACKFILLS):
+        start(now_s, queue, row)
+    else:
+        enqueue(queue, section, row, leads, until_s)
+        queue.state[0].settled = what == WAITS
+    return what
+
+
+@kernel
+def judge(now_s, queue, section, row):
+    """What `arrives` returns, of a job submitted alone; if keys move the head is the same as before it came."""
+    job, state = queue.jobs[row], queue.state[0]
+    if state.waiting == 0:
+        state.head, state.extra = row, UNRESERVED
+        return STARTS if job.procs <= state.free else WAITS
+    if not state.settled or (not queue.rules[0].moves and goes_before_head(queue, section, row)):
+        return UNDECIDED
+    if job.procs > state.free:
+        return WAITS
+    if state.extra == UNRESERVED:
+        reserve(queue)
+    if not may_backfill(now_s, job.procs, job.estimate_s, state.free, state.shadow_s, state.extra):
+        return WAITS
+    if now_s + job.estimate_s > state.shadow_s:
+        state.extra -= job.procs
+        state.settled = state.shadow_s < NEVER_S  # see `easy.settle`
+    return BACKFILLS
+
+
+@kernel
+def goes_before_head(queue, section, row):
+    """Whether a job that would wait in `section` goes before the head."""
+    head = queue.state[0].head
+    if section != queue.jobs[head].section:
+        return section < queue.jobs[head].section
+    key, head_key = place_key(queue, section, row), place_key(queue, section, head)
+    return precedes(key, row, head_key, head, queue.jobs)

@@ -1,0 +1,355 @@
+"""The decision: which waiting jobs start now. EASY backfilling as docs/semantics.md defines it, for every host.
+
+`may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a queue whose
+order does not move and is the backfill's, too; `pass_by_key` takes heads while they fit, and then the candidates for
+backfilling from a heap. Both skip the leaves and groups of the tree in which no job can start.
+
+Kernels take `queue`, records.QueueArrays, and change it in place. A decision depends on who waits and who runs, never
+on the pass before; what the queue's state keeps from one pass to the next only saves work (`arrivals.py`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.engine.jit import expression, kernel
+from batfill.engine.keys import find_head, key_at
+from batfill.engine.records import NEVER_S, NO_HEAD, OVERDUE, UNRESERVED
+from batfill.engine.running import correct, reservation, start
+from batfill.engine.tree import (
+    EXACT,
+    LEAF,
+    NONE,
+    STALE,
+    has_several_leaves,
+    move_jobs,
+    precedes,
+    settle_group,
+    settle_leaf,
+    summarize_group,
+    summarize_leaf,
+    width_of,
+)
+from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, sweep_overdue
+
+
+@expression
+def may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
+    """The rule: a job fits now, and ends by the shadow time or needs only processors that are spare then.
+
+    Of a group of jobs, with its smallest q and the smallest estimate among those that fit: whether any job may be.
+    """
+    return procs <= free and (now_s + estimate_s <= shadow_s or procs <= extra)
+
+
+@expression
+def easy_pass(now_s, queue, started):
+    """Start what EASY starts at `now_s`: how many jobs, and how many of them ahead of the reservation.
+
+    `started`, records.STARTED (>= free processors,), receives the rows in the order in which they start; those from the
+    second number on were backfilled. Jobs that have become overdue must be in OVERDUE already (`sweep_overdue`).
+    """
+    state = queue.state[0]
+    if state.free == 0 or state.waiting == 0:
+        return 0, 0
+    if is_walk(queue):
+        return pass_in_order(now_s, queue, started)
+    if state.free < state.fewest:
+        return 0, 0
+    return pass_by_key(now_s, queue, started)
+
+
+@kernel
+def decide(now_s, outlived, queue, started):
+    """As `easy_pass`, after the jobs that have become overdue by now were moved to the front.
+
+    `outlived`: whether running jobs may outlive their estimates, which are then raised. Returns (-1, 0) if the tree ran
+    out of room: enlarge it and call again.
+    """
+    if not sweep_overdue(now_s, queue):
+        return -1, 0
+    if outlived:
+        correct(now_s, queue)
+    return easy_pass(now_s, queue, started)
+
+
+@expression
+def reserve(queue):
+    """Make the reservation of the head."""
+    state = queue.state[0]
+    state.shadow_s, state.extra = reservation(queue.jobs[state.head].procs, queue)
+
+
+@expression
+def settle(queue):
+    """At the end of a pass: note whether all that wait must wait until a job ends, for `arrivals.py`."""
+    state = queue.state[0]
+    # If the head waits for jobs without walltime, one that was backfilled counts for the next reservation, too, which
+    # finds more to spare than this pass has left.
+    state.settled = state.ahead != NO_HEAD and (state.extra == UNRESERVED or state.shadow_s < NEVER_S)
+
+
+@kernel
+def is_closed(now_s, tree, node, is_group, free, width, shadow_s, extra):
+    """Whether no job of a leaf or group may be backfilled, as far as its bounds tell; `width` is that of `free`."""
+    if is_group:
+        if tree.nodes[node].state == NONE:
+            summarize_group(tree, node)
+    elif tree.nodes[node].state != EXACT:
+        summarize_leaf(tree, node)
+    return not may_backfill(now_s, tree.nodes[node].procs, tree.shortest_s[node, width], free, shadow_s, extra)
+
+
+@expression
+def next_open(now_s, tree, nodes, size, place, are_groups, free, width, shadow_s, extra):
+    """The place of the first node, from `place` on, that is not known to be closed; `size` if there is none.
+
+    `nodes`, uint32 (>= size,): the groups of a section, or the leaves of a group.
+    """
+    while place < size:
+        if not is_closed(now_s, tree, nodes[place], are_groups, free, width, shadow_s, extra):
+            break
+        place += 1
+    return place
+
+
+@kernel
+def pass_in_order(now_s, queue, started):
+    """The pass if the queue and the backfill have one fixed order: one walk through it, from its head."""
+    tree, state = queue.tree, queue.state[0]
+    state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
+    n, width = np.int64(0), 0
+    for section in range(len(tree.sections)):
+        if tree.sections[section].jobs == 0:
+            continue
+        several = has_several_leaves(tree, section)
+        if several:
+            width = width_of(state.free)
+        group_place = np.int64(0)
+        while True:
+            if state.ahead != NO_HEAD and tree.sections[section].groups > 1:
+                most = spare_now(state)
+                groups, size = tree.groups[section], tree.sections[section].groups
+                group_place = next_open(
+                    now_s, tree, groups, size, group_place, True, state.free, width, state.shadow_s, most
+                )
+            if group_place >= tree.sections[section].groups:
+                break
+            group = tree.groups[section, group_place]
+            before = n
+            leaf_place = np.int64(0)
+            while True:
+                if state.ahead != NO_HEAD and tree.nodes[group].count > 1:
+                    most = spare_now(state)
+                    leaves, size = tree.children[group], tree.nodes[group].count
+                    leaf_place = next_open(
+                        now_s, tree, leaves, size, leaf_place, False, state.free, width, state.shadow_s, most
+                    )
+                if leaf_place >= tree.nodes[group].count:
+                    break
+                known = n
+                n = pass_through_leaf(now_s, queue, tree.children[group, leaf_place], started, n)
+                gone = False
+                if n > known:
+                    gone = settle_leaf(tree, section, group_place, leaf_place, n - known)
+                    if state.free == 0:
+                        settle_group(tree, section, group_place)
+                        settle(queue)
+                        return n, n if state.ahead == NO_HEAD else state.ahead
+                    if several:
+                        width = width_of(state.free)
+                if not gone:
+                    leaf_place += 1
+            if n > before:
+                if not settle_group(tree, section, group_place):
+                    group_place += 1
+                continue
+            # It was open for nothing, and jobs have left it since its bounds were made: make them exact.
+            if tree.sections[section].groups > 1 and tree.nodes[group].state == STALE:
+                summarize_group(tree, group)
+            group_place += 1
+    settle(queue)
+    return n, n if state.ahead == NO_HEAD else state.ahead
+
+
+@expression
+def spare_now(state):
+    """The processors that a job may take beyond the shadow time; without a reservation only q <= free rules it out."""
+    return state.free if state.extra == UNRESERVED else state.extra
+
+
+@kernel
+def pass_through_leaf(now_s, queue, leaf, started, n):
+    """The part of `pass_in_order` in one leaf: start what starts, close the gaps; how many jobs started until now."""
+    tree, state = queue.tree, queue.state[0]
+    known = n
+    slot = leaf * LEAF
+    end = slot + tree.nodes[leaf].count
+    while slot < end and state.free > 0:
+        row, procs = tree.slots[slot].row, tree.slots[slot].procs
+        starts = procs <= state.free
+        if state.ahead == NO_HEAD:
+            if not starts:
+                state.ahead, state.head = n, row
+        elif starts:
+            if state.extra == UNRESERVED:
+                reserve(queue)
+            estimate_s = tree.slots[slot].estimate_s
+            starts = may_backfill(now_s, procs, estimate_s, state.free, state.shadow_s, state.extra)
+            if starts and now_s + estimate_s > state.shadow_s:
+                state.extra -= procs
+        if starts:
+            start(now_s, queue, row)
+            started[n].row = row
+            n += 1
+        elif n > known:
+            tree.slots[slot - (n - known)] = tree.slots[slot]
+        slot += 1
+    if n > known:
+        move_jobs(tree, slot, slot - (n - known), end - slot)
+        tree.nodes[leaf].count -= n - known
+        state.waiting -= n - known
+    return n
+
+
+@kernel
+def pass_by_key(now_s, queue, started):
+    """The pass if keys move with time, or if backfilling has an order of its own."""
+    state, jobs = queue.state[0], queue.jobs
+    n = 0
+    while True:  # the jobs ahead of the reservation
+        if state.waiting == 0:
+            return n, n
+        if not queue.rules[0].moves or now_s >= state.head_until_s:
+            find_head(now_s, queue)
+        if jobs[state.head].procs > state.free:
+            break
+        started[n].row = state.head
+        n += 1
+        dequeue(queue, state.head)
+        start(now_s, queue, state.head)
+        if state.free == 0:
+            return n, n
+    ahead = n
+    state.ahead = ahead
+    reserve(queue)
+    if state.fewest > state.extra and now_s + state.shortest_s > state.shadow_s:
+        settle(queue)
+        return n, ahead
+    size, fewest, shortest_s = gather_candidates(now_s, queue)
+    candidates = queue.candidates
+    for i in range(size // 2 - 1, -1, -1):
+        sift(candidates, jobs, i, size)
+    while size > 0 and state.free > 0:
+        row = candidates[0].row
+        size -= 1
+        swap(candidates, np.int64(0), size)
+        sift(candidates, jobs, np.int64(0), size)
+        procs, estimate_s = jobs[row].procs, jobs[row].estimate_s
+        if not may_backfill(now_s, procs, estimate_s, state.free, state.shadow_s, state.extra):
+            fewest, shortest_s = min(fewest, procs), min(shortest_s, estimate_s)
+            continue
+        if now_s + estimate_s > state.shadow_s:
+            state.extra -= procs
+        dequeue(queue, row)
+        start(now_s, queue, row)
+        started[n].row = row
+        n += 1
+    for i in range(size):
+        row = candidates[i].row
+        fewest, shortest_s = min(fewest, jobs[row].procs), min(shortest_s, jobs[row].estimate_s)
+    state.fewest, state.shortest_s = fewest, shortest_s
+    settle(queue)
+    return n, ahead
+
+
+@kernel
+def gather_candidates(now_s, queue):
+    """Write the jobs that could be backfilled, if they were tried first, to `queue.candidates`.
+
+    Returns how many they are, and lower bounds on the smallest q and estimate of the others.
+    """
+    tree, state = queue.tree, queue.state[0]
+    free, shadow_s, extra = state.free, state.shadow_s, state.extra
+    n = 0
+    fewest, shortest_s = NONE_WAITS
+    width = 0
+    for section in range(len(tree.sections)):
+        if tree.sections[section].jobs == 0:
+            continue
+        if has_several_leaves(tree, section):
+            width = width_of(free)
+        for group_place in range(tree.sections[section].groups):
+            group = tree.groups[section, group_place]
+            several = tree.sections[section].groups > 1
+            if several and is_closed(now_s, tree, group, True, free, width, shadow_s, extra):
+                fewest = min(fewest, tree.nodes[group].procs)
+                shortest_s = min(shortest_s, tree.shortest_s[group, -1])
+                continue
+            for leaf_place in range(tree.nodes[group].count):
+                leaf = tree.children[group, leaf_place]
+                several = tree.nodes[group].count > 1
+                if several and is_closed(now_s, tree, leaf, False, free, width, shadow_s, extra):
+                    fewest = min(fewest, tree.nodes[leaf].procs)
+                    shortest_s = min(shortest_s, tree.shortest_s[leaf, -1])
+                    continue
+                for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
+                    procs, estimate_s = tree.slots[slot].procs, tree.slots[slot].estimate_s
+                    if may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
+                        add_candidate(now_s, queue, n, section, slot)
+                        n += 1
+                    else:
+                        fewest, shortest_s = min(fewest, procs), min(shortest_s, estimate_s)
+    return n, fewest, shortest_s
+
+
+@kernel
+def add_candidate(now_s, queue, place, section, slot):
+    """Write down a candidate and its place in the backfill order: (rank, key, seq); the rank may be the section."""
+    row, candidate = queue.tree.slots[slot].row, queue.candidates[place]
+    job = queue.jobs[row]
+    candidate.row = row
+    if queue.rules[0].backfill_same:
+        candidate.rank = section
+        key, rise = job.key, job.rise
+        if section == OVERDUE:
+            key, rise = float(job.seq), 0.0
+    else:
+        candidate.rank = 0
+        key, rise = queue.backfill_lines[row].key, queue.backfill_lines[row].rise
+    if rise != 0.0:
+        key = key_at(now_s, key, rise, job.submit_s, job.estimate_s)
+    candidate.key = key
+
+
+@expression
+def goes_first(candidates, jobs, i, j):
+    """The sort rule: lowest rank first, then as in a section."""
+    one, other = candidates[i], candidates[j]
+    if one.rank != other.rank:
+        return one.rank < other.rank
+    return precedes(one.key, one.row, other.key, other.row, jobs)
+
+
+@expression
+def swap(candidates, i, j):
+    """Exchange two candidates."""
+    one, other = candidates[i], candidates[j]
+    one.key, other.key = other.key, one.key
+    one.row, other.row = other.row, one.row
+    one.rank, other.rank = other.rank, one.rank
+
+
+@kernel
+def sift(candidates, jobs, i, size):
+    """Restore the heap of the first `size` candidates below place i."""
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            return
+        if child + 1 < size and goes_first(candidates, jobs, child + 1, child):
+            child += 1
+        if not goes_first(candidates, jobs, child, i):
+            return
+        swap(candidates, i, child)
+        i = child

@@ -1,0 +1,204 @@
+"""Keys that move with time, and which waiting job has the lowest.
+
+Every key is a line in the wait: key + rise (w / p~), where p~ is the estimate in force. That is also how it is rounded,
+here and in docs/semantics.md. Two lines cross at most once, so that a job found to be first stays first until a known
+instant (`overtaken`), and a leaf's lowest key has a lower bound that holds later, too (`lower_bound`).
+
+Slopes are per second. Kernels change the leaves' bounds and the head in `queue.state`, nothing else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.records import OVERDUE
+from batfill.engine.tree import LEAF, first_slot, precedes
+from batfill.policies import UNLIMITED_S
+
+
+@expression
+def key_at(now_s, key, rise, submit_s, estimate_s):
+    """The key at `now_s`, float64; `key` is its value at submission."""
+    return key + rise * ((now_s - submit_s) / min(estimate_s, UNLIMITED_S))
+
+
+@expression
+def slope_of(job):
+    """What a job's key gains per second."""
+    return job.rise / min(job.estimate_s, UNLIMITED_S)
+
+
+@expression
+def place_key(queue, section, row):
+    """What orders a job inside its section of the tree: its key; its seq if the order is by age or moves."""
+    if section == OVERDUE or queue.rules[0].moves:
+        return float(queue.jobs[row].seq)
+    return queue.jobs[row].key
+
+
+@expression
+def line_at(now_s, job, slope):
+    """A job's key at `now_s`, except for rounding, and the size of its parts, which may cancel."""
+    moved = slope * (now_s - job.submit_s)
+    return job.key + moved, abs(job.key) + abs(moved)
+
+
+@kernel
+def overtaken(now_s, lowest, slope, other, other_slope, size):
+    """Before which instant a key stays below others, of which none is below `other` now and none falls faster.
+
+    Allows for much more rounding than there is; `size` is that of the parts of the two keys.
+    """
+    lead = other - lowest - 1e-12 * size
+    if not lead > 0:
+        return -np.inf
+    closing = max(slope - other_slope, 0.0) + 1e-12 * (abs(slope) + abs(other_slope))
+    return (now_s + lead / closing) * (1 - 1e-15)
+
+
+@expression
+def lower_bound(now_s, tree, leaf):
+    """What the leaf's keys are not below at `now_s`, rounding included."""
+    known = tree.nodes[leaf]
+    change = known.slope * (now_s - known.when_s)
+    return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
+
+
+@kernel
+def lowest_in_leaf(now_s, queue, leaf):
+    """Of the leaf's jobs at `now_s`: (slot of the lowest key, that key, the second lowest, least slope, scale).
+
+    No key at submission is larger than the scale.
+    """
+    tree = queue.tree
+    best, lowest, second, slope, scale = leaf * LEAF, np.inf, np.inf, np.inf, 0.0
+    for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
+        job = queue.jobs[tree.slots[slot].row]
+        key = key_at(now_s, job.key, job.rise, job.submit_s, tree.slots[slot].estimate_s)
+        slope = min(slope, slope_of(job))
+        scale = max(scale, abs(job.key))
+        second = min(second, max(key, lowest))
+        if key < lowest:  # among equals the first goes first, as the leaf is sorted by seq here
+            best, lowest = slot, key
+    return best, lowest, second, slope, scale
+
+
+@outlined
+def bound_leaf(now_s, queue, leaf):
+    """The slot of the leaf's lowest key at `now_s`, and that key; brings the leaf's bound up to date."""
+    best, lowest, _, slope, scale = lowest_in_leaf(now_s, queue, leaf)
+    bound = queue.tree.nodes[leaf]
+    bound.when_s = now_s
+    bound.lowest = lowest - 1e-12 * scale  # a key whose parts cancel is rounded by their size, not by its own
+    bound.slope = slope
+    return best, lowest
+
+
+@kernel
+def lowest_in_section(now_s, queue, section):
+    """Of the section's jobs at `now_s`: (slot of the first, before which instant it stays first, its key's slope)."""
+    tree = queue.tree
+    leaf = tree.children[tree.groups[section, 0], 0]
+    if tree.sections[section].jobs > tree.nodes[leaf].count:
+        return lowest_of_leaves(now_s, queue, section)
+    best, lowest, second, least, scale = lowest_in_leaf(now_s, queue, leaf)
+    slope = slope_of(queue.jobs[tree.slots[best].row])
+    return best, stays_lowest(now_s, lowest, slope, second, least, scale), slope
+
+
+@expression
+def stays_lowest(now_s, lowest, slope, second, least, scale):
+    """Before which instant the lowest key of a leaf stays so; the values are those of `lowest_in_leaf`."""
+    if second == np.inf:
+        return np.inf
+    # The sizes of a key and of its value at submission bound that of its moving part.
+    size = 2 * (abs(lowest) + abs(second)) + 4 * scale
+    return overtaken(now_s, lowest, slope, second, least, size)
+
+
+@outlined
+def lowest_of_leaves(now_s, queue, section):
+    """As `lowest_in_section`, of a section of several leaves.
+
+    Only leaves whose bound is as low as the best key so far are searched, the most promising one first.
+    """
+    tree, jobs = queue.tree, queue.jobs
+    first = tree.children[tree.groups[section, 0], 0]
+    bound = np.inf
+    for group_place in range(tree.sections[section].groups):
+        group = tree.groups[section, group_place]
+        for leaf_place in range(tree.nodes[group].count):
+            leaf = tree.children[group, leaf_place]
+            if lower_bound(now_s, tree, leaf) < bound:
+                first, bound = leaf, lower_bound(now_s, tree, leaf)
+    best, lowest = bound_leaf(now_s, queue, first)
+    for group_place in range(tree.sections[section].groups):
+        group = tree.groups[section, group_place]
+        for leaf_place in range(tree.nodes[group].count):
+            leaf = tree.children[group, leaf_place]
+            if leaf == first or lower_bound(now_s, tree, leaf) > lowest:
+                continue
+            slot, key = bound_leaf(now_s, queue, leaf)
+            if precedes(key, tree.slots[slot].row, lowest, tree.slots[best].row, jobs):
+                best, lowest = slot, key
+
+    home = np.uint32(best // LEAF)
+    slope = slope_of(jobs[tree.slots[best].row])
+    _, _, second, least, scale = lowest_in_leaf(now_s, queue, home)
+    until_s = stays_lowest(now_s, lowest, slope, second, least, scale)
+    for group_place in range(tree.sections[section].groups):
+        group = tree.groups[section, group_place]
+        for leaf_place in range(tree.nodes[group].count):
+            leaf = tree.children[group, leaf_place]
+            if leaf != home:
+                bound, other_slope = lower_bound(now_s, tree, leaf), tree.nodes[leaf].slope
+                size = abs(lowest) + abs(bound)
+                until_s = min(until_s, overtaken(now_s, lowest, slope, bound, other_slope, size))
+    return best, until_s, slope
+
+
+@kernel
+def find_head(now_s, queue):
+    """Write down the first job of the queue, which is not empty, and until when it is known to be first."""
+    section = 0
+    while queue.tree.sections[section].jobs == 0:
+        section += 1
+    if section == OVERDUE or not queue.rules[0].moves:
+        slot, until_s, slope = first_slot(queue.tree, section), np.inf, 0.0
+    else:
+        slot, until_s, slope = lowest_in_section(now_s, queue, section)
+    state = queue.state[0]
+    state.head = queue.tree.slots[slot].row
+    state.head_until_s = until_s
+    state.head_slope = slope
+
+
+@kernel
+def head_with(now_s, queue, section, row):
+    """The head of the queue once this job waits in `section`: (whether it is this job, before which instant).
+
+    The instant is -inf if the head is not known. If keys do not move the answer is not needed: (False, inf).
+    """
+    if not queue.rules[0].moves:
+        return False, np.inf
+    state = queue.state[0]
+    if state.waiting == 0:
+        return True, np.inf
+    if state.head_until_s <= now_s:
+        return False, -np.inf
+    head, job = queue.jobs[state.head], queue.jobs[row]
+    if section != head.section:
+        leads = section < head.section  # then the section is empty
+        return leads, np.inf if leads else state.head_until_s
+    if section == OVERDUE:
+        return job.seq < head.seq, np.inf
+    slope = slope_of(job)
+    first, size = line_at(now_s, head, state.head_slope)
+    mine, my_size = line_at(now_s, job, slope)
+    leads = mine < first
+    if leads:
+        until_s = overtaken(now_s, mine, slope, first, state.head_slope, size + my_size)
+    else:
+        until_s = overtaken(now_s, first, state.head_slope, mine, slope, size + my_size)
+    return leads, min(state.head_until_s, until_s)

@@ -1,0 +1,229 @@
+"""The event loop of the replay: ends and submissions of an instant, then one pass.
+
+Kernels take `queue`, records.QueueArrays, and `events`, Events, and change both in place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
+from batfill.engine.easy import easy_pass
+from batfill.engine.jit import kernel, outlined
+from batfill.engine.records import AWAY, QUEUE
+from batfill.engine.running import finish
+from batfill.engine.tree import has_room
+from batfill.engine.waiting import demote, requeue, sweep_overdue
+from batfill.policies import UNLIMITED_S, mixed_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Why `advance` returned.
+DONE, REACHED, NEEDS_ROOM = range(3)
+
+KILL = np.dtype([("row", "u4"), ("level", "u4"), ("start_s", "f8"), ("ran_s", "f8")])  # a try killed at a divider
+END = np.dtype([("end_s", "f8"), ("row", "u4"), ("unused", "u4")])  # 16 bytes: one move
+CLOCK = np.dtype(
+    [
+        ("now_s", "f8"),  # the last instant handled
+        ("ends", "u4"),  # running jobs, or places of `ends` that count
+        ("starts", "u4"),  # tries, or places of `starts` that count
+        ("rejected", "i8"),  # jobs wider than the machine
+        ("kills", "i8"),  # tries killed at a divider, or places of `kills` that count
+        ("passes", "i8"),
+    ]
+)
+
+
+class Events(NamedTuple):
+    """What happens, and what has happened; no scheduler may read it."""
+
+    duration_s: NDArray[np.float64]  # (n_jobs,)  min(p, p~): how long a job runs if it is not killed at a divider
+    ends: NDArray[np.void]  # END (room,)  of the running jobs, the earliest last
+    starts: NDArray[np.void]  # records.STARTED (room,)  every try in the order of their starts
+    kills: NDArray[np.void]  # KILL (room,)  every kill in the order of time
+    clock: NDArray[np.void]  # CLOCK (1,)
+
+
+class Given(NamedTuple):
+    """What every replay of a workload begins with; columns of shape (n_jobs,)."""
+
+    estimate_s: NDArray[np.float64]  # p~, or the expected run time
+    level: NDArray[np.int8]
+    killable: NDArray[np.uint8]
+
+
+AT_START = np.zeros(1, QUEUE)
+BEFORE_START = np.zeros(1, CLOCK)
+
+
+@kernel
+def reset(size, given, queue, events):
+    """Go back to the empty machine of `size` processors; the tree must be empty."""
+    jobs, tries = queue.jobs, queue.tries
+    for row in range(len(jobs)):
+        jobs[row].estimate_s = given.estimate_s[row]
+        jobs[row].level = given.level[row]
+        jobs[row].killable = given.killable[row]
+        jobs[row].section = AWAY
+        jobs[row].start_s = np.nan
+    for row in range(len(tries)):
+        tries[row].divider_s = np.inf
+        tries[row].expected_s = given.estimate_s[row]
+        tries[row].corrections = 0
+    queue.state[0] = AT_START[0]
+    queue.state[0].free = size
+    events.clock[0] = BEFORE_START[0]
+
+
+@kernel
+def push(ends, n, end_s, row):
+    """Add an end to n ends, END (> n,), which are sorted, the earliest last.
+
+    Few jobs run at once, so that moving their ends is cheaper than a heap's branches, which cannot be predicted.
+    """
+    i = n
+    while i > 0 and ends[i - 1].end_s < end_s:
+        ends[i] = ends[i - 1]
+        i -= 1
+    ends[i].end_s = end_s
+    ends[i].row = row
+
+
+@kernel
+def record_start(row, backfilled, queue, events):
+    """Write down that a job, last of `events.starts`, has started, and when it will end."""
+    clock, job = events.clock[0], queue.jobs[row]
+    events.starts[clock.starts].backfilled = backfilled
+    end_s = job.start_s + events.duration_s[row]
+    if job.killable:
+        divider_s = queue.dividers[job.level - 1].divider_s
+        queue.tries[row].divider_s = divider_s
+        end_s = min(end_s, job.start_s + divider_s)
+    push(events.ends, clock.ends, end_s, row)
+    clock.ends += 1
+    clock.starts += 1
+
+
+@outlined
+def kill(now_s, row, queue, events):
+    """Write down that a job's try, which has ended, was killed at its divider, and queue the job again."""
+    clock, record = events.clock[0], events.kills[events.clock[0].kills]
+    record.row = row
+    record.level = queue.jobs[row].level
+    record.start_s = queue.jobs[row].start_s
+    record.ran_s = queue.tries[row].divider_s
+    clock.kills += 1
+    demote(queue, row)
+    requeue(now_s, queue, row)
+
+
+@kernel
+def advance(until_s, size, queue, events):
+    """Handle every instant up to `until_s`, itself included, on a machine of `size` processors.
+
+    Returns DONE, REACHED (the next instant is later than until_s) or NEEDS_ROOM (enlarge the tree and call again: the
+    instant is resumed where it was left).
+    """
+    jobs, tree, state = queue.jobs, queue.tree, queue.state[0]
+    ends, clock = events.ends, events.clock[0]
+    n_jobs = len(jobs)
+    while True:
+        now_s = np.inf
+        if clock.ends > 0:
+            now_s = ends[clock.ends - 1].end_s
+        if state.submitted < n_jobs:
+            now_s = min(now_s, jobs[state.submitted].submit_s)
+        if now_s == np.inf:
+            return DONE
+        if now_s > until_s:
+            return REACHED
+        clock.now_s = now_s
+
+        if not sweep_overdue(now_s, queue):
+            return NEEDS_ROOM
+
+        while clock.ends > 0 and ends[clock.ends - 1].end_s == now_s:
+            row = ends[clock.ends - 1].row
+            killed = jobs[row].killable and queue.tries[row].divider_s < events.duration_s[row]
+            if killed and not has_room(tree):
+                return NEEDS_ROOM
+            clock.ends -= 1
+            finish(queue, row)
+            if killed:
+                kill(now_s, row, queue, events)
+
+        decided = False
+        while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:
+            row = state.submitted
+            if jobs[row].procs > size:
+                clock.rejected += 1
+            else:
+                if not has_room(tree):
+                    return NEEDS_ROOM
+                alone = row + 1 == n_jobs or jobs[row + 1].submit_s > now_s
+                what = arrives(now_s, queue, row, alone)
+                decided = what != UNDECIDED
+                if what in (STARTS, BACKFILLS):
+                    events.starts[clock.starts].row = row
+                    record_start(row, what == BACKFILLS, queue, events)
+            state.submitted += 1
+        if decided:
+            continue
+
+        clock.passes += 1
+        started = events.starts[clock.starts :]
+        n, ahead = easy_pass(now_s, queue, started)
+        for i in range(n):
+            record_start(started[i].row, i >= ahead, queue, events)
+
+
+compiled_mixed_key = kernel(mixed_key)
+
+
+@kernel
+def set_mixed_key(weights, job):
+    """Set a job's key and rise to those of the mixed policy of six weights, float64 (6,); see `policies.mixed`."""
+    estimate_s = min(job.estimate_s, UNLIMITED_S)
+    job.rise = weights[4]
+    job.key = weights[4] + compiled_mixed_key(
+        weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, estimate_s, job.procs
+    )
+
+
+@kernel
+def advance_each(first, resume, moves, weights, lines, start_s, given, size, queue, events):
+    """Replay the whole workload under each policy from number `first` on; returns how many are done.
+
+    Args:
+        first: number of the first policy.
+        resume: whether its replay is to be resumed: the tree ran out of room and was enlarged.
+        moves: bool (n_policies,), as Rules.moves.
+        weights: float64 (n_policies, 6), of mixed policies.
+        lines: records.LINE (n_policies, n_jobs), the keys; (0, n_jobs) if all are mixed policies.
+        start_s: float64 (n_policies, n_jobs), receives the starts; nan for rejected jobs.
+        given: where every replay begins.
+        size: the machine's processors.
+        queue: its `rules[0].moves` is set for each policy.
+        events: what happens.
+    """
+    jobs = queue.jobs
+    for i in range(first, len(moves)):
+        if not resume:
+            reset(size, given, queue, events)
+            for row in range(len(jobs)):
+                if len(lines):
+                    jobs[row].key = lines[i, row].key
+                    jobs[row].rise = lines[i, row].rise
+                else:
+                    set_mixed_key(weights[i], jobs[row])
+        resume = False
+        queue.rules[0].moves = moves[i]
+        if advance(np.inf, size, queue, events) == NEEDS_ROOM:
+            return i
+        for row in range(len(jobs)):
+            start_s[i, row] = jobs[row].start_s
+    return len(moves)

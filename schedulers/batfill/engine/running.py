@@ -1,0 +1,103 @@
+"""The running jobs by expected end, the head's reservation, and what becomes of an expectation that a job outlives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.engine.jit import kernel, outlined
+from batfill.engine.records import AWAY, NEVER_S
+
+# What is added to an expected run time that a job outlives, the first, second, ... time; then the last again and again.
+# Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
+STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000], np.float64)
+
+
+@kernel
+def start(now_s, queue, row):
+    """Start a job that does not wait any more: it takes its processors and is expected to end after its estimate."""
+    job, running, state = queue.jobs[row], queue.running, queue.state[0]
+    end_s = now_s + job.estimate_s
+    i = state.running
+    while i > 0 and running[i - 1].end_s > end_s:
+        running[i] = running[i - 1]
+        i -= 1
+    running[i].end_s = end_s
+    running[i].procs = job.procs
+    running[i].row = row
+    state.running += 1
+    state.free -= job.procs
+    job.start_s = now_s
+    job.section = AWAY
+
+
+@kernel
+def finish(queue, row):
+    """End a running job: its processors are idle again."""
+    running, state = queue.running, queue.state[0]
+    end_s = queue.jobs[row].start_s + queue.jobs[row].estimate_s
+    low, high = 0, state.running
+    while low < high:
+        middle = (low + high) // 2
+        if running[middle].end_s < end_s:
+            low = middle + 1
+        else:
+            high = middle
+    while running[low].row != row:
+        low += 1
+    state.settled = 0
+    state.free += running[low].procs
+    state.running -= 1
+    for i in range(low, state.running):
+        running[i] = running[i + 1]
+
+
+@kernel
+def reservation(need, queue):
+    """When `need` processors are expected to be free, and how many are spare then: (shadow_s, extra).
+
+    All releases at exactly the shadow time count. If `need` is never met (machines are away), the head holds back no
+    job with a walltime: (NEVER_S, 0).
+    """
+    running, state = queue.running, queue.state[0]
+    free = state.free
+    k = 0
+    while free < need:
+        if k == state.running:
+            return NEVER_S, np.int64(0)
+        free += running[k].procs
+        k += 1
+    shadow_s = running[k - 1].end_s
+    while k < state.running and running[k].end_s == shadow_s:
+        free += running[k].procs
+        k += 1
+    return min(shadow_s, NEVER_S), free - need
+
+
+@outlined
+def correct(now_s, queue):
+    """Raise the estimate of every running job that was expected to have ended by `now_s`, to its walltime at most."""
+    running, state = queue.running, queue.state[0]
+    n = state.running
+    late = 0
+    while late < n and running[late].end_s <= now_s:
+        late += 1
+    for i in range(late):
+        place = late - 1 - i
+        row, procs = running[place].row, running[place].procs
+        limit_s, start_s = queue.tries[row].walltime_s, queue.jobs[row].start_s
+        estimate_s = queue.jobs[row].estimate_s
+        while start_s + estimate_s <= now_s and estimate_s < limit_s:
+            step_s = STEPS_S[min(queue.tries[row].corrections, len(STEPS_S) - 1)]
+            estimate_s = min(estimate_s + step_s, limit_s)
+            queue.tries[row].corrections += 1
+        if estimate_s == queue.jobs[row].estimate_s:
+            continue
+        queue.jobs[row].estimate_s = estimate_s
+        end_s = start_s + estimate_s
+        state.settled = 0  # the reservation may be another now
+        while place + 1 < n and running[place + 1].end_s < end_s:
+            running[place] = running[place + 1]
+            place += 1
+        running[place].end_s = end_s
+        running[place].procs = procs
+        running[place].row = row

@@ -1,0 +1,425 @@
+"""The waiting jobs in a sorted tree of three storeys, so that a pass skips every group of jobs that cannot start.
+
+Sections follow each other in the queue's order: OVERDUE, one for each level of small jobs, and the large jobs. Each is
+a sorted list of groups, a group is a sorted list of at most FAN leaves, and a leaf holds at most LEAF jobs side by
+side. A section without jobs keeps one group with one leaf. A node, which is a leaf or a group, knows the smallest q in
+it and, for every width (`width_of`), the smallest estimate among its jobs up to it; from these a pass sees that no job
+in there can start. With at most LEAF jobs in a section it is one sorted array, and nothing is kept beside it.
+
+Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
+(key, r, seq) needs no r.
+
+Kernels change the tree in place. Sections, places, leaves and slots are integers; `jobs` is records.JOB (n_jobs,), of
+which the tree reads `seq` only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.records import Tree, new_records
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LEAF = 64
+FAN = 64
+
+# What a node's smallest values are worth: exact; a lower bound (jobs have left since); not computed.
+EXACT, STALE, NONE = range(3)
+
+SLOT = np.dtype([("key", "f8"), ("estimate_s", "f8"), ("procs", "i4"), ("row", "u4")])
+# A leaf or a group; an unused node names the next unused one in `count`.
+NODE = np.dtype(
+    [
+        ("count", "u4"),  # a leaf's jobs, a group's leaves
+        ("state", "u4"),  # EXACT, STALE or NONE
+        ("procs", "i8"),  # smallest q
+        ("when_s", "f8"),  # of a leaf, if keys move: at this instant
+        ("lowest", "f8"),  # no key was below this; -inf if nothing is known;
+        ("slope", "f8"),  # and none falls faster than this, per second
+    ]
+)
+SECTION = np.dtype([("groups", "u4"), ("jobs", "u4")])  # its groups and its jobs
+SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, and how many there are
+
+
+def new_tree(size: int, levels: int = 1, nodes: int = 32) -> Tree:
+    """An empty tree for the jobs of a machine of `size` processors with `levels` levels of small jobs.
+
+    `enlarged` doubles it when `has_room` says that it is full.
+    """
+    widths = int(width_of(size)) + 1
+    sections = levels + 2
+    nodes = max(nodes, 4 * sections)
+    tree = Tree(
+        slots=new_records(nodes * LEAF, SLOT),
+        nodes=new_records(nodes, NODE),
+        shortest_s=np.zeros((nodes, widths)),
+        children=np.zeros((nodes, FAN), np.uint32),
+        groups=np.zeros((sections, nodes), np.uint32),
+        sections=new_records(sections, SECTION),
+        spare=new_records(1, SPARE),
+    )
+    clear(tree)
+    return tree
+
+
+def clear(tree: Tree) -> None:
+    """Empty the queue."""
+    tree.nodes["count"] = np.arange(1, len(tree.nodes) + 1)
+    tree.spare[0] = (0, len(tree.nodes))
+    tree.sections[:] = 0
+    for section in range(len(tree.sections)):
+        open_section(tree, section)
+
+
+def enlarged(tree: Tree) -> Tree:
+    """The same jobs in the same places, with twice the room."""
+
+    def doubled(array: NDArray[Any], axis: int = 0) -> NDArray[Any]:
+        twice: NDArray[Any] = np.concatenate([array, np.zeros_like(array)], axis=axis)
+        return twice.view(type(array))
+
+    n, spare, nodes = len(tree.nodes), tree.spare.copy(), doubled(tree.nodes)
+    nodes["count"][n:] = np.arange(n + 1, 2 * n + 1)
+    nodes["count"][-1] = spare["first"][0]
+    spare[0] = (n, spare["left"][0] + n)
+    return Tree(
+        slots=doubled(tree.slots),
+        nodes=nodes,
+        shortest_s=doubled(tree.shortest_s),
+        children=doubled(tree.children),
+        groups=doubled(tree.groups, axis=1),
+        sections=tree.sections.copy(),
+        spare=spare,
+    )
+
+
+@kernel
+def width_of(procs):
+    """The width that a job of `procs` processors counts under: 2 k for 2^k, 2 k + 1 up to the next power of two.
+
+    Powers of two have widths of their own, as many jobs ask for one: they must not count if a few less are free.
+    """
+    k = 0
+    while (2 << k) <= procs:
+        k += 1
+    return 2 * k + (procs > (1 << k))
+
+
+@expression
+def precedes(key, row, other_key, other_row, jobs):
+    """The sort rule inside a section: lowest key first, then lowest seq, which is the order of (r, id)."""
+    if key != other_key:
+        return key < other_key
+    return jobs[row].seq < jobs[other_row].seq
+
+
+# Nodes and lists
+
+
+@expression
+def insert_at(items, size, place, item):
+    """Insert into the first `size` of `items`, (> size,), which are moved up from `place` on."""
+    for i in range(size, place, -1):
+        items[i] = items[i - 1]
+    items[place] = item
+
+
+@kernel
+def new_node(tree):
+    """An unused node, empty; there must be one left."""
+    spare = tree.spare[0]
+    index = spare.first
+    node = tree.nodes[index]
+    spare.first = node.count
+    spare.left -= 1
+    node.count, node.state, node.lowest = 0, NONE, -np.inf
+    return index
+
+
+@kernel
+def drop_node(tree, siblings, size, place):
+    """Remove the node at `place` from the first `size` of `siblings`, a row of `tree.children` or `tree.groups`."""
+    index = siblings[place]
+    tree.nodes[index].count = tree.spare[0].first
+    tree.spare[0].first = index
+    tree.spare[0].left += 1
+    for i in range(place, size - 1):
+        siblings[i] = siblings[i + 1]
+
+
+@expression
+def has_room(tree):
+    """Whether one more job can be inserted, wherever it belongs: that takes at most one new leaf and one new group."""
+    return tree.spare[0].left >= 2
+
+
+@kernel
+def new_group(tree, section, place):
+    """An unused group, empty, inserted into the section at `place`."""
+    group = new_node(tree)
+    insert_at(tree.groups[section], tree.sections[section].groups, place, group)
+    tree.sections[section].groups += 1
+    return group
+
+
+@outlined
+def open_section(tree, section):
+    """Give an empty section the one group and leaf that it always has."""
+    group = new_group(tree, section, 0)
+    tree.children[group, 0] = new_node(tree)
+    tree.nodes[group].count = 1
+
+
+# Insertion
+
+
+@expression
+def slot_precedes(tree, slot, key, row, jobs):
+    """Whether the job in `slot` is before (key, row), or is it."""
+    return not precedes(key, row, tree.slots[slot].key, tree.slots[slot].row, jobs)
+
+
+@kernel
+def find(tree, section, key, row, jobs):
+    """Where (key, row) is or belongs: group's place, leaf's place, and in the leaf the number of jobs up to it."""
+    low, high = 0, tree.sections[section].groups - 1
+    while low < high:  # the last group whose first job is not after it
+        middle = (low + high + 1) // 2
+        if slot_precedes(tree, tree.children[tree.groups[section, middle], 0] * LEAF, key, row, jobs):
+            low = middle
+        else:
+            high = middle - 1
+    group_place, group = low, tree.groups[section, low]
+
+    low, high = 0, tree.nodes[group].count - 1
+    while low < high:  # likewise the leaf
+        middle = (low + high + 1) // 2
+        if slot_precedes(tree, tree.children[group, middle] * LEAF, key, row, jobs):
+            low = middle
+        else:
+            high = middle - 1
+    leaf_place, leaf = low, tree.children[group, low]
+
+    low, high = 0, tree.nodes[leaf].count
+    while low < high:  # the number of jobs not after it
+        middle = (low + high) // 2
+        if slot_precedes(tree, leaf * LEAF + middle, key, row, jobs):
+            low = middle + 1
+        else:
+            high = middle
+    return group_place, leaf_place, low
+
+
+@expression
+def move_jobs(tree, source, target, n):
+    """Copy n jobs from slot `source` on to slot `target` on, which lie in different leaves or target < source."""
+    for i in range(n):
+        tree.slots[target + i] = tree.slots[source + i]
+
+
+@kernel
+def split_group(tree, section, group_place):
+    """Move the upper half of a full group's leaves to a new group behind it; of the last group only the last leaf."""
+    group = tree.groups[section, group_place]
+    keep = FAN - 1 if group_place == tree.sections[section].groups - 1 else FAN // 2
+    right = new_group(tree, section, group_place + 1)
+    for i in range(keep, FAN):
+        tree.children[right, i - keep] = tree.children[group, i]
+    tree.nodes[right].count = FAN - keep
+    tree.nodes[group].count = keep
+    tree.nodes[group].state = max(tree.nodes[group].state, STALE)
+
+
+@kernel
+def split_leaf(tree, section, group_place, leaf_place):
+    """Move the upper half of a full leaf's jobs to a new leaf behind it; of the last leaf only the last job.
+
+    The exception fills the leaves of a queue that grows at its end, as under fcfs. The group must not be full.
+    """
+    group = tree.groups[section, group_place]
+    leaf = tree.children[group, leaf_place]
+    at_end = group_place == tree.sections[section].groups - 1 and leaf_place == tree.nodes[group].count - 1
+    keep = LEAF - 1 if at_end else LEAF // 2
+    right = new_node(tree)
+    insert_at(tree.children[group], tree.nodes[group].count, leaf_place + 1, right)
+    tree.nodes[group].count += 1
+    move_jobs(tree, leaf * LEAF + keep, right * LEAF, LEAF - keep)
+    tree.nodes[right].count = LEAF - keep
+    tree.nodes[leaf].count = keep
+    tree.nodes[leaf].state = max(tree.nodes[leaf].state, STALE)
+
+
+@outlined
+def split(tree, section, group_place, leaf_place):
+    """Split a full leaf, or its group first if that is full as well."""
+    if tree.nodes[tree.groups[section, group_place]].count == FAN:
+        split_group(tree, section, group_place)
+    else:
+        split_leaf(tree, section, group_place, leaf_place)
+
+
+@kernel
+def insert(tree, section, key, row, estimate_s, procs, jobs):
+    """Insert a job into the section by (key, seq). The caller has made sure of `has_room`."""
+    tree.sections[section].jobs += 1
+    while True:
+        group_place, leaf_place, slot = find(tree, section, key, row, jobs)
+        group = tree.groups[section, group_place]
+        leaf = tree.children[group, leaf_place]
+        if tree.nodes[leaf].count < LEAF:
+            break
+        split(tree, section, group_place, leaf_place)
+
+    base = leaf * LEAF
+    for i in range(base + tree.nodes[leaf].count, base + slot, -1):
+        tree.slots[i] = tree.slots[i - 1]
+    tree.slots[base + slot].key = key
+    tree.slots[base + slot].estimate_s = estimate_s
+    tree.slots[base + slot].procs = procs
+    tree.slots[base + slot].row = row
+    tree.nodes[leaf].count += 1
+    tree.nodes[leaf].lowest = -np.inf
+
+    count_in(tree, leaf, estimate_s, procs)
+    count_in(tree, group, estimate_s, procs)
+
+
+# The smallest q and estimates
+
+
+@kernel
+def count_in(tree, node, estimate_s, procs):
+    """Count one more job in the node's smallest q and estimates, if they are computed."""
+    if tree.nodes[node].state != NONE:
+        tree.nodes[node].procs = min(tree.nodes[node].procs, procs)
+        shortest_s = tree.shortest_s[node]
+        for width in range(width_of(procs), len(shortest_s)):
+            shortest_s[width] = min(shortest_s[width], estimate_s)
+
+
+@outlined
+def summarize_leaf(tree, leaf):
+    """Make the leaf's smallest q and estimates exact."""
+    shortest_s = tree.shortest_s[leaf]
+    shortest_s[:] = np.inf
+    fewest = tree.slots[leaf * LEAF].procs
+    for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
+        procs = tree.slots[slot].procs
+        fewest = min(fewest, procs)
+        width = width_of(procs)
+        shortest_s[width] = min(shortest_s[width], tree.slots[slot].estimate_s)
+    for width in range(1, len(shortest_s)):
+        shortest_s[width] = min(shortest_s[width], shortest_s[width - 1])
+    tree.nodes[leaf].procs = fewest
+    tree.nodes[leaf].state = EXACT
+
+
+@outlined
+def summarize_group(tree, group):
+    """Make the group's smallest q and estimates exact, and its leaves'."""
+    shortest_s = tree.shortest_s[group]
+    shortest_s[:] = np.inf
+    fewest = np.int64(2**62)
+    for i in range(tree.nodes[group].count):
+        leaf = tree.children[group, i]
+        if tree.nodes[leaf].state != EXACT:
+            summarize_leaf(tree, leaf)
+        fewest = min(fewest, tree.nodes[leaf].procs)
+        for width in range(len(shortest_s)):
+            shortest_s[width] = min(shortest_s[width], tree.shortest_s[leaf, width])
+    tree.nodes[group].procs = fewest
+    tree.nodes[group].state = EXACT
+
+
+# Removal
+
+
+@kernel
+def settle_leaf(tree, section, group_place, leaf_place, taken):
+    """After `taken` jobs have left a leaf: drop it if it is empty, merge it into the leaf before if both are small.
+
+    Returns whether the leaf is gone, so that the next one now has its place.
+    """
+    group = tree.groups[section, group_place]
+    leaf = tree.children[group, leaf_place]
+    size = tree.nodes[leaf].count
+    tree.sections[section].jobs -= taken
+    tree.nodes[group].state = max(tree.nodes[group].state, STALE)
+    if size == 0:
+        if tree.sections[section].jobs == 0:  # the one leaf that an empty section keeps
+            tree.nodes[leaf].state = NONE
+            tree.nodes[group].state = NONE
+            return False
+        drop_node(tree, tree.children[group], tree.nodes[group].count, leaf_place)
+        tree.nodes[group].count -= 1
+        return True
+    if leaf_place > 0:
+        before = tree.children[group, leaf_place - 1]
+        if tree.nodes[before].count + size <= LEAF // 2:
+            move_jobs(tree, leaf * LEAF, before * LEAF + tree.nodes[before].count, size)
+            tree.nodes[before].count += size
+            tree.nodes[before].state = NONE
+            tree.nodes[before].lowest = -np.inf
+            drop_node(tree, tree.children[group], tree.nodes[group].count, leaf_place)
+            tree.nodes[group].count -= 1
+            return True
+    tree.nodes[leaf].state = max(tree.nodes[leaf].state, STALE)
+    return False
+
+
+@kernel
+def settle_group(tree, section, group_place):
+    """After leaves have left a group: drop it if it is empty, merge it into the group before if both are small.
+
+    Returns whether the group is gone, so that the next one now has its place.
+    """
+    group = tree.groups[section, group_place]
+    size = tree.nodes[group].count
+    if size == 0:
+        drop_node(tree, tree.groups[section], tree.sections[section].groups, group_place)
+        tree.sections[section].groups -= 1
+        return True
+    if group_place > 0:
+        before = tree.groups[section, group_place - 1]
+        if tree.nodes[before].count + size <= FAN // 2:
+            for i in range(size):
+                tree.children[before, tree.nodes[before].count + i] = tree.children[group, i]
+            tree.nodes[before].count += size
+            tree.nodes[before].state = NONE
+            drop_node(tree, tree.groups[section], tree.sections[section].groups, group_place)
+            tree.sections[section].groups -= 1
+            return True
+    return False
+
+
+@kernel
+def remove(tree, section, key, row, jobs):
+    """Remove the job at (key, row) from the section, which holds it."""
+    group_place, leaf_place, after = find(tree, section, key, row, jobs)
+    leaf = tree.children[tree.groups[section, group_place], leaf_place]
+    slot = leaf * LEAF + after - 1
+    tree.nodes[leaf].count -= 1
+    move_jobs(tree, slot + 1, slot, tree.nodes[leaf].count + 1 - after)
+    settle_leaf(tree, section, group_place, leaf_place, np.int64(1))
+    settle_group(tree, section, group_place)
+
+
+# Reading
+
+
+@expression
+def has_several_leaves(tree, section):
+    """Whether there is anything to skip in the section."""
+    return tree.sections[section].groups > 1 or tree.nodes[tree.groups[section, 0]].count > 1
+
+
+@expression
+def first_slot(tree, section):
+    """The slot of the section's first job."""
+    return tree.children[tree.groups[section, 0], 0] * LEAF

@@ -1,0 +1,140 @@
+"""The waiting jobs as a scheduler speaks of them: they join and leave the queue, become overdue, and are killed.
+
+Kernels take `queue`, records.QueueArrays, and change it in place; `row` is a job's row in `queue.jobs`. Those that
+insert into the tree need `tree.has_room` first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.keys import head_with, place_key, slope_of
+from batfill.engine.records import AWAY, OVERDUE
+from batfill.engine.tree import has_room, insert, remove
+
+NONE_WAITS = np.int64(2**62), np.inf  # the smallest q and estimate of no jobs
+
+
+@expression
+def is_walk(queue):
+    """Whether a pass is one walk through the queue: its order and the backfill's are one, and do not move."""
+    return queue.rules[0].backfill_same and not queue.rules[0].moves
+
+
+@expression
+def overdue(now_s, queue, row):
+    """Whether a job has waited longer than the threshold, strictly."""
+    return now_s - queue.jobs[row].submit_s > queue.rules[0].threshold_s
+
+
+@kernel
+def enqueue(queue, section, row, leads, until_s):
+    """Insert a job into a section; `leads` and `until_s` are `head_with`'s answer."""
+    job, state = queue.jobs[row], queue.state[0]
+    if not is_walk(queue):
+        fewest, shortest_s = NONE_WAITS if state.waiting == 0 else (state.fewest, state.shortest_s)
+        state.fewest = min(fewest, job.procs)
+        state.shortest_s = min(shortest_s, job.estimate_s)
+    state.settled = 0
+    state.waiting += 1
+    if queue.rules[0].moves:
+        state.head_until_s = until_s
+        if leads:
+            state.head = row
+            state.head_slope = slope_of(job)
+    job.section = section
+    insert(queue.tree, section, place_key(queue, section, row), row, job.estimate_s, job.procs, queue.jobs)
+
+
+@expression
+def enqueue_at(now_s, queue, section, row):
+    """Insert a job into a section.
+
+    `now_s` may be earlier than the present, if no job of the section was submitted after it: two keys are lines, so
+    what `head_with` finds there holds until the instant that it gives.
+    """
+    leads, until_s = head_with(now_s, queue, section, row)
+    enqueue(queue, section, row, leads, until_s)
+
+
+@expression
+def dequeue(queue, row):
+    """Remove a waiting job from the queue."""
+    state = queue.state[0]
+    state.settled = 0
+    state.waiting -= 1
+    if row == state.head:
+        state.head_until_s = -np.inf
+    section = np.int64(queue.jobs[row].section)
+    remove(queue.tree, section, place_key(queue, section, row), row, queue.jobs)
+    queue.jobs[row].section = AWAY
+
+
+@outlined
+def move_to(now_s, queue, section, row):
+    """Put a job into a section, whether it waits already or not."""
+    if queue.jobs[row].section != AWAY:
+        dequeue(queue, row)
+    enqueue_at(now_s, queue, section, row)
+
+
+@kernel
+def enqueue_rows(now_s, queue, rows, first):
+    """Insert rows[first:] into the sections of their levels, rows uint32 (n,), none of them in the tree.
+
+    Returns the place of the first row that the tree had no room for, n if there is none.
+    """
+    for i in range(first, len(rows)):
+        if not has_room(queue.tree):
+            return i
+        enqueue_at(now_s, queue, np.int64(queue.jobs[rows[i]].level), rows[i])
+    return len(rows)
+
+
+@kernel
+def sweep_overdue(now_s, queue):
+    """Move the jobs that have become overdue to the front. False: the tree ran out of room; enlarge it, call again."""
+    state = queue.state[0]
+    while state.looked_at < state.submitted:
+        row = queue.ages[state.looked_at]
+        if not overdue(now_s, queue, row):
+            break
+        if queue.jobs[row].section != AWAY and queue.jobs[row].section != OVERDUE:
+            if not has_room(queue.tree):
+                return False
+            move_to(now_s, queue, OVERDUE, row)
+        state.looked_at += 1
+    return True
+
+
+@kernel
+def set_level(queue, row, level, killable, expected_s):
+    """Set the level (large if it is beyond the last) and the estimate of a job that is not queued.
+
+    `killable`, 0 or 1: whether it is killed at its level's divider; `expected_s`: its run time if nothing kills it.
+    """
+    job = queue.jobs[row]
+    job.level = level
+    job.killable = killable if level <= len(queue.dividers) else 0
+    job.estimate_s = expected_s
+    if job.killable:
+        job.estimate_s = min(expected_s, queue.dividers[level - 1].bound_s)
+
+
+@outlined
+def demote(queue, row):
+    """Move a job that was killed at its divider to the next level whose divider is longer, or to the large jobs."""
+    ran_s = queue.tries[row].divider_s
+    level = queue.jobs[row].level
+    while level < len(queue.dividers) and queue.dividers[level].divider_s <= ran_s:
+        level += 1
+    queue.jobs[row].start_s = np.nan
+    set_level(queue, row, level + 1, 1, queue.tries[row].expected_s)
+
+
+@outlined
+def requeue(now_s, queue, row):
+    """Queue a job that was killed and demoted: it is large, or of its new level, unless it is overdue by now."""
+    section = OVERDUE if overdue(now_s, queue, row) else np.int64(queue.jobs[row].level)
+    move_to(now_s, queue, section, row)

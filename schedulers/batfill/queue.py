@@ -1,0 +1,401 @@
+"""The queue: who waits and who runs on one machine, under which rules. Both hosts are built on it.
+
+`Replay` knows all jobs ahead and hands `arrays` to its compiled event loop; `Cluster` hears of one event at a time and
+calls the methods. No other code writes into the arrays.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from bisect import bisect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill import engine
+from batfill.errors import BatfillError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from batfill.engine.records import QueueArrays
+    from batfill.policies import Policy
+
+GAP = 1 << 20  # between neighbours in `seq`, so that a job that arrives late for its place fits between two others
+FIRST_ROOM = 1024
+
+
+class Queue:
+    """The waiting and running jobs of a machine of `size` processors. Jobs are named by their rows."""
+
+    def __init__(
+        self,
+        size: int,
+        policy: Policy,
+        *,
+        backfill: Policy | None = None,
+        threshold_s: float = math.inf,
+        divider_s: float | Sequence[float] = math.inf,
+        room: int = FIRST_ROOM,
+        tries: bool = True,
+        outlived: bool = False,
+    ) -> None:
+        """An empty queue.
+
+        Args:
+            size: m.
+            policy: the queue's order.
+            backfill: the order in which jobs are tried for backfilling; None for the queue's own.
+            threshold_s: Theta; inf for none.
+            divider_s: the levels' dividers, ascending; inf for none.
+            room: for how many jobs to allocate; `submit` grows it.
+            tries: whether jobs can be small, or outlive their estimates.
+            outlived: whether running jobs may outlive their estimates.
+        """
+        self.size, self.outlived = size, outlived
+        dividers = engine.dividers_of(divider_s)
+        self.arrays: QueueArrays = engine.QueueArrays(
+            jobs=engine.new_records(room, engine.JOB),
+            ages=np.arange(room, dtype=np.uint32),
+            backfill_lines=engine.new_records(0 if backfill is None else room, engine.LINE),
+            tries=engine.new_records(room if tries else 0, engine.TRY),
+            tree=engine.new_tree(size, len(dividers)),
+            running=engine.new_records(min(room, size), engine.RUN),
+            candidates=engine.new_records(room, engine.CANDIDATE),
+            dividers=dividers,
+            rules=engine.new_records(1, engine.RULES),
+            state=engine.new_records(1, engine.QUEUE),
+        )
+        self.arrays.jobs["section"] = engine.AWAY
+        self.arrays.state["free"] = size
+        self.arrays.rules[0] = (policy.moves, backfill is None, threshold_s)
+        self.policy, self.backfill = policy, backfill
+        self.started = engine.new_records(size, engine.STARTED)
+        self.known = 0  # how many jobs, from row 0 on
+        self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
+
+    @property
+    def jobs(self) -> NDArray[np.void]:
+        """What is known of each job, engine JOB (room,), read-only."""
+        view = self.arrays.jobs.view()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def free(self) -> int:
+        """The idle processors."""
+        return int(self.arrays.state["free"][0])
+
+    @property
+    def large(self) -> int:
+        """The level of large jobs: one more than the small ones have."""
+        return len(self.arrays.dividers) + 1
+
+    @property
+    def threshold_s(self) -> float:
+        """Theta; inf for none."""
+        return float(self.arrays.rules["threshold_s"][0])
+
+    @property
+    def divider_s(self) -> NDArray[np.float64]:
+        """The levels' dividers, (levels,)."""
+        dividers: NDArray[np.float64] = self.arrays.dividers["divider_s"]
+        return dividers
+
+    @property
+    def waiting_rows(self) -> NDArray[np.intp]:
+        """The waiting jobs, oldest first."""
+        ages = self.arrays.ages[: self.submitted]
+        rows: NDArray[np.intp] = ages[self.arrays.jobs["section"][ages] != engine.AWAY].astype(np.intp)
+        return rows
+
+    @property
+    def running_rows(self) -> NDArray[np.intp]:
+        """The running jobs, by expected end."""
+        return self.arrays.running["row"][: self.arrays.state["running"][0]].astype(np.intp)
+
+    def waits(self, row: int) -> bool:
+        """Whether the job waits."""
+        return bool(self.arrays.jobs["section"][row] != engine.AWAY)
+
+    @property
+    def submitted(self) -> int:
+        """How many jobs were submitted so far, the rejected ones of a replay included."""
+        return int(self.arrays.state["submitted"][0])
+
+    @property
+    def start_s(self) -> NDArray[np.float64]:
+        """When each job's last try started, shape (room,), a copy; nan before the first, and after a kill."""
+        start_s: NDArray[np.float64] = self.arrays.jobs["start_s"].copy()
+        return start_s
+
+    def kill_after_s(self, row: int) -> float:
+        """How long the running try of a job may run until it is killed at its divider; inf for ever."""
+        killable = self.arrays.jobs["killable"][row]
+        return float(self.arrays.tries["divider_s"][row]) if killable else math.inf
+
+    # The whole at once, for a replay
+
+    def know(self, submit_s: NDArray[np.float64], walltime_s: NDArray[np.float64], procs: NDArray[np.int64]) -> None:
+        """Take down every job there will be, each of shape (room,), ordered by age; none is submitted yet."""
+        jobs = self.arrays.jobs
+        self.known = len(jobs)
+        jobs["submit_s"], jobs["procs"], jobs["seq"] = submit_s, procs, np.arange(len(jobs))
+        if len(self.arrays.tries):
+            self.arrays.tries["walltime_s"] = walltime_s
+
+    def empty(self) -> None:
+        """Empty the tree of waiting jobs, for `engine.reset`."""
+        if self.arrays.state["waiting"][0]:
+            engine.clear(self.arrays.tree)
+
+    def start(self, row: int, now_s: float) -> None:
+        """Start a job that does not wait."""
+        engine.start(now_s, self.arrays, row)
+
+    def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
+        """Queue these jobs, of the first `submitted` that have been submitted."""
+        self.arrays.state["submitted"] = submitted
+        self.arrays.jobs["section"][rows] = self.arrays.jobs["level"][rows]
+        self.resort()
+
+    def fork(self) -> Queue:
+        """A copy that shares nothing."""
+        other = copy.copy(self)
+        other.arrays = copied(self.arrays)
+        other.started, other.by_age = self.started.copy(), list(self.by_age)
+        return other
+
+    def saved(self) -> dict[str, NDArray[np.generic]]:
+        """The whole state as plain arrays by name, for `restore`."""
+        columns = self.arrays._asdict()
+        return columns | {f"tree_{name}": array for name, array in columns.pop("tree")._asdict().items()}
+
+    def restore(self, saved: dict[str, NDArray[np.generic]]) -> None:
+        """Take over the state that `saved` gave, of a queue with the same rules."""
+        columns = {name: engine.as_records(array) for name, array in saved.items()}
+        tree = {name: columns.pop(f"tree_{name}") for name in self.arrays.tree._fields}
+        self.arrays = self.arrays._replace(tree=type(self.arrays.tree)(**tree), **columns)
+
+    def enlarge(self) -> None:
+        """Double the tree's room."""
+        self.arrays = self.arrays._replace(tree=engine.enlarged(self.arrays.tree))
+
+    # Jobs come and go
+
+    def submit(
+        self,
+        job_id: str,
+        submit_s: float,
+        walltime_s: float,
+        procs: int,
+        *,
+        level: int,
+        killable: bool = False,
+        expected_s: float | None = None,
+    ) -> int:
+        """Queue a job that fits the machine; its row.
+
+        Args:
+            job_id: breaks ties of `submit_s`, as text.
+            submit_s: r; may be earlier than that of a job submitted before.
+            walltime_s: p~; inf if it has none.
+            procs: q.
+            level: of a small job from 1 on, or `large`.
+            killable: whether a small job is killed at its level's divider.
+            expected_s: the run time to expect; by default p~.
+        """
+        row = self.known
+        if row == len(self.arrays.jobs):
+            self.grow()
+        self.known += 1
+        job, tried = self.arrays.jobs[row], self.arrays.tries[row]
+        job["submit_s"], job["procs"], job["start_s"], job["section"] = submit_s, procs, math.nan, engine.AWAY
+        tried["walltime_s"], tried["divider_s"], tried["corrections"] = walltime_s, math.inf, 0
+        expected_s = float(walltime_s if expected_s is None else expected_s)
+        self.set_keys(row, expected_s)
+        self.set_level(row, level, killable, expected_s)
+        self.place_by_age(row, (submit_s, job_id))
+        self.enqueue(row, level)
+        return row
+
+    def place_by_age(self, row: int, age: tuple[float, str]) -> None:
+        """Insert the job into the order by age, and give it its `seq` between its neighbours'."""
+        ages, state, jobs = self.arrays.ages, self.arrays.state, self.arrays.jobs
+        place = bisect(self.by_age, age)
+        below = int(jobs["seq"][ages[place - 1]]) if place else 0
+        above = int(jobs["seq"][ages[place]]) if place < row else below + 2 * GAP
+        self.by_age.insert(place, age)
+        ages[place + 1 : row + 1] = ages[place:row].copy()
+        ages[place] = row
+        jobs["seq"][row] = (above + below) // 2
+        state["submitted"] = row + 1
+        state["looked_at"] = min(int(state["looked_at"][0]), place)  # the sweep has passed its place: look again
+        if above - below < 2:
+            jobs["seq"][ages[: row + 1]] = np.arange(1, row + 2) * GAP
+            self.resort()
+
+    def grow(self) -> None:
+        """Double the room for jobs."""
+        old, room = self.arrays, 2 * len(self.arrays.jobs)
+
+        def grown(array: NDArray[Any], length: int = room) -> NDArray[Any]:
+            longer: NDArray[Any] = np.concatenate([array, np.zeros(length - len(array), array.dtype)])
+            records: NDArray[Any] = engine.as_records(longer)
+            return records
+
+        self.arrays = old._replace(
+            jobs=grown(old.jobs),
+            ages=grown(old.ages),
+            backfill_lines=grown(old.backfill_lines) if len(old.backfill_lines) else old.backfill_lines,
+            tries=grown(old.tries),
+            running=grown(old.running, min(room, self.size)),
+            candidates=grown(old.candidates),
+        )
+
+    def enqueue(self, row: int, section: int | np.int64) -> None:
+        """Insert a job that does not wait into a section."""
+        if not engine.has_room(self.arrays.tree):
+            self.enlarge()
+        engine.enqueue_at(self.arrays.jobs["submit_s"][row], self.arrays, np.int64(section), row)
+
+    def finish(self, row: int) -> None:
+        """End a running job."""
+        engine.finish(self.arrays, row)
+
+    def demote(self, row: int) -> None:
+        """Move a job that was killed at its divider, and has ended, to its next level."""
+        engine.demote(self.arrays, row)
+
+    def requeue(self, row: int, now_s: float) -> None:
+        """Queue a demoted job again."""
+        if not engine.has_room(self.arrays.tree):
+            self.enlarge()
+        engine.requeue(now_s, self.arrays, row)
+
+    def decide(self, now_s: float) -> NDArray[np.uint32]:
+        """Start what EASY starts at `now_s`: the rows, in the order in which they start."""
+        while True:
+            n, _ = engine.decide(now_s, self.outlived, self.arrays, self.started)
+            if n >= 0:
+                rows: NDArray[np.uint32] = self.started["row"][:n]
+                return rows
+            self.enlarge()
+
+    def note_divider(self, row: int) -> float:
+        """Note the divider at which the try of a killable job that has just started is killed, and return it."""
+        divider_s = self.arrays.dividers["divider_s"][self.arrays.jobs["level"][row] - 1]
+        self.arrays.tries["divider_s"][row] = divider_s
+        return float(divider_s)
+
+    def correct(self, now_s: float) -> None:
+        """Raise the estimates of the running jobs that were expected to have ended by `now_s`."""
+        engine.correct(now_s, self.arrays)
+
+    # Machines come and go
+
+    def change_free(self, by: int) -> None:
+        """Add idle processors, or withdraw them if `by` is negative."""
+        self.arrays.state["free"] += by
+        self.arrays.state["settled"] = 0
+
+    def change_release(self, row: int, by: int) -> None:
+        """Change how many processors a running job will release."""
+        running = self.arrays.running[: self.arrays.state["running"][0]]
+        running["procs"][running["row"] == row] += by
+        self.arrays.state["settled"] = 0
+
+    # What is known, and the rules
+
+    def set_keys(self, row: int, estimate_s: float) -> None:
+        """Compute the keys of a job that does not wait, as if it were expected to run `estimate_s`."""
+        job = self.arrays.jobs[row]
+        known = np.array([job["submit_s"]]), np.array([estimate_s]), np.array([job["procs"]], np.int64)
+        key, rise = self.policy.lines(*known)
+        job["key"], job["rise"] = key[0], rise[0]
+        if self.backfill is not None:
+            self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
+
+    def set_level(self, row: int, level: int, killable: bool, expected_s: float) -> None:
+        """Set the level and the expected run time of a job that does not wait."""
+        if len(self.arrays.tries):
+            self.arrays.tries["expected_s"][row] = expected_s
+        engine.set_level(self.arrays, row, level, int(killable), expected_s)
+
+    def classify(self, row: int, level: int, *, killable: bool, expected_s: float) -> None:
+        """As `set_level`, of a job that has not been submitted, and its keys are those of the new estimate."""
+        if expected_s != self.arrays.jobs["estimate_s"][row]:
+            self.set_keys(row, expected_s)
+        self.set_level(row, level, killable, expected_s)
+
+    def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
+        """Kill the small jobs that start from now on at these dividers, as many as there were.
+
+        With `bound` the waiting ones, and those classified from now on, are expected to end there at the latest.
+        """
+        dividers = engine.dividers_of(divider_s, bound=bound)
+        if (dividers == self.arrays.dividers).all():
+            return
+        self.arrays = self.arrays._replace(dividers=dividers)
+        rows = self.waiting_rows
+        rows = rows[self.arrays.jobs["killable"][rows] != 0]
+        if bound and len(rows):
+            bound_s = dividers["bound_s"][self.arrays.jobs["level"][rows] - 1]
+            self.arrays.jobs["estimate_s"][rows] = np.minimum(self.arrays.tries["expected_s"][rows], bound_s)
+            self.resort()
+
+    def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
+        """Expect these run times, shape (room,), from the next decision on, of the running jobs too."""
+        jobs, running = self.arrays.jobs, self.arrays.running[: self.arrays.state["running"][0]]
+        jobs["estimate_s"] = estimate_s
+        if len(self.arrays.tries):
+            self.arrays.tries["expected_s"] = estimate_s
+        running["end_s"] = jobs["start_s"][running["row"]] + estimate_s[running["row"]]
+        running[:] = running[np.argsort(running["end_s"], kind="stable")]
+        self.change_rules(self.policy, self.backfill, self.threshold_s)
+
+    def change_rules(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
+        """Order and backfill by these rules from the next decision on."""
+        self.adopt(policy, backfill, threshold_s)
+        self.resort()
+
+    def adopt(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
+        """Take these rules and compute every job's keys by them; `resort` is due if jobs wait.
+
+        Raises:
+            BatfillError: the threshold is no number of seconds, or a policy gives a key that nothing sorts by.
+        """
+        if not threshold_s >= 0:
+            raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
+        jobs, lines = self.arrays.jobs[: self.known], self.arrays.backfill_lines
+        known = jobs["submit_s"], jobs["estimate_s"], jobs["procs"].astype(np.int64)
+        jobs["key"], jobs["rise"] = policy.lines(*known)
+        if backfill is None:
+            lines = lines[:0]
+        else:
+            lines = lines if len(lines) else engine.new_records(len(self.arrays.jobs), engine.LINE)
+            lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
+        self.policy, self.backfill = policy, backfill
+        self.arrays.rules[0] = (policy.moves, backfill is None, threshold_s)
+        self.arrays = self.arrays._replace(backfill_lines=lines)
+
+    def resort(self) -> None:
+        """Build the queue again by the rules in force; who is overdue is found at the next decision."""
+        rows = self.waiting_rows.astype(np.uint32)
+        engine.clear(self.arrays.tree)
+        self.arrays.state["looked_at"] = 0
+        self.arrays.state["waiting"] = 0
+        now_s = float(self.arrays.jobs["submit_s"][rows].max(initial=0.0))
+        done = 0
+        while (done := engine.enqueue_rows(now_s, self.arrays, rows, done)) < len(rows):
+            self.enlarge()
+
+
+def copied(arrays: QueueArrays) -> QueueArrays:
+    """The same arrays, none of them shared."""
+    tree = type(arrays.tree)._make(array.copy() for array in arrays.tree)
+    plain = {name: array.copy() for name, array in arrays._asdict().items() if name != "tree"}
+    return arrays._replace(tree=tree, **plain)
