@@ -1,0 +1,133 @@
+"""The tree of waiting jobs against a sorted list, operation by operation."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from batfill.engine import tree
+from batfill.engine.records import JOB, new_records
+
+SIZE = 20
+ROOM = 6000
+SECTIONS = 3
+
+
+def listed(waiting, section):
+    """The section's rows in the tree's order, and every job's (leaf, group)."""
+    rows, homes = [], []
+    for group in waiting.groups[section, : waiting.sections[section]["groups"]]:
+        for leaf in waiting.children[group, : waiting.nodes[group]["count"]]:
+            slots = waiting.slots[leaf * tree.LEAF : leaf * tree.LEAF + waiting.nodes[leaf]["count"]]
+            rows += slots["row"].tolist()
+            homes += [(int(leaf), int(group))] * len(slots)
+    return rows, homes
+
+
+class TreeBesideAList(RuleBasedStateMachine):
+    """Jobs come in runs, so that leaves and groups fill, split, empty and merge."""
+
+    @initialize(seed=st.integers(0, 2**16))
+    def begin(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.jobs = new_records(ROOM, JOB)
+        self.jobs["seq"] = self.rng.permutation(ROOM)
+        self.tree = tree.new_tree(SIZE)
+        self.lists = {section: [] for section in range(SECTIONS)}  # of (key, seq, row, estimate_s, procs), sorted
+        self.unused = list(range(ROOM))
+
+    @rule(section=st.integers(0, SECTIONS - 1), n=st.integers(1, 900), order=st.sampled_from(["up", "down", "any"]))
+    def insert(self, section, n, order):
+        keys = self.rng.integers(0, 50, n).astype(float)
+        if order != "any":
+            top = max((job[0] for job in self.lists[section]), default=0.0)
+            keys = top + np.arange(n) if order == "up" else -top - np.arange(n)
+        for key in keys[: len(self.unused)].tolist():
+            row = self.unused.pop()
+            estimate_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
+            if not tree.has_room(self.tree):
+                self.tree = tree.enlarged(self.tree)
+            tree.insert(self.tree, np.int64(section), key, row, estimate_s, procs, self.jobs)
+            self.lists[section].append((key, int(self.jobs["seq"][row]), row, estimate_s, procs))
+        self.lists[section].sort()
+
+    @precondition(lambda self: any(self.lists.values()))
+    @rule(section=st.integers(0, SECTIONS - 1), n=st.integers(1, 900), where=st.sampled_from(["front", "back", "any"]))
+    def remove(self, section, n, where):
+        for _ in range(min(n, len(self.lists[section]))):
+            at = {"front": 0, "back": -1, "any": int(self.rng.integers(len(self.lists[section])))}[where]
+            key, _, row, _, _ = self.lists[section].pop(at)
+            tree.remove(self.tree, np.int64(section), key, row, self.jobs)
+            self.unused.append(row)
+
+    @rule(section=st.integers(0, SECTIONS - 1))
+    def summarize(self, section):
+        """Bounds are made at odd moments; from then on they are kept."""
+        for group in self.tree.groups[section, : self.tree.sections[section]["groups"]]:
+            tree.summarize_group(self.tree, group)
+
+    @rule()
+    def clear(self):
+        tree.clear(self.tree)
+        for jobs in self.lists.values():
+            self.unused += [job[2] for job in jobs]
+            jobs.clear()
+
+    @invariant()
+    def holds_the_same_jobs_in_the_same_order(self):
+        for section, jobs in self.lists.items():
+            assert listed(self.tree, section)[0] == [job[2] for job in jobs]
+            assert self.tree.sections[section]["jobs"] == len(jobs)
+
+    @invariant()
+    def bounds_are_never_above_what_they_bound(self):
+        for section, jobs in self.lists.items():
+            _, homes = listed(self.tree, section)
+            members = {}
+            for (_, _, _, estimate_s, procs), nodes in zip(jobs, homes, strict=True):
+                for node in nodes:
+                    members.setdefault(node, []).append((estimate_s, procs))
+            for node, sizes in members.items():
+                state = self.tree.nodes[node]["state"]
+                if state == tree.NONE:
+                    continue
+                fewest = min(procs for _, procs in sizes)
+                bound, shortest_s = self.tree.nodes[node]["procs"], self.tree.shortest_s[node]
+                assert bound <= fewest
+                for procs in range(1, SIZE + 1):
+                    fitting = [estimate_s for estimate_s, needed in sizes if needed <= procs]
+                    assert shortest_s[tree.width_of(procs)] <= min(fitting, default=np.inf)
+                if state == tree.EXACT and node in {leaf for leaf, _ in homes}:
+                    assert bound == fewest
+                    assert shortest_s[-1] == min(estimate_s for estimate_s, _ in sizes)
+
+    @invariant()
+    def no_node_is_lost(self):
+        used = sum(
+            1 + int(self.tree.nodes[group]["count"])
+            for section in range(SECTIONS)
+            for group in self.tree.groups[section, : self.tree.sections[section]["groups"]]
+        )
+        assert used + int(self.tree.spare[0]["left"]) == len(self.tree.nodes)
+
+
+TestTreeBesideAList = TreeBesideAList.TestCase
+TestTreeBesideAList.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+
+
+def test_widths_grow_with_processors_and_powers_of_two_have_their_own():
+    widths = [tree.width_of(procs) for procs in range(1, 1025)]
+    assert widths == sorted(widths)
+    for power in (2, 4, 64, 512):
+        assert widths[power - 2] < widths[power - 1] < widths[power]
+
+
+def test_the_sort_rule_is_key_then_seq():
+    jobs = new_records(2, JOB)
+    jobs["seq"] = [5, 3]
+    assert tree.precedes(1.0, 0, 2.0, 1, jobs)
+    assert not tree.precedes(1.0, 0, 1.0, 1, jobs)
+    assert tree.precedes(1.0, 1, 1.0, 0, jobs)
+    assert not tree.precedes(1.0, 1, 1.0, 1, jobs)
