@@ -4,13 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test lint bench format clean
+.PHONY: run test test-uncompiled lint bench format clean
 
 run: $(VENV)/.installed  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
 
 test: $(VENV)/.test  ## Run the tests
 	$(BIN)/pytest $(ARGS)
+
+# The engine's oracle tests as plain Python, with the lines of engine/ that they reach.
+UNCOMPILED := tests/test_easy.py tests/test_tree.py tests/test_cluster.py tests/test_levels.py tests/test_replay_state.py \
+	tests/test_replay.py tests/test_policies.py
+
+test-uncompiled: $(VENV)/.test  ## Run the engine's tests without compiling it, with line coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n 2 -m "not compiled" --cov batfill.engine --cov-report term-missing $(UNCOMPILED) $(ARGS)
 
 lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/ruff check .
