@@ -15,7 +15,6 @@ from batfill.jobs import JobTable
 from batfill.policies import policy_named
 from batfill.replay import Replay
 
-
 if TYPE_CHECKING:
     from pathlib import Path
 
