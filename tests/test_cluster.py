@@ -8,8 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from batfill.cluster import GAP, Cluster, intervals_of, without
+from batfill.cluster import Cluster, intervals_of, without
 from batfill.options import Options
+from batfill.queue import GAP
 from oracle import KEYS, SOME_DAY, oracle
 from strategies import random_table
 
@@ -46,8 +47,9 @@ def test_a_job_put_between_two_neighbours_without_room_has_all_numbered_anew():
     names = [f"{i:02}" for i in range(1, 61)]
     for name in reversed(names):  # halves the room below the last one; it is used up after some twenty
         cluster.submit(name, 1.0, 9.0, 1)
-    assert [cluster.jobs[row]["seq"] for _, _, row in cluster.by_age] == sorted(cluster.jobs["seq"][:61])
-    assert cluster.jobs["seq"][1] > 20 * GAP  # the first to come is the last in order
+    seq = cluster.queue.jobs["seq"][:61]
+    assert seq[[cluster.rows[name] for name in ("0", *names)]].tolist() == sorted(seq)
+    assert seq[1] > 20 * GAP  # the first to come is the last in order
     for ended, name in zip(["0", *names], names, strict=False):
         cluster.end(ended)
         assert [start.job for start in cluster.decide(9.0)] == [name]
@@ -87,7 +89,7 @@ def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_say
             row = int(start.job)
             running[start.job] = t, machines, t + max(1, min(jobs.runtime_s[row], jobs.walltime_s[row]))
             waiting.remove(start.job)
-        assert len(cluster.idle) == cluster.running.state[0]["free"]
+        assert len(cluster.idle) == cluster.queue.free
 
 
 def expected_starts(t, waiting, running, away, known, size, key):
