@@ -13,6 +13,7 @@ import numpy as np
 from batfill.metrics import bounded_slowdown
 from batfill.report.runs import REFUSED
 from batfill.report.words import date_ticks, zone_text
+from batfill.stats import ratio_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 WEEK_S, DAY_S = 7 * 24 * 3600.0, 24 * 3600.0
 FEWEST_BLOCKS = 8
-RESAMPLES = 10_000
-DRAWN_AT_ONCE = 5_000_000  # numbers, so that many blocks take time but no more memory
-CONFIDENCE = 0.95
 CURVE_POINTS = 300
 
 
@@ -140,8 +138,7 @@ class Comparison:
     def differences(self, seed: int) -> list[Difference]:
         """Every choice but the first against the first.
 
-        Neighbouring jobs wait for each other, so whole blocks are drawn, not jobs; the interval is the percentile
-        bootstrap's. Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993.
+        Neighbouring jobs wait for each other, so whole blocks are drawn, not jobs; see `ratio_intervals`.
         """
         others = range(1, len(self.names))
         gains = [figure[k] - figure[0] for k in others for figure in (self.bsld, self.wait_s)]
@@ -155,16 +152,8 @@ class Comparison:
 
     def intervals(self, columns: Sequence[NDArray[np.float64]], seed: int) -> list[Interval]:
         """The mean of each column, shape (n_items,), with its confidence interval."""
-        items = np.bincount(self.block)
-        sums = np.array([np.bincount(self.block, weights=column) for column in columns]).T
-        rng = np.random.default_rng(seed)
-        at_once = max(1, DRAWN_AT_ONCE // len(items))
-        means = []
-        for first in range(0, RESAMPLES, at_once):
-            size = min(at_once, RESAMPLES - first)
-            drawn = rng.multinomial(len(items), np.full(len(items), 1 / len(items)), size).astype(np.float64)
-            means.append((drawn @ sums) / (drawn @ items)[:, None])
-        low, high = np.quantile(np.concatenate(means), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+        sums = np.array([np.bincount(self.block, weights=column) for column in columns])
+        low, high = ratio_intervals(sums, np.bincount(self.block), seed=seed)
         return [Interval(float(column.mean()), float(low[k]), float(high[k])) for k, column in enumerate(columns)]
 
 
