@@ -63,7 +63,7 @@ def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
     rng = np.random.default_rng(5)
     comparison = of_weeks(rng.random(20), rng.random(20))
     (at_once,) = comparison.differences(3)
-    monkeypatch.setattr("batfill.report.comparison.DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr("batfill.stats.DRAWN_AT_ONCE", 1000)
     (bit_by_bit,) = comparison.differences(3)
     assert bit_by_bit.bsld == pytest.approx(at_once.bsld)
 

@@ -22,13 +22,11 @@ from batfill.reproduction.computations import computation
 from batfill.reproduction.heuristics.proxy_scores import drawn, fits_of
 from batfill.reproduction.heuristics.window_costs import told_run_times
 from batfill.reproduction.task import Task
-from batfill.tuning.heuristics import RIVALS
+from batfill.tuning.heuristics import FUNCTIONS, RIVALS
 from batfill.tuning.no_backfill import replay_without_backfilling
-from batfill.tuning.regression import FUNCTIONS
-from batfill.tuning.samples import Samples
-from batfill.tuning.select import course
+from batfill.tuning.periods import read_periods
+from batfill.tuning.select import Samples, course
 from batfill.tuning.selection import selection_and_rules
-from batfill.tuning.weeks import read_periods
 from batfill.workloads import read_workload
 from swf_text import row
 

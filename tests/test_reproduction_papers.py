@@ -17,8 +17,7 @@ from batfill.replay import replay
 from batfill.reproduction.computations import computation
 from batfill.reproduction.simple.resampled import kept
 from batfill.reproduction.task import Task
-from batfill.tuning.costs import PURE
-from batfill.tuning.weeks import read_periods
+from batfill.tuning.periods import PURE, read_periods
 from swf_text import row
 
 WEEK_S = 7 * 86_400
@@ -117,7 +116,7 @@ def test_hindsight_is_at_least_as_good_as_one_policy_and_as_last_weeks(outcome, 
 def test_a_grid_is_looked_up_the_second_time(outcome, tmp_path, monkeypatch):
     first = outcome("space-maps", units=["plain"], points=18, count={"Small": 2})
     assert len(list((tmp_path / "coverage").glob("*.npy"))) == 1
-    monkeypatch.setattr("batfill.tuning.coverage.costs", None)
+    monkeypatch.setattr("batfill.tuning.search.costs", None)
     assert outcome("space-maps", units=["plain"], points=18, count={"Small": 2}) == first
 
 
@@ -137,7 +136,7 @@ def test_searches_by_xnes_are_the_same_again_and_kept(outcome, monkeypatch):
     given = {"units": ["plain", "typical"], "points": 18, "evaluations": 8, "seed": 3, "count": {"Small": 2}}
     first = outcome("search-methods", **given)
     assert [row[0] for row in first.charts[0].rows] == [0, 1]
-    monkeypatch.setattr("batfill.tuning.evolution.costs", None)
+    monkeypatch.setattr("batfill.tuning.search.costs", None)
     assert outcome("search-methods", **given) == first
 
 

@@ -15,12 +15,11 @@ from batfill.errors import PolicyError, WorkloadError
 from batfill.policies import POLICIES, policy_named
 from batfill.policy_files import polynomial
 from batfill.replay import replay
-from batfill.tuning.heuristics import RIVALS, evaluate, fit_heuristics, policies_of
+from batfill.tuning.heuristics import FUNCTIONS, RIVALS, evaluate, fit, fit_heuristics, policies_of
 from batfill.tuning.no_backfill import replay_without_backfilling
+from batfill.tuning.periods import periods_of
 from batfill.tuning.proxy import Scores, score_jobs, shuffle
-from batfill.tuning.regression import FUNCTIONS, fit
 from batfill.tuning.results import as_json
-from batfill.tuning.weeks import periods_of
 from batfill.workloads import read_workload
 from command import batfill, json_result, refusal
 from strategies import random_table

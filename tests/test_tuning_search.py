@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from batfill.errors import BatfillError
 from batfill.policies import POLICIES, policy_named
-from batfill.tuning.bootstrap import paired_ratio
-from batfill.tuning.costs import PURE, Setting, costs
-from batfill.tuning.coverage import Coverage, l1_grid
-from batfill.tuning.evolution import Evolution, first_places, penalty, xnes
+from batfill.tuning.periods import PURE, Conditions, costs, periods_of
 from batfill.tuning.results import as_json
-from batfill.tuning.space import SENSIBLE, Space
-from batfill.tuning.study import choice_of, study
-from batfill.tuning.tune import rows_of, tune, whole_numbers, width_of
-from batfill.tuning.weeks import periods_of
+from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes
+from batfill.tuning.tune import Plan, choice_of, paired_ratio, rows_of, study, tune, whole_numbers, width_of
 from oracle import oracle
 from strategies import random_table, table
 
-SETTING = Setting()
+CONDITIONS = Conditions()
 # One processor: no job can be backfilled, so that a schedule is an order.
 LENGTHS = ((90, 20, 400, 35, 60), (15, 300, 40, 25, 120), (70, 11, 33, 500, 18))
 ONE_BY_ONE = periods_of(
@@ -45,7 +42,7 @@ BEST = [min(map(cost_of_order, itertools.permutations(list(enumerate(week, start
 def test_costs_are_those_of_the_oracle():
     periods = periods_of([random_table(seed, n_jobs=60, size=8, span_s=200) for seed in (1, 2)], procs=8)
     policies = [policy_named(name) for name in PURE]
-    found = costs(periods, policies, Setting(threshold_s=40.0, tau_s=5.0))
+    found = costs(periods, policies, Conditions(threshold_s=40.0, tau_s=5.0))
     for (i, policy), (k, jobs) in itertools.product(enumerate(policies), enumerate(periods.tables)):
         ran = oracle(jobs, 8, policy.name, backfill="spf", threshold_s=40.0).jobs
         slowdowns = []
@@ -68,16 +65,16 @@ def test_the_grid_is_uniform_on_the_sphere_and_has_the_points_it_says(least, poi
 @pytest.mark.parametrize("units", ["plain", "typical"])
 def test_coverage_finds_the_best_order_of_every_period(units):
     space = Space.of(3) if units == "plain" else Space.scaled(3, ONE_BY_ONE)
-    search = Coverage(ONE_BY_ONE, SETTING, space, 500)
+    search = Coverage(ONE_BY_ONE, CONDITIONS, space, 500)
     assert search.costs.min(axis=0) == pytest.approx(BEST)
     for i in range(3):
-        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], SETTING)[0, 0] == pytest.approx(BEST[i])
-    assert costs(ONE_BY_ONE, [search.best(0, 3)], SETTING).sum() == pytest.approx(sum(BEST))
+        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], CONDITIONS)[0, 0] == pytest.approx(BEST[i])
+    assert costs(ONE_BY_ONE, [search.best(0, 3)], CONDITIONS).sum() == pytest.approx(sum(BEST))
 
 
 def test_of_equally_good_points_coverage_takes_the_sensible_one():
     calm = periods_of([table([(0, 10, 10, 1), (20, 10, 10, 1)])], procs=1)
-    search = Coverage(calm, SETTING, Space.of(3), 50)
+    search = Coverage(calm, CONDITIONS, Space.of(3), 50)
     assert (search.costs == 1).all()
     q, p, w = search.weights[search.place(0, 1)]
     assert q > 0
@@ -86,9 +83,9 @@ def test_of_equally_good_points_coverage_takes_the_sensible_one():
 
 @pytest.mark.parametrize("features", [3, 6])
 def test_xnes_finds_the_best_order_of_every_period(features):
-    search = Evolution(ONE_BY_ONE, SETTING, Space.scaled(features, ONE_BY_ONE), seed=1, evaluations=120)
+    search = Evolution(ONE_BY_ONE, CONDITIONS, Space.scaled(features, ONE_BY_ONE), seed=1, evaluations=120)
     for i in range(3):
-        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], SETTING)[0, 0] == pytest.approx(BEST[i])
+        assert costs(ONE_BY_ONE.part(i, i + 1), [search.best(i, i + 1)], CONDITIONS)[0, 0] == pytest.approx(BEST[i])
 
 
 def test_xnes_is_driven_by_the_cost_and_repeats_itself():
@@ -119,7 +116,7 @@ def test_xnes_is_never_worse_than_the_best_pure_policy_however_few_it_may_look_a
     weeks = periods_of([random_table(seed, n_jobs=60, size=8, span_s=100) for seed in range(3)], procs=8)
 
     def total(policies):
-        return costs(weeks, policies, SETTING).sum(axis=1)
+        return costs(weeks, policies, CONDITIONS).sum(axis=1)
 
     found = xnes(total, Space.of(6), seed=0, evaluations=1)
     assert found.cost <= total([POLICIES[name] for name in PURE]).min()
@@ -177,7 +174,7 @@ class Remembers:
 def test_no_choice_but_the_best_of_a_week_sees_that_week():
     weeks = periods_of(ONE_BY_ONE.tables * 2, procs=1)
     search = Remembers()
-    done = study(weeks, SETTING, search, pure=[POLICIES["fcfs"]], n_training=3, last=(1, 2))
+    done = study(weeks, CONDITIONS, search, pure=[POLICIES["fcfs"]], n_training=3, last=(1, 2))
     assert search.asked == [(i, i + 1) for i in range(6)] + [(0, 3)] + [(0, 2), (1, 3), (2, 4), (3, 5)]
     assert done.lines["w*"].costs == pytest.approx(BEST * 2)
     assert np.isnan(done.lines["wgreedy"].costs).tolist() == [True] + [False] * 5
@@ -213,25 +210,32 @@ def test_a_bootstrap_interval_draws_both_costs_of_a_period_together():
 @pytest.mark.parametrize("choices", [{"points": 60}, {"method": "xnes", "features": 6, "evaluations": 20}])
 def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_again(choices):
     weeks = periods_of([random_table(seed, n_jobs=40, size=8, span_s=100) for seed in range(4)], procs=8)
-    first = as_json(tune(weeks, SETTING, seed=3, last=(1,), **choices))
-    assert first == as_json(tune(weeks, SETTING, seed=3, last=(1,), **choices))
-    found = tune(weeks, SETTING, seed=3, last=(1,), **choices)
+    first = as_json(tune(weeks, CONDITIONS, Plan(seed=3, last=(1,), **choices)))
+    assert first == as_json(tune(weeks, CONDITIONS, Plan(seed=3, last=(1,), **choices)))
+    found = tune(weeks, CONDITIONS, Plan(seed=3, last=(1,), **choices))
     assert found["seed"] == 3
     assert found["engine"] == "batfill replay"
     assert found["made_by"].startswith("batfill ")
     assert found["input"]["periods"] == [0, 1, 2, 3]
     # What was found is a policy that anyone can name and run.
-    replayed = costs(weeks, [policy_named(found["trained"])], SETTING)[0]
+    replayed = costs(weeks, [policy_named(found["trained"])], CONDITIONS)[0]
     assert [week["mean_bsld"]["w*train"] for week in found["by_period"]] == replayed.tolist()
 
 
 def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
     for name in ("a", "b"):
-        tune(ONE_BY_ONE, SETTING, points=60, last=(1,), maps=tmp_path / name)
+        tune(ONE_BY_ONE, CONDITIONS, Plan(points=60, last=(1,), maps=tmp_path / name))
     drawn = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert drawn == ["period-0000.png", "period-0001.png", "period-0002.png"]
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in drawn)
     assert (tmp_path / "a" / drawn[0]).read_bytes() != (tmp_path / "a" / drawn[1]).read_bytes()
+
+
+def test_only_drawing_maps_loads_matplotlib():
+    slow = {"matplotlib", "pandas", "statsmodels"}
+    program = f"import sys, batfill.tuning.tune, batfill.tuning.heuristics; print(*({slow} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == ""
 
 
 @pytest.mark.parametrize(
@@ -248,12 +252,12 @@ def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
 )
 def test_choices_that_do_not_go_together_are_refused(choices, words):
     with pytest.raises(BatfillError, match=words):
-        tune(ONE_BY_ONE, SETTING, **{"last": (1,), **choices})
+        tune(ONE_BY_ONE, CONDITIONS, Plan(**{"last": (1,), **choices}))
 
 
 def test_the_table_compares_every_line_with_the_baseline():
     weeks = periods_of(ONE_BY_ONE.tables * 2, procs=1)
-    found = tune(weeks, SETTING, points=60, last=(1,))
+    found = tune(weeks, CONDITIONS, Plan(points=60, last=(1,)))
     rows = {row["policy"]: row for row in rows_of(found)}
     assert [row["policy"] for row in found["sums"]] == list(rows)
     assert (rows["saf"]["testing/saf"], rows["saf"]["from"], rows["saf"][""]) == (1, None, "")

@@ -10,10 +10,8 @@ from scipy.stats import spearmanr
 
 from batfill.errors import WorkloadError
 from batfill.policies import POLICIES
-from batfill.tuning.costs import PURE, Setting, costs
-from batfill.tuning.coverage import Coverage
-from batfill.tuning.space import Space
-from batfill.tuning.weeks import read_periods
+from batfill.tuning.periods import PURE, Conditions, costs, read_periods
+from batfill.tuning.search import Coverage, Space
 from command import batfill, json_result, refusal
 
 DAY_S = 86_400
@@ -119,7 +117,7 @@ def test_the_pure_policies_compare_as_in_tables_3_and_5(archive_log, name, paper
     periods = read_periods(archive_log(name))
     assert len(periods) == weeks
     for column, threshold_s in enumerate(THRESHOLDS):
-        sums = costs(periods, [POLICIES[policy] for policy in PURE], Setting(threshold_s=threshold_s)).sum(axis=1)
+        sums = costs(periods, [POLICIES[policy] for policy in PURE], Conditions(threshold_s=threshold_s)).sum(axis=1)
         theirs = np.array([paper[policy][column] for policy in PURE])
         assert spearmanr(sums, theirs).statistic >= 0.9
         ours, published = sums / sums[PURE.index("fcfs")], theirs / paper["fcfs"][column]
@@ -129,15 +127,15 @@ def test_the_pure_policies_compare_as_in_tables_3_and_5(archive_log, name, paper
 
 def test_the_sums_on_sdsc_sp2_are_near_those_of_independent_code(archive_log):
     periods = read_periods(archive_log(SDSC_SP2))
-    fcfs, saf = costs(periods, [POLICIES["fcfs"], POLICIES["saf"]], Setting()).sum(axis=1)
+    fcfs, saf = costs(periods, [POLICIES["fcfs"], POLICIES["saf"]], Conditions()).sum(axis=1)
     assert fcfs == pytest.approx(2396, abs=1)
     assert saf == pytest.approx(1320, rel=0.006)
 
 
 def test_the_structure_of_table_2_is_found_on_sdsc_sp2(archive_log):
     periods = read_periods(archive_log(SDSC_SP2), skip=34, count=72)
-    setting = Setting(threshold_s=200_000.0)
-    search = Coverage(periods, setting, Space.scaled(3, periods.part(0, 36)), 400)
-    saf, trained = costs(periods, [POLICIES["saf"], search.best(0, 36)], setting)
+    conditions = Conditions(threshold_s=200_000.0)
+    search = Coverage(periods, conditions, Space.scaled(3, periods.part(0, 36)), 400)
+    saf, trained = costs(periods, [POLICIES["saf"], search.best(0, 36)], conditions)
     assert search.costs.min(axis=0).sum() <= 0.6 * saf.sum()
     assert 0.9 <= trained[36:].sum() / saf[36:].sum() <= 1.1

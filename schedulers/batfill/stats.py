@@ -1,7 +1,4 @@
-"""How sure a figure is: the percentile bootstrap of ratios of sums, over blocks that are drawn with replacement.
-
-Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993.
-"""
+"""How sure a figure is: bootstrap intervals, and least squares with what they say of their coefficients."""
 
 from __future__ import annotations
 
@@ -54,4 +51,48 @@ def ratio_intervals(
         else:
             drawn = rng.multinomial(n, np.full(n, 1 / n), size).astype(np.float64)
             ratios.append((drawn @ sums.T) / (drawn @ base)[:, None])
-    return np.quantile(np.concatenate(ratios), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return np.asarray(np.quantile(np.concatenate(ratios), [(1 - level) / 2, (1 + level) / 2], axis=0))
+
+
+def least_squares(
+    design: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The coefficients that minimise sum(weights * (y - design @ coefficients)^2), and their standard errors.
+
+    Of several such vectors, if columns depend on each other, it is the shortest one.
+
+    Args:
+        design: shape (n, k), in units that keep its columns of about one size.
+        y: shape (n,).
+        weights: shape (n,), inversely proportional to the variances of the errors.
+    """
+    root = np.sqrt(weights)
+    x, y = root[:, None] * design, root * y
+    inverse = np.linalg.pinv(x)
+    coefficients = inverse @ y
+    left = y - x @ coefficients
+    rank = np.linalg.matrix_rank(x, rtol=x.shape[1] * np.finfo(float).eps)
+    variance = left @ left / (len(y) - rank)
+    return coefficients, np.sqrt(np.diagonal(inverse @ inverse.T) * variance)
+
+
+def variance_inflation(design: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 / (1 - R^2) of each column of `design` on all others, shape (k - 1,): the first, a constant, has none.
+
+    A column that does not vary has 1, or nan if the others explain it to the last bit. Source: Marquardt, Technometrics
+    1970.
+
+    Args:
+        design: shape (n, k).
+    """
+    spread = design.std(axis=0)
+    varies = spread > 1e-10
+    standard = np.where(varies, (design - design.mean(axis=0)) / np.where(varies, spread, 1), design)
+    factors = []
+    for k in range(1, design.shape[1]):
+        y, others = standard[:, k].copy(), np.delete(standard, k, axis=1)
+        left, centred = y - others @ (np.linalg.pinv(others) @ y), y - y.mean()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            explained = 1 - left @ left / (centred @ centred)
+        factors.append(1 / (1 - np.clip(explained, 0, 1 - 1e-15)))  # at most about 1e15: rounding leaves no more to say
+    return np.array(factors)

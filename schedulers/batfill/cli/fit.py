@@ -59,9 +59,9 @@ def fit(
 
     from batfill.files import write_text
     from batfill.tuning import heuristics
+    from batfill.tuning.periods import read_periods
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
-    from batfill.tuning.weeks import read_periods
     from batfill.workloads import read_workload
 
     heuristics.check_asked(evaluate, days=days, count=count)

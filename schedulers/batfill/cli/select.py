@@ -86,7 +86,7 @@ def select(
     from batfill.tuning import select as library
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
-    from batfill.tuning.samples import Samples
+    from batfill.tuning.select import Samples
     from batfill.tuning.selection import selection_and_rules
 
     announce_compilation()
@@ -95,7 +95,9 @@ def select(
     warn(logs.warnings)
     selection, rules = selection_and_rules(given, logs.procs, options.get("backfill", "same"), options.get("threshold"))
     with progress("logs", max(samples, 1)) as advance:
-        found = library.select(logs.jobs, max(samples, 1), selection, rules, source=logs.provenance(), advance=advance)
+        found = library.compare_online(
+            logs.jobs, max(samples, 1), selection, rules, source=logs.provenance(), advance=advance
+        )
     if out is not None:
         write_text(out, text_of(found) + "\n")
     print(text_of(found) if as_json else as_table(library.rows_of(found)))

@@ -87,13 +87,12 @@ if TYPE_CHECKING:
 @click.option("--maps", type=FILE, help="coverage: a folder for a map of each period.")
 @out_option("Write all of it to this JSON file.")
 @JSON
-@grouped("setting", "backfill", "threshold", "tau_s")
+@grouped("conditions", "backfill", "threshold", "tau_s")
 @grouped("periods", "procs", "boundary", "skip", "count", "min_jobs")
 def tune(
     workload: Path,
-    method: Any,
     features: str,
-    setting: dict[str, Any],
+    conditions: dict[str, Any],
     days: float | None,
     months: bool,
     periods: dict[str, Any],
@@ -101,36 +100,31 @@ def tune(
     policy: tuple[str, ...],
     out: Path | None,
     as_json: bool,
-    **search: Any,
+    **plan_options: Any,
 ) -> None:
     """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
     from batfill.files import write_text
-    from batfill.tuning.costs import PURE, Setting
+    from batfill.tuning.periods import PURE, Conditions, read_periods
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
-    from batfill.tuning.tune import rows_of, steps_of, whole_numbers, width_of
+    from batfill.tuning.tune import Plan, rows_of, whole_numbers, width_of
     from batfill.tuning.tune import tune as library_tune
-    from batfill.tuning.weeks import read_periods
 
     announce_compilation()
-    compared = Setting.of(**setting)
-    back = whole_numbers("--last", last)
+    compared = Conditions.of(**conditions)
+    plan = Plan(
+        features=3 if features == "3" else 6,
+        last=whole_numbers("--last", last),
+        policies=(*PURE, *policy),
+        **plan_options,
+    )
     read = read_periods(workload, days=width_of(days, months), **periods)
     warn(read.warnings)
-    with progress("searches" if method == "xnes" else "periods", steps_of(method, len(read), back)) as advance:
-        found = library_tune(
-            read,
-            compared,
-            method=method,
-            features=3 if features == "3" else 6,
-            last=back,
-            policies=[*PURE, *policy],
-            **search,
-            advance=advance,
-        )
+    with progress("searches" if plan.method == "xnes" else "periods", plan.steps(len(read))) as advance:
+        found = library_tune(read, compared, plan, advance)
     if out is not None:
         write_text(out, text_of(found) + "\n")
     print(text_of(found) if as_json else f"{as_table(rows_of(found))}\n\nw*train is {found['trained']}")

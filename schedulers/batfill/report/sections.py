@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from batfill.metrics import overtaking
 from batfill.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.report.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
-from batfill.report.comparison import RESAMPLES
 from batfill.report.runs import STATE_WORDS
 from batfill.report.single import slowdown_classes, wait_grid
 from batfill.report.words import date_text, duration, table, warning_paragraphs, zone_text
+from batfill.stats import RESAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

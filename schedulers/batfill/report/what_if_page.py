@@ -12,7 +12,6 @@ from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.metrics import TAU_S
 from batfill.report.charts import sample, styles_of
-from batfill.report.comparison import CONFIDENCE, RESAMPLES
 from batfill.report.sections import comparison_section
 from batfill.report.what_if import (
     CLASSES,
@@ -26,6 +25,7 @@ from batfill.report.what_if import (
 )
 from batfill.report.words import date_text, duration, table, zone_text
 from batfill.report.write import html_page, provenance
+from batfill.stats import CONFIDENCE, RESAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path

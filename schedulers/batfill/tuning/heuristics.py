@@ -1,19 +1,24 @@
-"""From a log to a policy file, and how its functions do on windows of the log: what `batfill fit` does."""
+"""Heuristics learned by regression, as in the 2023 study: from a log to a policy file, and a test on its windows.
+
+Scores of the proxy problem (see `proxy`) become coefficients by weighted least squares on monomials of p, q and r, the
+study's Table 1. `batfill fit` does all of it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from batfill.errors import BatfillError, WorkloadError
 from batfill.policies import POLICIES, Policy
-from batfill.policy_files import FORMAT, polynomial
+from batfill.policy_files import FORMAT, Term, polynomial
 from batfill.replay import mean_bsld
-from batfill.tuning.costs import Setting, costs
+from batfill.stats import least_squares, variance_inflation
 from batfill.tuning.no_backfill import replay_without_backfilling
-from batfill.tuning.proxy import Shuffle, score_jobs
-from batfill.tuning.regression import FUNCTIONS, Fit, Weights, fit
+from batfill.tuning.periods import Conditions, costs
+from batfill.tuning.proxy import Scores, Shuffle, score_jobs
 from batfill.tuning.results import document
 
 if TYPE_CHECKING:
@@ -22,10 +27,92 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import Workload
-    from batfill.tuning.weeks import Periods
+    from batfill.tuning.periods import Periods
 
+Weights = Literal["pq", "pq2"]
+Powers = tuple[int, int, int]  # of p, q, r
+
+# Each function has the terms of those before it, too.
+FUNCTIONS: dict[str, tuple[Powers, ...]] = {}
+FUNCTIONS["lin"] = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
+FUNCTIONS["qdr"] = (*FUNCTIONS["lin"], (2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0))
+FUNCTIONS["cub"] = (*FUNCTIONS["qdr"], (3, 0, 0), (0, 3, 0), (0, 0, 3), (2, 1, 0), (1, 2, 0))
+FUNCTIONS["qua"] = (*FUNCTIONS["cub"], (4, 0, 0), (0, 4, 0), (0, 0, 4), (3, 1, 0), (2, 2, 0), (1, 3, 0))
+
+# Above this a feature is all but a combination of the others, and its coefficient means little.
+HIGH_VIF = 10.0
 # Table 6 of the study.
 RIVALS = ("fcfs", "spf", "saf", "wfp3", "unicef", "f2")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """One fitted function."""
+
+    name: str
+    terms: tuple[Term, ...]
+    standard_errors: NDArray[np.float64]  # of the coefficients
+    mae: float  # mean absolute error of the scores, equation 6
+    vif: NDArray[np.float64]  # variance inflation factors, of all terms but the constant
+    warnings: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For policy files."""
+        vif = [None, *self.vif.tolist()]
+        return {
+            "terms": [
+                {"p": p, "q": q, "r": r, "coefficient": coefficient, "standard_error": error, "vif": inflation}
+                for (coefficient, p, q, r), error, inflation in zip(
+                    self.terms, self.standard_errors.tolist(), vif, strict=True
+                )
+            ],
+            "mae": self.mae,
+            "warnings": list(self.warnings),
+        }
+
+
+def fit(scores: Scores, name: str, weights: Weights = "pq") -> Fit:
+    """The coefficients of FUNCTIONS[name] that minimize the weighted sum of squared errors of the scores.
+
+    Args:
+        scores: of the proxy problem.
+        name: lin, qdr, cub or qua.
+        weights: a squared error counts p q times, or (p q)^2 times as equation 5 and the published code have it. A job
+            of no run time counts as one of one second.
+    """
+    powers = FUNCTIONS[name]
+    p, q, r = scores.runtime_s, scores.procs, scores.submit_s
+    design = np.column_stack([p**a * q**b * r**c for a, b, c in powers])
+    # Columns reach 1e20: in units of their largest value the equations stay solvable.
+    unit = np.abs(design).max(axis=0)
+    unit[unit == 0] = 1.0
+    area = np.maximum(p, 1.0) * q
+    area /= area.mean()
+    design_in_units = design / unit
+    fitted, errors = least_squares(design_in_units, scores.score, area if weights == "pq" else area**2)
+    vif = variance_inflation(design_in_units)
+    coefficients = fitted / unit
+    terms = tuple((float(value), *exponents) for value, exponents in zip(coefficients, powers, strict=True))
+    return Fit(
+        name=name,
+        terms=terms,
+        standard_errors=errors / unit,
+        mae=float(np.abs(design @ coefficients - scores.score).mean()),
+        vif=vif,
+        warnings=tuple(multicollinear(powers[1:], vif)),
+    )
+
+
+def multicollinear(powers: tuple[Powers, ...], vif: NDArray[np.float64]) -> list[str]:
+    """A line for the terms whose variance is inflated beyond HIGH_VIF; none where all is well."""
+    bad = [(term, factor) for term, factor in zip(powers, vif, strict=True) if not factor <= HIGH_VIF]
+    if not bad:
+        return []
+    (a, b, c), worst = max(bad, key=lambda entry: entry[1])
+    return [
+        f"{len(bad)} of {len(vif)} terms have a variance inflation factor above {HIGH_VIF:g} "
+        f"(most: p^{a} q^{b} r^{c}, {worst:.3g}): features are multicollinear, and coefficients unstable"
+    ]
 
 
 def fit_heuristics(
@@ -95,13 +182,13 @@ def evaluate(
     `advance` is told of windows done, twice for each.
     """
     compared = [*policies, *(POLICIES[name] for name in RIVALS)]
-    setting = Setting(backfill=None)
+    conditions = Conditions(backfill=None)
     without = np.empty((len(compared), len(windows)))
     for column, jobs in enumerate(windows.tables):
         start_s = np.array([replay_without_backfilling(jobs, windows.procs, policy).start_s for policy in compared])
         without[:, column] = mean_bsld(jobs, windows.procs)(start_s)
         advance(1)
-    backfilled = costs(windows, compared, setting, advance=advance)
+    backfilled = costs(windows, compared, conditions, advance=advance)
     names = [policy.name for policy in compared]
     return {
         "windows": windows.provenance(),

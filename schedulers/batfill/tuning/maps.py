@@ -18,8 +18,8 @@ from batfill.files import make_folder, raw_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.tuning.coverage import Coverage
-    from batfill.tuning.weeks import Periods
+    from batfill.tuning.periods import Periods
+    from batfill.tuning.search import Coverage
 
 
 def draw_maps(search: Coverage, periods: Periods, folder: Path) -> None:

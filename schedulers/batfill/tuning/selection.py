@@ -12,9 +12,9 @@ from batfill.errors import BatfillError
 from batfill.options import Options, finite, number_of, one_of, seconds_of, seed_of, share, text_of
 from batfill.policies import Policy, policy_named
 from batfill.tuning.bandits import METHODS, Method, chooser, options_of
-from batfill.tuning.costs import PURE
 from batfill.tuning.feedback import Noise, Rules
 from batfill.tuning.online import Selector
+from batfill.tuning.periods import PURE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,109 +1,269 @@
-"""One study of mixed policies from a log's file to its result file: what `batfill tune` does."""
+"""The 2019 study of mixed policies on any log: w*, w*train, wgreedy, and its open question, the walk forward.
+
+- w*        each period under the policy that is best on that very period: what could be had at most
+- w*train   one policy, the best on the training periods in sum; it is only tested on the others
+- wgreedy   each period under the best of the period before
+- last k    each period under the best, in sum, of the k periods before: k = 1 is wgreedy
+- pure k    the same among the pure policies alone, as the online choice with full feedback does
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.policies import policy_named
-from batfill.tuning.costs import PURE, Setting
-from batfill.tuning.coverage import POINTS, Coverage
-from batfill.tuning.evolution import EVALUATIONS, Evolution
-from batfill.tuning.maps import draw_maps
+from batfill.stats import CONFIDENCE, RESAMPLES, ratio_intervals
+from batfill.tuning.periods import PURE, costs
 from batfill.tuning.results import document
-from batfill.tuning.space import Features, Space
-from batfill.tuning.study import Search, Study, study
+from batfill.tuning.search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from batfill.tuning.weeks import Periods
+    from numpy.typing import NDArray
+
+    from batfill.policies import Policy
+    from batfill.tuning.periods import Conditions, Periods
+    from batfill.tuning.search import Search
 
 Method = Literal["coverage", "xnes"]
 Units = Literal["typical", "plain"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a study searches, and what it compares."""
+
+    method: Method = "coverage"  # every point of a grid, or xNES
+    features: Features = 3  # that are weighed; a grid weighs 3
+    units: Units = "typical"  # of the features: what is typical of the training periods, or seconds and processors
+    points: int | None = None  # of the grid, at least; None for POINTS
+    evaluations: int | None = None  # of xNES, per question; None for EVALUATIONS
+    seed: int = 0  # of xNES and the bootstrap
+    training: int | None = None  # the periods that w*train learns from; None for half of them
+    last: tuple[int, ...] = (1, 4)  # how many periods back each walk forward looks
+    policies: tuple[str, ...] = PURE  # compared as they are
+    baseline: str = "saf"  # the one of `policies` that all others are compared with
+    maps: Path | None = None  # a folder for a map of the grid for each period
+
+    def training_of(self, n_periods: int) -> int:
+        """How many of the periods are for training.
+
+        Raises:
+            BatfillError: the choices do not go together, or there are too few periods.
+        """
+        n_training = n_periods // 2 if self.training is None else self.training
+        longest = max(self.last, default=1)
+        grid = self.method == "coverage"
+        other, given = ("evaluations", self.evaluations) if grid else ("points", self.points)
+        refused = {
+            f"{n_periods} periods are too few to train on {n_training} and look {longest} back; "
+            "give a longer log, another --training, or shorter --last": not 0 < longest <= n_training < n_periods,
+            f"the baseline {self.baseline} is not among the policies compared; "
+            f"add --policy {self.baseline}": self.baseline not in self.policies,
+            "a grid over 6 features is too large; take --method xnes, or --features 3": grid and self.features != 3,
+            f"--{other}: --method {self.method} has no such number; leave it out, or take the other method": given
+            is not None,
+            "only a grid can be drawn; leave --maps out, or take --method coverage": self.maps is not None and not grid,
+        }
+        for message, applies in refused.items():
+            if applies:
+                raise BatfillError(message)
+        return n_training
+
+    def search(
+        self, periods: Periods, conditions: Conditions, n_training: int, advance: Callable[[int], None]
+    ) -> Search:
+        """The search, in the units of the first `n_training` periods; a grid is replayed now, with `advance`."""
+        features = self.features
+        scaled = self.units == "typical"
+        space = Space.scaled(features, periods.part(0, n_training)) if scaled else Space.of(features)
+        if self.method == "coverage":
+            return Coverage(periods, conditions, space, POINTS if self.points is None else self.points, advance)
+        evaluations = EVALUATIONS if self.evaluations is None else self.evaluations
+        return Evolution(periods, conditions, space, self.seed, evaluations)
+
+    def steps(self, n_periods: int) -> int:
+        """How many steps `tune` reports: one for each period of a grid, or for each search of xNES."""
+        if self.method == "coverage":
+            return n_periods
+        return n_periods + 1 + sum(n_periods - k for k in self.last if k > 1)
+
+
 def tune(
-    periods: Periods,
-    setting: Setting,
-    *,
-    method: Method = "coverage",
-    features: Features = 3,
-    units: Units = "typical",
-    points: int | None = None,
-    evaluations: int | None = None,
-    seed: int = 0,
-    training: int | None = None,
-    last: Sequence[int] = (1, 4),
-    policies: Sequence[str] = PURE,
-    baseline: str = "saf",
-    maps: Path | None = None,
-    advance: Callable[[int], None] = lambda _: None,
+    periods: Periods, conditions: Conditions, plan: Plan, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
     """The result file of a study; see `study` for its lines.
 
     Args:
         periods: where to search and to test.
-        setting: backfilling and threshold.
-        method: look up every point of a grid ("coverage", 3 features only), or "xnes".
-        features: how many are weighed.
-        units: of the features, see `Space`; what is typical is what the training periods say.
-        points: of the grid, at least; None for POINTS.
-        evaluations: of xNES, per question; None for EVALUATIONS.
-        seed: of xNES and the bootstrap.
-        training: how many periods w*train learns from; None for half.
-        last: how many periods back each walk forward looks.
-        policies: names of the policies that are compared as they are.
-        baseline: the one of them that all others are compared with.
-        maps: a folder for one map of the search space per period (coverage only).
-        advance: told of progress, in `steps_of` steps.
+        conditions: backfilling and threshold.
+        plan: what to search and to compare.
+        advance: called with the number of steps done, of `plan.steps`.
 
     Raises:
-        BatfillError: the choices do not go together, or there are too few periods.
+        BatfillError: the plan's choices do not go together, or there are too few periods.
     """
-    n = len(periods)
-    n_training = n // 2 if training is None else training
-    longest = max(last, default=1)
-    if not 0 < longest <= n_training < n:
-        raise BatfillError(
-            f"{n} periods are too few to train on {n_training} and look {longest} back; "
-            "give a longer log, another --training, or shorter --last"
-        )
-    if baseline not in policies:
-        raise BatfillError(f"the baseline {baseline} is not among the policies compared; add --policy {baseline}")
-    if method == "coverage" and features != 3:
-        raise BatfillError("a grid over 6 features is too large; take --method xnes, or --features 3")
-    other, name = (evaluations, "evaluations") if method == "coverage" else (points, "points")
-    if other is not None:
-        raise BatfillError(f"--{name}: --method {method} has no such number; leave it out, or take the other method")
-    if maps is not None and method != "coverage":
-        raise BatfillError("only a grid can be drawn; leave --maps out, or take --method coverage")
-
-    space = Space.scaled(features, periods.part(0, n_training)) if units == "typical" else Space.of(features)
-    search: Search
-    if method == "coverage":
-        search = Coverage(periods, setting, space, points or POINTS, advance)
-    else:
-        search = Evolution(periods, setting, space, seed, evaluations or EVALUATIONS)
+    n_training = plan.training_of(len(periods))
+    search = plan.search(periods, conditions, n_training, advance)
     done = study(
         periods,
-        setting,
+        conditions,
         search,
-        pure=[policy_named(name) for name in policies],
+        pure=[policy_named(name) for name in plan.policies],
         n_training=n_training,
-        last=last,
-        advance=(lambda _: None) if method == "coverage" else advance,
+        last=plan.last,
+        advance=(lambda _: None) if plan.method == "coverage" else advance,
     )
-    if maps is not None and isinstance(search, Coverage):
-        draw_maps(search, periods, maps)
+    if plan.maps is not None and isinstance(search, Coverage):
+        from batfill.tuning.maps import draw_maps  # matplotlib is slow to import, and maps are rare
+
+        draw_maps(search, periods, plan.maps)
     return document(
         "tune",
-        seed=seed,
-        given={**setting.as_dict(), **search.as_dict(), "training": n_training, "last": list(last)},
+        seed=plan.seed,
+        given={**conditions.as_dict(), **search.as_dict(), "training": n_training, "last": list(plan.last)},
         source=periods.provenance(),
-        results=results_of(done, periods, baseline, seed),
+        results=results_of(done, periods, plan.baseline, plan.seed),
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """One way to choose policies: what it chose in each period and what that cost."""
+
+    policies: tuple[str | None, ...]  # None until there are enough periods before it
+    costs: NDArray[np.float64]  # (n_periods,), nan if it did not choose
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """Every line of a study over the same periods, the first `n_training` of which are for training."""
+
+    lines: dict[str, Line]
+    n_training: int
+
+    def total(self, name: str, first: int, stop: int | None = None) -> float:
+        """The sum of a line's costs over the periods from `first` to before `stop`."""
+        return float(self.lines[name].costs[first:stop].sum())
+
+    def sums(self) -> list[dict[str, Any]]:
+        """Table 2: every line's sums over the training and testing periods (null where it cannot be known)."""
+
+        def known(value: float) -> float | None:
+            return None if np.isnan(value) else value
+
+        rows = [
+            {
+                "policy": name,
+                "training": known(self.total(name, 0, self.n_training)),
+                "testing": known(self.total(name, self.n_training)),
+            }
+            for name in self.lines
+        ]
+        return sorted(rows, key=lambda row: (row["testing"], row["policy"]))
+
+    def against(self, baseline: str, *, seed: int) -> dict[str, Any]:
+        """Every other line's testing costs over the baseline's, with bootstrap intervals over periods."""
+        base = self.lines[baseline].costs[self.n_training :]
+        return {
+            name: paired_ratio(line.costs[self.n_training :], base, seed=seed).as_dict()
+            for name, line in self.lines.items()
+            if name != baseline
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The sum of one policy's costs over that of another's, with a confidence interval."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> str:
+        """Better, worse, or not told apart."""
+        return "better" if self.high < 1 else "worse" if self.low > 1 else "not told apart"
+
+    def as_dict(self) -> dict[str, float | str]:
+        """For result files."""
+        return {**asdict(self), "verdict": self.verdict}
+
+
+def paired_ratio(
+    costs: NDArray[np.float64],
+    baseline: NDArray[np.float64],
+    *,
+    seed: int,
+    samples: int = RESAMPLES,
+    level: float = CONFIDENCE,
+) -> Ratio:
+    """sum(costs) / sum(baseline) over the same periods, each of shape (n_periods,); see `ratio_intervals`."""
+    low, high = ratio_intervals(costs[None], baseline, seed=seed, resamples=samples, level=level, by_row=True)[:, 0]
+    return Ratio(float(costs.sum() / baseline.sum()), float(low), float(high))
+
+
+def study(
+    periods: Periods,
+    conditions: Conditions,
+    search: Search,
+    *,
+    pure: Sequence[Policy],
+    n_training: int,
+    last: Sequence[int] = (1, 4),
+    advance: Callable[[int], None] = lambda _: None,
+) -> Study:
+    """Compare `pure` policies with what the search finds; all choices but w* see only the periods before.
+
+    Args:
+        periods: where everything is replayed.
+        conditions: backfilling and threshold, the same for all.
+        search: over these very periods and conditions.
+        pure: policies that are compared as they are.
+        n_training: how many periods w*train learns from, at least the longest of `last`: sums over the others are fair.
+        last: how many periods back each walk forward looks; "last 1" is called wgreedy.
+        advance: called with 1 after every search.
+    """
+    assert max(last, default=1) <= n_training < len(periods)
+    n = len(periods)
+
+    def found(first: int, stop: int) -> Policy:
+        policy = search.best(first, stop)
+        advance(1)
+        return policy
+
+    best = [found(i, i + 1) for i in range(n)]
+    trained = found(0, n_training)
+    chosen: dict[str, list[Policy | None]] = {"w*": [*best], "w*train": [trained] * n}
+    for k in last:
+        ahead = [best[i - 1] if k == 1 else found(i - k, i) for i in range(k, n)]
+        chosen["wgreedy" if k == 1 else f"last {k}"] = [None] * k + ahead
+
+    known = costs(periods, pure, conditions)
+    lines = {policy.name: Line((policy.name,) * n, row) for policy, row in zip(pure, known, strict=True)}
+    for k in last:
+        lines[f"pure {k}"] = choice_of(known, [policy.name for policy in pure], k)
+    mixed_costs = np.full((len(chosen), n), np.nan)
+    for i in range(n):
+        now = {row: policies[i] for row, policies in enumerate(chosen.values()) if policies[i] is not None}
+        mixed_costs[list(now), i] = costs(periods.part(i, i + 1), [p for p in now.values() if p], conditions)[:, 0]
+    for name, row in zip(chosen, mixed_costs, strict=True):
+        lines[name] = Line(tuple(policy.name if policy else None for policy in chosen[name]), row)
+    return Study(lines, n_training)
+
+
+def choice_of(costs: NDArray[np.float64], names: Sequence[str], k: int) -> Line:
+    """Each period under that policy whose costs, shape (n_policies, n_periods), were least in the k periods before."""
+    n = costs.shape[1]
+    chosen = [int(costs[:, i - k : i].sum(axis=1).argmin()) for i in range(k, n)]
+    paid = costs[chosen, np.arange(k, n)]
+    return Line((*(None,) * k, *(names[i] for i in chosen)), np.concatenate([np.full(k, np.nan), paid]))
 
 
 def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[str, Any]:
@@ -137,16 +297,16 @@ def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for row in found["sums"]:
         ratio = found["testing_over_baseline"].get(row["policy"], itself)
-        told = {column: ratio["ratio"], "from": ratio["low"], "to": ratio["high"], "": ratio["verdict"]}
-        rows.append({**row, **told})
+        compared = {column: ratio["ratio"], "from": ratio["low"], "to": ratio["high"], "": ratio["verdict"]}
+        rows.append({**row, **compared})
     return rows
 
 
 def width_of(days: float | None, months: bool) -> float | Literal["month"]:
-    """How long a period is: so many days, calendar months, or by default a week.
+    """How long a period is, in days, or "month" for calendar months; a week by default.
 
     Raises:
-        BatfillError: both are asked for.
+        BatfillError: both are given.
     """
     if months and days is not None:
         raise BatfillError("--days and --months are two lengths of one period; leave one of them out")
@@ -163,8 +323,3 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
         raise BatfillError(f"{option} {text!r} is not a list of whole numbers above 0; try 1,4")
     return tuple(int(word) for word in words)
-
-
-def steps_of(method: Method, n_periods: int, last: Sequence[int]) -> int:
-    """How many steps `tune` tells of: a period of a grid, or a search of xNES."""
-    return n_periods if method == "coverage" else n_periods + 1 + sum(n_periods - k for k in last if k > 1)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from batfill.reproduction.heuristics.proxy_scores import TITLES, Fitting, fits_of
 from batfill.reproduction.outcome import Outcome, Table, Value, Verdict
-from batfill.tuning.regression import FUNCTIONS, HIGH_VIF
+from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from batfill.reproduction.task import Task
-    from batfill.tuning.regression import Fit, Powers
+    from batfill.tuning.heuristics import Fit, Powers
 
 
 TERMS = FUNCTIONS["qua"]

@@ -10,7 +10,7 @@ from batfill.reproduction.heuristics.proxy_scores import fits_of
 from batfill.reproduction.heuristics.window_costs import Windows, boxes, costs_of, counted, medians
 from batfill.reproduction.outcome import Outcome, Verdict
 from batfill.schema import Text
-from batfill.tuning.regression import FUNCTIONS
+from batfill.tuning.heuristics import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.reproduction.task import Task
-    from batfill.tuning.regression import Fit
+    from batfill.tuning.heuristics import Fit
 
 ORDERS = ("SPT", "SQF", "SAF")
 

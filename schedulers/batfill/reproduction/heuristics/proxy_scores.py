@@ -11,8 +11,8 @@ from batfill.errors import BatfillError, WorkloadError
 from batfill.files import digest
 from batfill.reproduction.shared import kept
 from batfill.schema import Count, Section, Seed, Text
+from batfill.tuning.heuristics import FUNCTIONS, Fit, Weights, fit
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs
-from batfill.tuning.regression import FUNCTIONS, Fit, Weights, fit
 from batfill.workloads import read_workload
 
 if TYPE_CHECKING:

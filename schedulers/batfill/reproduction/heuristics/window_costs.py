@@ -14,7 +14,7 @@ from batfill.reproduction.outcome import Chart, Table
 from batfill.reproduction.shared import kept
 from batfill.schema import Count
 from batfill.tuning.heuristics import RIVALS, evaluate
-from batfill.tuning.weeks import Periods, read_periods
+from batfill.tuning.periods import Periods, read_periods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

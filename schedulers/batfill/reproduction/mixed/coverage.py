@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from batfill.reproduction.mixed.kept import kept_array
-from batfill.tuning.costs import Setting, costs
-from batfill.tuning.coverage import Coverage, l1_grid
-from batfill.tuning.space import Features, Space
+from batfill.tuning.periods import Conditions, costs
+from batfill.tuning.search import Coverage, Features, Space, l1_grid
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from batfill.reproduction.task import Task
-    from batfill.tuning.weeks import Periods
+    from batfill.tuning.periods import Periods
 
 Units = Literal["plain", "typical"]
 
@@ -24,7 +23,7 @@ def space_of(units: Units, periods: Periods, n_training: int, features: Features
     return Space.of(features) if units == "plain" else Space.scaled(features, periods.part(0, n_training))
 
 
-def coverage_of(task: Task, label: str, periods: Periods, setting: Setting, space: Space, points: int) -> Coverage:
+def coverage_of(task: Task, label: str, periods: Periods, setting: Conditions, space: Space, points: int) -> Coverage:
     """The grid's costs on these periods."""
 
     def searched() -> NDArray[np.float64]:
@@ -32,5 +31,5 @@ def coverage_of(task: Task, label: str, periods: Periods, setting: Setting, spac
             return Coverage(periods, setting, space, points, advance).costs
 
     asked = {"setting": setting.as_dict(), **space.as_dict(), "points": points}
-    known = kept_array(task.folder / "coverage", periods, asked, (costs, Setting, Space, l1_grid), searched)
+    known = kept_array(task.folder / "coverage", periods, asked, (costs, Conditions, Space, l1_grid), searched)
     return Coverage(periods, setting, space, points, known=known)

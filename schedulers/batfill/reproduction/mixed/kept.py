@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.tuning.weeks import Periods
+    from batfill.tuning.periods import Periods
 
 
 def kept_array(

@@ -12,16 +12,16 @@ from batfill.reproduction.mixed.coverage import Units, coverage_of, space_of
 from batfill.reproduction.mixed.periods import NAMES, PeriodParameters, described
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.schema import Count, Text
-from batfill.tuning.costs import PURE
-from batfill.tuning.study import study
+from batfill.tuning.periods import PURE
+from batfill.tuning.tune import study
 from batfill.workloads.splitting import Boundary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from batfill.reproduction.task import Task
-    from batfill.tuning.study import Study
-    from batfill.tuning.weeks import Periods
+    from batfill.tuning.periods import Periods
+    from batfill.tuning.tune import Study
 
 LEARNED = ("w*", "w*train", "wgreedy")
 FAR = 0.9  # "far better" is at most so many times the other

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from batfill.policies import policy_named
 from batfill.schema import Count, Seconds, Section, Text
-from batfill.tuning.costs import PURE, Setting, costs
-from batfill.tuning.weeks import Periods, read_periods
+from batfill.tuning.periods import PURE, Conditions, Periods, costs, read_periods
 from batfill.workloads.splitting import Boundary
 
 if TYPE_CHECKING:
@@ -33,9 +32,9 @@ class PeriodParameters(Section):
     threshold: Seconds | None = None
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> Conditions:
         """What is the same for all policies."""
-        return Setting.of(self.backfill, self.threshold)
+        return Conditions.of(self.backfill, self.threshold)
 
     def periods(self, label: str, path: Path) -> Periods:
         """The periods of this log."""

@@ -9,8 +9,7 @@ from pydantic import Field
 from batfill.policies import policy_named
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.schema import Count, Seconds, Section, Text
-from batfill.tuning.costs import PURE, Setting, costs
-from batfill.tuning.weeks import read_periods
+from batfill.tuning.periods import PURE, Conditions, costs, read_periods
 from batfill.workloads.splitting import Boundary
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def compute(task: Task, parameters: Parameters) -> Outcome:
             )
             columns = []
             for threshold in parameters.thresholds.values():
-                setting = Setting.of(parameters.backfill, threshold)
+                setting = Conditions.of(parameters.backfill, threshold)
                 columns.append(costs(periods, policies, setting).sum(axis=1).tolist())
                 advance(1)
             rows = tuple(zip(*columns, strict=True))

@@ -12,16 +12,15 @@ from batfill.reproduction.mixed.kept import kept_array
 from batfill.reproduction.mixed.periods import PeriodParameters, described
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.schema import Count, Seed
-from batfill.tuning import evolution
-from batfill.tuning.costs import Setting, costs
-from batfill.tuning.evolution import Evolution
-from batfill.tuning.space import Features, Space
+from batfill.tuning import search as searches
+from batfill.tuning.periods import Conditions, costs
+from batfill.tuning.search import Evolution, Features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.reproduction.task import Task
-    from batfill.tuning.weeks import Periods
+    from batfill.tuning.periods import Periods
 
 FEATURES: tuple[Features, Features] = (3, 6)
 NAMES = ("w*3", "xnes3", "xnes6")
@@ -95,7 +94,7 @@ def evolved(
         return result
 
     asked = {**parameters.setting.as_dict(), **search.as_dict(), "seed": parameters.seed}
-    return kept_array(task.folder / "xnes", periods, asked, (costs, Setting, Space, evolution), best_of_all)
+    return kept_array(task.folder / "xnes", periods, asked, (costs, Conditions, searches), best_of_all)
 
 
 def verdicts(found: dict[str, NDArray[np.float64]]) -> dict[str, Verdict]:

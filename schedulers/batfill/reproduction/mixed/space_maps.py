@@ -14,7 +14,7 @@ from batfill.schema import Count
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task
-    from batfill.tuning.coverage import Coverage
+    from batfill.tuning.search import Coverage
 
 POOR = 1.5  # times the week's best
 COLUMNS = ("best weight on q", "on p~", "on w", "its bsld", "bsld of the best of the week before", "median, q < 0",

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.schema import Section
-from batfill.tuning.weeks import read_periods
+from batfill.tuning.periods import read_periods
 from batfill.workloads.splitting import Boundary
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from batfill.reproduction.shared import kept
 from batfill.schema import Count, Seconds, Section, Seed, Text
-from batfill.tuning.samples import Samples
-from batfill.tuning.select import select
+from batfill.tuning.select import Samples, compare_online
 from batfill.tuning.selection import selection_and_rules
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Choosing(Section):
 
 
 def selected(task: Task, label: str, method: Method, how: Choosing) -> dict[str, Any]:
-    """The result of `select` on resamplings of the log: mean waits over EASY-FCFS's, and who was chosen when."""
+    """`compare_online` on resamplings of the log: mean waits over EASY-FCFS's, and which policy was chosen when."""
     samples = how.fewer.get(label, how.samples)
     logs = Samples.of(task.logs[label], procs=how.procs.get(label), resampled=True, weeks=how.weeks, seed=how.seed)
     options: dict[str, Any] = {"epsilon": how.epsilon}
@@ -51,7 +50,7 @@ def selected(task: Task, label: str, method: Method, how: Choosing) -> dict[str,
     def make() -> dict[str, Any]:
         selection, rules = selection_and_rules(given, logs.procs, "same", how.threshold)
         with task.bar(f"{label}, {TITLES[method]}: logs", samples) as advance:
-            return select(logs.jobs, samples, selection, rules, source={}, advance=advance)
+            return compare_online(logs.jobs, samples, selection, rules, source={}, advance=advance)
 
     found: dict[str, Any] = kept(task.folder, "selected", key, "tuning", make)
     return found

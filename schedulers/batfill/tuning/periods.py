@@ -1,24 +1,37 @@
-"""A log cut into the periods on which policies are searched and compared, each from an empty machine."""
+"""A log cut into the periods on which policies are compared, each from an empty machine, and what each costs there."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.files import digest
 from batfill.jobs import DAY_S, request_warnings
+from batfill.metrics import TAU_S
+from batfill.options import SAME, Options, tau_of
+from batfill.policies import POLICIES
+from batfill.replay import mean_bsld, replay_many
 from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from batfill.jobs import JobTable
+    from batfill.policies import Policy
     from batfill.workloads.splitting import Align, Boundary
     from batfill.workloads.swf import Overrun
+
+# The twelve pure policies of the 2019 study of mixed policies, Section 4.2.
+PURE = ("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "lexp", "sexp", "lrf", "srf")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,3 +115,57 @@ def read_periods(
 def periods_of(tables: Sequence[JobTable], procs: int, source: str = "made") -> Periods:
     """Periods from job tables that are there already."""
     return Periods(source, "", procs, tuple(range(len(tables))), tuple(tables), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What all policies compared on periods share. The default is the 2019 study's, without its threshold."""
+
+    backfill: Policy | None = POLICIES["spf"]  # None for the queue's own order
+    threshold_s: float = math.inf  # Theta
+    tau_s: float = TAU_S
+
+    @classmethod
+    def of(cls, backfill: str, threshold: float | None, tau_s: float = TAU_S) -> Conditions:
+        """The conditions in options as a command line gives them.
+
+        Raises:
+            BatfillError: a value is not what it must be.
+        """
+        shared = Options.of({"backfill": backfill, "threshold": threshold})
+        return cls(backfill=shared.backfill, threshold_s=shared.threshold_s, tau_s=tau_of(tau_s))
+
+    def as_dict(self) -> dict[str, Any]:
+        """What result files say of it."""
+        return {
+            "backfill": self.backfill.name if self.backfill else SAME,
+            "threshold": None if math.isinf(self.threshold_s) else self.threshold_s,
+            "tau_s": self.tau_s,
+        }
+
+
+def costs(
+    periods: Periods,
+    policies: Sequence[Policy],
+    conditions: Conditions,
+    *,
+    threads: int | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> NDArray[np.float64]:
+    """The mean bounded slowdown of every policy on every period, shape (n_policies, n_periods).
+
+    `advance` is called with 1 after every period.
+    """
+    result = np.empty((len(policies), len(periods)))
+    for column, jobs in enumerate(periods.tables):
+        result[:, column] = replay_many(
+            jobs,
+            periods.procs,
+            policies,
+            backfill=conditions.backfill,
+            threshold_s=conditions.threshold_s,
+            measure=mean_bsld(jobs, periods.procs, conditions.tau_s),
+            threads=threads,
+        )
+        advance(1)
+    return result
