@@ -90,7 +90,7 @@ def variance_inflation(design: NDArray[np.float64]) -> NDArray[np.float64]:
     standard = np.where(varies, (design - design.mean(axis=0)) / np.where(varies, spread, 1), design)
     factors = []
     for k in range(1, design.shape[1]):
-        y, others = standard[:, k].copy(), np.delete(standard, k, axis=1)
+        y, others = standard[:, k], standard[:, np.arange(design.shape[1]) != k]
         left, centred = y - others @ (np.linalg.pinv(others) @ y), y - y.mean()
         with np.errstate(divide="ignore", invalid="ignore"):
             explained = 1 - left @ left / (centred @ centred)
