@@ -66,13 +66,13 @@ if does == "dies mid-way":
 if link and not answer:
     hang()  # as Batsim does when its scheduler is gone
 columns = ("job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,"
-           "final_state,starting_time,execution_time,finish_time")
+           "final_state,starting_time,execution_time,finish_time,allocated_resources")
 with open(given.e + "_jobs.csv", "w") as out:
     print(columns, file=out)
     for number, path in enumerate(given.w):
         jobs = json.load(open(path))["jobs"]
         for job in jobs[: -2 if does == "leaves jobs" else None]:
-            print(f"{job['id']},w{number},p,0.0,{job['res']},10.0,1,COMPLETED_SUCCESSFULLY,5.0,20.0,25.0", file=out)
+            print(f"{job['id']},w{number},p,0.0,{job['res']},10.0,1,COMPLETED_SUCCESSFULLY,5.0,20.0,25.0,0", file=out)
     if does == "is cut off":
         print("7,w0,p,0.0,1", end="", file=out)
 with open(given.e + "_schedule.csv", "w") as out:

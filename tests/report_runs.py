@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from batfill.batsim_files import write_batsim_files
-from batfill.outputs import JOB_COLUMNS
+from batfill.batsim.replayed import write_batsim_files
+from batfill.batsim.results import JOB_COLUMNS
 from batfill.policies import policy_named
 from batfill.replay import Schedule, replay
 from batfill.workloads import read_workload

@@ -10,10 +10,10 @@ from typing import Any
 
 from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.platform import Host, Platform
-from batfill.batsim.settings import Settings
+from batfill.batsim.protocol import Settings
+from batfill.batsim.replayed import Tries
+from batfill.batsim.results import JobRecord, name_of
 from batfill.batsim.simulation import Simulation
-from batfill.batsim_files import Tries, name_of
-from batfill.outputs import JobRecord
 from batfill.replay import Schedule
 from batfill.workloads.batsim_json import BatsimDocument
 

@@ -22,7 +22,7 @@ import zmq
 from batfill.batsim.command import main
 from batfill.batsim.options import REFUSED, ArgumentsError, parse
 from batfill.batsim.platform import homogeneous_platform
-from batfill.outputs import BATSIM_VERSION
+from batfill.batsim.results import BATSIM_VERSION
 from batfill.workloads.batsim_json import BatsimDocument
 from golden import recording
 from small_runs import document, execute, job

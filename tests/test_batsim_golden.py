@@ -18,7 +18,7 @@ import zmq
 from batfill.batsim import simulation as core
 from batfill.batsim.options import parse
 from batfill.batsim.platform import read_platform
-from batfill.outputs import BATSIM_VERSION, JOB_COLUMNS, ScheduleTotals, job_row
+from batfill.batsim.results import BATSIM_VERSION, JOB_COLUMNS, ScheduleTotals, job_row
 from batfill.workloads.batsim_json import load_document
 from golden import RUNS, RecordedScheduler, Recording, key, recording
 

@@ -8,8 +8,7 @@ import pytest
 
 from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.machines import machine_set
-from batfill.batsim.protocol import SimulationStopped
-from batfill.batsim.settings import Settings
+from batfill.batsim.protocol import Settings, SimulationStopped
 from batfill.batsim.simulation import Simulation
 from batfill.errors import WorkloadError
 from small_runs import (

@@ -24,8 +24,7 @@ from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
 
 from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.protocol import SimulationStopped
-from batfill.batsim.settings import Settings
+from batfill.batsim.protocol import Settings, SimulationStopped
 from batfill.batsim.simulation import Simulation
 from batfill.campaign.config import read_campaign
 from batfill.cli.app import app

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from procset import ProcSet
 
-from batfill.batsim.settings import Settings
+from batfill.batsim.protocol import Settings
 from batfill.batsim.simulation import Simulation
 from batfill.experiment import replay_file
 from batfill.jobs import SMALL

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from batfill.batsim.settings import Settings
+from batfill.batsim.protocol import Settings
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import WEEK_S
 from batfill.knowledge.outcome import learn

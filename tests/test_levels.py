@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.batsim_files import Tries, write_batsim_files
+from batfill.batsim.replayed import Tries, write_batsim_files
 from batfill.jobs import LARGE, SMALL
 from batfill.policies import policy_named
 from batfill.replay import Replay, replay

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from batfill.batsim.runner.environment import choose_engine
+from batfill.batsim.runner.setup import choose_engine
 from batfill.errors import BatfillError, PolicyError, WorkloadError
 from batfill.jobs import LARGE, job_table
 from batfill.knowledge.choice import make

@@ -15,17 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.batsim.runner.context import parse_context, parse_trace
-from batfill.batsim.runner.environment import choose_engine, command_environment
-from batfill.batsim.runner.live import described
-from batfill.batsim.runner.ports import is_listening, port_of
+from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
+from batfill.batsim.runner.context import is_listening, parse_context, parse_trace, port_of
+from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
+from batfill.batsim.runner.pair import Reading, Watch, described
 from batfill.batsim.runner.processes import Command, end
-from batfill.batsim.runner.results import JobName, ResultError, missing_jobs, read_jobs_csv, workload_jobs
-from batfill.batsim.runner.summary import figures_as_text, figures_of
+from batfill.batsim.runner.setup import choose_engine, command_environment
 from batfill.batsim.runner.verdict import ending, quoted
-from batfill.batsim.runner.watch import Reading, Watch
 from batfill.errors import BatfillError, WorkloadError
-from batfill.outputs import JOB_COLUMNS
+from batfill.metrics import as_table, figure_rows
 
 TRACE_END = " --dump-execution-context\n"
 
@@ -182,7 +180,7 @@ def test_tries_of_one_job_count_once_and_killed_ones_as_wasted_work(tmp_path):
         job_line("3", "COMPLETED_WALLTIME_REACHED", submit=10, start=20, ran=30),
         job_line("9#1", submit=50, start=50, ran=0),  # no job 9: the name only looks like a later try
     ]
-    figures = figures_of(read_jobs_csv(csv_of(tmp_path / "x_jobs.csv", *lines)), 4)
+    figures = read_results(csv_of(tmp_path / "x_jobs.csv", *lines), size=4).known_figures()
     assert (figures["jobs"], figures["rejected"], figures["killed"], figures["requeued"]) == (4, 1, 1, 1)
     assert figures["makespan_s"] == 50
     assert figures["mean_wait_s"] == (30 + 10 + 0) / 3
@@ -192,10 +190,10 @@ def test_tries_of_one_job_count_once_and_killed_ones_as_wasted_work(tmp_path):
 
 
 def test_without_a_machine_count_there_is_no_utilisation(tmp_path):
-    figures = figures_of(read_jobs_csv(csv_of(tmp_path / "x_jobs.csv", job_line("1"))), None)
+    figures = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("1"))).known_figures()
     assert "utilisation" not in figures
-    assert "utilisation" not in figures_as_text(figures)
-    assert "1 (0 rejected, 0 killed)" in figures_as_text(figures)
+    assert "utilisation" not in as_table(figure_rows(figures))
+    assert "1 (0 rejected, 0 killed)" in as_table(figure_rows(figures))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +208,7 @@ def test_results_that_are_not_whole_are_refused_with_their_line(tmp_path, text, 
     path = tmp_path / "x_jobs.csv"
     path.write_text(text)
     with pytest.raises(ResultError, match=f"x_jobs.csv{said}"):
-        read_jobs_csv(path)
+        read_results(path)
 
 
 def test_missing_jobs_are_those_of_the_workloads_that_are_in_no_line(tmp_path):
@@ -218,7 +216,7 @@ def test_missing_jobs_are_those_of_the_workloads_that_are_in_no_line(tmp_path):
     workload.write_text('{"jobs": [{"id": "1"}, {"id": "w0!2"}, {"id": 3}]}')
     expected, _ = workload_jobs([workload])
     assert expected == [JobName("w0", "1"), JobName("w0", "2"), JobName("w0", "3")]
-    rows = read_jobs_csv(csv_of(tmp_path / "x_jobs.csv", job_line("2"), job_line("2#1")))
+    rows = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("2"), job_line("2#1")))
     assert missing_jobs(expected, rows) == [JobName("w0", "1"), JobName("w0", "3")]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from batfill.batsim.settings import Settings
+from batfill.batsim.protocol import Settings
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import Workload
 from batfill.policies import policy_named

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.allocation import IdleMachines, Intervals
+from batfill.batsim.machines import IdleMachines, Intervals
 from batfill.queue import Queue
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill import __version__
-from batfill.batsim_files import RUN_JSON, Judged, write_batsim_files
+from batfill.batsim.replayed import Judged, write_batsim_files
+from batfill.batsim.results import RUN_JSON, result_file
 from batfill.errors import WorkloadError
 from batfill.files import make_folder, write_text
 from batfill.jobs import SMALL
 from batfill.knowledge.outcome import Learned, learn
-from batfill.metrics import TAU_S, Summary
+from batfill.metrics import TAU_S, Summary, as_table, figure_rows
 from batfill.options import USER, Options, tau_of
 from batfill.replay import replay
 from batfill.workloads import read_workload
@@ -74,30 +75,16 @@ class Report:
 
     def as_text(self) -> str:
         """A table to read."""
-        f = self.figures
         rows = [
             ("workload", f"{self.workload.name} on {self.size:,} processors"),
             ("options", f"{self.options.as_text()}, tau {self.tau_s:g} s, overrun {self.overrun}"),
-            ("jobs", f"{f.jobs:,} ({f.rejected:,} rejected, {f.killed:,} killed at their walltime)"),
-            ("backfilled", f"{f.backfilled:,}"),
-            ("makespan", f"{f.makespan_s:,.0f} s"),
-            ("utilisation", f"{f.utilisation:.2%}"),
-            ("mean wait", f"{f.mean_wait_s:,.3f} s (longest {f.max_wait_s:,.0f} s)"),
-            ("mean bsld", f"{f.mean_bsld:,.4f} (tau {self.tau_s:g} s; per processor {f.mean_pp_bsld:,.4f})"),
-            (
-                "jobs by bsld",
-                f"{f.share_bsld_1:.1%} at 1, {f.share_bsld_10:.1%} up to 10, "
-                f"{f.share_bsld_100:.1%} up to 100, {f.share_bsld_above:.1%} above",
-            ),
+            *([("knowledge", self.learned.as_text())] if self.learned else []),
+            *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
             ("time", f"{self.read_s:.3f} s reading, {self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
+            *(("warning", warning) for warning in self.workload.warnings),
+            *(("note", note) for note in self.workload.notes),
         ]
-        if f.requeued:
-            rows.insert(4, ("requeued", f"{f.requeued:,} tries killed ({f.wasted:.2%} of the work)"))
-        if self.learned:
-            rows.insert(2, ("knowledge", self.learned.as_text()))
-        rows += [("warning", warning) for warning in self.workload.warnings]
-        rows += [("note", note) for note in self.workload.notes]
-        return "\n".join(f"{name:13}{value}" for name, value in rows)
+        return as_table(rows)
 
 
 def simulate(
@@ -163,7 +150,7 @@ def replay_file(
         judged = judged_of(workload.jobs, options, learned)
         write_batsim_files(schedule, out, simulate_s=simulate_s, judged=judged)
         about = {**report.as_dict(), "clock": workload.clock.as_dict() if workload.clock else None}
-        write_text(out.with_name(f"{out.name}{RUN_JSON}"), json.dumps(about, indent=1) + "\n")
+        write_text(result_file(out, RUN_JSON), json.dumps(about, indent=1) + "\n")
     return report
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from numpy.typing import NDArray
 
 # The bound of the bounded slowdown: shorter jobs count as this long. 10 s in the papers on reordering and learning,
@@ -66,7 +68,7 @@ class Summary:
 
     jobs: int  # submitted, rejected ones included
     rejected: int  # wider than the machine
-    killed: int  # ended at their walltime
+    killed: int  # ended at their walltime, or killed by a scheduler that did not start them again
     requeued: int  # killed at the divider and started again
     backfilled: int  # started by backfilling
     makespan_s: float  # from the first submission to the last end
@@ -112,7 +114,7 @@ def summarize(
         procs: q.
         tau_s: the bound of the bounded slowdown.
         rejected: jobs that never ran.
-        killed: jobs ended at their walltime.
+        killed: jobs whose final try was ended from outside, see `Summary`.
         backfilled: jobs started by backfilling.
         requeued: tries killed at the divider.
         wasted_proc_s: what those tries used, in processor-seconds.
@@ -144,3 +146,39 @@ def summarize(
         share_bsld_100=float(classes[2]),
         share_bsld_above=float(classes[3]),
     )
+
+
+def figure_rows(
+    figures: Mapping[str, float], tau_s: float = TAU_S, *, of_replay: bool = False
+) -> list[tuple[str, str]]:
+    """A run's figures in words, as rows of (label, text).
+
+    Args:
+        figures: fields of `Summary` by name; `utilisation` may be missing, as of a machine of unknown size.
+        tau_s: the bound of the bounded slowdown that they were computed with, in seconds.
+        of_replay: also say what only the replay engine knows for certain, such as how each job was started.
+    """
+    f = figures
+    at_walltime = " at their walltime" if of_replay else ""  # under Batsim the scheduler may also kill jobs
+    per_processor = f"; per processor {f['mean_pp_bsld']:,.4f}" if of_replay else ""
+    rows = {
+        "jobs": f"{f['jobs']:,} ({f['rejected']:,} rejected, {f['killed']:,} killed{at_walltime})",
+        "backfilled": f"{f['backfilled']:,}" if of_replay else "",
+        "requeued": f"{f['requeued']:,} tries killed ({f['wasted']:.2%} of the work)" if f["requeued"] else "",
+        "makespan": f"{f['makespan_s']:,.0f} s",
+        "utilisation": f"{f['utilisation']:.2%}" if "utilisation" in f else "",
+        "mean wait": f"{f['mean_wait_s']:,.3f} s (longest {f['max_wait_s']:,.0f} s)",
+        "mean bsld": f"{f['mean_bsld']:,.4f} (tau {tau_s:g} s{per_processor})",
+        "jobs by bsld": f"{f['share_bsld_1']:.1%} at 1, {f['share_bsld_10']:.1%} up to 10, "
+        f"{f['share_bsld_100']:.1%} up to 100, {f['share_bsld_above']:.1%} above"
+        if of_replay
+        else "",
+    }
+    if not of_replay:
+        rows["utilisation"] = rows.pop("utilisation")
+    return [(label, text) for label, text in rows.items() if text]
+
+
+def as_table(rows: Iterable[tuple[str, str]]) -> str:
+    """Rows of (label, text), a line each."""
+    return "\n".join(f"{label:13}{text}" for label, text in rows)

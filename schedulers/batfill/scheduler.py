@@ -18,7 +18,7 @@ import zmq
 from batsim.batsim import Batsim, BatsimScheduler, Job
 from procset import ProcSet
 
-from batfill.batsim_files import name_of
+from batfill.batsim.results import name_of
 from batfill.cluster import Cluster
 from batfill.engine.easy import decide
 from batfill.engine.jit import announce_compilation

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from batfill.batsim.results import FAILED, KILLED, SUCCESS, WALLTIME_REACHED, JobRecord
 from batfill.errors import WorkloadError
-from batfill.outputs import SUCCESS, JobRecord
 from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, check_job, check_profile
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from batfill.workloads.batsim_json import BatsimDocument
 
 NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"
-KILLED, WALLTIME_REACHED, FAILED = "COMPLETED_KILLED", "COMPLETED_WALLTIME_REACHED", "COMPLETED_FAILED"
 # The ends that a scheduler may declare for a job it started itself, by hand.
 COMPLETED_BY_HAND = (SUCCESS, FAILED, WALLTIME_REACHED, KILLED)
 

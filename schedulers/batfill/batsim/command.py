@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batfill.batsim.external_events import read_external_events
@@ -14,10 +13,18 @@ from batfill.batsim.options import ArgumentsError, Options, parse
 from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import Progress
 from batfill.batsim.protocol import SimulationStopped
+from batfill.batsim.results import (
+    BATSIM_VERSION,
+    JobRecord,
+    ScheduleTotals,
+    jobs_csv,
+    machine_states_csv,
+    result_file,
+    write_schedule_csv,
+)
 from batfill.batsim.simulation import Simulation
 from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed
 from batfill.files import all_or_none
-from batfill.outputs import BATSIM_VERSION, JobRecord, ScheduleTotals, jobs_csv, machine_states_csv, write_schedule_csv
 from batfill.workloads.batsim_json import BatsimDocument, load_document
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ def simulate(options: Options) -> None:
         Interrupted: the same, by a signal.
     """
     started = time.perf_counter()
-    folder = _result(options, "jobs").parent
+    folder = result_file(options.export, "jobs.csv").parent
     if not folder.is_dir():
         raise ArgumentsError(f"--export: there is no folder {folder}; make it first")
     say = _speaker(options.verbosity)
@@ -81,7 +88,7 @@ def simulate(options: Options) -> None:
             progress.tick(simulation)
             return exchange(message)
 
-        write_job = stack.enter_context(jobs_csv(_result(options, "jobs")))
+        write_job = stack.enter_context(jobs_csv(result_file(options.export, "jobs.csv")))
 
         def ended(record: JobRecord) -> None:
             write_job(record)
@@ -94,7 +101,7 @@ def simulate(options: Options) -> None:
             settings=options.settings,
             on_job_end=ended,
             on_machine_states=(
-                stack.enter_context(machine_states_csv(_result(options, "machine_states")))
+                stack.enter_context(machine_states_csv(result_file(options.export, "machine_states.csv")))
                 if options.machine_states
                 else lambda row: None
             ),
@@ -108,7 +115,7 @@ def simulate(options: Options) -> None:
             progress.finish(simulation)
         simulation_s = time.perf_counter() - started
         write_schedule_csv(
-            _result(options, "schedule"),
+            result_file(options.export, "schedule.csv"),
             totals,
             machines=len(platform.machines),
             times=simulation.machines.times,
@@ -142,7 +149,7 @@ def _exchange(options: Options, stack: ExitStack) -> Callable[[bytes], bytes]:
             scheduler_link(options.socket_endpoint, options.sched_timeout_s)
         )
     else:
-        from batfill.batsim.no_scheduler import NoScheduler
+        from batfill.batsim.scheduler_link import NoScheduler
 
         exchange = NoScheduler()
     if options.verbosity not in ("network-only", "debug"):
@@ -162,7 +169,3 @@ def _speaker(verbosity: str) -> Callable[[str], None]:
     if verbosity in ("quiet", "network-only"):
         return lambda line: None
     return lambda line: print(f"batfill batsim: {line}", file=sys.stderr)
-
-
-def _result(options: Options, what: str) -> Path:
-    return Path(f"{options.export}_{what}.csv")

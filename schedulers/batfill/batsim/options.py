@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from batfill.batsim.settings import REDIS, Settings
+from batfill.batsim.protocol import REDIS, Settings
+from batfill.batsim.results import BATSIM_VERSION
 from batfill.errors import BatfillError
-from batfill.outputs import BATSIM_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -46,8 +46,8 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     import shlex
 
     from batfill.batsim.runner import run as run_experiment
-    from batfill.batsim.runner.live import live_display
-    from batfill.batsim.runner.summary import figures_as_text
+    from batfill.batsim.runner.pair import live_display
+    from batfill.metrics import as_table, figure_rows
 
     with live_display() as show:
         outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show)
@@ -57,7 +57,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     if outcome.status:
         fail(outcome.reason, outcome.status)
     whole = {**outcome.figures, "warnings": list(outcome.warnings)}
-    print(json.dumps(whole, indent=1) if as_json else figures_as_text(outcome.figures))
+    print(json.dumps(whole, indent=1) if as_json else as_table(figure_rows(outcome.figures)))
     if outcome.results and not as_json:
         from batfill.errors import BatfillError
         from batfill.report import write_report

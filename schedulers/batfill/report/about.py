@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from batfill.batsim.runner.provenance import FILE_NAME
-from batfill.batsim_files import RUN_JSON
+from batfill.batsim.results import RUN_JSON
 from batfill.errors import BatfillError
 from batfill.files import decompressed, digest
 from batfill.jobs import Clock
@@ -57,10 +56,10 @@ def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, 
     A file that is damaged, or of another run, says nothing: the results stand for themselves.
     """
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return of_replay(json.loads(jobs_csv.with_name(f"{prefix}{RUN_JSON}").read_text())), {}
+        return of_replay(json.loads(jobs_csv.with_name(f"{prefix}_{RUN_JSON}").read_text())), {}
     for folder in jobs_csv.absolute().parents[:3]:
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            said = json.loads((folder / FILE_NAME).read_text())
+            said = json.loads((folder / RUN_JSON).read_text())
             if Path(said["export_prefix"]).name == prefix:
                 return of_batsim(said, batsim_version)
     return About(engine=f"Batsim {batsim_version}" if batsim_version else ""), {}

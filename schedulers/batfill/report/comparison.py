@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from batfill.batsim.results import REFUSED
 from batfill.metrics import bounded_slowdown
-from batfill.report.runs import REFUSED
 from batfill.report.words import date_ticks, zone_text
 from batfill.stats import ratio_intervals
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.batsim.results import JOBS_CSV, STATES
 from batfill.report.packing import packed
-from batfill.report.runs import JOBS_CSV, STATE_WORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +55,7 @@ def run_data(run: Run, number: int, tau_s: float) -> str:
         "name": run.title,
         "size": run.size,
         "tau": tau_s,
-        "states": STATE_WORDS,
+        "states": tuple(STATES.values()),
         "clock": run.about.clock.as_dict() if run.about.clock else None,
         "file": run.path.name.removesuffix(JOBS_CSV),
         "ids": base64.b64encode(ids).decode(),

@@ -8,10 +8,10 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 
+from batfill.batsim.results import CUT, STATES
 from batfill.metrics import overtaking
 from batfill.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.report.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
-from batfill.report.runs import STATE_WORDS
 from batfill.report.single import slowdown_classes, wait_grid
 from batfill.report.words import date_text, duration, table, warning_paragraphs, zone_text
 from batfill.stats import RESAMPLES
@@ -41,7 +41,7 @@ def run_section(run: Run, number: int, *, tau_s: float, overdue_s: float | None,
         (f"mean bsld (tau {tau_s:g} s)", f"{f.mean_bsld:,.2f}"),
         ("utilisation", f"{f.utilisation:.1%}"),
         ("makespan", duration(f.makespan_s)),
-        ("ended at their walltime", f"{f.killed:,}"),
+        ("ended at their walltime", f"{int((run.state[final] == CUT).sum()):,}"),
         ("started out of turn", f"{out_of_turn / together:.1%}" if together else "0%"),
     ]
     if run.backfilling_known:
@@ -94,7 +94,7 @@ def made_of(rows: Sequence[tuple[str, str]]) -> str:
 def explorer(run: Run, number: int, utilisation: float, overdue_s: float | None) -> str:
     """Gantt, curves and filter, which the page's script brings to life."""
     fates = "".join(
-        f'<option value="{k}">{words}</option>' for k, words in enumerate(STATE_WORDS) if (run.state == k).any()
+        f'<option value="{k}">{words}</option>' for k, words in enumerate(STATES.values()) if (run.state == k).any()
     )
     return Template(asset("explorer.html")).substitute(
         number=number,

@@ -1,17 +1,17 @@
-"""What a batcmd will do: Batsim's own `--dump-execution-context`, and the command as bash expands it."""
+"""What a batcmd will do: Batsim's own `--dump-execution-context`, the command as bash expands it, and its port."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from batfill.batsim.runner.ports import port_of
-
 DUMP = "--dump-execution-context"
 PROGRAM = re.compile(r"batsim(:[\w.-]+)?")  # a command's name, or a container image's with its tag
+LISTEN = "0A"  # a socket's state in the kernel's tables
 
 
 class SimulatorCommand(NamedTuple):
@@ -76,3 +76,20 @@ def parse_command(words: list[str]) -> SimulatorCommand:
         workloads=tuple(values["w"]),
         platform=values["p"][-1] if values["p"] else None,
     )
+
+
+def port_of(endpoint: str) -> int | None:
+    """The TCP port of a ZeroMQ endpoint such as tcp://localhost:28000; None where it has none (ipc, inproc)."""
+    match = re.fullmatch(r"tcp://.*:(\d+)", endpoint.strip())
+    return int(match[1]) if match else None
+
+
+def is_listening(port: int) -> bool:
+    """Whether some process of this machine waits for connections on this port, on any of its addresses."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):  # a kernel without IPv6 has no second table
+            for row in Path(table).read_text().splitlines()[1:]:
+                _, local, _, state, *_ = row.split()
+                if state == LISTEN and int(local.rpartition(":")[2], 16) == port:
+                    return True
+    return False

@@ -13,38 +13,35 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
+
 from batfill.batsim.descriptor import read_descriptor
-from batfill.batsim.runner.environment import Asked, choose_engine, command_environment
-from batfill.batsim.runner.interrupts import noted_interrupts
-from batfill.batsim.runner.pair import End, Lookout, run_pair
-from batfill.batsim.runner.provenance import digests, recorded
-from batfill.batsim.runner.results import (
-    ResultError,
-    missing_jobs,
-    read_jobs_csv,
-    read_schedule_csv,
-    remove_results,
-    result_file,
-    workload_jobs,
-)
+from batfill.batsim.results import ResultError, read_results, read_schedule_csv, remove_results, result_file
+from batfill.batsim.runner.pair import End, Lookout, Reading, Watch, run_pair
+from batfill.batsim.runner.processes import noted_interrupts
 from batfill.batsim.runner.setup import (
     BATSIM_LOG,
+    Asked,
     Setting,
     ask_context,
     cannot_write,
     check_command,
+    choose_engine,
+    command_environment,
     run_folder,
     wait_for_port,
 )
-from batfill.batsim.runner.summary import figures_of
-from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, quoted, tail
-from batfill.batsim.runner.watch import Reading, Watch
+from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, quoted, recorded, tail
+from batfill.errors import WorkloadError
+from batfill.files import decompressed
+from batfill.jobs import request_warning
+from batfill.workloads.batsim_json import NO_REQUEST_FIELD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from batfill.batsim.results import Results
     from batfill.batsim.runner.context import SimulatorCommand
-    from batfill.batsim.runner.results import JobName, JobRow
 
 SHOWN_JOBS = 3
 BATSIM_STUCK = "Deadlock detected"
@@ -55,10 +52,17 @@ class Outcome(NamedTuple):
 
     status: int  # robin's exit status
     reason: str  # one line; "" where it succeeded
-    figures: dict[str, float]  # see `figures_of`; empty where it did not succeed
+    figures: dict[str, float]  # see `Results.known_figures`; empty where it did not succeed
     notes: tuple[str, ...]  # what the user should know besides
     results: Path | None = None  # the prefix of the result files, where it succeeded
     warnings: tuple[str, ...] = ()  # what makes the figures doubtful, see `Workload.warnings`
+
+
+class JobName(NamedTuple):
+    """A job of a simulation: its workload's name (w0, w1, ...) and its id there."""
+
+    workload: str
+    id: str
 
 
 def run(
@@ -112,10 +116,10 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
     if context.external_scheduler and context.port is not None:
         wait_for_port(setting, context.port)
 
-    jobs_csv = result_file(context.export_prefix, "_jobs.csv")
+    jobs_csv = result_file(context.export_prefix, "jobs.csv")
     watch = Watch(setting.progress_file, jobs_csv, len(expected) or None)
     ends = run_pair(setting, context, Lookout(context.port if context.external_scheduler else None, watch, show))
-    schedule = read_schedule_csv(result_file(context.export_prefix, "_schedule.csv"))
+    schedule = read_schedule_csv(context.export_prefix)
     said["options"] = stated_options(setting.options_file)
     said["batsim_version"] = schedule.batsim_version if schedule else None
     refuse_failures(ends)
@@ -123,13 +127,13 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
     if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to look at
         raise overstayed(setting, ends[0], overstayer)
     try:
-        rows = read_jobs_csv(jobs_csv)
+        results = read_results(jobs_csv, size=schedule.machines if schedule else None)
     except ResultError as error:
         raise Stopped(2, f"{SIMULATOR} ended with status 0, but {error}") from None
-    refuse_unfinished(setting, expected, rows)
+    refuse_unfinished(setting, expected, results)
     if overstayer:
         raise overstayed(setting, ends[0], overstayer)
-    figures = figures_of(rows, schedule.machines if schedule else None)
+    figures = results.known_figures()
     said["figures"] = figures
     return Outcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix), warnings)
 
@@ -156,6 +160,36 @@ def expected_jobs(setting: Setting, command: SimulatorCommand) -> tuple[list[Job
     return workload_jobs(command.workloads)
 
 
+def workload_jobs(paths: Sequence[Path]) -> tuple[list[JobName], tuple[str, ...]]:
+    """Every job of these Batsim workloads, named as Batsim names them (the first file is w0), and `Workload.warnings`.
+
+    Raises:
+        WorkloadError: a file cannot be read, or is no Batsim workload.
+    """
+    names = []
+    missing = 0
+    for number, path in enumerate(paths):
+        with decompressed(path) as content:
+            stored = content.read()
+        try:
+            jobs = orjson.loads(stored)["jobs"]
+            ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
+            missing += sum(job.get(NO_REQUEST_FIELD) is True for job in jobs)
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            reason = str(error) if isinstance(error, orjson.JSONDecodeError) else "no `jobs` with an `id` each"
+            raise WorkloadError(
+                f"{path}: not a Batsim workload ({reason}); make one with `batfill workload convert`"
+            ) from None
+        names += [JobName(f"w{number}", job_id) for job_id in ids]
+    return names, request_warning(missing, len(names))
+
+
+def missing_jobs(expected: Iterable[JobName], results: Results) -> list[JobName]:
+    """The jobs of the workloads that are in no line, in the workloads' order: they never ended."""
+    ended = set(zip(results.workloads, results.names, strict=True))
+    return [name for name in expected if name not in ended]
+
+
 def refuse_failures(ends: Sequence[End]) -> None:
     """Refuse a run of which a process failed by itself.
 
@@ -171,14 +205,14 @@ def refuse_failures(ends: Sequence[End]) -> None:
         raise Stopped(2, "; then ".join(failures))
 
 
-def refuse_unfinished(setting: Setting, expected: Sequence[JobName], rows: Sequence[JobRow]) -> None:
+def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Results) -> None:
     """Refuse a run that did not execute every job: Batsim ends with status 0 then.
 
     Raises:
         Stopped: jobs are missing from the results, or Batsim says in its log that some are left.
     """
     log = setting.output_dir / BATSIM_LOG
-    missing = missing_jobs(expected, rows)
+    missing = missing_jobs(expected, results)
     if missing:
         several = len({name.workload for name in expected}) > 1
         shown = ["!".join(name) if several else name.id for name in missing[:SHOWN_JOBS]]

@@ -1,12 +1,16 @@
-"""The processes of a run while they run: who ended first, how, and how long the other may go on."""
+"""The processes of a run while they run: how far they are, who ended first, and how long the other may go on."""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.batsim.progress import FILE_VARIABLE
-from batfill.batsim.runner.ports import is_listening
+from batfill.batsim.runner.context import is_listening
 from batfill.batsim.runner.processes import POLL_S, Command, end
 from batfill.batsim.runner.setup import (
     BATSIM_LOG,
@@ -18,16 +22,76 @@ from batfill.batsim.runner.setup import (
     cannot_write,
 )
 from batfill.batsim.runner.verdict import SCHEDULER, SIMULATOR, Stopped, quoted
-from batfill.batsim.runner.watch import Reading, Watch
 from batfill.options import OPTIONS_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from batfill.batsim.runner.context import ExecutionContext
 
 SHOW_EVERY_S = 0.5
 LISTEN_EVERY_S = 0.1
+
+
+class Reading(NamedTuple):
+    """What is known now; None where nothing says it."""
+
+    done: int
+    total: int | None = None
+    date_s: float | None = None
+    waiting: int | None = None
+
+
+class Watch:
+    """Reads the progress file where there is one, and else counts the lines of `_jobs.csv` as they come."""
+
+    def __init__(self, progress_file: Path, jobs_csv: Path, total: int | None) -> None:
+        self._progress_file = progress_file
+        self._jobs_csv = jobs_csv
+        self._total = total
+        self._lines = 0
+        self._offset = 0
+
+    def read(self) -> Reading:
+        """How far it is."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            said = json.loads(self._progress_file.read_bytes())
+            return Reading(int(said["jobs_done"]), int(said["jobs_total"]), float(said["date"]), int(said["waiting"]))
+        with suppress(OSError), self._jobs_csv.open("rb") as file:
+            file.seek(self._offset)
+            new = file.read()
+            self._lines += new.count(b"\n")
+            self._offset += len(new)
+        return Reading(max(self._lines - 1, 0), self._total)
+
+
+@contextmanager
+def live_display() -> Iterator[Callable[[Reading], None] | None]:
+    """A function that shows a reading in place of the one before; None where standard error is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("simulating", total=None)
+        yield lambda reading: bar.update(
+            task, description=described(reading), completed=reading.done, total=reading.total
+        )
+
+
+def described(reading: Reading) -> str:
+    """The simulated date and the queue's length, as far as they are known."""
+    parts = ["simulating"]
+    if reading.date_s is not None:
+        days, second_s = divmod(int(reading.date_s), 86400)
+        parts.append(f"day {days} {timedelta(seconds=second_s)}")
+    if reading.waiting is not None:
+        parts.append(f"{reading.waiting} waiting")
+    return ", ".join(parts)
 
 
 class End(NamedTuple):

@@ -1,23 +1,27 @@
-"""A command under bash and every process it started: begun together, ended together."""
+"""A command under bash and every process it started: begun together, ended together; and signals that ask for it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+    from types import FrameType
 
 # How long processes may take to stop after SIGTERM; what is left then gets SIGKILL.
 TERM_GRACE_S = 2.0
 # After SIGKILL only a process stuck inside the kernel is left, and that one is not waited for.
 KILL_GRACE_S = 5.0
 POLL_S = 0.02
+# Signals that ask a run to stop, noted while it can still clean up.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Command:
@@ -96,3 +100,29 @@ def running_processes() -> Iterator[tuple[int, int]]:
                 state, _, _, session = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:4]
                 if state not in "ZX":
                     yield int(entry.name), int(session)
+
+
+class Interrupts:
+    """Which of STOPPING has arrived; None as long as none has."""
+
+    def __init__(self) -> None:
+        self.arrived: signal.Signals | None = None
+
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        """Remember the first. No exception: it could strike between a process's start and our knowing of it."""
+        self.arrived = self.arrived or signal.Signals(number)
+
+
+@contextmanager
+def noted_interrupts() -> Iterator[Interrupts]:
+    """Note STOPPING instead of dying of it, while the block lasts. Only the main thread can: elsewhere none arrives."""
+    interrupts = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    before = {number: signal.signal(number, interrupts.note) for number in STOPPING}
+    try:
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,21 +1,29 @@
-"""What comes before a run: its folder, what its batcmd will do, the files it needs, a free port."""
+"""What comes before a run: its simulator, its folder, what its batcmd will do, the files it needs, a free port."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shlex
+import shutil
+import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from batfill.batsim.descriptor import Descriptor
-from batfill.batsim.runner.context import DUMP, ExecutionContext, SimulatorCommand, parse_context, parse_trace
-from batfill.batsim.runner.ports import is_listening
+from batfill.batsim.results import RUN_JSON
+from batfill.batsim.runner.context import (
+    DUMP,
+    ExecutionContext,
+    SimulatorCommand,
+    is_listening,
+    parse_context,
+    parse_trace,
+)
 from batfill.batsim.runner.processes import POLL_S, Command, end
-from batfill.batsim.runner.provenance import FILE_NAME
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, quoted
 from batfill.errors import BatfillError, WorkloadError
 from batfill.workloads.archive import known_log
@@ -23,8 +31,18 @@ from batfill.workloads.archive import known_log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from batfill.batsim.runner.environment import Asked, Engine
-    from batfill.batsim.runner.interrupts import Interrupts
+    from batfill.batsim.runner.processes import Interrupts
+
+Asked = Literal["auto", "batsim", "embedded"]
+Engine = Literal["batsim", "embedded", "environment"]  # the last: what the caller's variable BATSIM says
+
+# This Python's own programs, which commands find although no virtual environment is activated. -P: a folder of the
+# user's that happens to be called like a package must not hide it.
+PROGRAMS = {
+    "batfill": ["-P", "-m", "batfill"],
+    "pybatsim": ["-P", "-m", "batsim.cmds.launcher"],
+}
+EMBEDDED = {"batsim": ["-P", "-m", "batfill", "batsim"]}
 
 # A simulator written in Python takes seconds to answer on a busy machine, whatever the ready-timeout.
 LEAST_CONTEXT_TIMEOUT_S = 10.0
@@ -100,7 +118,7 @@ def run_folder(setting: Setting) -> Iterator[None]:
             stack.callback(os.close, handle)
             if is_locked(handle):
                 raise Stopped(1, f"{folder}: another run writes there; wait for its end or change output-dir")
-            (folder / FILE_NAME).unlink(missing_ok=True)
+            (folder / RUN_JSON).unlink(missing_ok=True)
             for log in (BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG):
                 (folder / log).write_bytes(b"")
             for script, command in (
@@ -222,3 +240,43 @@ def wait_for_port(setting: Setting, port: int) -> None:
             f"port {port} is in use for longer than the ready-timeout of {ready_timeout:g} s; "
             "end what listens there, or write another port in batcmd and schedcmd",
         )
+
+
+def choose_engine(asked: Asked, environ: Mapping[str, str]) -> Engine:
+    """The simulator to use: the caller's BATSIM, else a batsim on PATH, else (for "auto") the embedded one.
+
+    Raises:
+        BatfillError: Batsim is asked for and not there, or there is no such simulator.
+    """
+    if asked not in get_args(Asked):
+        raise BatfillError(f"simulator: {asked!r} is none of {', '.join(get_args(Asked))}")
+    if asked == "embedded":
+        return "embedded"
+    if environ.get("BATSIM"):
+        return "environment"
+    if shutil.which("batsim", path=environ.get("PATH", os.defpath)):
+        return "batsim"
+    if asked == "batsim":
+        raise BatfillError("batsim is not on PATH; install it, set BATSIM, or pass --simulator embedded")
+    return "embedded"
+
+
+def command_environment(engine: Engine, environ: Mapping[str, str], programs: Path) -> dict[str, str]:
+    """The environment of a run's commands: `environ` with our programs first on PATH, written into `programs`.
+
+    BATSIM becomes the word `batsim`, unless the caller's is used: bash splits an unquoted variable at every space, and
+    a name that is found on PATH has none, wherever this Python lives.
+
+    Raises:
+        BatfillError: programs cannot be run from that folder.
+    """
+    for name, arguments in {**PROGRAMS, **(EMBEDDED if engine == "embedded" else {})}.items():
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
+        program.chmod(0o755)
+        if not os.access(program, os.X_OK):
+            raise BatfillError(f"{programs}: programs cannot be run there (mounted noexec?); set TMPDIR elsewhere")
+    env = {**environ, "PATH": f"{programs}{os.pathsep}{environ.get('PATH', os.defpath)}"}
+    if engine != "environment":
+        env["BATSIM"] = "batsim"
+    return env

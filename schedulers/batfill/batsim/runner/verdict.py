@@ -1,13 +1,23 @@
-"""Why a run did not succeed, as one line that names the process, the reason and the log to read."""
+"""How a run ended: `run.json`, and of one that failed a line that names the process, the reason and the log to read."""
 
 from __future__ import annotations
 
+import json
+import platform
 import re
 import signal
-from typing import TYPE_CHECKING
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from batfill import __version__
+from batfill.batsim.results import RUN_JSON
+from batfill.errors import BatfillError
+from batfill.files import digest, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 SIMULATOR, SCHEDULER = "the simulator", "the scheduler"
@@ -55,3 +65,40 @@ def ending(status: int) -> str:
     except ValueError:
         return f"ended with status {status}"
     return f"was killed by {name}" if status < 0 else f"ended with status {status} ({name})"
+
+
+def digests(paths: Iterable[Path]) -> dict[str, str]:
+    """The sha256 of each of these files that is there, hexadecimal."""
+    return {str(path): digest(path) for path in paths if path.is_file()}
+
+
+@contextmanager
+def recorded(output_dir: Path, said: dict[str, Any]) -> Iterator[None]:
+    """Write `run.json` when the block ends: versions, times, the exit status and its reason, and what is `said`.
+
+    The block may still add to `said`; what it raises passes on.
+
+    Raises:
+        WorkloadError: the file cannot be written.
+    """
+    began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    status, reason = 1, "unexpected"
+    try:
+        yield
+        status, reason = 0, ""
+    except Stopped as stopped:
+        status, reason = stopped.status, stopped.reason
+        raise
+    except BatfillError as error:
+        status, reason = 2, str(error)
+        raise
+    finally:
+        about = {
+            "made_by": f"batfill {__version__} run",
+            "python": platform.python_version(),
+            "started": started,
+            "wall_s": round(time.monotonic() - began, 3),
+            "exit": status,
+            "reason": reason,
+        }
+        write_text(output_dir / RUN_JSON, json.dumps({**about, **said}, indent=1) + "\n")

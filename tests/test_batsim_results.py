@@ -1,23 +1,29 @@
-"""Batsim's result files, written from records."""
+"""Batsim's result files, written from records and read again."""
 
 from __future__ import annotations
 
 import csv
 import math
+import re
+from pathlib import Path
 
 import pytest
 from procset import ProcSet
 
-from batfill.errors import WorkloadError
-from batfill.outputs import (
+import batfill
+from batfill.batsim.machines import MachineTimes
+from batfill.batsim.results import (
     BATSIM_VERSION,
+    STATES,
     JobRecord,
-    MachineTimes,
     ScheduleTotals,
     machine_states_csv,
+    read_results,
+    read_schedule_csv,
     write_jobs_csv,
     write_schedule_csv,
 )
+from batfill.errors import WorkloadError
 from golden import RUNS, recording
 
 
@@ -95,3 +101,39 @@ def test_a_failure_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(WorkloadError, match="cannot be written"):
         write_jobs_csv(tmp_path / "absent" / "out_jobs.csv", [])
+
+
+def test_what_is_written_is_read(tmp_path):
+    records = [
+        JobRecord("a", "w0", "p", 0, 2, 9, "COMPLETED_KILLED", 0, 5, "0-1"),
+        JobRecord("b", "w0", "p", 1, 9, -1, "REJECTED", metadata="user=3"),
+        JobRecord("a#1", "w0", "p", 0, 2, 9, "COMPLETED_WALLTIME_REACHED", 7, 9, "0 3", "user=4 backfilled=1"),
+    ]
+    totals = write_jobs_csv(tmp_path / "out_jobs.csv", records)
+    write_schedule_csv(
+        tmp_path / "out_schedule.csv", totals, machines=6, times=MachineTimes(), scheduling_s=0, simulation_s=0
+    )
+    schedule = read_schedule_csv(tmp_path / "out")
+    assert schedule == (BATSIM_VERSION, 6)
+    results = read_results(tmp_path / "out_jobs.csv", size=schedule.machines, users={"a": 7})
+    assert results.names.tolist() == ["a", "a#1", "b"]
+    assert results.ids.tolist() == ["a", "a", "b"]
+    assert [list(STATES)[state] for state in results.state] == [
+        "COMPLETED_KILLED", "COMPLETED_WALLTIME_REACHED", "REJECTED",
+    ]  # fmt: skip
+    assert results.facts.user.tolist() == [7, 4, 3]  # what a try says itself goes first
+    assert results.machines.first.tolist() == [0, 0, 3]
+    assert results.known_figures()["utilisation"] == (2 * 9 + 2 * 5) / (6 * 16)
+    assert results.known_figures()["backfilled"] == 1
+
+
+def test_batsims_words_for_the_end_of_a_job_stand_in_one_file():
+    package = Path(batfill.__file__).parent
+    words = re.compile("""["'](COMPLETED_[A-Z_]+|REJECTED)["']""")
+    assert [path.name for path in package.rglob("*.py") if words.search(path.read_text())] == ["results.py"]
+
+
+def test_batsims_csv_files_are_named_in_one_file():
+    package = Path(batfill.__file__).parent
+    naming = re.compile(r"""f["'][^"'\n]*}_?(jobs|schedule|machine_states)\.csv|}_{\w+}\.csv""")
+    assert [path.name for path in package.rglob("*.py") if naming.search(path.read_text())] == []

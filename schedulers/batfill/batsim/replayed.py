@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill import outputs
-from batfill.allocation import IdleMachines, Intervals, as_text
+from batfill.batsim import results
+from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, as_text
+from batfill.batsim.results import metadata_text, name_of
 from batfill.files import all_or_none
 
 if TYPE_CHECKING:
@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.outputs import JobRecord, ScheduleTotals
+    from batfill.batsim.results import JobRecord, ScheduleTotals
     from batfill.replay import Schedule
-
-RUN_JSON = "_run.json"  # after the prefix: what made the files, see `experiment.replay_file`
-WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
-KILLED = "COMPLETED_KILLED"
 
 
 class Judged(NamedTuple):
@@ -46,12 +42,12 @@ def write_batsim_files(
     """
     rows = Tries(schedule, judged)
     with all_or_none():
-        totals = outputs.write_jobs_csv(beside(prefix, "jobs"), rows.records())
-        with outputs.machine_states_csv(beside(prefix, "machine_states")) as write:
+        totals = results.write_jobs_csv(results.result_file(prefix, "jobs.csv"), rows.records())
+        with results.machine_states_csv(results.result_file(prefix, "machine_states.csv")) as write:
             for date_s, computing in rows.computing():
                 write((date_s, schedule.size - computing, computing))
-        outputs.write_schedule_csv(
-            beside(prefix, "schedule"),
+        results.write_schedule_csv(
+            results.result_file(prefix, "schedule.csv"),
             totals,
             machines=schedule.size,
             times=rows.machine_times(),
@@ -61,16 +57,6 @@ def write_batsim_files(
     return totals
 
 
-def beside(prefix: Path, what: str) -> Path:
-    """The file <prefix>_<what>.csv."""
-    return prefix.with_name(f"{prefix.name}_{what}.csv")
-
-
-def name_of(job: str, number: int) -> str:
-    """How a try of this job is called: the first as the job, the later ones with their number, as in the plug-in."""
-    return f"{job}#{number}" if number else job
-
-
 def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """How often each value has come before, shape (n,)."""
     by_value = np.argsort(values, kind="stable")
@@ -78,30 +64,6 @@ def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
     result = np.empty(len(values), np.int64)
     result[by_value] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
     return result
-
-
-def metadata_text(
-    *,
-    user: int = -1,
-    small: bool | None = None,
-    probability: float = math.nan,
-    divider_s: float = math.inf,
-    backfilled: bool | None = None,
-) -> str:
-    """What is known of a job, as the column `metadata` holds it: words key=value, those unknown left out.
-
-    `user=3 class=small probability=0.731 divider=3600 backfilled=1`
-    """
-    words = [f"user={user}"] if user >= 0 else []
-    if small is not None:
-        words.append(f"class={'small' if small else 'large'}")
-    if not math.isnan(probability):
-        words.append(f"probability={probability:.4g}")
-    if divider_s < math.inf:
-        words.append(f"divider={divider_s:.15g}")
-    if backfilled is not None:
-        words.append(f"backfilled={int(backfilled)}")
-    return " ".join(words)
 
 
 class Tries:
@@ -156,11 +118,11 @@ class Tries:
             )
             known = self.metadata(row, last=i >= len(self.row) or not self.killed[i])
             if i >= len(self.row):
-                yield outputs.JobRecord(*asked, outputs.REJECTED, metadata=known)
+                yield results.JobRecord(*asked, results.REJECTED, metadata=known)
                 continue
-            state = KILLED if self.killed[i] else WALLTIME_REACHED if killed[row] else outputs.SUCCESS
-            ran_s = max(float(self.ran_s[i]), outputs.NULL_EXECUTION_S)
-            yield outputs.JobRecord(*asked, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]), known)
+            state = results.KILLED if self.killed[i] else results.WALLTIME_REACHED if killed[row] else results.SUCCESS
+            ran_s = max(float(self.ran_s[i]), results.NULL_EXECUTION_S)
+            yield results.JobRecord(*asked, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]), known)
 
     def metadata(self, row: int, *, last: bool) -> str:
         """What is known of a try of this job; whether a try before the last was backfilled is not kept."""
@@ -185,7 +147,7 @@ class Tries:
         changed = np.diff(computing, prepend=0) != 0
         yield from zip(dates[changed].tolist(), computing[changed].tolist(), strict=True)
 
-    def machine_times(self) -> outputs.MachineTimes:
+    def machine_times(self) -> MachineTimes:
         """Machine-seconds per state, each machine counted up to its last change, as Batsim does."""
         # Machines are taken from the lowest id on, so that those above the highest one used never compute.
         used = max((machines[-1][1] + 1 for machines in self.machines), default=0)
@@ -194,4 +156,4 @@ class Tries:
             for first, last in self.machines[i]:
                 last_s[first : last + 1] = self.end_s[i]
         computing_s = float((self.ran_s * self.schedule.jobs.procs[self.row]).sum())
-        return outputs.MachineTimes(computing_s, float(last_s.sum()) - computing_s)
+        return MachineTimes(computing_s, float(last_s.sum()) - computing_s)

@@ -1,0 +1,578 @@
+"""Batsim's result files `<prefix>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`: written and read here.
+
+Columns, order of rows and number formats are those of Batsim 4.2: six decimals, one row per job at its end, means over
+all jobs, rejected ones included. Files appear under their names when they are whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+
+import numpy as np
+
+from batfill import __version__
+from batfill.errors import BatfillError
+from batfill.files import whole_file
+from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from procset import ProcSet
+
+    from batfill.batsim.machines import MachineTimes
+
+Row = TypeVar("Row")
+
+# What the files call the program: the Batsim whose files these are like, then who wrote them.
+BATSIM_VERSION = f"4.2.0+batfill-{__version__}"
+
+SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
+WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
+# How a job may end: Batsim's word, and a page's.
+STATES = {
+    SUCCESS: "completed",
+    FAILED: "failed",
+    WALLTIME_REACHED: "ended at its walltime",
+    KILLED: "killed and requeued",
+    REJECTED: "rejected",
+}
+CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))
+
+JOBS_CSV = "_jobs.csv"  # after the prefix
+RUN_JSON = "run.json"  # what made the files: in a run's folder, and after a replay's prefix, see `result_file`
+# What Batsim and a replay write beside each other, after the prefix.
+WRITTEN = (
+    "jobs.csv",
+    "schedule.csv",
+    "schedule.trace",
+    "machine_states.csv",
+    "pstate_changes.csv",
+    "consumed_energy.csv",
+    RUN_JSON,
+)
+JOB_COLUMNS = (
+    "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
+    "starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,allocated_resources,"
+    "consumed_energy,metadata"
+)
+MACHINE_STATE_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
+# Batsim gives a job that takes no time this length, so that its stretch exists.
+NULL_EXECUTION_S = 1e-5
+
+
+class ResultError(BatfillError):
+    """A result file is not what Batsim writes."""
+
+
+def result_file(prefix: str | Path, name: str) -> Path:
+    """The result file <prefix>_<name>."""
+    return Path(f"{prefix}_{name}")
+
+
+def remove_results(prefix: str) -> None:
+    """Remove what an earlier run left under this prefix, so that nothing of it can pass for this run's.
+
+    Raises:
+        OSError: a file is there and cannot be removed.
+    """
+    for name in WRITTEN:
+        result_file(prefix, name).unlink(missing_ok=True)
+
+
+# Writing
+
+
+class JobRecord(NamedTuple):
+    """What is known of a job at its end. Times are seconds; those of a rejected job are not read."""
+
+    job_id: str  # without the workload's name
+    workload_name: str
+    profile: str
+    submission_time: float
+    requested_resources: int
+    requested_time: float  # -1 where it has none
+    final_state: str  # one of STATES
+    starting_time: float = 0.0
+    execution_time: float = 0.0
+    allocated: ProcSet | str = ""
+    metadata: str = ""
+
+    @property
+    def success(self) -> bool:
+        """Whether it ran to its end and said 0."""
+        return self.final_state == SUCCESS
+
+    @property
+    def finish_time(self) -> float:
+        """When it ended."""
+        return self.starting_time + self.execution_time
+
+    @property
+    def waiting_time(self) -> float:
+        """From its submission to its start."""
+        return self.starting_time - self.submission_time
+
+    @property
+    def turnaround_time(self) -> float:
+        """From its submission to its end."""
+        return self.finish_time - self.submission_time
+
+    @property
+    def stretch(self) -> float:
+        """Its turnaround per unit of execution, which Batsim also calls slowdown."""
+        return self.turnaround_time / self.execution_time
+
+
+@dataclass(slots=True)
+class ScheduleTotals:
+    """What `_schedule.csv` says of the jobs, added up job by job."""
+
+    jobs: int = 0
+    finished: int = 0
+    succeeded: int = 0
+    rejected: int = 0
+    makespan_s: float = 0.0  # the last end
+    _sum: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    _max: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+    def add(self, record: JobRecord) -> None:
+        """Count one more job."""
+        self.jobs += 1
+        if record.final_state == REJECTED:
+            self.rejected += 1
+            return
+        self.finished += 1
+        self.succeeded += record.success
+        self.makespan_s = max(self.makespan_s, record.finish_time)
+        for i, value in enumerate((record.waiting_time, record.turnaround_time, record.stretch)):
+            self._sum[i] += value
+            self._max[i] = max(self._max[i], value)
+
+    def columns(self) -> dict[str, str]:
+        """Batsim's columns. `nb_jobs_killed` counts every job that ended without success, and means divide by all."""
+        columns = {
+            "makespan": f"{self.makespan_s:.6f}",
+            "nb_jobs": str(self.jobs),
+            "nb_jobs_finished": str(self.finished),
+            "nb_jobs_killed": str(self.finished - self.succeeded),
+            "nb_jobs_rejected": str(self.rejected),
+            "nb_jobs_success": str(self.succeeded),
+            "success_rate": _mean(self.succeeded, self.jobs),
+        }
+        for name, total, highest in zip(
+            ("waiting_time", "turnaround_time", "slowdown"), self._sum, self._max, strict=True
+        ):
+            columns[f"mean_{name}"] = _mean(total, self.jobs)
+            columns[f"max_{name}"] = f"{highest:.6f}"
+        return columns
+
+
+def job_row(record: JobRecord) -> str:
+    """The job's line in `_jobs.csv`, its line end included."""
+    asked = (
+        f"{record.job_id},{record.workload_name},{record.profile},{record.submission_time:.6f},"
+        f"{record.requested_resources},{record.requested_time:.6f},{int(record.success)},{record.final_state},"
+    )
+    if record.final_state == REJECTED:
+        return f'{asked},,,,,,,,"{record.metadata}"\n'
+    return (
+        f"{asked}{record.starting_time:.6f},{record.execution_time:.6f},{record.finish_time:.6f},"
+        f"{record.waiting_time:.6f},{record.turnaround_time:.6f},{record.stretch:.6f},{record.allocated},"
+        f'-1.000000,"{record.metadata}"\n'
+    )
+
+
+@contextmanager
+def jobs_csv(path: Path) -> Iterator[Callable[[JobRecord], None]]:
+    """A function that writes one more job to this file, which appears when the block ends well."""
+    with whole_file(path) as stream:
+        yield _line_writer(stream, JOB_COLUMNS, job_row)
+
+
+def write_jobs_csv(path: Path, records: Iterable[JobRecord]) -> ScheduleTotals:
+    """Write these jobs, in the order they ended, and return their totals."""
+    totals = ScheduleTotals()
+    with jobs_csv(path) as write:
+        for record in records:
+            write(record)
+            totals.add(record)
+    return totals
+
+
+@contextmanager
+def machine_states_csv(path: Path) -> Iterator[Callable[[tuple[float, int, int]], None]]:
+    """A function that writes one more (date, idle machines, computing machines), as `jobs_csv`."""
+    with whole_file(path) as stream:
+        yield _line_writer(stream, MACHINE_STATE_COLUMNS, lambda row: f"{row[0]:g},0,0,0,{row[1]},{row[2]}\n")
+
+
+def write_schedule_csv(
+    path: Path,
+    totals: ScheduleTotals,
+    *,
+    machines: int,
+    times: MachineTimes,
+    scheduling_s: float,
+    simulation_s: float,
+) -> None:
+    """Write the one row that sums a run up.
+
+    Args:
+        path: the file.
+        totals: of all jobs.
+        machines: how many there are, storage included.
+        times: machine-seconds per state.
+        scheduling_s: wall-clock time spent waiting for the scheduler.
+        simulation_s: wall-clock time of the whole run.
+    """
+    columns = {
+        **totals.columns(),
+        "batsim_version": BATSIM_VERSION,
+        "consumed_joules": "0.000000",
+        "nb_computing_machines": str(machines),
+        "nb_grouped_switches": "0",
+        "nb_machine_switches": "0",
+        "scheduling_time": f"{scheduling_s:.6f}",
+        "simulation_time": f"{simulation_s:.6f}",
+        "time_computing": f"{times.computing_s:.6f}",
+        "time_idle": f"{times.idle_s:.6f}",
+        "time_sleeping": "0.000000",
+        "time_switching_off": "0.000000",
+        "time_switching_on": "0.000000",
+        "time_unavailable": f"{times.unavailable_s:.6f}",
+    }
+    names = sorted(columns)
+    with whole_file(path) as stream:
+        stream.write(f"{','.join(names)}\n{','.join(columns[name] for name in names)}\n".encode())
+
+
+def _line_writer(stream: BinaryIO, header: str, line: Callable[[Row], str]) -> Callable[[Row], None]:
+    """A function that writes a row to the stream, below the header."""
+    stream.write(f"{header}\n".encode())
+
+    def write(row: Row) -> None:
+        stream.write(line(row).encode())
+
+    return write
+
+
+def _mean(total: float, jobs: int) -> str:
+    """Six decimals, and Batsim's word where there is no job."""
+    return f"{total / jobs:.6f}" if jobs else "nan"
+
+
+# What the column `metadata` and the names of tries say
+
+
+def name_of(job: str, number: int) -> str:
+    """How a try of this job is called: the first as the job, the later ones with their number, as in the plug-in."""
+    return f"{job}#{number}" if number else job
+
+
+LATER_TRY = re.compile(r"(.+)#(\d+)")  # as `name_of` calls it
+
+
+def metadata_text(
+    *,
+    user: int = -1,
+    small: bool | None = None,
+    probability: float = math.nan,
+    divider_s: float = math.inf,
+    backfilled: bool | None = None,
+) -> str:
+    """What is known of a job, as the column `metadata` holds it: words key=value, those unknown left out.
+
+    `user=3 class=small probability=0.731 divider=3600 backfilled=1`
+    """
+    words = [f"user={user}"] if user >= 0 else []
+    if small is not None:
+        words.append(f"class={'small' if small else 'large'}")
+    if not math.isnan(probability):
+        words.append(f"probability={probability:.4g}")
+    if divider_s < math.inf:
+        words.append(f"divider={divider_s:.15g}")
+    if backfilled is not None:
+        words.append(f"backfilled={int(backfilled)}")
+    return " ".join(words)
+
+
+FACTS = re.compile(
+    r"(?:user=(?P<user>\d{1,18}) ?)?(?:class=(?P<job_class>small|large) ?)?(?:probability=(?P<probability>[\d.e-]+) ?)?"
+    r"(?:divider=(?P<divider>[\d.e+-]+) ?)?(?:backfilled=(?P<backfilled>[01]))?"
+)  # as `metadata_text` writes them
+
+
+class Facts(NamedTuple):
+    """What the column `metadata` says of every try; each of shape (n_tries,), unknown where it says nothing."""
+
+    user: NDArray[np.int64]  # -1 unknown
+    small: NDArray[np.int8]  # 1 small, 0 large, -1 unknown
+    probability: NDArray[np.float64]  # of being small; nan unknown
+    divider_s: NDArray[np.float64]  # in force at the submission; nan unknown
+    backfilled: NDArray[np.int8]  # 1 started by backfilling, 0 in the queue's order, -1 unknown
+
+    @classmethod
+    def of(cls, texts: Sequence[str], users: Sequence[int]) -> Facts:
+        """Those of these texts; `users` is what is known of the users otherwise, -1 unknown."""
+        n = len(texts)
+        facts = cls(
+            np.array(users, np.int64),
+            np.full(n, -1, np.int8),
+            np.full(n, np.nan),
+            np.full(n, np.nan),
+            np.full(n, -1, np.int8),
+        )
+        for i, text in enumerate(texts):
+            said = FACTS.fullmatch(text) if text else None
+            if said is None:
+                continue
+            user, job_class, probability, divider_s, backfilled = said.groups()
+            if user is not None:
+                facts.user[i] = int(user)
+            if job_class is not None:
+                facts.small[i] = job_class == "small"
+            if probability is not None:
+                facts.probability[i] = float(probability)
+            if divider_s is not None:
+                facts.divider_s[i] = float(divider_s)
+            if backfilled is not None:
+                facts.backfilled[i] = int(backfilled)
+        return facts
+
+
+# Reading
+
+
+# What is read of `_jobs.csv`; old Batsims write no metadata.
+COLUMNS = {
+    "job_id": str,
+    "workload_name": str,
+    "submission_time": float,
+    "requested_number_of_resources": int,
+    "requested_time": float,
+    "final_state": str,
+    "starting_time": float,
+    "execution_time": float,
+    "allocated_resources": str,
+    "metadata": str,
+}
+NOT_WHOLE, AGAIN = f"not a whole {JOBS_CSV} of Batsim", "run the simulation again"
+
+
+class Allocation(NamedTuple):
+    """The machines of every try as intervals of ids, both ends included: try i has offset[i] up to offset[i + 1]."""
+
+    offset: NDArray[np.int64]  # (n_tries + 1,)
+    first: NDArray[np.int64]  # (n_intervals,)
+    last: NDArray[np.int64]  # (n_intervals,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """The jobs of a run: a row per try, shape (n_tries,), ordered by the job's submission, id as a string, and try."""
+
+    size: int  # m
+    size_stated: bool  # False if it is the highest machine or the widest job that is seen
+    workloads: NDArray[np.object_]  # str; "w0", "w1", ...
+    names: NDArray[np.object_]  # str; the try's id in its workload
+    ids: NDArray[np.object_]  # str; the job's, without the number of the try; with several workloads "w0!12"
+    submit_s: NDArray[np.float64]
+    start_s: NDArray[np.float64]  # nan for a rejected job
+    runtime_s: NDArray[np.float64]  # the time the try ran; nan for a rejected job
+    walltime_s: NDArray[np.float64]  # inf where the job has none
+    procs: NDArray[np.int64]
+    state: NDArray[np.int64]  # a place in STATES
+    attempt: NDArray[np.int64]  # 0 for the first try
+    machines: Allocation
+    facts: Facts
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    @property
+    def final(self) -> NDArray[np.bool_]:
+        """The tries that count: the last one of each job that was not rejected."""
+        last = np.append(self.ids[1:] != self.ids[:-1], True) if len(self) else np.zeros(0, bool)
+        return np.asarray(last & (self.state != REFUSED), bool)
+
+    @property
+    def wait_s(self) -> NDArray[np.float64]:
+        """From the job's submission to the try's start; nan for a rejected job."""
+        return self.start_s - self.submit_s
+
+    def bsld(self, tau_s: float = TAU_S) -> NDArray[np.float64]:
+        """The bounded slowdown; nan for a rejected job."""
+        return bounded_slowdown(self.wait_s, self.runtime_s, tau_s)
+
+    @property
+    def backfilling_known(self) -> bool:
+        """Whether it is known of every job how it was started."""
+        return bool((self.facts.backfilled[self.final] >= 0).all()) and bool(self.final.any())
+
+    def summary(self, tau_s: float = TAU_S) -> Summary:
+        """The run's figures; `backfilled` is 0 unless `backfilling_known`.
+
+        A job that was killed and went back to the queue (`12`, then `12#1`) is one job: its last try is what counts,
+        its earlier tries are wasted work.
+        """
+        final = self.final
+        earlier = ~final & (self.state != REFUSED)
+        return summarize(
+            size=self.size,
+            submit_s=self.submit_s[final],
+            start_s=self.start_s[final],
+            runtime_s=self.runtime_s[final],
+            procs=self.procs[final],
+            tau_s=tau_s,
+            rejected=int((self.state == REFUSED).sum()),
+            killed=int(np.isin(self.state[final], (CUT, REQUEUED)).sum()),
+            backfilled=int((self.facts.backfilled[final] == 1).sum()),
+            requeued=int(earlier.sum()),
+            wasted_proc_s=float((self.procs * self.runtime_s)[earlier].sum()),
+        )
+
+    def known_figures(self) -> dict[str, float]:
+        """The fields of `Summary` that the files tell."""
+        unknown = set() if self.backfilling_known else {"backfilled"}
+        unknown |= set() if self.size_stated else {"utilisation"}
+        return {name: value for name, value in self.summary().as_dict().items() if name not in unknown}
+
+
+def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int] | None = None) -> Results:
+    """The jobs of this `_jobs.csv`.
+
+    Args:
+        path: the file.
+        size: the machine's, see `read_schedule_csv`; None for what the jobs show of it.
+        users: of jobs by id, as far as they are known from elsewhere than the file.
+
+    Raises:
+        ResultError: the file cannot be read, lacks a column, or has a line that is cut off or no job's.
+    """
+    column = read_columns(path)
+    words = column["final_state"]
+    unknown = [word for word in np.unique(words) if word not in STATES]
+    if unknown:
+        raise ResultError(f"{path}: state {unknown[0]!r} is none of {', '.join(STATES)}; is the file Batsim's?")
+    ids, attempt = tries_of(column["job_id"], column["workload_name"])
+    submit_s = column["submission_time"]
+    job = np.unique(ids.astype(np.str_), return_inverse=True)[1]
+    first_s = np.full(len(ids), np.inf)
+    np.minimum.at(first_s, job, submit_s)
+    order = np.lexsort((attempt, job, first_s[job]))
+    column = {title: values[order] for title, values in column.items()}
+    states = {word: place for place, word in enumerate(STATES)}
+    state = np.array([states[word] for word in column["final_state"]], np.int64)
+    machines = machines_of(path, [text or "" for text in column["allocated_resources"]])
+    procs, ran_s, walltime_s = (
+        column[title] for title in ("requested_number_of_resources", "execution_time", "requested_time")
+    )
+    seen = int(max(machines.last.max(initial=-1) + 1, procs[state != REFUSED].max(initial=1)))
+    users = users or {}
+    texts = [text or "" for text in column["metadata"]] if "metadata" in column else [""] * len(ids)
+    return Results(
+        size=seen if size is None else max(size, seen),
+        size_stated=size is not None,
+        workloads=column["workload_name"],
+        names=column["job_id"],
+        ids=ids[order],
+        submit_s=column["submission_time"],
+        start_s=column["starting_time"],
+        runtime_s=np.where(ran_s == NULL_EXECUTION_S, 0.0, ran_s),
+        walltime_s=np.where(walltime_s < 0, np.inf, walltime_s),
+        procs=procs,
+        state=state,
+        attempt=attempt[order],
+        machines=machines,
+        facts=Facts.of(texts, [users.get(job, -1) for job in ids[order]]),
+    )
+
+
+def read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of a `_jobs.csv` that are read, as they stand; numbers that are left out are nan.
+
+    Raises:
+        ResultError: the file cannot be read, lacks a column, or has a line that is cut off or no job's.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    try:
+        with path.open("rb") as file:
+            header = file.readline().decode(errors="replace").strip().split(",")
+        if missing := [title for title in COLUMNS if title not in header and title != "metadata"]:
+            raise ResultError(f"{path}:1: no column {missing[0]}: {NOT_WHOLE}; {AGAIN}")
+        titles = [title for title in COLUMNS if title in header]
+        convert = arrow.ConvertOptions(
+            column_types={title: kinds[COLUMNS[title]] for title in titles}, include_columns=titles
+        )
+        parse = arrow.ParseOptions(newlines_in_values=True)
+        try:
+            table = arrow.read_csv(path, parse_options=parse, convert_options=convert)
+        except pa.ArrowInvalid:  # only a reader that goes from line to line says which is wrong
+            serial = arrow.ReadOptions(use_threads=False)
+            table = arrow.read_csv(path, serial, parse, convert)
+    except OSError as error:
+        raise ResultError(f"{path}: {(error.strerror or str(error)).lower()}; did the simulation run?") from None
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        row = re.search(r"Row #(\d+): ", reason)
+        at = f"{path}:{row[1]}" if row else f"{path}"
+        reason = reason.replace(row[0], "") if row else reason
+        raise ResultError(f"{at}: cut off or damaged: {NOT_WHOLE} ({reason}); {AGAIN}") from None
+    return {title: table.column(title).to_numpy() for title in titles}
+
+
+def tries_of(
+    names: NDArray[np.object_], workloads: NDArray[np.object_]
+) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+    """The job that each line is a try of, and the number of the try; jobs of several workloads keep their names."""
+    jobs, numbers = names.astype(object), np.zeros(len(names), np.int64)
+    if numbered := [i for i, name in enumerate(names) if "#" in name]:
+        known = set(zip(workloads, names, strict=True))
+        for i in numbered:
+            match = LATER_TRY.fullmatch(names[i])
+            if match and (workloads[i], match[1]) in known:
+                jobs[i], numbers[i] = match[1], int(match[2])
+    return (workloads + "!" + jobs if len(set(workloads)) > 1 else jobs), numbers
+
+
+def machines_of(path: Path, texts: Sequence[str]) -> Allocation:
+    """The machines of these tries, written as Batsim does: "0-3 7"; "" for none.
+
+    Raises:
+        ResultError: one of them is not written so.
+    """
+    counts = np.array([len(text.split()) for text in texts], np.int64)
+    ends = [token.partition("-") for token in " ".join(texts).split()]
+    try:
+        first = np.array([int(low) for low, _, _ in ends], np.int64)
+        last = np.array([int(high or low) for low, _, high in ends], np.int64)
+    except ValueError as error:
+        raise ResultError(f"{path}: allocated_resources: {error}; is the file Batsim's?") from None
+    return Allocation(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), first, last)
+
+
+class ScheduleRow(NamedTuple):
+    """What is read of `_schedule.csv`."""
+
+    batsim_version: str
+    machines: int
+
+
+def read_schedule_csv(prefix: str | Path) -> ScheduleRow | None:
+    """The run's own summary; None if its `_schedule.csv` is not there or says no such thing."""
+    path = result_file(prefix, "schedule.csv")
+    with suppress(OSError, KeyError, ValueError, StopIteration, csv.Error), path.open(newline="") as file:
+        row = next(csv.DictReader(file))
+        return ScheduleRow(row["batsim_version"], int(row["nb_computing_machines"]))
+    return None
