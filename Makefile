@@ -9,8 +9,8 @@ DESCRIPTOR ?= expe/sample_saf.yaml
 run: $(VENV)/.installed  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
 
-test: $(VENV)/.test  ## Run the tests
-	$(BIN)/pytest $(ARGS)
+test: $(VENV)/.test  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 # The engine's oracle tests as plain Python, with the lines of engine/ that they reach.
 UNCOMPILED := tests/test_easy.py tests/test_tree.py tests/test_cluster.py tests/test_levels.py tests/test_replay_state.py \

@@ -1,4 +1,4 @@
-"""What the tests share: where the archive's logs are."""
+"""What the tests share: which of them are quick, and where the archive's logs are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,51 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+# The files whose tests have the mark `quick`, unless one is slow: they start no process and replay no long log.
+QUICK = {
+    "test_batsim_json.py",
+    "test_campaign_config.py",
+    "test_campaign_store.py",
+    "test_cleaning.py",
+    "test_cli_app.py",
+    "test_cli_policies.py",
+    "test_cli_replay.py",
+    "test_cluster.py",
+    "test_descriptor.py",
+    "test_easy.py",
+    "test_external_events.py",
+    "test_import.py",
+    "test_known_size.py",
+    "test_levels.py",
+    "test_load.py",
+    "test_machines.py",
+    "test_metrics.py",
+    "test_options.py",
+    "test_outputs.py",
+    "test_palette.py",
+    "test_platform.py",
+    "test_platforms.py",
+    "test_policies.py",
+    "test_replay_state.py",
+    "test_report_comparison.py",
+    "test_report_packing.py",
+    "test_resampling.py",
+    "test_splitting.py",
+    "test_swf.py",
+}
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With `-m quick` the other files are not even imported, which takes longer than the quick tests."""
+    others = collection_path.name.startswith("test_") and collection_path.name not in QUICK
+    return True if others and config.option.markexpr == "quick" else None
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in QUICK and item.get_closest_marker("slow") is None:
+            item.add_marker("quick")
 
 
 def places():

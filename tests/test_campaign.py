@@ -105,6 +105,7 @@ def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaig
     assert session["command"][1:] == ["campaign", str(file), "--out", str(tmp_path / "out"), "--workers", "2"]
 
 
+@pytest.mark.slow
 def test_two_campaigns_at_once_know_nothing_of_each_other(campaign_file, tmp_path):
     file = campaign_file(SMALL)
     both = [
@@ -136,6 +137,7 @@ def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
     assert after[before.index].equals(before)
 
 
+@pytest.mark.slow
 def test_per_job_tables_are_written_on_request_also_later(campaign_file, tmp_path):
     out = tmp_path / "out"
     done(campaign_file(SMALL), "--out", out)
@@ -196,7 +198,7 @@ def assert_goes_on(file, out):
 
 
 # Before the first results, and while they are written.
-@pytest.mark.parametrize("parts", [0, 2])
+@pytest.mark.parametrize("parts", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_a_campaign_killed_with_sigkill_goes_on_where_it_was(campaign_file, tmp_path, parts):
     out = tmp_path / "out"
     file = campaign_file(LONG)
@@ -208,6 +210,7 @@ def test_a_campaign_killed_with_sigkill_goes_on_where_it_was(campaign_file, tmp_
     assert_goes_on(file, out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", range(KILLS))
 def test_a_campaign_killed_with_sigkill_at_any_moment_goes_on_where_it_was(campaign_file, tmp_path, turn):
     out = tmp_path / "out"
@@ -220,6 +223,7 @@ def test_a_campaign_killed_with_sigkill_at_any_moment_goes_on_where_it_was(campa
     assert_goes_on(file, out)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_with_sigkill_costs_no_result(campaign_file, tmp_path):
     out = tmp_path / "out"
     process = subprocess.Popen(
@@ -268,6 +272,7 @@ def worker(address):
     return started("dask_worker", address, "--nthreads", 1, "--no-dashboard", "--no-nanny")
 
 
+@pytest.mark.slow
 def test_workers_of_a_scheduler_may_come_and_die(campaign_file, tmp_path):
     out = tmp_path / "out"
     with scheduler(tmp_path) as (_, address), worker(address) as first:
@@ -287,6 +292,7 @@ def test_workers_of_a_scheduler_may_come_and_die(campaign_file, tmp_path):
     assert record["sessions"][0]["workers"] == f"the scheduler at {address}"
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_costs_only_the_runs_in_flight(campaign_file, tmp_path):
     out = tmp_path / "out"
     file = campaign_file(LONG)
@@ -310,6 +316,7 @@ def test_a_scheduler_that_goes_away_costs_only_the_runs_in_flight(campaign_file,
     assert 0 < stored < LONG_RUNS
 
 
+@pytest.mark.slow
 def test_an_address_without_a_scheduler_is_said_in_one_line(campaign_file, tmp_path):
     ended = run(campaign_file(SMALL), "--out", tmp_path / "out", "--scheduler", "tcp://127.0.0.1:9")
     assert (ended.status, ended.out) == (2, "")
@@ -437,6 +444,7 @@ def test_a_network_that_is_not_here_is_said_in_one_line(campaign_file, batch_sys
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "command_"), [("slurm", "sbatch"), ("oar", "oarsub")])
 def test_jobs_that_the_batch_system_refuses_end_the_campaign(campaign_file, batch_system, tmp_path, kind, command_):
     batch_system(**{command_: "echo invalid account >&2; exit 1"})
@@ -449,6 +457,7 @@ def test_jobs_that_the_batch_system_refuses_end_the_campaign(campaign_file, batc
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_jobs_that_were_accepted_beside_a_refused_one_are_cancelled(campaign_file, batch_system, tmp_path):
     mark = tmp_path / "mark"
     batch_system(
@@ -461,6 +470,7 @@ def test_jobs_that_were_accepted_beside_a_refused_one_are_cancelled(campaign_fil
     assert (mark / "cancelled").read_text() == "42\n"
 
 
+@pytest.mark.slow
 def test_workers_that_never_come_are_waited_for_no_longer_than_the_limit(campaign_file, batch_system, tmp_path):
     batch_system(sbatch="echo Submitted batch job 7", scancel=f"echo $1 > {tmp_path}/cancelled")
     file = campaign_file(SMALL + CLUSTER_OF_TWO.format(kind="slurm"))
@@ -473,6 +483,7 @@ def test_workers_that_never_come_are_waited_for_no_longer_than_the_limit(campaig
     assert (tmp_path / "cancelled").read_text() == "7\n"
 
 
+@pytest.mark.slow
 def test_jobs_of_a_batch_system_give_the_rows_of_this_machine(campaign_file, batch_system, tmp_path):
     batch_system(
         sbatch=f'script=$(mktemp); cp "$1" $script; setsid bash $script >{tmp_path}/log 2>&1 & '
@@ -487,6 +498,7 @@ def test_jobs_of_a_batch_system_give_the_rows_of_this_machine(campaign_file, bat
     assert record["sessions"][0]["workers"] == "2 slurm jobs"
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_finished_and_says_how_to_go_on(campaign_file, tmp_path):
     out = tmp_path / "out"
     file = campaign_file(LONG)
@@ -533,6 +545,7 @@ def test_a_run_that_fails_is_named_and_costs_no_other(campaign_file, tmp_path, m
     assert len(stored_rows(tmp_path / "out")) == 9
 
 
+@pytest.mark.slow
 def test_how_far_a_long_campaign_is_is_said_from_time_to_time(campaign_file, tmp_path, monkeypatch):
     monkeypatch.setattr("batfill.campaign.run.REPORT_S", 0.0)
     said = []

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import batfill
 from batfill.engine.jit import FILES, SOURCES
 from batfill.engine.loop import advance
@@ -28,6 +30,7 @@ def test_numba_is_told_of_all_sources():
     assert advance._cache._cache_file._source_stamp == SOURCES
 
 
+@pytest.mark.slow
 def test_the_first_run_says_once_that_it_compiles(tmp_path):
     workload = tmp_path / "w.json"
     workload.write_text(

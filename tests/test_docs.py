@@ -45,7 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "platforms/README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "platforms/README.md",
+    *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))),
+]
 FOREIGN = {"--init"}  # options of other programs that the pages name alone: Docker's
 LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
 RUN = {"console", "sh", "python"}
@@ -192,7 +197,16 @@ class Reader:
             pytest.fail(f"{block.place} ends with status {status} and prints\n{printed}")
 
 
-@pytest.mark.parametrize("page", dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
+# Their commands take the longest.
+LONG = {
+    f"docs/{name}.md" for name in ("campaigns", "classification", "reports", "tuning", "workloads", "writing-a-policy")
+}
+RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=[pytest.mark.slow] * (Path(p).stem in LONG)) for p in RUN_PAGES]
+)
 def test_blocks_do_what_they_show(tmp_path, page):
     reader = Reader(tmp_path)
     for block in TO_RUN:
@@ -200,6 +214,7 @@ def test_blocks_do_what_they_show(tmp_path, page):
             reader.follow(block)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [block for block in TO_RUN if block.marked("needs")], ids=lambda block: block.place)
 def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, block):
     reader = Reader(tmp_path)
@@ -530,6 +545,6 @@ def test_every_key_of_a_file_is_documented(page, section, keys):
 
 
 def test_links_between_pages_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
+            assert (ROOT / page).parent.joinpath(target).exists(), f"{page}: {target}"

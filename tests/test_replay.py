@@ -80,11 +80,11 @@ BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "
 @pytest.mark.parametrize(
     ("policy", "case"),
     [
-        ("fcfs", {}),
+        pytest.param("fcfs", {}, marks=pytest.mark.slow),
         ("saf", {}),
         ("lqf", {"threshold_s": 30_000.0}),
-        ("srf", {"backfill": "lpf", "threshold_s": 60_000.0}),
-        ("spf", {"divider_s": 150.0}),
+        pytest.param("srf", {"backfill": "lpf", "threshold_s": 60_000.0}, marks=pytest.mark.slow),
+        pytest.param("spf", {"divider_s": 150.0}, marks=pytest.mark.slow),
     ],
 )
 def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):

@@ -1,0 +1,65 @@
+"""The tests come in three sizes: quick ones, those of `make test`, and all."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def collected(*arguments):
+    """The tests that pytest would run."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+@pytest.mark.slow
+def test_quick_and_slow_tests_are_two_small_parts_of_all():
+    every, quick, slow = (collected("-m", mark) for mark in ("slow or not slow", "quick", "slow"))
+    assert quick < every
+    assert slow < every
+    assert not quick & slow
+    assert len(quick) > 500
+    assert len(slow) < len(every) / 10
+
+
+def test_every_file_that_is_said_to_be_quick_is_there():
+    from conftest import QUICK
+
+    assert {path.name for path in (ROOT / "tests").glob("test_*.py")} >= QUICK
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        (["make", "-n", "test"], '-n auto --dist worksteal -m "not slow"'),
+        (["make", "-n", "test", "ARGS=-m quick"], '-m "not slow" -m quick'),
+    ],
+)
+def test_make_test_runs_in_parallel_and_leaves_the_slow_tests_out_unless_it_is_given_others(command, runs):
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert runs in said.splitlines()[-1]
+
+
+def test_continuous_integration_runs_all_tests_by_make_and_ends_with_the_runners_closing_line(tmp_path):
+    (tmp_path / "make").write_text(
+        "#!/bin/sh\n"
+        f'echo "$@" >> {tmp_path}/called\n'
+        'case "$*" in *test*) echo "3 passed, 1 skipped in 0.10s"; echo "make: warning";; esac\n'
+    )
+    (tmp_path / "make").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    said = subprocess.run(
+        [ROOT / ".ci" / "run"], env=env, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert said.splitlines()[-1] == "3 passed, 1 skipped in 0.10s"
+    lint, test = (tmp_path / "called").read_text().splitlines()
+    assert lint.endswith(" lint")
+    assert re.search(r" test ARGS=.*-m 'slow or not slow'", test)
