@@ -17,7 +17,7 @@ UNCOMPILED := tests/test_easy.py tests/test_tree.py tests/test_cluster.py tests/
 	tests/test_replay.py tests/test_policies.py
 
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests without compiling it, with line coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n 2 -m "not compiled" --cov batfill.engine --cov-report term-missing $(UNCOMPILED) $(ARGS)
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n 2 --cov batfill.engine --cov-report term-missing $(UNCOMPILED) $(ARGS)
 
 lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/ruff check .
