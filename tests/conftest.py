@@ -29,7 +29,7 @@ QUICK = {
     "test_machines.py",
     "test_metrics.py",
     "test_options.py",
-    "test_outputs.py",
+    "test_batsim_results.py",
     "test_palette.py",
     "test_platform.py",
     "test_platforms.py",

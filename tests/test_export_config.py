@@ -34,7 +34,7 @@ from strategies import random_table
 
 NOW = 5_000_000
 YEAR_MIN = 365 * 24 * 60
-FIXED = [name for name, policy in POLICIES.items() if name in KEYS and not policy.order_changes]
+FIXED = [name for name, policy in POLICIES.items() if name in KEYS and not policy.moves]
 MIXED = ["mixed:1,0,0,0,0,1", "mixed:0.2,0.3,-0.4,0.05,0,0", "mixed:0,0,-1,0,0,0"]
 MOVING = "mixed:0.1,0.2,-0.3,0.1,-0.2,0.1"
 ON_SLURM = [*FIXED, *MIXED]

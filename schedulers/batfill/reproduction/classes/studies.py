@@ -67,5 +67,5 @@ def study_of(task: Task, label: str, choice: Choice, parameters: Studied) -> dic
 def first(jobs: LoggedJobs, weeks: int | None) -> LoggedJobs:
     """The jobs submitted in the first so many weeks; all for None."""
     n = len(jobs) if weeks is None else int((jobs.submit_s < weeks * WEEK_S).sum())
-    names = ("number", "submit_s", "runtime_s", "end_s", "walltime_s", "procs", "user")
+    names = ("number", "submit_s", "runtime_s", "end_s", "requested_s", "procs", "user")
     return replace(jobs, **{name: getattr(jobs, name)[:n] for name in names})
