@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 # The files whose tests have the mark `quick`, unless one is slow: they start no process and replay no long log.
 QUICK = {
     "test_batsim_json.py",
+    "test_batsim_results.py",
     "test_campaign_config.py",
     "test_campaign_store.py",
     "test_cleaning.py",
@@ -29,7 +30,6 @@ QUICK = {
     "test_machines.py",
     "test_metrics.py",
     "test_options.py",
-    "test_batsim_results.py",
     "test_palette.py",
     "test_platform.py",
     "test_platforms.py",

@@ -186,7 +186,7 @@ def starts_in_slurms_order(policy, table, size):
     columns = (table.submit_s, table.walltime_s / 60, table.procs)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     factors = np.array([factor(submitted=r, time_limit=limit, min_cpus=q) for r, limit, q in rows], np.float64)
-    return replay(table, size, Policy("by factor", "", "", lambda r, p, q: -factors)).start_s
+    return replay(table, size, Policy("by factor", key=lambda r, p, q: -factors)).start_s
 
 
 @pytest.mark.parametrize("policy", ["spf", "saf", "srf", "lqf", "lrf", "mixed:0,0,0,0,0,1"])

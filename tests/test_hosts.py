@@ -170,13 +170,16 @@ def converted(tmp_path_factory):
     return convert_once
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "policy", [pytest.param(name, marks=[] if name in ("saf", "wfp3") else [pytest.mark.slow]) for name in POLICIES]
+)
 def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy):
     path = converted(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"), 10_000)
     for threshold in (math.inf, 200_000):
         assert_hosts_agree(path, 128, policy=policy, threshold=threshold)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "threshold"), [("fcfs", math.inf), ("saf", 200_000), ("wfp3", 200_000), ("f2", math.inf)]
 )
