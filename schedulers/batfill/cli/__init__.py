@@ -73,6 +73,8 @@ def status_of(words: list[str]) -> int:
             return say(f"standard output cannot be written ({error.strerror}); make space, or send it elsewhere", 1)
         return report_bug(error, words)
     except Exception as error:
+        if isinstance(error.__cause__, Interrupted):  # Python wraps what ends the making of a class, during an import
+            raise error.__cause__ from None
         return report_bug(error, words)
     return status
 
