@@ -29,8 +29,7 @@ from batfill.batsim.simulation import Simulation
 from batfill.campaign.config import read_campaign
 from batfill.cli.app import app
 from batfill.errors import BatfillError
-from batfill.policies import POLICIES
-from batfill.policy_files import policy_in_file
+from batfill.policies import POLICIES, policy_in_file
 from batfill.workloads import read_workload
 from command import COMPILING, batfill
 from plugin import Plugin, completed, event, killed, submitted

@@ -133,3 +133,27 @@ def test_the_command_and_the_module_are_the_same_program():
     for command in ([str(script)], [sys.executable, "-m", "batfill"]):
         done = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True, timeout=60)
         assert (done.stdout, done.stderr) == (f"batfill {batfill.__version__}\n", "")
+
+
+def imported(path, package):
+    """The package's modules that a file imports when it runs, inside functions too; not those for type checkers."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "batfill":
+            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                place = package.joinpath(*name.split(".")[1:])
+                if place.with_suffix(".py").is_file():
+                    yield place.with_suffix(".py")
+
+
+def test_no_module_imports_one_that_imports_it():
+    package = Path(batfill.__file__).parent
+    below = {path: set(imported(path, package)) for path in package.rglob("*.py")}
+    left = dict(below)
+    while free := [path for path, needs in left.items() if not needs & left.keys()]:
+        for path in free:
+            del left[path]
+    assert [str(path.relative_to(package)) for path in left] == []

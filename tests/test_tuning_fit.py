@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from batfill.errors import PolicyError, WorkloadError
-from batfill.policies import POLICIES, policy_named
-from batfill.policy_files import polynomial
+from batfill.policies import POLICIES, policy_named, polynomial
 from batfill.replay import replay
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, evaluate, fit, fit_heuristics, policies_of
 from batfill.tuning.no_backfill import replay_without_backfilling

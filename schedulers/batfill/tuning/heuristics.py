@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.errors import BatfillError, WorkloadError
-from batfill.policies import POLICIES, Policy
-from batfill.policy_files import FORMAT, Term, polynomial
+from batfill.policies import FILE_FORMAT, POLICIES, Policy, Term, polynomial
 from batfill.replay import mean_bsld
 from batfill.stats import least_squares, variance_inflation
 from batfill.tuning.no_backfill import replay_without_backfilling
@@ -148,7 +147,7 @@ def fit_heuristics(
             "warnings": list(workload.warnings),
         },
         results={
-            "format": FORMAT,
+            "format": FILE_FORMAT,
             "functions": {found.name: found.as_dict() for found in fits},
             "scored_jobs": len(scores.score),
             # 1 everywhere for a fair shuffle: how often the i-th submitted job came first, over its fair share.

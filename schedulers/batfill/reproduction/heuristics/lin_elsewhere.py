@@ -15,7 +15,7 @@ from batfill.tuning.heuristics import FUNCTIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from batfill.policy_files import Term
+    from batfill.policies import Term
     from batfill.reproduction.outcome import Table
     from batfill.reproduction.task import Task
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 from scipy.stats import spearmanr
 
-from batfill.policy_files import polynomial
+from batfill.policies import polynomial
 from batfill.reproduction.heuristics.proxy_scores import TITLES, Fitting, fits_of
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.schema import Count

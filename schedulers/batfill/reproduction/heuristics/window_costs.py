@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from batfill.policy_files import Term, polynomial
+from batfill.policies import Term, polynomial
 from batfill.reproduction.heuristics.proxy_scores import Fitting
 from batfill.reproduction.outcome import Chart, Table
 from batfill.reproduction.shared import kept
