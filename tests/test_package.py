@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import zipfile
@@ -14,6 +15,8 @@ import pytest
 from batsim.tools.launcher import instanciate_scheduler
 
 import batfill
+from batfill.jobs import DAY_S, WEEK_S
+from batfill.options import UNITS_S
 from batfill.scheduler import Scheduler
 
 ROOT = Path(__file__).parents[1]
@@ -157,3 +160,11 @@ def test_no_module_imports_one_that_imports_it():
         for path in free:
             del left[path]
     assert [str(path.relative_to(package)) for path in left] == []
+
+
+def test_the_length_of_a_day_and_of_a_week_is_written_once_and_once_more_for_durations_in_words():
+    number = re.compile(r"\b(86_?400|604_?800)\b|24 \* 3_?600")
+    sources = sorted((ROOT / "schedulers" / "batfill").rglob("*.py"))
+    found = [path.name for path in sources for line in path.read_text().splitlines() if number.search(line)]
+    assert found == ["jobs.py", "options.py"]
+    assert (UNITS_S["d"], UNITS_S["w"]) == (DAY_S, WEEK_S)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from batfill.jobs import WEEK_S
 from batfill.palette import dress
 from batfill.report.charts import most_telling, styles_of
-from batfill.report.comparison import WEEK_S, comparisons, of_jobs
+from batfill.report.comparison import comparisons, of_jobs
 from batfill.report.figures import comparison_figures
 from batfill.report.runs import find_runs, read_run
 from report_runs import OK, REJECTED, jobs_csv, sample_run

@@ -22,11 +22,10 @@ from batfill.reproduction.computations import computation
 from batfill.reproduction.heuristics.proxy_scores import drawn, fits_of
 from batfill.reproduction.heuristics.window_costs import told_run_times
 from batfill.reproduction.task import Task
-from batfill.tuning.heuristics import FUNCTIONS, RIVALS
-from batfill.tuning.no_backfill import replay_without_backfilling
+from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
+from batfill.tuning.online import selection_and_site
 from batfill.tuning.periods import read_periods
 from batfill.tuning.select import Samples, course
-from batfill.tuning.selection import selection_and_rules
 from batfill.workloads import read_workload
 from swf_text import row
 
@@ -211,9 +210,9 @@ def test_rows_that_did_not_complete_can_be_left_out_of_replays(log, outcome, run
 
 
 def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
-    selection, rules = selection_and_rules({"select": "noisy", "select-seed": 0}, PROCS, "same", None)
+    selection, site = selection_and_site({"select": "noisy", "select-seed": 0}, PROCS, "same", None)
     samples = Samples.of(log, procs=None, resampled=True, weeks=None, seed=0)
-    courses = [course(samples.jobs(k), selection, rules, k) for k in range(2)]
+    courses = [course(samples.jobs(k), selection, site, k) for k in range(2)]
     found = outcome("online-courses", **CHOOSING, periods={"a week": 604_800})
     assert found.tables[0].value("NoisyFeedback", "Small") == pytest.approx(np.mean([one.ratio for one in courses]))
     assert found.charts[0].rows[-1][4] == pytest.approx(np.mean([one.ratio for one in courses]))

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from batfill.policies import policy_named
+from batfill.policies import PURE, policy_named
 from batfill.replay import replay
 from batfill.reproduction.computations import computation
 from batfill.reproduction.simple.resampled import kept
 from batfill.reproduction.task import Task
-from batfill.tuning.periods import PURE, read_periods
+from batfill.tuning.periods import read_periods
 from swf_text import row
 
 WEEK_S = 7 * 86_400

@@ -14,8 +14,15 @@ import pytest
 from batfill.errors import PolicyError, WorkloadError
 from batfill.policies import POLICIES, policy_named, polynomial
 from batfill.replay import replay
-from batfill.tuning.heuristics import FUNCTIONS, RIVALS, evaluate, fit, fit_heuristics, policies_of
-from batfill.tuning.no_backfill import replay_without_backfilling
+from batfill.tuning.heuristics import (
+    FUNCTIONS,
+    RIVALS,
+    evaluate,
+    fit,
+    fit_heuristics,
+    policies_of,
+    replay_without_backfilling,
+)
 from batfill.tuning.periods import periods_of
 from batfill.tuning.proxy import Scores, score_jobs, shuffle
 from batfill.tuning.results import as_json

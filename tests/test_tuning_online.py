@@ -14,9 +14,8 @@ from batfill.jobs import Workload
 from batfill.policies import policy_named
 from batfill.replay import Replay
 from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
-from batfill.tuning.feedback import Rules, period_costs, replay_from
-from batfill.tuning.online import past_of, select_online
-from batfill.tuning.selection import TEN, Selection, policies_of
+from batfill.tuning.feedback import Site, period_costs, replay_from
+from batfill.tuning.online import TEN, Selection, past_of, policies_of, select_online
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log
 from command import batfill, json_result, refusal
@@ -34,23 +33,23 @@ def made(seed, *, unlimited=0.05):
     return random_table(seed, n_jobs=120, size=SIZE, span_s=300, unlimited=unlimited)
 
 
-def pasts(jobs, rules, names, period_s):
+def pasts(jobs, site, names, period_s):
     """The past of each period of a run that takes these policies in turn."""
-    run = Replay(jobs, SIZE, policy_named(names[0]), backfill=rules.backfill, threshold_s=rules.threshold_s)
+    run = Replay(jobs, SIZE, policy_named(names[0]), backfill=site.backfill, threshold_s=site.threshold_s)
     found, from_s = [], -1.0
     for i, name in enumerate([*names[1:], names[0]], start=1):
         run.advance(i * period_s)
         found.append(past_of(run, from_s, i * period_s))
-        run.change_rules(policy_named(name), backfill=rules.backfill, threshold_s=rules.threshold_s)
+        run.change_rules(policy_named(name), backfill=site.backfill, threshold_s=site.threshold_s)
         from_s = i * period_s
     return found
 
 
-def waited_by_hand(jobs, rules, names, period_s, period, policy):
+def waited_by_hand(jobs, site, names, period_s, period, policy):
     """The waiting in a period, had `policy` been used there: job by job and second by second, by the oracle."""
-    backfill = rules.backfill.name if rules.backfill else None
-    course = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=rules.threshold_s)
-    real = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=rules.threshold_s)
+    backfill = site.backfill.name if site.backfill else None
+    course = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=site.threshold_s)
+    real = Oracle(jobs, SIZE, names[0], backfill=backfill, threshold_s=site.threshold_s)
     from_s, until_s = period * period_s, (period + 1) * period_s
     for i in range(period + 1):
         if i:
@@ -75,14 +74,14 @@ def waited_by_hand(jobs, rules, names, period_s, period, policy):
 @pytest.mark.parametrize("seed", range(6))
 def test_feedback_is_the_waiting_that_an_oracle_finds_for_every_policy(seed):
     jobs = made(seed)
-    rules = Rules(SIZE, policy_named("spf") if seed % 2 else None, 200.0 if seed % 3 else math.inf)
+    site = Site(SIZE, policy_named("spf") if seed % 2 else None, 200.0 if seed % 3 else math.inf)
     names, period_s = ["fcfs", "lpf", "lexp", "saf"], 75.0
     distinct = set()
-    for period, past in enumerate(pasts(jobs, rules, names, period_s)):
+    for period, past in enumerate(pasts(jobs, site, names, period_s)):
         if period == 0:
             continue  # before it there is nothing, and the oracle's first pass is the policy's own
-        costs = period_costs(past, POLICIES, rules, rng=RNG)
-        expected = [waited_by_hand(jobs, rules, names, period_s, period, name) for name in TEN]
+        costs = period_costs(past, POLICIES, site, rng=RNG)
+        expected = [waited_by_hand(jobs, site, names, period_s, period, name) for name in TEN]
         assert costs.tolist() == expected
         distinct |= set(expected)
     assert len(distinct) > 5
@@ -91,54 +90,52 @@ def test_feedback_is_the_waiting_that_an_oracle_finds_for_every_policy(seed):
 def test_the_policy_that_was_used_costs_what_happened():
     jobs = made(1, unlimited=0)
     jobs = replace(jobs, walltime_s=jobs.runtime_s + 1)
-    rules = Rules(SIZE)
+    site = Site(SIZE)
     names = ["fcfs", "spf", "lqf", "fcfs", "laf"]
-    for name, past in zip(names, pasts(jobs, rules, names, 90.0), strict=True):
+    for name, past in zip(names, pasts(jobs, site, names, 90.0), strict=True):
         happened = past.waited_s(past.start_s)
-        (cost,) = period_costs(past, [policy_named(name)], rules, rng=RNG)
+        (cost,) = period_costs(past, [policy_named(name)], site, rng=RNG)
         # It differs only as far as unknown ends are a second later than true ones.
         assert cost == pytest.approx(happened, rel=0.05)
-        run, left = replay_from(past, rules, past.jobs.runtime_s, policy_named(name))
+        run, left = replay_from(past, site, past.jobs.runtime_s, policy_named(name))
         run.advance(past.until_s)
         assert left.waited_s(run.start_s) == happened
 
 
 def test_feedback_uses_nothing_that_was_not_known_at_the_period_s_end():
-    jobs, rules = made(2), Rules(SIZE)
-    past = pasts(jobs, rules, ["fcfs", "spf", "fcfs"], 80.0)[1]
+    jobs, site = made(2), Site(SIZE)
+    past = pasts(jobs, site, ["fcfs", "spf", "fcfs"], 80.0)[1]
     assert 0 < past.ended.sum() < len(past.ended)
     unseen = np.where(past.ended, past.jobs.runtime_s, RNG.integers(1, 500, len(past.ended)))
     other = replace(past, jobs=replace(past.jobs, runtime_s=unseen))
     assert (past.jobs.submit_s <= past.until_s).all()
-    assert (
-        period_costs(other, POLICIES, rules, rng=RNG).tolist() == period_costs(past, POLICIES, rules, rng=RNG).tolist()
-    )
+    assert period_costs(other, POLICIES, site, rng=RNG).tolist() == period_costs(past, POLICIES, site, rng=RNG).tolist()
 
 
 def test_a_weak_simulator_knows_no_run_times_or_spread_ones():
-    jobs, rules = made(3), Rules(SIZE)
-    past = pasts(jobs, rules, ["fcfs", "spf", "fcfs"], 80.0)[1]
-    blind = period_costs(past, POLICIES, rules, noise="walltime", rng=RNG)
+    jobs, site = made(3), Site(SIZE)
+    past = pasts(jobs, site, ["fcfs", "spf", "fcfs"], 80.0)[1]
+    blind = period_costs(past, POLICIES, site, noise="walltime", rng=RNG)
     longer = replace(
         past.jobs, runtime_s=np.where(past.start_s > past.from_s, past.jobs.walltime_s, past.jobs.runtime_s)
     )
     assert (
-        blind.tolist() == period_costs(replace(past, jobs=longer), POLICIES, rules, noise="walltime", rng=RNG).tolist()
+        blind.tolist() == period_costs(replace(past, jobs=longer), POLICIES, site, noise="walltime", rng=RNG).tolist()
     )
-    exact = period_costs(past, POLICIES, rules, rng=RNG).tolist()
-    assert period_costs(past, POLICIES, rules, noise=0.0, rng=RNG).tolist() == exact
-    spread = [period_costs(past, POLICIES, rules, noise=0.8, rng=np.random.default_rng(s)).tolist() for s in (1, 1, 2)]
+    exact = period_costs(past, POLICIES, site, rng=RNG).tolist()
+    assert period_costs(past, POLICIES, site, noise=0.0, rng=RNG).tolist() == exact
+    spread = [period_costs(past, POLICIES, site, noise=0.8, rng=np.random.default_rng(s)).tolist() for s in (1, 1, 2)]
     assert spread[0] == spread[1] != spread[2]
     assert exact not in spread
 
 
 def test_replays_that_take_longer_than_the_budget_teach_nothing():
-    jobs, rules = made(4), Rules(SIZE)
-    past = pasts(jobs, rules, ["fcfs", "spf"], 80.0)[0]
-    assert period_costs(past, POLICIES, rules, rng=RNG, budget_s=0.0) is None
-    unhurried = period_costs(past, POLICIES, rules, rng=RNG, budget_s=1000.0)
-    assert unhurried.tolist() == period_costs(past, POLICIES, rules, rng=RNG).tolist()
-    selector = Selection.of({"select": "full", "period": 50.0, "budget": 0.0}).selector(rules)
+    jobs, site = made(4), Site(SIZE)
+    past = pasts(jobs, site, ["fcfs", "spf"], 80.0)[0]
+    assert period_costs(past, POLICIES, site, rng=RNG, budget_s=0.0) is None
+    unhurried = period_costs(past, POLICIES, site, rng=RNG, budget_s=1000.0)
+    assert unhurried.tolist() == period_costs(past, POLICIES, site, rng=RNG).tolist()
+    selector = Selection.of({"select": "full", "period": 50.0, "budget": 0.0}).selector(site)
     select_online(jobs, selector, 50.0)
     assert selector.over_budget == len(selector.chosen) - 1 > 3
     assert set(selector.chosen) == {0}
@@ -230,7 +227,7 @@ def weeks_of_queues():
 
 @pytest.mark.parametrize("method", ["full", "noisy"])
 def test_hindsight_finds_what_is_best_after_one_period(method):
-    selector = Selection.of({"select": method, "policies": "fcfs,spf,lpf", "period": 999.5}).selector(Rules(1))
+    selector = Selection.of({"select": method, "policies": "fcfs,spf,lpf", "period": 999.5}).selector(Site(1))
     schedule = select_online(weeks_of_queues(), selector, 999.5)
     assert selector.chosen[:6] == [0, 1, 1, 1, 1, 1]
     beside = Oracle(weeks_of_queues(), 1, "fcfs")
@@ -241,7 +238,7 @@ def test_hindsight_finds_what_is_best_after_one_period(method):
 
 def test_a_run_is_the_oracle_s_with_the_policies_that_were_chosen():
     jobs = made(7)
-    selector = Selection.of({"select": "exp3", "period": 40.0, "gamma": 0.9}).selector(Rules(SIZE, None, 90.0))
+    selector = Selection.of({"select": "exp3", "period": 40.0, "gamma": 0.9}).selector(Site(SIZE, None, 90.0))
     schedule = select_online(jobs, selector, 40.0)
     assert len(set(selector.chosen)) > 4
     beside = Oracle(jobs, SIZE, TEN[selector.chosen[0]], threshold_s=90.0)
@@ -269,9 +266,9 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
     ).run()
     live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 
-    rules = Rules(SIZE, policy_named(backfill) if backfill else None, 70.0)
+    site = Site(SIZE, policy_named(backfill) if backfill else None, 70.0)
     given.pop("threshold")
-    selector = Selection.of(given).selector(rules)
+    selector = Selection.of(given).selector(site)
     starts = select_online(jobs, selector, 37.5).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}
     chosen = plugin.scheduler.choice.selector.chosen

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from batfill.errors import BatfillError
-from batfill.policies import POLICIES, policy_named
-from batfill.tuning.periods import PURE, Conditions, costs, periods_of
+from batfill.policies import POLICIES, PURE, policy_named
+from batfill.tuning.periods import Conditions, costs, periods_of
 from batfill.tuning.results import as_json
 from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes
 from batfill.tuning.tune import Plan, choice_of, paired_ratio, rows_of, study, tune, whole_numbers, width_of

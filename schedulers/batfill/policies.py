@@ -172,6 +172,9 @@ POLICIES = {
         ),
     )
 }
+
+# The twelve pure policies of the 2019 study of mixed policies, Section 4.2.
+PURE = ("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "lexp", "sexp", "lrf", "srf")
 MIXED = "mixed:a,b,c,d,e,f"
 MIXED_FORMULA = "a q + b p~ + c w + d p~/q + e (w+p~)/p~ + f p~ q, the weights scaled to L1 norm 1"
 MIXED_SOURCE = "linear mixed policy; the 2019 study of mixed policies, Section 4; FCFS is mixed:0,0,-1,0,0,0"

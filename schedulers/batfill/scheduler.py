@@ -26,8 +26,7 @@ from batfill.errors import BatfillError, RunFailed
 from batfill.knowledge.choice import make
 from batfill.knowledge.live import Live
 from batfill.options import OPTIONS_FILE, USER, Options
-from batfill.tuning.live import PolicyChoice
-from batfill.tuning.selection import Selection
+from batfill.tuning.online import PolicyChoice, Selection
 from batfill.workloads.batsim_json import user_of
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ log = logging.getLogger("batfill")
 
 
 class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
-    """EASY backfilling with a reordered queue; options as `options.Options` and `tuning.selection.Selection`.
+    """EASY backfilling with a reordered queue; options as `options.Options` and `tuning.online.Selection`.
 
     One pass per message, after all of its events. Machines are taken lowest id first.
     """

@@ -84,19 +84,19 @@ def select(
     """
     from batfill.files import write_text
     from batfill.tuning import select as library
+    from batfill.tuning.online import selection_and_site
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
     from batfill.tuning.select import Samples
-    from batfill.tuning.selection import selection_and_rules
 
     announce_compilation()
     given = {**selected, "select-seed": seed}
     logs = Samples.of(workload, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
     warn(logs.warnings)
-    selection, rules = selection_and_rules(given, logs.procs, options.get("backfill", "same"), options.get("threshold"))
+    selection, site = selection_and_site(given, logs.procs, options.get("backfill", "same"), options.get("threshold"))
     with progress("logs", max(samples, 1)) as advance:
         found = library.compare_online(
-            logs.jobs, max(samples, 1), selection, rules, source=logs.provenance(), advance=advance
+            logs.jobs, max(samples, 1), selection, site, source=logs.provenance(), advance=advance
         )
     if out is not None:
         write_text(out, text_of(found) + "\n")

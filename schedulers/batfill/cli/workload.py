@@ -186,6 +186,7 @@ def split(
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.files import make_folder, shown
+    from batfill.jobs import DAY_S
     from batfill.workloads import splitting
     from batfill.workloads.formats import format_of, provenance, save_log, stem_of
 
@@ -194,7 +195,7 @@ def split(
     days = 7 if days is None else days
     format_of(Path(f"x{suffix}"))
     log = log_in(source, procs)
-    found = splitting.windows(log, "month" if months else days * 86_400, align=align, boundary=boundary)
+    found = splitting.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
     chosen = splitting.select(found, **wanted)
     make_folder(out)
     stem = stem_of(source)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.batsim.results import REFUSED
+from batfill.jobs import DAY_S, WEEK_S
 from batfill.metrics import bounded_slowdown
 from batfill.report.words import date_ticks, zone_text
 from batfill.stats import ratio_intervals
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from batfill.jobs import Clock
     from batfill.report.runs import Run
 
-WEEK_S, DAY_S = 7 * 24 * 3600.0, 24 * 3600.0
 FEWEST_BLOCKS = 8
 CURVE_POINTS = 300
 

@@ -8,12 +8,14 @@ from html import escape
 from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
+from batfill.jobs import DAY_S
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from batfill.jobs import Clock
 
-HOUR_S, DAY_S = 3600, 86400
+HOUR_S = 3600
 MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
 STEPS_S = (
     *(days * DAY_S for days in (14, 7, 4, 2, 1)),
@@ -72,7 +74,7 @@ def zone_text(clock: Clock) -> str:
 def duration(seconds: float) -> str:
     """Seconds in the two largest units that fit."""
     minus, s = "-" if seconds < 0 else "", round(abs(seconds))
-    days, hours, minutes = s // 86400, s // 3600 % 24, s // 60 % 60
+    days, hours, minutes = s // DAY_S, s // HOUR_S % 24, s // 60 % 60
     if days:
         return f"{minus}{days:,} d {hours} h"
     if hours:

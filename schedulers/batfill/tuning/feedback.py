@@ -51,8 +51,8 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What all policies have in common while they are compared."""
+class Site:
+    """A machine, and the rules that all policies compared on it share."""
 
     size: int  # m
     backfill: Policy | None = None
@@ -73,7 +73,7 @@ def known_runtimes(past: Past, noise: Noise, rng: np.random.Generator) -> NDArra
     return np.where(past.ended, seen_s, past.jobs.walltime_s)
 
 
-def replay_from(past: Past, rules: Rules, runtime_s: NDArray[np.float64], policy: Policy) -> tuple[Replay, Past]:
+def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: Policy) -> tuple[Replay, Past]:
     """A replay that stands at the period's begin as the cluster did, and the part of the past that is in it."""
     end_s = past.start_s + np.minimum(past.jobs.runtime_s, past.jobs.walltime_s)
     kept = ~(past.ended & (end_s <= past.from_s))
@@ -83,7 +83,7 @@ def replay_from(past: Past, rules: Rules, runtime_s: NDArray[np.float64], policy
     runtime_s = np.where(running, np.maximum(runtime_s[kept], past.from_s - left.start_s), runtime_s[kept])
     limit_s = np.maximum(left.jobs.walltime_s, runtime_s)
     table = replace(left.jobs, runtime_s=runtime_s, walltime_s=limit_s)
-    run = Replay(table, rules.size, policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+    run = Replay(table, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
     run.stand_at(past.from_s, left.start_s)
     return run, left
 
@@ -91,7 +91,7 @@ def replay_from(past: Past, rules: Rules, runtime_s: NDArray[np.float64], policy
 def period_costs(
     past: Past,
     policies: Sequence[Policy],
-    rules: Rules,
+    site: Site,
     *,
     noise: Noise = "none",
     rng: np.random.Generator,
@@ -102,18 +102,18 @@ def period_costs(
     Args:
         past: what is known.
         policies: to compare.
-        rules: what they have in common.
+        site: what they have in common.
         noise: see `known_runtimes`; all policies meet the same run times.
         rng: of the noise.
         budget_s: of this computer's time; a comparison of some policies only would not be fair, so it is all or none.
     """
     deadline = time.monotonic() + budget_s
     runtime_s = known_runtimes(past, noise, rng)
-    first, left = replay_from(past, rules, runtime_s, policies[0])
+    first, left = replay_from(past, site, runtime_s, policies[0])
     result = np.empty(len(policies))
     for i, policy in enumerate(policies):
         run = first.fork()
-        run.change_rules(policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+        run.change_rules(policy, backfill=site.backfill, threshold_s=site.threshold_s)
         stops = [past.until_s] if math.isinf(budget_s) else np.linspace(past.from_s, past.until_s, SLICES + 1)[1:]
         for until_s in stops:
             run.advance(until_s)

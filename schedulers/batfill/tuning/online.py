@@ -1,27 +1,160 @@
-"""The choice of a policy at each period's end, in a replay: the cluster's own course, switched as it goes."""
+"""Choosing the policy while the cluster runs, after each period.
+
+The options and the selector are the same in replay and under Batsim; each host has its account of the period that has
+passed.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.errors import BatfillError
+from batfill.jobs import UNKNOWN, WEEK_S, JobTable
+from batfill.options import USER, Options, finite, number_of, one_of, seconds_of, seed_of, share, text_of
+from batfill.policies import PURE, Policy, policy_named
 from batfill.replay import Replay, Schedule
-from batfill.tuning.feedback import Noise, Past, Rules, period_costs
+from batfill.tuning.bandits import METHODS, Method, chooser, options_of
+from batfill.tuning.feedback import Noise, Past, Site, period_costs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable
-    from batfill.policies import Policy
+    from batfill.cluster import Cluster
     from batfill.tuning.bandits import Chooser
 
+log = logging.getLogger("batfill")
+
+CHOOSERS = ("lambda", "alpha", "epsilon", "gamma")
+NAMES = ("select", "period", "policies", "budget", "noise", *CHOOSERS, "select-seed")
+PERIOD_S = float(WEEK_S)
+BUDGET_S = 10.0  # under Batsim, which waits meanwhile
+
 BEFORE_S = -1.0  # where the first period begins, so that what happens at second 0 belongs to it
+
+# The 2017 bandit paper's search space: it announces ten policies and lists nine; SPF, the mirror of LPF, is taken for
+# the tenth. FCFS is first: it is what a chooser begins with.
+TEN = ("fcfs", "lcfs", "lpf", "spf", "lqf", "lexp", "sexp", "lrf", "srf", "laf")
+
+
+def policies_of(text: str) -> tuple[Policy, ...]:
+    """The policies of "ten", "twelve", or a list of names separated by commas, or by semicolons if some are mixed.
+
+    Raises:
+        PolicyError: a name is unknown.
+    """
+    named = {"ten": TEN, "twelve": PURE}.get(text.strip().lower())
+    if named is None:
+        named = tuple(text.split(";" if ";" in text else ","))
+    return tuple(policy_named(name) for name in named)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How the policy of each period is chosen."""
+
+    method: Method
+    policies: tuple[Policy, ...]
+    period_s: float  # Delta
+    noise: Noise
+    seed: int
+    chooser: dict[str, float]  # the chooser's own options
+    budget_s: float  # of this computer's time, for the replays of one period; inf for no limit
+
+    @classmethod
+    def taken_from(cls, given: Mapping[str, Any]) -> tuple[Selection | None, dict[str, Any]]:
+        """The selection in a live scheduler's options, with a budget in any case, and the options that are left.
+
+        Raises:
+            BatfillError: as `of`, or a policy is given too.
+        """
+        mine = {name: given[name] for name in NAMES if given.get(name) is not None}
+        plain = {name: value for name, value in given.items() if name not in NAMES}
+        if "select" in mine and plain.get("policy") is not None:
+            raise BatfillError("option policy: select chooses it; put it among the policies, or leave one of them out")
+        return cls.of({"budget": BUDGET_S, **mine} if "select" in mine else mine), plain
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Selection | None:
+        """The selection in a mapping from NAMES to values, None meaning unset; None where nothing is to be selected.
+
+        Raises:
+            BatfillError: a value is not what it must be, or something is asked for that needs a selection.
+        """
+        chosen = {name: given[name] for name in NAMES if given.get(name) is not None}
+        if not chosen:
+            return None
+        if "select" not in chosen:
+            raise BatfillError(
+                f"option {next(iter(chosen))}: nothing selects a policy; add select, one of {', '.join(METHODS)}"
+            )
+        method: Any = one_of("select", chosen["select"], METHODS)
+        seed = seed_of("select-seed", chosen.get("select-seed", 0))
+        policies = policies_of(text_of("policies", chosen.get("policies", "ten")))
+        options = {name: share(name, chosen[name]) for name in CHOOSERS if name in chosen}
+        return cls(
+            method=method,
+            policies=policies,
+            period_s=seconds_of("period", chosen.get("period", PERIOD_S), least=1e-9),
+            noise=noise_of(method, chosen.get("noise")),
+            seed=seed,
+            chooser=options_of(method, options),
+            budget_s=math.inf if chosen.get("budget") is None else seconds_of("budget", chosen["budget"]),
+        )
+
+    def selector(self, site: Site, sample: int = 0) -> Selector:
+        """A selector that has learned nothing yet, with random numbers of its own for each sample."""
+        seed = int(np.random.SeedSequence([self.seed, sample]).generate_state(1)[0])
+        made = chooser(self.method, len(self.policies), seed=seed, options=self.chooser)
+        rng = np.random.default_rng([seed, 2])
+        return Selector(self.policies, made, site, self.noise, rng, self.budget_s)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What result files say of it."""
+        return {
+            "select": self.method,
+            "policies": [policy.name for policy in self.policies],
+            "period": self.period_s,
+            "noise": self.noise,
+            **self.chooser,
+            "budget": finite(self.budget_s),
+            "select-seed": self.seed,
+        }
+
+
+def noise_of(method: Method, given: Any) -> Noise:
+    """The noise of a method: by default walltimes for "noisy", and none for the others, which take none."""
+    if method != "noisy":
+        if given is not None:
+            raise BatfillError(f"option noise: {method} takes none; choose noisy, or leave it out")
+        return "none"
+    if given is None or given == "walltime":
+        return "walltime"
+    try:
+        return number_of("noise", float(given), 0, math.inf, "a number >= 0")
+    except (TypeError, ValueError):
+        raise BatfillError(f"option noise: {given!r} is neither walltime nor a number >= 0; try 0.5") from None
+
+
+def selection_and_site(
+    given: Mapping[str, Any], size: int, backfill: str, threshold: float | None
+) -> tuple[Selection, Site]:
+    """A selection for a machine of this size and what its policies have in common, from options as users give them.
+
+    Raises:
+        BatfillError: as `Selection.of`, or the other two are not what they must be.
+    """
+    selection = Selection.of(given)
+    assert selection is not None, "`select` is given"
+    shared = Options.of({"backfill": backfill, "threshold": threshold})
+    return selection, Site(size, shared.backfill, shared.threshold_s)
 
 
 @dataclass
@@ -30,7 +163,7 @@ class Selector:
 
     policies: Sequence[Policy]
     chooser: Chooser
-    rules: Rules
+    site: Site
     noise: Noise
     rng: np.random.Generator  # of the noise
     budget_s: float = math.inf  # for all replays of one period
@@ -45,9 +178,7 @@ class Selector:
         """The next period's policy, the last one having gone like this."""
         costs: NDArray[np.float64] | None
         if self.chooser.needs_all:
-            costs = period_costs(
-                past, self.policies, self.rules, noise=self.noise, rng=self.rng, budget_s=self.budget_s
-            )
+            costs = period_costs(past, self.policies, self.site, noise=self.noise, rng=self.rng, budget_s=self.budget_s)
         else:
             costs = np.full(len(self.policies), np.nan)
             costs[self.chosen[-1]] = past.waited_s(past.start_s)
@@ -58,7 +189,7 @@ class Selector:
         return self.choose()
 
     def choose(self) -> Policy:
-        """Let the chooser choose, and remember it."""
+        """The chooser's next policy; its place is kept in `chosen`."""
         self.chosen.append(self.chooser.choose())
         return self.policies[self.chosen[-1]]
 
@@ -68,15 +199,15 @@ def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedu
 
     Period t is (t period_s, (t + 1) period_s], the first one with its begin; jobs wider than the machine are rejected.
     """
-    rules = selector.rules
-    run = Replay(jobs, rules.size, selector.begin(), backfill=rules.backfill, threshold_s=rules.threshold_s)
+    site = selector.site
+    run = Replay(jobs, site.size, selector.begin(), backfill=site.backfill, threshold_s=site.threshold_s)
     from_s = BEFORE_S
     for period in count(1):
         until_s = period * period_s
         if run.advance(until_s):
             return run.schedule()
         policy = selector.renew(past_of(run, from_s, until_s))
-        run.change_rules(policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+        run.change_rules(policy, backfill=site.backfill, threshold_s=site.threshold_s)
         from_s = until_s
     raise AssertionError("a workload has an end")
 
@@ -90,3 +221,92 @@ def past_of(run: Replay, from_s: float, until_s: float) -> Past:
     matters = ~(end_s <= from_s) & (run.table.procs[:n] <= run.size)
     rows = np.flatnonzero(matters)
     return Past(run.table.select(rows), start_s[rows], ended[rows], from_s, until_s)
+
+
+@dataclass
+class Seen:
+    """A job of the running period."""
+
+    name: str
+    submit_s: float
+    walltime_s: float
+    procs: int
+    start_s: float = math.nan
+    end_s: float = math.nan
+
+
+class PolicyChoice:
+    """Chooses a cluster's policy again after each period, counted from second 0.
+
+    What a period taught is worked out when the first message after its end arrives, before anything of that message
+    is taken into account.
+    """
+
+    def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
+        """Begin with the first period's policy, on a cluster that is still empty."""
+        self.cluster = cluster
+        self.selector = selection.selector(Site(cluster.size, options.backfill, options.threshold_s))
+        self.period_s = selection.period_s
+        self.periods = 0  # that have ended
+        self.from_s = BEFORE_S
+        self.jobs: dict[int, Seen] = {}  # by row, those that were here in the running period
+        self.just_ended: list[Seen] = []  # in the message being handled
+        self.cluster.change_policy(self.selector.begin())
+
+    @staticmethod
+    def check(options: Options) -> None:
+        """Raise BatfillError if jobs are also classified or predicted, which the replays of the past do not model."""
+        if options.divider_s < math.inf or options.learning.knowledge != USER:
+            raise BatfillError("option select: replays of the past know no divider and no knowledge; leave one out")
+
+    def submitted(self, job: str, submit_s: float, walltime_s: float, procs: int) -> None:
+        """Note a job that the cluster has taken."""
+        self.jobs[self.cluster.rows[job]] = Seen(job, submit_s, walltime_s, procs)
+
+    def ended(self, job: str) -> None:
+        """Note a job that ends; call before the cluster ends it."""
+        self.just_ended.append(self.jobs[self.cluster.rows[job]])
+
+    def started(self, job: str, now_s: float) -> None:
+        """Note a job that starts."""
+        self.jobs[self.cluster.rows[job]].start_s = now_s
+
+    def before_decision(self, now_s: float) -> None:
+        """Choose for the period that `now_s` is in."""
+        while now_s > (until_s := (self.periods + 1) * self.period_s):
+            self.renew(until_s)
+        for job in self.just_ended:
+            job.end_s = now_s
+        self.just_ended.clear()
+
+    def renew(self, until_s: float) -> None:
+        """Learn from the period that ended at `until_s`, and order by the next one's policy."""
+        before = self.selector.over_budget
+        self.cluster.change_policy(self.selector.renew(self.past(until_s)))
+        if self.selector.over_budget > before:
+            log.warning("the replays of the period to %.0f s took longer than the budget; nothing is learned", until_s)
+        self.jobs = {row: job for row, job in self.jobs.items() if math.isnan(job.end_s)}
+        self.from_s = until_s
+        self.periods += 1
+
+    def past(self, until_s: float) -> Past:
+        """What is known of the period: who was here, who started and who ended when."""
+        jobs = sorted(
+            (job for job in self.jobs.values() if job.submit_s <= until_s), key=lambda job: (job.submit_s, job.name)
+        )
+        start_s, end_s, walltime_s, submit_s = (
+            np.array([getattr(job, name) for job in jobs], np.float64)
+            for name in ("start_s", "end_s", "walltime_s", "submit_s")
+        )
+        ended, n = np.isfinite(end_s), len(jobs)
+        table = JobTable(
+            ids=np.array([job.name for job in jobs], object),
+            submit_s=submit_s,
+            runtime_s=np.where(ended, end_s - start_s, walltime_s),
+            walltime_s=walltime_s,
+            procs=np.array([job.procs for job in jobs], np.int64),
+            user=np.full(n, -1, np.int64),
+            job_class=np.full(n, UNKNOWN, np.int8),
+            own_end=True,
+        )
+        return Past(table, start_s, ended, self.from_s, until_s)

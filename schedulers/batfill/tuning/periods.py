@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from batfill.workloads.splitting import Align, Boundary
     from batfill.workloads.swf import Overrun
 
-# The twelve pure policies of the 2019 study of mixed policies, Section 4.2.
-PURE = ("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "lexp", "sexp", "lrf", "srf")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Periods:

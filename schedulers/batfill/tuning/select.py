@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import JobTable
-    from batfill.tuning.feedback import Rules
-    from batfill.tuning.selection import Selection
+    from batfill.tuning.feedback import Site
+    from batfill.tuning.online import Selection
     from batfill.workloads.swf_log import SwfLog
 
 
@@ -90,14 +90,14 @@ class Course:
         return float(self.ratios[-1])
 
 
-def course(jobs: JobTable, selection: Selection, rules: Rules, sample: int) -> Course:
+def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Course:
     """Choose online on one log, and compare with each policy used throughout."""
 
     def throughout(policy: Policy) -> Schedule:
-        return replay(jobs, rules.size, policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+        return replay(jobs, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
 
     fcfs = waits(throughout(POLICIES["fcfs"]))
-    selector = selection.selector(rules, sample)
+    selector = selection.selector(site, sample)
     ours = waits(select_online(jobs, selector, selection.period_s))
     last = np.maximum(np.ceil(jobs.submit_s / selection.period_s).astype(np.int64) - 1, 0)  # the period of a submission
     n_periods = int(last[-1]) + 1
@@ -118,7 +118,7 @@ def compare_online(
     logs: Callable[[int], JobTable],
     samples: int,
     selection: Selection,
-    rules: Rules,
+    site: Site,
     *,
     source: dict[str, Any],
     advance: Callable[[int], None] = lambda _: None,
@@ -126,7 +126,7 @@ def compare_online(
     """The result file of choosing online on `samples` logs; `logs` gives the k-th, `source` says what they are."""
 
     def work(sample: int) -> Course:
-        return course(logs(sample), selection, rules, sample)
+        return course(logs(sample), selection, site, sample)
 
     courses = []
     with thread_pool(len(os.sched_getaffinity(0))) as pool:
@@ -139,10 +139,10 @@ def compare_online(
         seed=selection.seed,
         given={
             **selection.as_dict(),
-            "backfill": rules.backfill.name if rules.backfill else SAME,
-            "threshold": rules.threshold_s,
+            "backfill": site.backfill.name if site.backfill else SAME,
+            "threshold": site.threshold_s,
         },
-        source={**source, "procs": rules.size, "samples": samples},
+        source={**source, "procs": site.size, "samples": samples},
         results=results_of(courses, names),
     )
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.policies import policy_named
+from batfill.policies import PURE, policy_named
 from batfill.stats import CONFIDENCE, RESAMPLES, ratio_intervals
-from batfill.tuning.periods import PURE, costs
+from batfill.tuning.periods import costs
 from batfill.tuning.results import document
 from batfill.tuning.search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 

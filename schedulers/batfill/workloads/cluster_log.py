@@ -15,6 +15,7 @@ import orjson
 from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.files import decompressed, raw_file
+from batfill.jobs import DAY_S
 from batfill.workloads.swf_log import SwfLog, new_log
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ def seconds_of(text: str, *, bare: float) -> float | None:
     total = 0
     for number in numbers:
         total = total * 60 + number
-    return float(total + (int(days) * 86_400 if dash else 0))
+    return float(total + (int(days) * DAY_S if dash else 0))
 
 
 def count_of(text: str) -> int | None:

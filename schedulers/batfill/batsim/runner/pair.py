@@ -22,6 +22,7 @@ from batfill.batsim.runner.setup import (
     cannot_write,
 )
 from batfill.batsim.runner.verdict import SCHEDULER, SIMULATOR, Stopped, quoted
+from batfill.jobs import DAY_S
 from batfill.options import OPTIONS_FILE
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def described(reading: Reading) -> str:
     """The simulated date and the queue's length, as far as they are known."""
     parts = ["simulating"]
     if reading.date_s is not None:
-        days, second_s = divmod(int(reading.date_s), 86400)
+        days, second_s = divmod(int(reading.date_s), DAY_S)
         parts.append(f"day {days} {timedelta(seconds=second_s)}")
     if reading.waiting is not None:
         parts.append(f"{reading.waiting} waiting")

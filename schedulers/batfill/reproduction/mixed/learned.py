@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from batfill.policies import policy_named
+from batfill.policies import PURE, policy_named
 from batfill.reproduction.mixed.coverage import Units, coverage_of, space_of
 from batfill.reproduction.mixed.periods import NAMES, PeriodParameters, described
 from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
 from batfill.schema import Count, Text
-from batfill.tuning.periods import PURE
 from batfill.tuning.tune import study
 from batfill.workloads.splitting import Boundary
 

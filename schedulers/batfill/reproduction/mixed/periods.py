@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from batfill.policies import policy_named
+from batfill.policies import PURE, policy_named
 from batfill.schema import Count, Seconds, Section, Text
-from batfill.tuning.periods import PURE, Conditions, Periods, costs, read_periods
+from batfill.tuning.periods import Conditions, Periods, costs, read_periods
 from batfill.workloads.splitting import Boundary
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from batfill.policies import policy_named
+from batfill.policies import PURE, policy_named
 from batfill.reproduction.outcome import Outcome, Table
 from batfill.schema import Count, Seconds, Section, Text
-from batfill.tuning.periods import PURE, Conditions, costs, read_periods
+from batfill.tuning.periods import Conditions, costs, read_periods
 from batfill.workloads.splitting import Boundary
 
 if TYPE_CHECKING:

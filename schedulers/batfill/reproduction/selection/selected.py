@@ -8,8 +8,8 @@ from pydantic import Field
 
 from batfill.reproduction.shared import kept
 from batfill.schema import Count, Seconds, Section, Seed, Text
+from batfill.tuning.online import selection_and_site
 from batfill.tuning.select import Samples, compare_online
-from batfill.tuning.selection import selection_and_rules
 
 if TYPE_CHECKING:
     from batfill.reproduction.task import Task
@@ -48,9 +48,9 @@ def selected(task: Task, label: str, method: Method, how: Choosing) -> dict[str,
     key = {**logs.provenance(), "procs": logs.procs, "samples": samples, **given, "threshold": how.threshold}
 
     def make() -> dict[str, Any]:
-        selection, rules = selection_and_rules(given, logs.procs, "same", how.threshold)
+        selection, site = selection_and_site(given, logs.procs, "same", how.threshold)
         with task.bar(f"{label}, {TITLES[method]}: logs", samples) as advance:
-            return compare_online(logs.jobs, samples, selection, rules, source={}, advance=advance)
+            return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)
 
     found: dict[str, Any] = kept(task.folder, "selected", key, "tuning", make)
     return found
