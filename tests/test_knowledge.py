@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from batfill.errors import BatfillError
 from batfill.knowledge import Job, Plain, Verdict
 from batfill.knowledge.choice import make
-from batfill.knowledge.drive import Driver
 from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, OnlineRegression, RuntimeClairvoyant, UserEstimate
+from batfill.knowledge.learning import LearningReplay
 from batfill.knowledge.quantiles import RollingQuantile, quantiles
 from batfill.options import KNOWLEDGES, Learning, Options
 from batfill.policies import policy_named
@@ -27,14 +27,14 @@ class Told(Plain):
     name = "told"
     classifies = True
 
-    def __init__(self, expected_s=None, small=(), divider_s=math.inf, outlived=False):
-        self.expected_s, self.small, self.outlived = expected_s or {}, small, outlived
+    def __init__(self, estimate_s=None, small=(), divider_s=math.inf, outlived=False):
+        self.estimate_s, self.small, self.outlived = estimate_s or {}, small, outlived
         self.dividers_s = (divider_s,)
         self.heard = []
 
     def judge(self, job):
         self.heard.append(("judge", job.row))
-        return Verdict(self.expected_s.get(job.row, job.walltime_s), job.row in self.small)
+        return Verdict(self.estimate_s.get(job.row, job.walltime_s), job.row in self.small)
 
     def ended(self, job, runtime_s, end_s):
         self.heard.append(("ended", job.row, runtime_s, end_s))
@@ -45,7 +45,7 @@ class Told(Plain):
 
 def drive(jobs, size, knowledge, policy="fcfs", threshold_s=math.inf, **options):
     run = Replay(jobs, size, policy_named(policy), threshold_s=threshold_s, learns=True)
-    return Driver(run, knowledge, **options).drive()
+    return LearningReplay(run, knowledge, **options).finish()
 
 
 def starts(driven):
@@ -125,7 +125,7 @@ def test_a_correction_never_goes_beyond_the_walltime():
 def test_no_job_that_runs_is_expected_to_have_ended(policy):
     jobs = random_table(4, n_jobs=300, size=8, span_s=9000, longest=300, unlimited=0.0)
     run = Replay(jobs, 8, policy_named(policy), learns=True)
-    driver = Driver(run, Told(dict.fromkeys(range(300), 5.0), outlived=True))
+    replay = LearningReplay(run, Told(dict.fromkeys(range(300), 5.0), outlived=True))
     correct = run.correct
     moments = []
 
@@ -139,7 +139,7 @@ def test_no_job_that_runs_is_expected_to_have_ended(policy):
         moments.append(now_s)
 
     run.correct = checked
-    driver.drive()
+    replay.finish()
     assert len(moments) > 300
     assert np.isfinite(run.schedule().start_s[jobs.procs <= 8]).all()
 
@@ -170,12 +170,12 @@ def test_a_job_that_must_not_be_killed_goes_first_and_runs_to_its_end():
 
 def test_easy_plus_plus_takes_the_mean_of_the_users_last_two_and_at_most_the_request():
     easy, job = LastTwo(), Job(0, 0.0, 100.0, 1, 7)
-    assert easy.judge(job).expected_s == 100
+    assert easy.judge(job).estimate_s == 100
     for runtime_s in (1.0, 20.0, 40.0):
         easy.ended(job, runtime_s, 0.0)
-    assert easy.judge(job).expected_s == 30
-    assert easy.judge(job._replace(walltime_s=25.0)).expected_s == 25
-    assert easy.judge(job._replace(user=8)).expected_s == 100
+    assert easy.judge(job).estimate_s == 30
+    assert easy.judge(job._replace(walltime_s=25.0)).estimate_s == 25
+    assert easy.judge(job._replace(user=8)).estimate_s == 100
 
 
 def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
@@ -184,10 +184,10 @@ def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
     errors = []
     for row, walltime_s in enumerate(rng.choice([3600.0, 7200.0, 36_000.0], 3000)):
         job = Job(row, 60.0 * row, float(walltime_s), 4, int(rng.integers(5)))
-        errors.append(abs(regression.judge(job).expected_s - walltime_s / 10))
+        errors.append(abs(regression.judge(job).estimate_s - walltime_s / 10))
         regression.ended(job, walltime_s / 10, 60.0 * row)
     assert np.mean(errors[-500:]) < 0.2 * np.mean(errors[:20])
-    assert regression.judge(job).expected_s <= job.walltime_s
+    assert regression.judge(job).estimate_s <= job.walltime_s
 
 
 @settings(deadline=None)

@@ -15,10 +15,9 @@ from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, WEEK_S, Clock
 from batfill.knowledge import Job
 from batfill.knowledge.classifier import Budget, Classifier, Drift
-from batfill.knowledge.drive import Driver
 from batfill.knowledge.features import NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
-from batfill.knowledge.outcome import Confusion, confusion, kills_by_user, kills_by_width
+from batfill.knowledge.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
 from batfill.options import Regime, Settings
 from batfill.policies import policy_named
 from batfill.replay import Replay
@@ -41,7 +40,7 @@ def weeks_of_habits(seed, n_jobs=1200, weeks=4):
 
 
 def drive(jobs, classifier, **options):
-    return Driver(Replay(jobs, SIZE, policy_named("saf"), learns=True), classifier, **options).drive()
+    return LearningReplay(Replay(jobs, SIZE, policy_named("saf"), learns=True), classifier, **options).finish()
 
 
 @pytest.mark.parametrize("regime", REGIMES)

@@ -11,7 +11,7 @@ import pytest
 from batfill.batsim.protocol import Settings
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import WEEK_S
-from batfill.knowledge.outcome import learn
+from batfill.knowledge.learning import replay_learning
 from batfill.options import Options
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from plugin import Plugin, completed, killed, notify, submitted
@@ -49,7 +49,7 @@ def starts_of_plugin(path, size, options):
 
 
 def starts_of_replay(path, size, options):
-    schedule, _ = learn(read_batsim_json(path).jobs, size, Options.of(options), None, lambda _: None)
+    schedule, _ = replay_learning(read_batsim_json(path).jobs, size, Options.of(options), None, lambda _: None)
     return starts_by_name(schedule)
 
 
@@ -89,7 +89,7 @@ def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
         plugin.tell(100.0 * row, submitted(str(row), 100 * row, 100, 1))
         plugin.tell(100.0 * row + 5 + row, completed(str(row)))
     plugin.tell(WEEK_S - 10.0, submitted("last", WEEK_S - 10, 100, 1))
-    knowledge = plugin.scheduler.live.knowledge
+    knowledge = plugin.scheduler.knowledge.knowledge
     assert not knowledge.coming
     plugin.tell(WEEK_S + 10.0, completed("last"))  # which the forest does not learn from: it was not known then
     (in_force_s, forests) = knowledge.coming[0]

@@ -11,9 +11,8 @@ import pytest
 from batfill.jobs import WEEK_S
 from batfill.knowledge import Job
 from batfill.knowledge.classifier import Classifier
-from batfill.knowledge.drive import Driver
 from batfill.knowledge.estimates import ClassClairvoyant
-from batfill.knowledge.outcome import kills_by_level, kills_by_user
+from batfill.knowledge.learning import LearningReplay, kills_by_level, kills_by_user
 from batfill.options import Settings
 from batfill.policies import policy_named
 from batfill.replay import Replay
@@ -22,7 +21,7 @@ from test_knowledge_classifier import SIZE, weeks_of_habits
 
 def drive(jobs, knowledge, **options):
     run = Replay(jobs, SIZE, policy_named("saf"), divider_s=knowledge.dividers_s, learns=True)
-    return Driver(run, knowledge, **options).drive()
+    return LearningReplay(run, knowledge, **options).finish()
 
 
 def test_class_clairvoyance_knows_the_level_of_each_job():

@@ -78,7 +78,7 @@ def tell(run, jobs):
     """Let the replay know the classes that the oracle's jobs have."""
     for job in jobs:
         level = run.queue.large if job.level == LAST else job.level
-        run.classify(job.seq, level, killable=not job.exempt, expected_s=job.walltime)
+        run.classify(job.seq, level, killable=not job.exempt, estimate_s=job.walltime)
 
 
 @pytest.mark.parametrize("bound", [False, True])

@@ -95,7 +95,7 @@ def test_a_small_job_exempt_from_the_kill_goes_first_all_the_same():
     for job in beside.jobs:
         if job.level == 1 and job.seq % 3:
             job.exempt = True
-            run.classify(job.seq, 1, killable=False, expected_s=job.estimate)
+            run.classify(job.seq, 1, killable=False, estimate_s=job.estimate)
     run.advance()
     assert_same(run.schedule(), beside.run())
     assert 0 < run.schedule().requeued.sum() < sum(job.exempt for job in beside.jobs)

@@ -62,7 +62,7 @@ class Cluster:
         *,
         level: int | None = None,
         killable: bool = False,
-        expected_s: float | None = None,
+        estimate_s: float | None = None,
     ) -> bool:
         """Queue a job. False: it can never run and is not taken.
 
@@ -73,13 +73,13 @@ class Cluster:
             procs: q.
             level: of a small job, from 1 on; None for a large one.
             killable: whether a small job is killed at its level's divider.
-            expected_s: the run time to expect; by default p~.
+            estimate_s: the run time to expect; by default p~.
         """
         if not 1 <= procs <= self.size:
             return False
         level = level or self.queue.large
         killable = killable and level < self.queue.large
-        row = self.queue.submit(job, submit_s, walltime_s, procs, level=level, killable=killable, expected_s=expected_s)
+        row = self.queue.submit(job, submit_s, walltime_s, procs, level=level, killable=killable, estimate_s=estimate_s)
         self.rows[job] = row
         self.names.append(job)
         self.walltime_s.append(walltime_s)

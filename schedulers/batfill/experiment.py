@@ -16,7 +16,7 @@ from batfill.batsim.results import RUN_JSON, result_file
 from batfill.errors import WorkloadError
 from batfill.files import make_folder, write_text
 from batfill.jobs import SMALL
-from batfill.knowledge.outcome import Learned, learn
+from batfill.knowledge.learning import LearningReport, replay_learning
 from batfill.metrics import TAU_S, Summary, as_table, figure_rows
 from batfill.options import USER, Options, tau_of
 from batfill.replay import replay
@@ -45,7 +45,7 @@ class Report:
     figures: Summary
     read_s: float
     simulate_s: float
-    learned: Learned | None = None
+    learned: LearningReport | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Figures first, provenance last."""
@@ -89,11 +89,11 @@ class Report:
 
 def simulate(
     jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] = lambda _: None
-) -> tuple[Schedule, Learned | None]:
+) -> tuple[Schedule, LearningReport | None]:
     """These jobs on the workload's machine under these options, from an empty machine; `advance` as `replay_file`'s."""
     assert workload.procs is not None
     if options.learning.knowledge != USER:
-        return learn(jobs, workload.procs, options, workload.clock, advance)
+        return replay_learning(jobs, workload.procs, options, workload.clock, advance)
     schedule = replay(
         jobs,
         workload.procs,
@@ -154,11 +154,11 @@ def replay_file(
     return report
 
 
-def judged_of(jobs: JobTable, options: Options, learned: Learned | None) -> Judged | None:
+def judged_of(jobs: JobTable, options: Options, learned: LearningReport | None) -> Judged | None:
     """What the scheduler took each job for; None where it made no difference between them."""
     if learned is not None:
-        small = learned.driven.small if learned.knowledge.classifies else None
-        return Judged(small, learned.driven.probability, learned.driven.divider_s)
+        small = learned.learned.small if learned.knowledge.classifies else None
+        return Judged(small, learned.learned.probability, learned.learned.divider_s)
     if options.divider_s == math.inf:
         return None
     return Judged(jobs.job_class == SMALL, np.full(len(jobs), np.nan), np.full(len(jobs), options.divider_s))

@@ -195,7 +195,7 @@ class Queue:
         *,
         level: int,
         killable: bool = False,
-        expected_s: float | None = None,
+        estimate_s: float | None = None,
     ) -> int:
         """Queue a job that fits the machine; its row.
 
@@ -206,7 +206,7 @@ class Queue:
             procs: q.
             level: of a small job from 1 on, or `large`.
             killable: whether a small job is killed at its level's divider.
-            expected_s: the run time to expect; by default p~.
+            estimate_s: the run time to expect; by default p~.
         """
         row = self.known
         if row == len(self.arrays.jobs):
@@ -215,9 +215,9 @@ class Queue:
         job, tried = self.arrays.jobs[row], self.arrays.tries[row]
         job["submit_s"], job["procs"], job["start_s"], job["section"] = submit_s, procs, math.nan, engine.AWAY
         tried["walltime_s"], tried["divider_s"], tried["corrections"] = walltime_s, math.inf, 0
-        expected_s = float(walltime_s if expected_s is None else expected_s)
-        self.set_keys(row, expected_s)
-        self.set_level(row, level, killable, expected_s)
+        estimate_s = float(walltime_s if estimate_s is None else estimate_s)
+        self.set_keys(row, estimate_s)
+        self.set_level(row, level, killable, estimate_s)
         self.place_by_age(row, (submit_s, job_id))
         self.enqueue(row, level)
         return row
@@ -319,17 +319,17 @@ class Queue:
         if self.backfill is not None:
             self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
 
-    def set_level(self, row: int, level: int, killable: bool, expected_s: float) -> None:
+    def set_level(self, row: int, level: int, killable: bool, estimate_s: float) -> None:
         """Set the level and the expected run time of a job that does not wait."""
         if len(self.arrays.tries):
-            self.arrays.tries["expected_s"][row] = expected_s
-        engine.set_level(self.arrays, row, level, int(killable), expected_s)
+            self.arrays.tries["whole_estimate_s"][row] = estimate_s
+        engine.set_level(self.arrays, row, level, int(killable), estimate_s)
 
-    def classify(self, row: int, level: int, *, killable: bool, expected_s: float) -> None:
+    def classify(self, row: int, level: int, *, killable: bool, estimate_s: float) -> None:
         """As `set_level`, of a job that has not been submitted, and its keys are those of the new estimate."""
-        if expected_s != self.arrays.jobs["estimate_s"][row]:
-            self.set_keys(row, expected_s)
-        self.set_level(row, level, killable, expected_s)
+        if estimate_s != self.arrays.jobs["estimate_s"][row]:
+            self.set_keys(row, estimate_s)
+        self.set_level(row, level, killable, estimate_s)
 
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
         """Kill the small jobs that start from now on at these dividers, as many as there were.
@@ -344,7 +344,7 @@ class Queue:
         rows = rows[self.arrays.jobs["killable"][rows] != 0]
         if bound and len(rows):
             bound_s = dividers["bound_s"][self.arrays.jobs["level"][rows] - 1]
-            self.arrays.jobs["estimate_s"][rows] = np.minimum(self.arrays.tries["expected_s"][rows], bound_s)
+            self.arrays.jobs["estimate_s"][rows] = np.minimum(self.arrays.tries["whole_estimate_s"][rows], bound_s)
             self.resort()
 
     def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
@@ -352,7 +352,7 @@ class Queue:
         jobs, running = self.arrays.jobs, self.arrays.running[: self.arrays.state["running"][0]]
         jobs["estimate_s"] = estimate_s
         if len(self.arrays.tries):
-            self.arrays.tries["expected_s"] = estimate_s
+            self.arrays.tries["whole_estimate_s"] = estimate_s
         running["end_s"] = jobs["start_s"][running["row"]] + estimate_s[running["row"]]
         running[:] = running[np.argsort(running["end_s"], kind="stable")]
         self.change_rules(self.policy, self.backfill, self.threshold_s)

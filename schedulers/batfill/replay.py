@@ -141,8 +141,8 @@ class Replay:
         if size < 1:
             raise BatfillError(f"size: a machine of {size} processors; give 1 or more")
         n_jobs = len(jobs)
-        expected_s = np.asarray(jobs.walltime_s if estimate_s is None else estimate_s, np.float64)
-        if expected_s.shape != (n_jobs,) or not (expected_s >= 0).all():
+        estimate_s = np.asarray(jobs.walltime_s if estimate_s is None else estimate_s, np.float64)
+        if estimate_s.shape != (n_jobs,) or not (estimate_s >= 0).all():
             raise BatfillError(f"estimate_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
         limits_s = np.atleast_1d(np.asarray(divider_s, np.float64))
         if not len(limits_s) or not (limits_s > 0).all() or not (limits_s[1:] >= limits_s[:-1]).all():
@@ -170,7 +170,7 @@ class Replay:
             clock=engine.new_records(1, engine.CLOCK),
         )
         self.given = engine.Given(
-            estimate_s=expected_s,
+            estimate_s=estimate_s,
             level=np.where(small, 1, self.queue.large).astype(np.int8),
             killable=(small if jobs.killable is None else small & jobs.killable).astype(np.uint8),
         )
@@ -251,12 +251,12 @@ class Replay:
         """Expect these run times, shape (n_jobs,), from the next decision on, of the running jobs too."""
         self.queue.change_estimates(estimate_s)
 
-    def classify(self, row: int, level: int, *, killable: bool, expected_s: float) -> None:
+    def classify(self, row: int, level: int, *, killable: bool, estimate_s: float) -> None:
         """Set the level (`queue.large` for none) and the expected run time of a job that has not been submitted.
 
         `killable`: whether it is killed at the level's divider.
         """
-        self.queue.classify(row, level, killable=killable, expected_s=expected_s)
+        self.queue.classify(row, level, killable=killable, estimate_s=estimate_s)
 
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
         """Kill the small jobs that start from now on at these dividers; see `Queue.change_dividers`."""

@@ -24,7 +24,7 @@ from batfill.engine.easy import decide
 from batfill.engine.jit import announce_compilation
 from batfill.errors import BatfillError, RunFailed
 from batfill.knowledge.choice import make
-from batfill.knowledge.live import Live
+from batfill.knowledge.events import KnowledgeByName
 from batfill.options import OPTIONS_FILE, USER, Options
 from batfill.tuning.online import PolicyChoice, Selection
 from batfill.workloads.batsim_json import user_of
@@ -43,7 +43,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
     def __init__(self, options: dict[str, Any] | None = None) -> None:
         super().__init__(options or {})
-        self.live: Live | None = None
+        self.knowledge: KnowledgeByName | None = None
         self.choice: PolicyChoice | None = None
         try:
             self.selection, plain = Selection.taken_from(self.options)
@@ -51,7 +51,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             if self.selection:
                 PolicyChoice.check(self.chosen)
             if self.chosen.learning.knowledge != USER:
-                self.live = Live(make(self.chosen.learning, None, None))
+                self.knowledge = KnowledgeByName(make(self.chosen.learning, None, None))
         except BatfillError as error:
             give_up(str(error))
         for remark in self.chosen.remarks:
@@ -113,7 +113,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """Let a job wait, with what is known of it; False where it can never run."""
         procs, fields = job.requested_resources, job.json_dict
         killable = fields.get("killable") is not False
-        if self.live is None or procs > self.cluster.size:
+        if self.knowledge is None or procs > self.cluster.size:
             small = self.chosen.divider_s < math.inf and fields.get("class") == "small"
             self.classed |= fields.get("class") in ("small", "large")
             level = 1 if small else None
@@ -121,10 +121,12 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             if taken and self.choice is not None:
                 self.choice.submitted(job.id, job.submit_time, walltime_s, procs)
             return taken
-        verdict = self.live.judge(job.id, job.submit_time, walltime_s, procs, user=user_of(fields), killable=killable)
+        verdict = self.knowledge.judge(
+            job.id, job.submit_time, walltime_s, procs, user=user_of(fields), killable=killable
+        )
         kill = self.chosen.learning.kill
         if kill:
-            self.cluster.renew_dividers(self.live.knowledge.dividers_s)
+            self.cluster.renew_dividers(self.knowledge.dividers_s)
         return self.cluster.submit(
             job.id,
             job.submit_time,
@@ -132,7 +134,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             procs,
             level=verdict.level if verdict.small else None,
             killable=kill and killable,
-            expected_s=verdict.expected_s,
+            estimate_s=verdict.estimate_s,
         )
 
     def onJobCompletion(self, job: Job) -> None:
@@ -144,8 +146,8 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         self.cluster.end(job.id, again=again)
         first, number = self.tries.pop(job.id, (job.id, 0))
         name = name_of(first, number + 1)
-        if self.live is not None:
-            self.live.ended(job.id, self.bs.time(), name if again else None)
+        if self.knowledge is not None:
+            self.knowledge.ended(job.id, self.bs.time(), name if again else None)
         if not again:
             return
         self.tries[name] = first, number + 1
@@ -203,15 +205,15 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             job = self.bs.jobs[start.job]
             job.allocation = ProcSet(*start.machines)
             self.bs.execute_job(job)
-            for observer in (self.live, self.choice):
+            for observer in (self.knowledge, self.choice):
                 if observer is not None:
                     observer.started(job.id, self.bs.time())
             if start.kill_at_s < math.inf:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.bs.wake_me_up_at(start.kill_at_s)
 
-        if self.live is not None and not self.all_submitted:
-            self.live.at(self.bs.time())
+        if self.knowledge is not None and not self.all_submitted:
+            self.knowledge.at(self.bs.time())
 
         if self.registration_open and self.all_submitted and not self.cluster.small_left and not self.requeues:
             self.registration_open = False

@@ -72,7 +72,7 @@ def reset(size, given, queue, events):
         jobs[row].start_s = np.nan
     for row in range(len(tries)):
         tries[row].divider_s = np.inf
-        tries[row].expected_s = given.estimate_s[row]
+        tries[row].whole_estimate_s = given.estimate_s[row]
         tries[row].corrections = 0
     queue.state[0] = AT_START[0]
     queue.state[0].free = size

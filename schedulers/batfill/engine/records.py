@@ -44,7 +44,7 @@ LINE = np.dtype([("key", "f8"), ("rise", "f8")])
 TRY = np.dtype(
     [
         ("divider_s", "f8"),  # of its level when its last killable try started
-        ("expected_s", "f8"),  # its expected run time if nothing kills it
+        ("whole_estimate_s", "f8"),  # its estimate if nothing kills it
         ("walltime_s", "f8"),  # p~
         ("corrections", "i8"),  # how often it outlived its expected run time
     ]

@@ -109,17 +109,17 @@ def sweep_overdue(now_s, queue):
 
 
 @kernel
-def set_level(queue, row, level, killable, expected_s):
+def set_level(queue, row, level, killable, estimate_s):
     """Set the level (large if it is beyond the last) and the estimate of a job that is not queued.
 
-    `killable`, 0 or 1: whether it is killed at its level's divider; `expected_s`: its run time if nothing kills it.
+    `killable`, 0 or 1: whether it is killed at its level's divider; `estimate_s`: of its run time if nothing kills it.
     """
     job = queue.jobs[row]
     job.level = level
     job.killable = killable if level <= len(queue.dividers) else 0
-    job.estimate_s = expected_s
+    job.estimate_s = estimate_s
     if job.killable:
-        job.estimate_s = min(expected_s, queue.dividers[level - 1].bound_s)
+        job.estimate_s = min(estimate_s, queue.dividers[level - 1].bound_s)
 
 
 @outlined
@@ -130,7 +130,7 @@ def demote(queue, row):
     while level < len(queue.dividers) and queue.dividers[level].divider_s <= ran_s:
         level += 1
     queue.jobs[row].start_s = np.nan
-    set_level(queue, row, level + 1, 1, queue.tries[row].expected_s)
+    set_level(queue, row, level + 1, 1, queue.tries[row].whole_estimate_s)
 
 
 @outlined

@@ -1,7 +1,7 @@
 """What a scheduler may know of run times: one interface, the same in a replay, under Batsim and in a study of a log.
 
 A knowledge is told of jobs as they are submitted and as they end, and of nothing else; only the clairvoyant ones are
-given the run times, and their names say so. Who asks it is `drive.Driver` in a replay, `Cluster` under Batsim, and
+given the run times, and their names say so. Who asks it is `learning.LearningReplay`, the plug-in under Batsim, and
 `study` in a log as it was.
 
 A job counts as ended for a job that is submitted at t if it ended before t, not at t: messages of one instant may come
@@ -28,7 +28,7 @@ class Job(NamedTuple):
 class Verdict(NamedTuple):
     """What a knowledge makes of a job at its submission."""
 
-    expected_s: float  # run time to expect; at most p~
+    estimate_s: float  # run time to expect; at most p~
     small: bool
     probability: float = math.nan  # that it is small, where that is learned
     level: int = 1  # of a small job: the first divider that it is thought to run shorter than, counted from 1

@@ -167,8 +167,8 @@ class OnlineRegression(Plain):
         self.seen[job.row] = features[PAIRS[:, 0]] * features[PAIRS[:, 1]]
         if self.state[0] == 0:
             return Verdict(job.walltime_s, small=False)
-        expected_s = HOUR_S * float(self.weights @ self.seen[job.row])
-        return Verdict(min(max(expected_s, 1.0), job.walltime_s), small=False)
+        estimate_s = HOUR_S * float(self.weights @ self.seen[job.row])
+        return Verdict(min(max(estimate_s, 1.0), job.walltime_s), small=False)
 
     def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
         """One step of descent on this job's loss."""

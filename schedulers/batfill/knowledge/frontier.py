@@ -17,7 +17,7 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.files import all_or_none, make_folder, whole_file, write_text
-from batfill.knowledge.outcome import confusion, learn
+from batfill.knowledge.learning import confusion, replay_learning
 from batfill.options import Learning, Options, as_line
 from batfill.palette import DISTINCT, MEAN_BSLD, dress, styles
 from batfill.processes import Remaining, duration, spread
@@ -195,7 +195,7 @@ def tried(trial: Trial) -> tuple[Point, float]:
     workload = trial.workload
     killable = np.random.default_rng(trial.seed).random(len(workload.jobs)) >= trial.protected
     jobs = replace(workload.jobs, killable=killable)
-    schedule, learned = learn(jobs, trial.size, options, workload.clock, lambda _: None)
+    schedule, report = replay_learning(jobs, trial.size, options, workload.clock, lambda _: None)
     figures = schedule.summary(trial.tau_s)
     point = Point(
         policy=trial.policy,
@@ -206,7 +206,7 @@ def tried(trial: Trial) -> tuple[Point, float]:
         kills=figures.requeued,
         kill_share=figures.requeued / max(figures.jobs - figures.rejected, 1),
         waste=figures.wasted,
-        accuracy=confusion(learned.driven).rates()["accuracy"] if options.learning.kill else None,
+        accuracy=confusion(report.learned).rates()["accuracy"] if options.learning.kill else None,
         mean_bsld=figures.mean_bsld,
         mean_wait_s=figures.mean_wait_s,
         gain=math.nan,

@@ -19,9 +19,9 @@ from batfill.files import all_or_none, digest, make_folder, whole_file, write_te
 from batfill.jobs import WEEK_S, Clock, request_warning
 from batfill.knowledge import Job
 from batfill.knowledge.classifier import Classifier
-from batfill.knowledge.diary import Diary
+from batfill.knowledge.events import EventQueue
 from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
-from batfill.knowledge.outcome import Confusion
+from batfill.knowledge.learning import Confusion
 from batfill.options import as_line
 from batfill.palette import dress, style
 from batfill.workloads.formats import load_log
@@ -159,7 +159,7 @@ def study(jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] =
     """Let a classifier judge every job of the log at its submission; `advance` is told of jobs judged."""
     began = time.perf_counter()
     classifier = Classifier(settings, jobs.clock)
-    diary = Diary(classifier)
+    events = EventQueue(classifier)
     small, probability, divider_s = (np.zeros(len(jobs), kind) for kind in (bool, np.float64, np.float64))
     importances: list[dict[str, float]] = []
     columns = (jobs.submit_s, jobs.requested_s, jobs.procs, jobs.user, jobs.runtime_s, jobs.end_s)
@@ -168,14 +168,14 @@ def study(jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] =
         *known, runtime_s, end_s = values
         job = Job(row, *known)
         if job.submit_s > known_until_s:
-            diary.catch_up(job.submit_s)
+            events.catch_up(job.submit_s)
             known_until_s = job.submit_s
         verdict = classifier.judge(job)
         if classifier.trained > len(importances):
             importances.append({"week": job.submit_s // WEEK_S, **classifier.importances})
         small[row], probability[row], divider_s[row] = verdict.small, verdict.probability, classifier.divider_s
-        diary.started(job, end_s - runtime_s)
-        diary.note(job, end_s, runtime_s, killed=False)
+        events.started(job, end_s - runtime_s)
+        events.add_end(job, end_s, runtime_s, killed=False)
         advance(1)
     seconds = time.perf_counter() - began
     return Study(jobs, settings, small, probability, divider_s, importances, seconds)

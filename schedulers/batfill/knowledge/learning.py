@@ -1,0 +1,328 @@
+"""A replay whose scheduler learns, and what that was worth: how often it was right, and what its kills cost.
+
+The replay stops before each submission, passes on what has ended, and has the new jobs judged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.knowledge import Job
+from batfill.knowledge.choice import make
+from batfill.knowledge.classifier import Classifier
+from batfill.knowledge.events import EventQueue
+from batfill.replay import Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from batfill.jobs import Clock, JobTable
+    from batfill.knowledge import Knowledge, Verdict
+    from batfill.options import Options
+    from batfill.replay import Schedule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedSchedule:
+    """A schedule, and what was made of each job at its submission; columns of shape (n_jobs,)."""
+
+    schedule: Schedule
+    small: NDArray[np.bool_]
+    probability: NDArray[np.float64]  # nan where there was none
+    divider_s: NDArray[np.float64]  # the last level's in force at the submission; inf where there was none
+
+
+class LearningReplay:
+    """One replay, from its beginning to its end, with a knowledge beside it."""
+
+    def __init__(
+        self,
+        run: Replay,
+        knowledge: Knowledge,
+        *,
+        kill: bool = False,
+        bound: bool = False,
+        killable: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            run: a replay that stands at its beginning, made with `learns` and the knowledge's number of levels.
+            knowledge: what to ask; it is used up.
+            kill: whether small jobs are killed at their level's divider and go on in the next level, at last as large.
+            bound: whether a job that will be killed at a divider is expected to end there at the latest.
+            killable: whether each job may be killed, shape (n_jobs,); by default all.
+        """
+        assert kill or not bound
+        assert len(run.queue.divider_s) == len(knowledge.dividers_s)
+        self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
+        table, n_jobs = run.table, len(run.table)
+        may_be = np.ones(n_jobs, bool) if killable is None else killable
+        columns = (table.submit_s, table.walltime_s, table.procs, table.user, may_be)
+        self.jobs = [Job(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))]
+        self.duration_s = run.events.duration_s.tolist()  # for the ends; no knowledge is given them
+        self.events = EventQueue(knowledge)
+        self.seen_starts = self.seen_kills = 0
+        self.begun_s: dict[int, float] = {}  # by row: the last start noted
+        self.dividers_s: tuple[float, ...] = ()  # those that the replay knows
+        self.small = np.zeros(n_jobs, bool)
+        self.probability = np.full(n_jobs, np.nan)
+        self.divider_s = np.full(n_jobs, np.inf)
+
+    def finish(self, advance: Callable[[int], None] = lambda _: None) -> LearnedSchedule:
+        """Go to the end; `advance` is told of jobs judged."""
+        fits = self.run.table.procs <= self.run.size
+        for first, beyond in instants(self.run.table.submit_s):
+            if not fits[first:beyond].any():  # what is rejected is no occasion to renew anything
+                continue
+            self.go_before(self.jobs[first].submit_s)
+            self.learn(self.jobs[first].submit_s)
+            self.judge(first, beyond)
+            advance(beyond - first)
+        self.go_before(math.inf)
+        return LearnedSchedule(self.run.schedule(), self.small, self.probability, self.divider_s)
+
+    def go_before(self, until_s: float) -> None:
+        """Handle all instants before this one, and be ready for it."""
+        if not self.knowledge.outlived:
+            self.run.advance(np.nextafter(until_s, -math.inf))
+            return
+        while (next_s := self.run.next_s) < until_s:
+            self.run.correct(next_s)
+            self.run.step()
+        if until_s < math.inf:
+            self.run.correct(until_s)
+
+    def learn(self, now_s: float) -> None:
+        """Pass on what has happened to the knowledge, and its dividers to the replay."""
+        self.watch_kills()
+        self.watch_starts()
+        self.events.catch_up(now_s)
+        if self.kill and self.dividers_s != self.knowledge.dividers_s:
+            self.dividers_s = self.knowledge.dividers_s
+            self.run.change_dividers(self.dividers_s, bound=self.bound)
+
+    def watch_kills(self) -> None:
+        """Note the tries that have been killed since the last time."""
+        kills = self.run.kills
+        for row, _, start_s, ran_s in kills[self.seen_kills :].tolist():
+            self.note_start(row, start_s)
+            self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=True)
+        self.seen_kills = len(kills)
+
+    def watch_starts(self) -> None:
+        """Note the tries that have started and not been killed, and when they will end unless they are killed yet."""
+        run, tries = self.run, self.run.tries
+        for row in dict.fromkeys(tries["row"][self.seen_starts :].tolist()):
+            if run.queue.waits(row):
+                continue
+            start_s, ran_s = float(run.queue.jobs["start_s"][row]), self.duration_s[row]
+            self.note_start(row, start_s)
+            if not run.will_be_killed(row):
+                self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
+        self.seen_starts = len(tries)
+
+    def note_start(self, row: int, start_s: float) -> None:
+        """Note that a try begins, once."""
+        if self.begun_s.get(row) != start_s:
+            self.begun_s[row] = start_s
+            self.events.started(self.jobs[row], start_s)
+
+    def judge(self, first: int, beyond: int) -> None:
+        """Have the jobs judged that are submitted at the next instant."""
+        for row in range(first, beyond):
+            job = self.jobs[row]
+            if job.procs > self.run.size:
+                continue
+            verdict = self.knowledge.judge(job)
+            self.small[row], self.probability[row] = verdict.small, verdict.probability
+            self.divider_s[row] = self.knowledge.dividers_s[-1]
+            self.apply(job, verdict)
+
+    def apply(self, job: Job, verdict: Verdict) -> None:
+        """Give the replay the job's estimate and level."""
+        level = verdict.level if verdict.small else self.run.queue.large
+        self.run.classify(job.row, level, killable=self.kill and job.killable, estimate_s=verdict.estimate_s)
+
+
+def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
+    """The rows of each submission instant, as (first, one beyond the last)."""
+    firsts = np.flatnonzero(np.diff(submit_s, prepend=-1.0)).tolist()
+    yield from zip(firsts, [*firsts, len(submit_s)][1:], strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Jobs by what they were judged and what they were."""
+
+    true_small: int
+    false_small: int
+    true_large: int
+    false_large: int
+
+    @classmethod
+    def of(cls, judged: NDArray[np.bool_], small: NDArray[np.bool_]) -> Confusion:
+        """Of the jobs judged small and of those that were, both of shape (n_jobs,)."""
+        counts = (judged & small, judged & ~small, ~judged & ~small, ~judged & small)
+        return cls(*(int(count.sum()) for count in counts))
+
+    @property
+    def jobs(self) -> int:
+        """All."""
+        return self.true_small + self.false_small + self.true_large + self.false_large
+
+    def rates(self) -> dict[str, float | None]:
+        """The paper's shares: of equations (1) to (3) and Table 6; None where there is nothing to divide by.
+
+        The two false rates are over what was judged so, as in Table 6: FL / (FL + TL) and FS / (FS + TS).
+        """
+        right = self.true_small + self.true_large
+        return {
+            "accuracy": ratio(right, self.jobs),
+            "precision": ratio(self.true_small, self.true_small + self.false_small),
+            "recall": ratio(self.true_small, self.true_small + self.false_large),
+            "false_large_rate": ratio(self.false_large, self.false_large + self.true_large),
+            "false_small_rate": ratio(self.false_small, self.false_small + self.true_small),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Counts and rates."""
+        return {"jobs": self.jobs, **asdict(self), **self.rates()}
+
+
+def ratio(part: int, whole: int) -> float | None:
+    """A share; None of nothing."""
+    return part / whole if whole else None
+
+
+def confusion(learned: LearnedSchedule) -> Confusion:
+    """Of the jobs judged while there was a forest (without one, a divider), by the divider of that time."""
+    judged = np.isfinite(learned.probability)
+    if not judged.any():
+        judged = np.isfinite(learned.divider_s) & ~learned.schedule.rejected
+    small = learned.schedule.runtime_s < learned.divider_s
+    return Confusion.of(learned.small[judged], small[judged])
+
+
+def kills_by_level(schedule: Schedule) -> list[dict[str, float]]:
+    """Kills, wasted processor-seconds and the mean divider of each level, where there are any."""
+    kills = schedule.kills
+    wasted_s = kills["ran_s"] * schedule.jobs.procs[kills["row"]]
+    of_level = [(int(level), kills["level"] == level) for level in np.unique(kills["level"])]
+    return [
+        {
+            "level": level,
+            "kills": int(here.sum()),
+            "wasted_proc_s": float(wasted_s[here].sum()),
+            "mean_divider_s": float(kills["ran_s"][here].mean()),
+        }
+        for level, here in of_level
+    ]
+
+
+def kills_by_width(schedule: Schedule) -> list[dict[str, float]]:
+    """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors, where there are any."""
+    return kills_by(schedule, np.ceil(np.log2(schedule.jobs.procs)).astype(np.int64), "procs_up_to", lambda w: 1 << w)
+
+
+def kills_by_user(schedule: Schedule) -> list[dict[str, float]]:
+    """Kills and wasted processor-seconds of each user who had any, the most killed first."""
+    table = kills_by(schedule, schedule.jobs.user, "user", lambda user: user)
+    return sorted((row for row in table if row["kills"]), key=lambda row: (-row["kills"], row["user"]))
+
+
+def kills_by(schedule: Schedule, group: NDArray[np.int64], name: str, label: Any) -> list[dict[str, float]]:
+    """A row per group: jobs, kills, kills per job, processor-seconds wasted and used, waste per use."""
+    ran, killed, procs = ~schedule.rejected, schedule.kills["row"], schedule.jobs.procs
+    tries = np.bincount(killed, minlength=len(procs))
+    wasted = np.bincount(killed, weights=schedule.kills["ran_s"] * procs[killed], minlength=len(procs))
+    used = schedule.runtime_s * procs + wasted
+    groups, where = np.unique(group[ran], return_inverse=True)
+    jobs, kills, wasted_s, used_s = (
+        np.bincount(where, weights=column[ran], minlength=len(groups))
+        for column in (np.ones(len(procs)), tries, wasted, used)
+    )
+    return [
+        {
+            name: label(int(groups[i])),
+            "jobs": int(jobs[i]),
+            "kills": int(kills[i]),
+            "kill_share": float(kills[i] / jobs[i]),
+            "wasted_proc_s": float(wasted_s[i]),
+            "waste": float(wasted_s[i] / used_s[i]) if used_s[i] > 0 else 0.0,
+        }
+        for i in range(len(groups))
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearningReport:
+    """What was learned on the way, for a report."""
+
+    knowledge: Knowledge
+    learned: LearnedSchedule
+    levels: tuple[float, ...]  # the dividers' shares of the run times
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was learned under `learned`, and the kills under `kills_by_...`."""
+        learned: dict[str, Any] = {"knowledge": self.knowledge.name}
+        if isinstance(self.knowledge, Classifier):
+            learned |= asdict(self.knowledge.settings)
+            learned |= {"trained": self.knowledge.trained, "cut_at_end": self.knowledge.cut}
+        if self.knowledge.classifies:
+            dividers_s = self.knowledge.dividers_s
+            learned |= {"levels": self.levels, "divider_at_end_s": dividers_s[-1]}
+            learned |= {"dividers_at_end_s": [None if s == math.inf else s for s in dividers_s]}
+            learned |= confusion(self.learned).as_dict()
+        learned = {name: None if value in (math.inf, -math.inf) else value for name, value in learned.items()}
+        schedule = self.learned.schedule
+        if not len(schedule.kills):
+            return {"learned": learned}
+        return {
+            "learned": learned,
+            "kills_by_level": kills_by_level(schedule),
+            "kills_by_width": kills_by_width(schedule),
+            "kills_by_user": kills_by_user(schedule),
+        }
+
+    def as_text(self) -> str:
+        """One line."""
+        text = self.knowledge.name
+        if isinstance(self.knowledge, Classifier):
+            settings = self.knowledge.settings
+            text += (
+                f" (divider rule {settings.divider_rule}, cut {self.knowledge.cut:g}, seed {settings.seed}, "
+                f"trained {self.knowledge.trained} times)"
+            )
+        if self.knowledge.classifies:
+            rates = confusion(self.learned).rates()
+            shown = (f"{name} {rate:.1%}" for name, rate in rates.items() if rate is not None)
+            dividers = ", ".join(f"{divider_s:g}" for divider_s in self.knowledge.dividers_s)
+            text += f", divider{'s' * (len(self.levels) > 1)} {dividers} s: {', '.join(shown)}"
+        return text
+
+
+def replay_learning(
+    jobs: JobTable, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
+) -> tuple[Schedule, LearningReport]:
+    """Replay the workload with what the options' knowledge makes of its jobs; `advance` is told of jobs judged."""
+    learning = options.learning
+    knowledge = make(learning, jobs, clock)
+    run = Replay(
+        jobs,
+        size,
+        options.policy,
+        backfill=options.backfill,
+        threshold_s=options.threshold_s,
+        divider_s=knowledge.dividers_s,
+        learns=True,
+    )
+    replay = LearningReplay(run, knowledge, kill=learning.kill, bound=learning.bound, killable=jobs.killable)
+    learned = replay.finish(advance)
+    return learned.schedule, LearningReport(knowledge, learned, learning.settings.levels)
