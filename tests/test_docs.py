@@ -34,8 +34,8 @@ from batfill.cli import main
 from batfill.cli.app import app
 from batfill.errors import BatfillError
 from batfill.options import NAMES, OPTIONS, Options
+from batfill.papers.protocol import chosen, folder_of_protocols, read_protocols
 from batfill.policies import listing
-from batfill.reproduction.protocol import chosen, folder_of_protocols, read_protocols
 from batfill.scheduler import Scheduler
 from batfill.schema import keys_of
 from batfill.workloads.archive import known_log, manifest

@@ -46,7 +46,7 @@ def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
 
 
 def test_the_wheel_holds_the_protocols_of_the_papers(wheel):
-    protocols = {f"batfill/reproduction/papers/{path.name}" for path in (ROOT / "expe" / "papers").glob("*.yaml")}
+    protocols = {f"batfill/papers/protocols/{path.name}" for path in (ROOT / "expe" / "papers").glob("*.yaml")}
     assert protocols
     assert protocols <= set(wheel.namelist())
 

@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 
 from batfill.errors import BatfillError, RunFailed
-from batfill.reproduction import run
-from batfill.reproduction.commands import run as run_entries
-from batfill.reproduction.compare import Cell, rank_agreement
-from batfill.reproduction.computations import MODULES
-from batfill.reproduction.outcome import Chart, Outcome, Table, Verdict
-from batfill.reproduction.page import escaped
-from batfill.reproduction.protocol import CHECKOUT, read_protocol, read_protocols
+from batfill.papers.core import PACKAGE, Chart, Outcome, Table, Verdict, code_of
+from batfill.papers.page import Cell, escaped, figure_of, rank_agreement
+from batfill.papers.protocol import CHECKOUT, COMPUTATIONS, read_protocol, read_protocols
+from batfill.papers.run import run as run_entries
 from batfill.workloads.manifest import manifest
 from command import batfill, json_result, refusal, result
 from swf_text import row
@@ -99,7 +96,7 @@ def test_a_protocol_that_comes_with_batfill_is_sound(path):
 
 
 def test_every_computation_is_used_by_an_entry():
-    assert {named.entry.compute for named in read_protocols(CHECKOUT).values()} == set(MODULES)
+    assert {named.entry.compute for named in read_protocols(CHECKOUT).values()} == set(COMPUTATIONS)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +166,7 @@ def test_a_second_run_computes_nothing_and_gives_the_same_bytes(papers, log, tmp
     first = batfill(*arguments)
     before = {path: path.read_bytes() for path in [page, *out.rglob("*.*")]}
     with monkeypatch.context() as only_kept:
-        only_kept.setattr(run, "computation", lambda name: _never(name))
+        _never(only_kept)
         second = batfill(*arguments)
     assert (first.out, second.status) == (second.out, 0)
     assert {path: path.read_bytes() for path in before} == before
@@ -179,14 +176,17 @@ def test_a_second_run_computes_nothing_and_gives_the_same_bytes(papers, log, tmp
     assert {path: path.read_bytes() for path in before} == before
 
 
-def _never(name):
-    """A computation that may be asked what it is, and not to compute."""
-    from batfill.reproduction.computations import computation
+def _never(monkeypatch):
+    """Make the computation of SMALL one that must not compute."""
 
     def compute(task, parameters):
         raise RunFailed("computed again")
 
-    return computation(name)._replace(compute=compute)
+    _replace(monkeypatch, compute)
+
+
+def _replace(monkeypatch, compute):
+    monkeypatch.setitem(COMPUTATIONS, "pure-policies", COMPUTATIONS["pure-policies"]._replace(compute=compute))
 
 
 def computed_again(done):
@@ -197,7 +197,7 @@ def computed_again(done):
 def test_another_log_other_parameters_or_fresh_compute_anew(papers, log, tmp_path, monkeypatch):
     arguments = places(log, papers(), tmp_path / "out")
     assert batfill("reproduce", "all", *arguments).status == 0
-    monkeypatch.setattr(run, "computation", lambda name: _never(name))
+    _never(monkeypatch)
     assert computed_again(batfill("reproduce", "all", *arguments, "--fresh"))
     papers("boundaries: [submitted]", "boundaries: [submit-finish]")
     assert computed_again(batfill("reproduce", "all", *arguments))
@@ -209,7 +209,7 @@ def test_another_log_other_parameters_or_fresh_compute_anew(papers, log, tmp_pat
 def test_new_published_numbers_are_shown_without_computing(papers, log, tmp_path, monkeypatch):
     arguments = places(log, papers(), tmp_path / "out")
     batfill("reproduce", "all", *arguments)
-    monkeypatch.setattr(run, "computation", lambda name: _never(name))
+    _never(monkeypatch)
     papers("SAF: [1.5, 2]", "SAF: [777, 2]")
     assert "| SAF  | 777 " in batfill("reproduce", "all", *arguments).out
 
@@ -278,11 +278,7 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
         (chart,),
         ("a note",),
     )
-
-    def fake(name):
-        return _never(name)._replace(compute=lambda task, parameters: outcome)
-
-    monkeypatch.setattr(run, "computation", fake)
+    _replace(monkeypatch, lambda task, parameters: outcome)
     folder = papers("    agrees:", "    show: [weeks]\n    says: {first: FCFS comes first}\n    agrees:")
     page = tmp_path / "all.md"
     assert batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).status == 0
@@ -317,7 +313,6 @@ def test_stars_and_tildes_of_names_are_no_markup_on_a_page():
 @pytest.mark.parametrize("kind", ["lines", "points", "bands", "shares", "boxes", "map"])
 def test_every_kind_of_chart_is_drawn(tmp_path, kind):
     from batfill.report.figures import write_figure
-    from batfill.reproduction.charts import figure_of
 
     rows = {
         "shares": (("a", 1.0, 2.0, 3.0), ("b", 2.0, 1.0, 3.0)),
@@ -379,3 +374,81 @@ def test_the_library_may_be_called_without_a_command_line(papers, log, tmp_path)
             ["paper"], protocols=Path("nowhere"), logs=None, out=tmp_path, quick=False, fresh=False, formats="",
             page=None, bar=lambda label, total: nullcontext(lambda steps: None), say=lambda text: None,
         )  # fmt: skip
+
+
+# What results are kept for
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A function that copies batfill's code, with a change to one of its files."""
+
+    def changed(name="", old="", new=""):
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}" / "batfill"
+        shutil.copytree(PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        if name:
+            text = (folder / name).read_text()
+            assert old in text
+            (folder / name).write_text(text.replace(old, new))
+        return folder
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("compute", "name", "old", "new"),
+    [
+        ("pure-policies", "metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
+        ("pure-policies", "engine/easy.py", "from __future__", "# other\nfrom __future__"),
+        ("pure-policies", "workloads/splitting.py", "def windows(", "def windows(more: str, "),
+        ("pure-policies", "papers/mixed.py", "def described(", "def described(more: str, "),
+        ("pure-policies", "papers/core.py", "class Table:", "class Table(list):"),
+        ("classifier-quality", "knowledge/forest.py", "from __future__", "# other\nfrom __future__"),
+        ("classifier-quality", "papers/classes.py", "def first(", "def first(more: str, "),  # behind what is kept
+        ("classified-gains", "papers/classes.py", "CLOSE = 1.2", "CLOSE = 1.3"),
+        ("most-delayed", "campaign/work.py", "from __future__", "# other\nfrom __future__"),  # in another process
+        ("premature-share", "workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
+    ],
+)
+def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(package, compute, name, old, new):
+    function = COMPUTATIONS[compute].function
+    assert code_of(function, package()) == code_of(function)
+    assert code_of(function, package(name, old, new)) != code_of(function)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("papers/mixed.py", "def longest_jobs(", "def longest_jobs(more: str, "),  # another entry of the paper
+        ("papers/classes.py", "CLOSE = 1.2", "CLOSE = 1.3"),
+        ("papers/page.py", "FEWEST_RANKED = 3", "FEWEST_RANKED = 4"),
+        ("papers/core.py", "def longest_request_s(", "def longest_request_s(more: str, "),
+        ("report/figures.py", "from __future__", "# other\nfrom __future__"),
+        ("papers/mixed.py", "# Pure policies\n", "# Plain policies\n"),
+    ],
+)
+def test_a_result_is_not_made_again_for_other_code(package, name, old, new):
+    function = COMPUTATIONS["pure-policies"].function
+    assert code_of(function, package(name, old, new)) == code_of(function)
+
+
+@pytest.mark.parametrize(
+    ("imported", "used"), [("from batfill.lazy import thing", "thing"), ("from batfill import lazy", "lazy.thing")]
+)
+def test_a_folder_that_loads_its_names_on_demand_counts_whole(tmp_path, imported, used):
+    folder = tmp_path / "batfill"
+    for name, text in {
+        "papers/one.py": f"{imported}\n\n\ndef compute():\n    return {used}\n",
+        "lazy/__init__.py": "def __getattr__(name):\n    ...\n",
+        "lazy/inner.py": "thing = 1\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+    def compute():
+        pass
+
+    compute.__module__, compute.__qualname__ = "batfill.papers.one", "compute"
+    before = code_of(compute, folder)
+    (folder / "lazy" / "inner.py").write_text("thing = 2\n")
+    assert code_of(compute, folder) != before

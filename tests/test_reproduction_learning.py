@@ -13,15 +13,12 @@ from batfill.experiment import simulate
 from batfill.knowledge.features import NAMES
 from batfill.knowledge.study import autocorrelations, read_jobs, study
 from batfill.options import Options, Settings
+from batfill.papers import core
+from batfill.papers.classes import MONTH_S, SCENARIOS, Jobs, Replays, means_of, monthly, runs_of
+from batfill.papers.core import Task
+from batfill.papers.heuristics import drawn, fits_of, with_run_times
+from batfill.papers.protocol import COMPUTATIONS
 from batfill.policies import policy_named
-from batfill.reproduction import shared
-from batfill.reproduction.classes.by_size import means_of
-from batfill.reproduction.classes.months import MONTH_S, monthly
-from batfill.reproduction.classes.runs import SCENARIOS, Jobs, Replays, runs_of
-from batfill.reproduction.computations import computation
-from batfill.reproduction.heuristics.proxy_scores import drawn, fits_of
-from batfill.reproduction.heuristics.window_costs import told_run_times
-from batfill.reproduction.task import Task
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.tuning.online import selection_and_site
 from batfill.tuning.periods import read_periods
@@ -68,7 +65,7 @@ def outcome(task):
     """A function that computes on the small log."""
 
     def compute(name, **given):
-        how = computation(name)
+        how = COMPUTATIONS[name]
         return how.compute(task, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
 
     return compute
@@ -85,7 +82,7 @@ def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, task, outcome):
         "; MaxProcs: 4\n" + "".join(row(n, n, p, req_procs=q, req_time=a) for n, (p, a, q) in enumerate(jobs))
     )
     by_hand = {"jobs": (40, 100 * 2 / 7, 100 / 7), "area": (100 * 220 / 300, 100 * 40 / 300, 100 * 40 / 300)}
-    how = computation("job-sizes")
+    how = COMPUTATIONS["job-sizes"]
     for of, expected in by_hand.items():
         parameters = how.parameters(of=of, rows=["all that ran"])
         found = how.compute(Task({"Hand": path}, tmp_path, task.bar), parameters)
@@ -130,6 +127,13 @@ def test_a_log_too_long_for_all_choices_is_studied_under_the_first(outcome):
     choices = ["decoupled known", "fresh known"]
     first, second = outcome("classifier-quality", choices=choices, only_first=["Small"]).tables
     assert (first.rows, second.rows) == (("Small",), ())
+
+
+def test_the_first_weeks_of_a_log_can_be_studied_alone(log, outcome):
+    (chart,) = outcome("classifier-quality", choices=["decoupled known"], weeks=3).charts
+    (whole,) = outcome("classifier-quality", choices=["decoupled known"]).charts
+    assert [week for week, *_ in chart.rows] == [1, 2]  # week 0 is only learned from
+    assert chart.rows == whole.rows[:2] != whole.rows
 
 
 def test_importances_are_medians_over_the_trainings(studied, outcome):
@@ -250,7 +254,7 @@ def test_a_log_without_a_number_of_tuples_is_named(outcome):
 @few_jobs
 def test_coefficients_stand_under_their_terms(task, outcome):
     found = outcome("fit-coefficients", **FITTING)
-    how = computation("fit-coefficients").parameters.model_validate(FITTING)
+    how = COMPUTATIONS["fit-coefficients"].parameters.model_validate(FITTING)
     lin, _, cub, _ = fits_of(task, "Small", "fair pq", how)
     table = found.tables[1]
     assert table.rows == (
@@ -285,9 +289,9 @@ def test_a_map_ranks_points_as_the_function_does(outcome):
 
 
 @few_jobs
-def test_policies_told_run_times_replay_windows_without_backfilling(log, task, outcome):
+def test_policies_with_run_times_replay_windows_without_backfilling(log, task, outcome):
     found = outcome("fitted-windows", **FITTING, requests="run times", backfilling=False, days=14)
-    windows = told_run_times(read_periods(log, days=14, align="first", boundary="submitted"))
+    windows = with_run_times(read_periods(log, days=14, align="first", boundary="submitted"))
     assert all((jobs.walltime_s == jobs.runtime_s).all() for jobs in windows.tables)
     means = []
     for jobs in windows.tables:
@@ -315,17 +319,17 @@ def test_a_costly_part_is_made_once_and_again_when_its_code_changes(tmp_path, mo
         return {"value": np.float64(2.5), "unknown": float("nan")}
 
     for _ in range(2):
-        assert shared.kept(tmp_path, "parts", {"log": "a"}, "tuning", make) == {"value": 2.5, "unknown": None}
-    shared.kept(tmp_path, "parts", {"log": "b"}, "tuning", make)
+        assert core.kept(tmp_path, "parts", {"log": "a"}, study, make) == {"value": 2.5, "unknown": None}
+    core.kept(tmp_path, "parts", {"log": "b"}, study, make)
     assert len(made) == 2
-    monkeypatch.setattr(shared, "code_of", lambda *packages: "changed")
-    shared.kept(tmp_path, "parts", {"log": "a"}, "tuning", make)
+    monkeypatch.setattr(core, "code_of", lambda function: "changed")
+    core.kept(tmp_path, "parts", {"log": "a"}, study, make)
     assert len(made) == 3
 
 
 def test_a_spoilt_part_is_named(tmp_path):
-    shared.kept(tmp_path, "parts", {}, "tuning", dict)
+    core.kept(tmp_path, "parts", {}, study, dict)
     (path,) = (tmp_path / "parts").iterdir()
     path.write_text(json.dumps([]))
     with pytest.raises(BatfillError, match="not a kept result"):
-        shared.kept(tmp_path, "parts", {}, "tuning", dict)
+        core.kept(tmp_path, "parts", {}, study, dict)

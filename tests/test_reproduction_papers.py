@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from batfill.papers.core import Task
+from batfill.papers.protocol import COMPUTATIONS
+from batfill.papers.simple import without_extremes
 from batfill.policies import PURE, policy_named
 from batfill.replay import replay
-from batfill.reproduction.computations import computation
-from batfill.reproduction.simple.resampled import kept
-from batfill.reproduction.task import Task
 from batfill.tuning.periods import read_periods
 from swf_text import row
 
@@ -50,7 +50,7 @@ def outcome(log, tmp_path):
     task = Task({"Small": log}, tmp_path, lambda label, total: nullcontext(lambda steps: None))
 
     def compute(name, **given):
-        how = computation(name)
+        how = COMPUTATIONS[name]
         return how.compute(task, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
 
     return compute
@@ -264,8 +264,8 @@ def test_sqf_backfills_only_under_a_threshold(reproduced):
 
 
 def test_the_best_and_the_worst_sample_are_left_out():
-    assert kept(np.array([3.0, 1.0, 2.0, 5.0, 4.0])).tolist() == [0, 2, 4]
-    assert kept(np.array([3.0, 1.0, 2.0])).tolist() == [0, 1, 2]
+    assert without_extremes(np.array([3.0, 1.0, 2.0, 5.0, 4.0])).tolist() == [0, 2, 4]
+    assert without_extremes(np.array([3.0, 1.0, 2.0])).tolist() == [0, 1, 2]
 
 
 def test_shares_of_premature_jobs_and_figures_of_a_log(outcome):

@@ -41,14 +41,14 @@ def reproduce(
     import json
     import sys
 
-    from batfill.reproduction import commands
+    from batfill.papers import run
 
     if list_:
-        listed = commands.listing(protocols)
-        print(json.dumps(listed, indent=1) if as_json else commands.as_text(listed))
+        listed = run.listing(protocols)
+        print(json.dumps(listed, indent=1) if as_json else run.as_text(listed))
         return
     announce_compilation()
-    done = commands.run(
+    done = run.run(
         list(names),
         protocols=protocols,
         formats=figures,
@@ -56,4 +56,4 @@ def reproduce(
         bar=progress,
         say=lambda text: print(f"batfill: {text}", file=sys.stderr),
     )
-    print(json.dumps(commands.as_objects(done), indent=1) if as_json else commands.sections(done))
+    print(json.dumps(run.as_objects(done), indent=1) if as_json else run.sections(done))

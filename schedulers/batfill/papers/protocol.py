@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import Field, ValidationError
 
 from batfill.errors import BatfillError
-from batfill.reproduction.computations import MODULES, computation
+from batfill.papers import classes, heuristics, mixed, selection, simple
+from batfill.papers.core import Computation, Outcome
 from batfill.schema import Document, Place, Section, Text, keys_of, one_line, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-SHIPPED = Path(__file__).with_name("papers")  # in a wheel
+# What an entry's `compute:` may say.
+COMPUTATIONS = {
+    name.replace("_", "-"): value
+    for paper in (simple, mixed, heuristics, classes, selection)
+    for name, value in vars(paper).items()
+    if isinstance(value, Computation)
+}
+SHIPPED = Path(__file__).with_name("protocols")  # in a wheel
 CHECKOUT = Path(__file__).parents[3] / "expe" / "papers"  # of an editable installation
 ALL = "all"
 
@@ -79,6 +87,17 @@ class Named(NamedTuple):
         return self.name.partition("/")[0]
 
 
+class Reproduced(NamedTuple):
+    """An entry and what it came to; the outcome is None where none of its logs is at hand."""
+
+    named: Named
+    quick: bool
+    folder: Path
+    missing: list[str]  # files of logs
+    outcome: Outcome | None
+    again: bool = False  # taken from the folder
+
+
 def folder_of_protocols(given: Path | None) -> Path:
     """The folder given, else the one that came with batfill.
 
@@ -122,13 +141,13 @@ def read_protocol(path: Path) -> Iterator[Named]:
     paper = checked(path, document, (), Paper, document.value)
     for key, entry in paper.entries.items():
         place: Place = ("entries", key)
-        if entry.compute not in MODULES:
-            near = ", ".join(get_close_matches(entry.compute, MODULES, 1) or MODULES)
+        if entry.compute not in COMPUTATIONS:
+            near = ", ".join(get_close_matches(entry.compute, COMPUTATIONS, 1) or COMPUTATIONS)
             raise ProtocolError(
                 f"{path}:{document.line((*place, 'compute'))}: nothing is called {entry.compute!r}; try {near}"
             )
         check_published(path, document, place, entry)
-        section = computation(entry.compute).parameters
+        section = COMPUTATIONS[entry.compute].parameters
         full = checked(path, document, (*place, "parameters"), section, entry.parameters)
         small = checked(path, document, (*place, "quick"), section, {**entry.parameters, **entry.quick})
         yield Named(f"{path.stem}/{key}", paper, entry, full, small)

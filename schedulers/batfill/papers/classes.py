@@ -1,0 +1,723 @@
+"""The 2022 study of small jobs first: a classifier on logs as they were, and replays with what it knows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from pydantic import Field
+
+from batfill.errors import BatfillError
+from batfill.experiment import simulate
+from batfill.files import digest
+from batfill.jobs import DAY_S, WEEK_S, Workload
+from batfill.knowledge.features import CATEGORIES, NAMES
+from batfill.knowledge.study import LAGS, LoggedJobs, autocorrelations, read_jobs, study
+from batfill.options import USER, DividerRule, Options, Regime, Settings
+from batfill.papers.core import (
+    Array,
+    Chart,
+    Grid,
+    Outcome,
+    Table,
+    Task,
+    Value,
+    Verdict,
+    box_chart,
+    computation,
+    kept,
+    listed,
+    run_grid,
+)
+from batfill.schema import Count, Section, Seed, Text
+from batfill.workloads.formats import load_log
+from batfill.workloads.swf import workload_of
+from batfill.workloads.swf_log import COMPLETED
+
+Rows = Literal["all that ran", "completed"]
+ChosenRows = Annotated[list[Rows], Field(min_length=1)]  # of a log; each is a choice
+Choice = Literal["decoupled known", "decoupled week", "weekly known", "weekly week", "fresh known"]
+Choices = Annotated[list[Choice], Field(min_length=1)]  # the regime and the divider's rule
+Policies = Annotated[list[Text], Field(min_length=1)]
+Days = Annotated[float, Field(gt=0)]
+LABELS = {"fcfs": "FCFS", "wfp3": "WFP", "spf": "SPF", "saf": "SAF"}  # as the paper calls them
+TAU_S = 60.0
+
+
+def shown(policy: str) -> str:
+    """The policy's name in tables."""
+    return LABELS.get(policy, policy.upper())
+
+
+def rules_of(choice: Choice) -> tuple[Regime, DividerRule]:
+    """The regime and the divider's rule of a choice."""
+    words = choice.split()
+    regime: Regime = next(name for name in get_args(Regime) if name == words[0])
+    rule: DividerRule = next(name for name in get_args(DividerRule) if name == words[1])
+    return regime, rule
+
+
+# Tables 2 to 4 and Figure 2: the logs
+
+
+@computation
+def job_sizes(task: Task, *, of: Literal["jobs", "area"], rows: ChosenRows) -> Outcome:
+    """Tables 2 and 3, small and large jobs: the divider and shares of the jobs, or shares of the area p q.
+
+    A row per log; every choice of rows has a divider of its own.
+    """
+    small = ("Small non premature (%)", "Small premature (%)")
+    columns = ("Divider (s)" if of == "jobs" else "Large (%)", *small)
+    tables, notes = [], []
+    for choice in rows:
+        found = {label: shares(path, choice, of) for label, path in task.logs.items()}
+        tables.append(Table.of_rows(columns, {label: values for label, (values, _) in found.items()}, choice))
+        counts = (f"{n:,} rows of {label}" for label, (_, n) in found.items())
+        notes.append(f"{choice}: {', '.join(counts)}.")
+    return Outcome(tuple(tables), notes=tuple(notes))
+
+
+def shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tuple[tuple[float, ...], int]:
+    """The three figures of a log, and how many rows they are of."""
+    log = load_log(path)
+    taken = log["runtime_s"] > 0
+    if rows == "completed":
+        taken &= log["status"] == COMPLETED
+    runtime_s, requested_s = log["runtime_s"][taken], log["requested_s"][taken]
+    divider_s = float(np.median(runtime_s))
+    small = runtime_s < divider_s
+    premature = small & (requested_s > divider_s)
+    weight = np.ones(len(runtime_s)) if of == "jobs" else runtime_s * log.needed_procs[taken]
+    percent = [float(100 * weight[part].sum() / weight.sum()) for part in (~small, small & ~premature, premature)]
+    return (divider_s if of == "jobs" else percent[0], *percent[1:]), len(runtime_s)
+
+
+@computation
+def class_features(task: Task) -> Outcome:
+    """Table 4, what the classifier looks at: how many features of each type there are."""
+    lags = [name for name in NAMES if name.startswith("lag ")]
+    aggregates = [name for name in NAMES if name.startswith("share ")]
+    job = [name for name in NAMES if name in ("p~", "q")]
+    counts = {
+        "Job features": len(job),
+        "Temporal features": len(NAMES) - len(job) - len(lags) - len(aggregates),
+        "Lag features": len(lags),
+        "Aggregation features": len(aggregates),
+    }
+    table = Table.of_columns({"features": map(float, counts.values())}, counts)
+    return Outcome((table,), notes=(f"In the order of the forest: {', '.join(NAMES)}.",))
+
+
+@computation
+def category_autocorrelation(task: Task, *, user: int) -> Outcome:
+    """Figure 2: how alike the run times of neighbours are, median and quartiles over the categories of a user."""
+    ((_, path),) = task.logs.items()
+    jobs = read_jobs(path)
+    own = jobs.user == user
+    names = [f"(u, {name})" for name in CATEGORIES]
+    by_place: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for row in autocorrelations(jobs):
+        if row["user"] == user and np.isfinite(row["autocorrelation"]):
+            by_place[row["category"], row["lag"]].append(row["autocorrelation"])
+    lags = range(1, LAGS + 1)
+    quartiles = np.array([[quartiles_of(by_place[name, lag]) for name in names] for lag in lags])  # (lag, name, 3)
+    by_size = quartiles[:, names.index("(u, q)"), 0]
+    near, far = by_size[:3].mean(), by_size[3:].mean()
+    head = ("lag", *(part for name in names for part in (name, f"{name} q1", f"{name} q3")))
+    curves = tuple((lag, *quartiles[lag - 1].ravel().tolist()) for lag in lags)
+    return Outcome(
+        (Table.of_rows(names, {f"lag {lag}": quartiles[lag - 1, :, 0].tolist() for lag in (1, 2, 3, 5, 10, 20)}),),
+        {
+            "first-lags": Verdict(
+                float(near) > float(far), f"(u, q): {near:.2f} over lags 1 to 3, {far:.2f} over lags 4 to {LAGS}"
+            )
+        },
+        (Chart("autocorrelation", "bands", head, curves, "lag", "autocorrelation"),),
+        (
+            f"User {user} submitted {int(own.sum()):,} jobs with "
+            f"{len(np.unique(jobs.procs[own]))} widths and {len(np.unique(jobs.requested_s[own]))} requested times.",
+        ),
+    )
+
+
+def quartiles_of(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median, then the lower and the upper quartile; nan of nothing."""
+    if not values:
+        return (float("nan"),) * 3
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
+    return middle, low, high
+
+
+# Tables 5 and 6, Figures 4 and 5: the classifier on logs as they were
+
+
+class Studied(Section):
+    """What is studied."""
+
+    choices: Choices
+    only_first: list[Text] = Field(default_factory=list)  # logs so long that only the first choice is studied on them
+    first_weeks: dict[Text, Count] = Field(default_factory=dict)  # of logs that are too long to be studied whole
+    weeks: Count | None = None  # of each log, from its start
+    seed: Seed = 0
+
+
+def study_of(task: Task, label: str, choice: Choice, how: Studied) -> dict[str, Any] | None:
+    """The counts in all (`total`), per week (`weeks`), and what each training found important (`importances`).
+
+    None if the log is too long for this choice.
+    """
+    if label in how.only_first and choice != how.choices[0]:
+        return None
+    path = task.logs[label]
+    regime, rule = rules_of(choice)
+    settings = Settings(regime=regime, divider_rule=rule, seed=how.seed)
+    weeks = how.weeks or how.first_weeks.get(label)
+
+    def make() -> dict[str, Any]:
+        jobs = first(read_jobs(path), weeks)
+        with task.bar(f"{label}, {choice}: jobs", len(jobs)) as advance:
+            done = study(jobs, settings, advance)
+        return {"total": done.total().as_dict(), "weeks": done.weeks(), "importances": done.importances}
+
+    key = {"log": digest(path), "weeks": weeks, "choice": choice, "seed": how.seed}
+    found: dict[str, Any] = kept(task.folder, "studies", key, study_of, make)
+    return found
+
+
+def first(jobs: LoggedJobs, weeks: int | None) -> LoggedJobs:
+    """The jobs submitted in the first weeks, this many; all for None."""
+    n = len(jobs) if weeks is None else int((jobs.submit_s < weeks * WEEK_S).sum())
+    columns = {each.name: getattr(jobs, each.name) for each in fields(jobs)}
+    cut: dict[str, Any] = {name: each[:n] for name, each in columns.items() if isinstance(each, np.ndarray)}
+    return replace(jobs, **cut)
+
+
+RATES = {"Accuracy (%)": "accuracy", "Precision (%)": "precision", "Recall (%)": "recall"}
+ERRORS = {"False Large (%)": "false_large", "False Small (%)": "false_small"}
+
+
+@computation
+def classifier_quality(task: Task, how: Studied, *, figures: Literal["rates", "errors"] = "rates") -> Outcome:
+    """Tables 5 and 6 and Figure 4, how often the classifier is right: the three rates, or two readings of the errors.
+
+    A row per log, for every choice.
+    """
+    found = {
+        choice: {label: done for label in task.logs if (done := study_of(task, label, choice, how)) is not None}
+        for choice in how.choices
+    }
+    tables = []
+    for choice, studies in found.items():
+        totals = {label: done["total"] for label, done in studies.items()}
+        if figures == "rates":
+            rows = {label: [percent(total[name]) for name in RATES.values()] for label, total in totals.items()}
+            tables.append(Table.of_rows(RATES, rows, choice))
+            continue
+        readings: dict[str, Callable[[dict[str, Any], str], Value]] = {
+            "of those judged so": lambda total, name: percent(total[f"{name}_rate"]),
+            "of all jobs": lambda total, name: 100 * total[name] / total["jobs"],
+        }
+        for reading, share in readings.items():
+            errors = {label: [share(total, name) for name in ERRORS.values()] for label, total in totals.items()}
+            tables.append(Table.of_rows(ERRORS, errors, f"{choice}, {reading}"))
+    judged_first = found[how.choices[0]]
+    least = {label: min(done["total"][name] for name in RATES.values()) for label, done in judged_first.items()}
+    weekly = {
+        label: float(np.median([row["accuracy"] for row in done["weeks"] if row["accuracy"] is not None]))
+        for label, done in judged_first.items()
+    }
+    return Outcome(
+        tuple(tables),
+        {
+            "above-78": Verdict(min(least.values()) > 0.78, f"the least of the three: {in_percent(least)}"),
+            "weekly": Verdict(min(weekly.values()) > 0.75, f"accuracy of the median week: {in_percent(weekly)}"),
+        },
+        tuple(weeks_of(label, done["weeks"]) for label, done in judged_first.items()),
+    )
+
+
+def percent(share: Value) -> Value:
+    """A share in per cent."""
+    return None if share is None else 100 * share
+
+
+def in_percent(shares: dict[str, float]) -> str:
+    """The shares of all logs."""
+    return listed({label: 100 * share for label, share in shares.items()}, " {:.1f} %")
+
+
+def weeks_of(label: str, weeks: list[dict[str, Any]]) -> Chart:
+    """The quality week by week."""
+    rows = tuple((row["week"], *(row[name] for name in RATES.values())) for row in weeks)
+    return Chart(f"{label}-weeks", "lines", ("week", *RATES.values()), rows, "week", "share")
+
+
+TEMPORAL = ("hour", "weekday", "day of month", "month", "week of year", "quarter")
+
+
+@computation
+def classifier_importances(task: Task, how: Studied) -> Outcome:
+    """Figure 5: the median over the trainings of each feature's share of the decrease of Gini impurity, by log.
+
+    The first choice's forests are looked at.
+    """
+    studies = {label: study_of(task, label, how.choices[0], how) for label in task.logs}
+    trained = {
+        label: {name: [row[name] for row in done["importances"]] for name in NAMES}
+        for label, done in studies.items()
+        if done and done["importances"]
+    }
+    columns = {
+        label: {name: float(np.median(each)) for name, each in by_name.items()} for label, by_name in trained.items()
+    }
+    return Outcome(
+        (Table.of_columns({label: found.values() for label, found in columns.items()}, NAMES),),
+        verdicts_on_importances(columns),
+        tuple(box_chart(label, by_name, of="feature", y="importance") for label, by_name in trained.items()),
+    )
+
+
+def verdicts_on_importances(columns: dict[str, dict[str, float]]) -> dict[str, Verdict]:
+    """On what the study says is important."""
+    top = {label: max(found, key=lambda name: found[name]) for label, found in columns.items()}
+    lags = {
+        label: all(
+            found[f"lag 1 (u, {name})"] > found[f"lag 2 (u, {name})"] > found[f"lag 3 (u, {name})"]
+            for name in ("p~", "q", "day")
+        )
+        for label, found in columns.items()
+    }
+    temporal = {label: sum(found[name] for name in TEMPORAL) for label, found in columns.items()}
+    pairs = {
+        label: (share, 1 - share - columns[label]["p~"] - columns[label]["q"]) for label, share in temporal.items()
+    }
+    return {
+        "request": Verdict(all(name == "p~" for name in top.values()), f"most important: {listed(top)}"),
+        "lags": Verdict(all(lags.values()), listed({label: "yes" if falls else "no" for label, falls in lags.items()})),
+        "temporal": Verdict(
+            all(share < others for share, others in pairs.values()),
+            f"temporal in sum, lags and shares in sum: {listed(pairs, ' {:.2f}, {:.2f}')}",
+        ),
+    }
+
+
+# Figures 6 to 9 and Table 7: replays with what is known of run times
+
+# The scenarios of Figure 9, each with more information, or more use of it, than the one before.
+BASE, CLASSIFIED, IDEMPOTENT, BY_CLASS, BY_RUNTIME = SCENARIOS = (
+    "base",
+    "classification",
+    "classification-idempotent",
+    "class-clairvoyant",
+    "runtime-clairvoyant",
+)
+
+
+class Replayed(Section):
+    """The orders, and the part of a log."""
+
+    policies: Policies
+    first_days: dict[Text, Days] = Field(default_factory=dict)  # of logs that are too long to be replayed whole
+    days: Days | None = None  # of each log, from its start
+    seed: Seed = 0
+
+    def grid(self, task: Task, label: str, content: dict[str, Any]) -> Grid:
+        """The campaign of these sections on the part of the log that is replayed."""
+        days = self.days or self.first_days.get(label)
+        part = {} if days is None else {"windows": {"days": days, "count": 1, "align": "first"}}
+        return run_grid(task, label, {**content, "tau": TAU_S, **part}, overrun="keep")
+
+
+class Replays(Replayed):
+    """What is known of run times."""
+
+    fewer: dict[Text, list[Text]] = Field(default_factory=dict)  # the policies of logs that are too long for all
+    regime: Regime
+    divider_rule: DividerRule
+
+
+class Jobs(NamedTuple):
+    """The jobs of a run that were not rejected; arrays of shape (n_jobs,)."""
+
+    submit_s: Array
+    end_s: Array
+    runtime_s: Array
+    bsld: Array
+
+
+class Runs:
+    """All scenarios under all policies on one log."""
+
+    def __init__(self, grid: Grid, policies: Sequence[str]) -> None:
+        """`grid` has its runs policy by policy, each in the order of SCENARIOS."""
+        self.label, self.grid, self.policies = grid.label, grid, policies
+        self.rows = dict(zip(product(policies, SCENARIOS), grid.rows, strict=True))
+
+    def mean(self, policy: str, scenario: str) -> float:
+        """The mean bounded slowdown."""
+        return float(self.rows[policy, scenario]["mean_bsld"])
+
+    def gain(self, policy: str, scenario: str) -> float:
+        """How much less that is than in the base, in per cent."""
+        return 100 * (1 - self.mean(policy, scenario) / self.mean(policy, BASE))
+
+    def jobs(self, policy: str, scenario: str) -> Jobs:
+        """When they ran, and how slowly; in the same order for all runs."""
+        found = self.grid.jobs(self.rows[policy, scenario], "submit_s", "start_s", "end_s", "bsld")
+        return Jobs(found["submit_s"], found["end_s"], found["end_s"] - found["start_s"], found["bsld"])
+
+    @cached_property
+    def divider_s(self) -> float:
+        """The median run time of the whole log."""
+        return float(np.median(self.jobs(self.policies[0], BASE).runtime_s))
+
+
+def runs_of(task: Task, label: str, how: Replays) -> Runs:
+    """The runs of a log; every entry that asks for the same ones shares them."""
+    learned = {"knowledge": "classifier", "regime": how.regime, "divider-rule": how.divider_rule}
+    policies = how.fewer.get(label, how.policies)
+    content = {
+        "policies": policies,
+        "knowledge": [USER, learned, {**learned, "kill": True}, BY_CLASS, BY_RUNTIME],
+        "seeds": [how.seed],
+        "per-job": True,
+    }
+    return Runs(how.grid(task, label, content), policies)
+
+
+CLOSE = 1.2  # two are about equal if the worse is at most this many times the better
+RANGES = {"fcfs": (33, 79), "spf": (3, 32), "saf": (10, 51)}  # of gains over the seven logs, in per cent
+Scenario = Literal["classification", "classification-idempotent", "class-clairvoyant", "runtime-clairvoyant"]
+
+
+@computation
+def classified_gains(task: Task, how: Replays, *, scenarios: Annotated[list[Scenario], Field(min_length=1)]) -> Outcome:
+    """Figures 6 and 9: what each scenario gains over the same policy with users' requests in %, a column per log.
+
+    The charts are the cumulative bounded slowdowns of Figure 6.
+    """
+    found = [runs_of(task, label, how) for label in task.logs]
+    rows = {
+        shown(policy) if len(scenarios) == 1 else f"{shown(policy)}, {scenario}": [
+            runs.gain(policy, scenario) if policy in runs.policies else None for runs in found
+        ]
+        for policy in how.policies
+        for scenario in scenarios
+    }
+    bases = (
+        f"{runs.label} {', '.join(f'{shown(policy)} {runs.mean(policy, BASE):.2f}' for policy in runs.policies)}"
+        for runs in found
+    )
+    return Outcome(
+        (Table.of_rows((runs.label for runs in found), rows),),
+        verdicts_on_gains(found),
+        tuple(sums_of(runs) for runs in found),
+        (f"Mean bounded slowdown of the bases: {'; '.join(bases)}.",),
+    )
+
+
+def sums_of(runs: Runs) -> Chart:
+    """The sum of the bounded slowdowns of the jobs that have ended, under every policy, base and classified.
+
+    There is a point for every hundredth of the time.
+    """
+    pairs = [(policy, scenario) for policy in runs.policies for scenario in (BASE, IDEMPOTENT)]
+    jobs = [runs.jobs(policy, scenario) for policy, scenario in pairs]
+    at_s = np.linspace(0, max(each.end_s.max() for each in jobs), 101)
+    curves = []
+    for each in jobs:
+        order = np.argsort(each.end_s)
+        sums = np.concatenate([[0.0], np.cumsum(each.bsld[order])])
+        curves.append(sums[np.searchsorted(each.end_s[order], at_s, side="right")].tolist())
+    head = tuple(f"{shown(policy)}{' classified' if scenario == IDEMPOTENT else ''}" for policy, scenario in pairs)
+    rows = tuple(zip((at_s / DAY_S).tolist(), *curves, strict=True))
+    return Chart(f"{runs.label}-cumulative", "lines", ("day", *head), rows, "day", "sum of bounded slowdowns")
+
+
+def verdicts_on_gains(found: Sequence[Runs]) -> dict[str, Verdict]:
+    """On every policy and log that was run."""
+    cases = [(runs, policy) for runs in found for policy in runs.policies]
+
+    def compared(better: str, worse: str, *, times: float = 1.0, most: bool = False) -> Verdict:
+        """Whether one scenario has less than `times` the slowdown of another, in all or in most cases."""
+        not_so = [
+            f"{runs.label} {shown(policy)} ({runs.mean(policy, better):.2f}, {runs.mean(policy, worse):.2f})"
+            for runs, policy in cases
+            if not runs.mean(policy, better) < times * runs.mean(policy, worse)
+        ]
+        evidence = f"so in {len(cases) - len(not_so)} of {len(cases)}"
+        holds = 2 * len(not_so) < len(cases) if most else not not_so
+        return Verdict(holds, evidence + (f"; not so: {', '.join(not_so)}" if not_so else ""))
+
+    gains = {(runs.label, policy): runs.gain(policy, IDEMPOTENT) for runs, policy in cases if policy in RANGES}
+    within = all(RANGES[policy][0] <= gain <= RANGES[policy][1] for (_, policy), gain in gains.items())
+    return {
+        "reduces": compared(IDEMPOTENT, BASE),
+        "without-killing": compared(CLASSIFIED, BASE, most=True),
+        "killing": compared(IDEMPOTENT, CLASSIFIED, most=True),
+        "close": compared(IDEMPOTENT, BY_CLASS, times=CLOSE),
+        "class": compared(BY_CLASS, IDEMPOTENT),
+        "runtime": compared(BY_RUNTIME, BY_CLASS),
+        "order": order_of_bases(found),
+        "ranges": Verdict(within, by_case(gains, " {:.0f} %")),
+    }
+
+
+def order_of_bases(found: Sequence[Runs]) -> Verdict:
+    """SAF and SPF about equal, then WFP, then FCFS; on the logs that were run under all of them."""
+    bases = {
+        runs.label: tuple(runs.mean(policy, BASE) for policy in ("saf", "spf", "wfp3", "fcfs"))
+        for runs in found
+        if set(runs.policies) == set(LABELS)
+    }
+    holds = all(
+        max(saf, spf) <= CLOSE * min(saf, spf) and max(saf, spf) < wfp < fcfs for saf, spf, wfp, fcfs in bases.values()
+    )
+    evidence = listed(bases, " SAF {:.1f}, SPF {:.1f}, WFP {:.1f}, FCFS {:.1f}", "; ")
+    return Verdict(holds and bool(bases), evidence or "no log was run under all four")
+
+
+def by_case(values: dict[tuple[str, str], float], words: str) -> str:
+    """The values by log and policy."""
+    return listed({f"{label} {shown(policy)}": value for (label, policy), value in values.items()}, words)
+
+
+@computation
+def classified_months(task: Task, how: Replays) -> Outcome:
+    """Figure 7: the share of the months whose mean bounded slowdown falls, in %: a row per policy, a column per log."""
+    found = [runs_of(task, label, how) for label in task.logs]
+    pairs = {
+        (runs.label, policy): [monthly(runs.jobs(policy, scenario)) for scenario in (BASE, IDEMPOTENT)]
+        for runs in found
+        for policy in runs.policies
+    }
+    falls = {key: 100 * float((after < before).mean()) for key, (before, after) in pairs.items()}
+    rows = {shown(policy): [falls.get((runs.label, policy)) for runs in found] for policy in how.policies}
+    counts = listed({runs.label: len(pairs[runs.label, runs.policies[0]][0]) for runs in found})
+    return Outcome(
+        (Table.of_rows((runs.label for runs in found), rows),),
+        {"most": Verdict(min(falls.values()) > 50, f"months that fall: {by_case(falls, ' {:.0f} %')}")},
+        tuple(
+            marks(
+                runs.label,
+                "month's mean bsld, base",
+                [shown(policy) for policy in runs.policies],
+                (
+                    (shown(policy), float(before), float(after))
+                    for policy in runs.policies
+                    for before, after in zip(*pairs[runs.label, policy], strict=True)
+                ),
+            )
+            for runs in found
+        ),
+        (f"Months are 30 days; jobs count where they were submitted. Months with jobs: {counts}.",),
+    )
+
+
+MONTH_S = 30 * DAY_S
+
+
+def monthly(jobs: Jobs) -> Array:
+    """The mean bounded slowdown of the jobs submitted in each month that has any, shape (n_months,)."""
+    month = (jobs.submit_s // MONTH_S).astype(np.int64)
+    count = np.bincount(month)
+    return np.asarray((np.bincount(month, weights=jobs.bsld)[count > 0]) / count[count > 0])
+
+
+def marks(label: str, x: str, names: Sequence[str], points: Iterable[tuple[str, float, float]]) -> Chart:
+    """A mark per point, which says in which column it stands: below the diagonal classification is better."""
+    rows = [(before, *(after if name == column else None for column in names)) for name, before, after in points]
+    head = ("base", *names)
+    return Chart(label, "points", head, tuple(rows), x, "classification-idempotent", log_x=True, log_y=True)
+
+
+@computation
+def classified_sizes(task: Task, how: Replays) -> Outcome:
+    """Figure 8: how the mean bounded slowdown of small and of large jobs changes, in %: by policy and size, and log."""
+    found = [runs_of(task, label, how) for label in task.logs]
+    means = {
+        (runs.label, policy, size): means_of(runs, policy, size)
+        for runs in found
+        for policy in runs.policies
+        for size in SIZES
+    }
+    change = {key: 100 * (after / before - 1) for key, (before, after) in means.items()}
+    by_size = {
+        size: {(label, policy): value for (label, policy, each), value in change.items() if each == size}
+        for size in SIZES
+    }
+    rows = {
+        f"{shown(policy)}, {size}": [change.get((runs.label, policy, size)) for runs in found]
+        for policy in how.policies
+        for size in SIZES
+    }
+    return Outcome(
+        (Table.of_rows((runs.label for runs in found), rows),),
+        {
+            size: Verdict(
+                all(value < 0 if size == "small" else value <= 15 for value in values.values()),
+                f"{size}: {by_case(values, ' {:+.0f} %')}",
+            )
+            for size, values in by_size.items()
+        },
+        tuple(
+            marks(
+                runs.label,
+                "mean bsld, base",
+                SIZES,
+                ((size, *means[runs.label, policy, size]) for policy in runs.policies for size in SIZES),
+            )
+            for runs in found
+        ),
+        tuple(f"{runs.label}: small is below {runs.divider_s:g} s, the median of the whole log." for runs in found),
+    )
+
+
+SIZES = ("small", "large")
+
+
+def means_of(runs: Runs, policy: str, size: str) -> tuple[float, float]:
+    """The mean bounded slowdown of the log's small or large jobs, in the base and with classification and killing."""
+    jobs = [runs.jobs(policy, scenario) for scenario in (BASE, IDEMPOTENT)]
+    before, after = (each.bsld[(each.runtime_s < runs.divider_s) == (size == "small")].mean() for each in jobs)
+    return float(before), float(after)
+
+
+@computation
+def predicted_run_times(
+    task: Task,
+    how: Replays,
+    *,
+    backfills: list[Text],  # under which run times are predicted; the first is that of the classification, too
+) -> Outcome:
+    """Table 7, classification beside predictions: gains over EASY-FCFS in %, a row per log, a table per backfill."""
+    predicted = {label: predictions(task, label, how, backfills) for label in task.logs}
+    classified: dict[str, dict[str, float]] = {}
+    for label in task.logs:
+        runs = runs_of(task, label, how)
+        if "fcfs" not in runs.policies:
+            raise BatfillError(f"{label}: gains are over EASY-FCFS; put fcfs among its policies")
+        base = runs.mean("fcfs", BASE)
+        classified[label] = {
+            f"{shown(policy)}-CI": 100 * (1 - runs.mean(policy, IDEMPOTENT) / base)
+            for policy in ("fcfs", "spf")
+            if policy in runs.policies
+        }
+    orders = {"same": "backfill in the queue's order", "spf": "backfill shortest first"}
+    columns = {"EASY++": "easy++", "EASY++, its authors": "easy++", "regression, its authors": "regression"}
+    tables = [
+        Table.of_rows(
+            columns,
+            {label: [by[backfill][name] for name in columns.values()] for label, by in predicted.items()},
+            orders.get(backfill, f"backfill {backfill}"),
+        )
+        for backfill in backfills
+    ]
+    names = ("FCFS-CI", "SPF-CI")
+    ours = {label: [found.get(name) for name in names] for label, found in classified.items()}
+    best = {label: max(max(found.values()) for found in by.values()) for label, by in predicted.items()}
+    evidence = {label: (listed(found, " {:.0f}"), best[label]) for label, found in classified.items()}
+    return Outcome(
+        (*tables, Table.of_rows(names, ours)),
+        {
+            "better": Verdict(
+                all(min(classified[label].values()) > best[label] for label in best),
+                listed(evidence, " {}, best prediction {:.0f}", "; "),
+            )
+        },
+    )
+
+
+def predictions(task: Task, label: str, how: Replays, backfills: list[str]) -> dict[str, dict[str, float]]:
+    """By backfill and knowledge: the gain over EASY-FCFS, backfilled in the queue's order, in per cent."""
+    names = (USER, "easy++", "regression")
+    content = {"policies": ["fcfs"], "backfills": backfills, "knowledge": list(names)}
+    mean = {(row["backfill"], row["knowledge"]): row["mean_bsld"] for row in how.grid(task, label, content).rows}
+    base = mean["same", USER]
+    return {backfill: {name: 100 * (1 - mean[backfill, name] / base) for name in names[1:]} for backfill in backfills}
+
+
+# What the study leaves open
+
+
+@computation
+def classified_regimes(
+    task: Task,
+    how: Replayed,
+    *,
+    choices: Choices,
+    thresholds: Annotated[dict[Text, float | None], Field(min_length=1)],  # by their labels
+) -> Outcome:
+    """How recent the information is, the divider, the threshold: gains over EASY-FCFS without a threshold in %.
+
+    A row per choice and threshold, a column per policy.
+    """
+    ((label, _),) = task.logs.items()
+    known: list[Any] = [USER]
+    for choice in choices:
+        regime, rule = rules_of(choice)
+        known.append({"knowledge": "classifier", "kill": True, "regime": regime, "divider-rule": rule})
+    content = {
+        "policies": how.policies,
+        "thresholds": list(thresholds.values()),
+        "knowledge": known,
+        "seeds": [how.seed],
+    }
+    cases = product(how.policies, thresholds, ("base", *choices))
+    rows = how.grid(task, label, content).rows
+    mean = {case: row["mean_bsld"] for case, row in zip(cases, rows, strict=True)}
+    base = next(iter(mean.values()))
+    gains = {
+        f"{choice}, {threshold}": [100 * (1 - mean[policy, threshold, choice] / base) for policy in how.policies]
+        for choice in ("base", *choices)
+        for threshold in thresholds
+    }
+    table = Table.of_rows((f"{shown(policy)}-CI" for policy in how.policies), gains)
+    return Outcome((table,), notes=(f"{shown(how.policies[0])} has a mean bounded slowdown of {base:.2f}.",))
+
+
+@computation
+def clairvoyant_rows(task: Task, *, policies: Policies, rows: ChosenRows) -> Outcome:
+    """What perfect knowledge gains over users' requests in %, a column per log, with all rows or completed ones.
+
+    The study does not say which it replayed; its Figure 9 and Table 2 hang on it.
+    """
+    scenarios = (BY_CLASS, BY_RUNTIME)
+    names = [f"{shown(policy)}, {scenario}" for policy in policies for scenario in scenarios]
+    tables, notes = [], []
+    with task.bar("replays", len(task.logs) * len(rows) * len(policies)) as advance:
+        for choice in rows:
+            columns: dict[str, list[float]] = {}
+            for label, path in task.logs.items():
+                workload = workload_with(path, choice)
+                bases, gains = {}, []
+                for policy in policies:
+                    base, *known = (mean_bsld(workload, policy, each) for each in (None, *scenarios))
+                    bases[shown(policy)] = base
+                    gains += [100 * (1 - mean / base) for mean in known]
+                    advance(1)
+                columns[label] = gains
+                jobs = f"{choice}, {label}: {len(workload.jobs):,} jobs"
+                notes.append(f"{jobs}; users' requests give {listed(bases, ' {:.2f}')}.")
+            tables.append(Table.of_columns(columns, names, choice))
+    return Outcome(tuple(tables), notes=tuple(notes))
+
+
+def workload_with(path: Path, rows: Rows) -> Workload:
+    """The workload of these rows of the log."""
+    log = load_log(path)
+    if rows == "completed":
+        log = replace(log, rows=log.rows[log["status"] == COMPLETED])
+    return workload_of(path, log)
+
+
+def mean_bsld(workload: Workload, policy: str, knowledge: str | None) -> float:
+    """Of a replay of it."""
+    schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, "knowledge": knowledge}))
+    return schedule.summary(TAU_S).mean_bsld

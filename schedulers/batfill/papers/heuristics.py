@@ -1,0 +1,325 @@
+"""The 2023 study of regression heuristics: scores of proxy problems, polynomials fitted to them, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.stats import spearmanr
+
+from batfill.errors import BatfillError, WorkloadError
+from batfill.files import digest
+from batfill.papers.core import (
+    Array,
+    Chart,
+    Outcome,
+    Table,
+    Task,
+    Value,
+    Verdict,
+    box_chart,
+    computation,
+    kept,
+    listed,
+)
+from batfill.policies import Term, polynomial
+from batfill.schema import Count, Section, Seed, Text
+from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit
+from batfill.tuning.periods import Periods, read_periods
+from batfill.tuning.proxy import Scores, Shuffle, score_jobs
+from batfill.workloads import read_workload
+
+Choice = Literal["published pq2", "published pq", "fair pq2", "fair pq"]
+TITLES = {name: name.capitalize() for name in FUNCTIONS}  # as the paper writes them
+LIN, *LARGER = TITLES.values()
+TERMS = FUNCTIONS["qua"]
+
+
+class Fitting(Section):
+    """How scores are drawn and what is fitted to them."""
+
+    tuples: Annotated[dict[Text, Count], Field(min_length=1)]  # by log
+    permutations: Count
+    choices: Annotated[list[Choice], Field(min_length=1)]  # the shuffle, and what a squared error is weighted by
+    seed: Seed = 0
+
+
+def drawn(choice: Choice) -> tuple[Shuffle, Weights]:
+    """The shuffle and the weights of a choice."""
+    shuffle, weights = choice.split()
+    return "fair" if shuffle == "fair" else "published", "pq2" if weights == "pq2" else "pq"
+
+
+def scores_of(task: Task, label: str, shuffle: Shuffle, how: Fitting) -> Scores:
+    """The scores of a log's jobs, as `score_jobs` draws them; kept for the paper's other entries.
+
+    Raises:
+        BatfillError: there is no number of tuples for the log, or its machine's size is not known.
+    """
+    path = task.logs[label]
+    if label not in how.tuples:
+        raise BatfillError(f"{label}: tuples says no number for it; add one, such as {label}: 100")
+    given = {"seed": how.seed, "tuples": how.tuples[label], "permutations": how.permutations, "how": shuffle}
+
+    def make() -> dict[str, Any]:
+        workload = read_workload(path)
+        if workload.procs is None:
+            raise WorkloadError(f"{path}: does not say how many processors the machine has; add MaxProcs to its header")
+        with task.bar(f"{label}, {shuffle} shuffle: tuples", how.tuples[label]) as advance:
+            scores = score_jobs(workload.jobs, workload.procs, **given, advance=advance)  # type: ignore[arg-type]
+        return {name: getattr(scores, name) for name in Scores.__slots__}
+
+    columns = kept(task.folder, "scores", {**given, "log": digest(path)}, scores_of, make)
+    return Scores(**{name: np.array(values) for name, values in columns.items()})
+
+
+def fits_of(task: Task, label: str, choice: Choice, how: Fitting) -> list[Fit]:
+    """Lin, Qdr, Cub and Qua of a log."""
+    shuffle, weights = drawn(choice)
+    scores = scores_of(task, label, shuffle, how)
+    return [fit(scores, name, weights) for name in FUNCTIONS]
+
+
+# The fits
+
+
+@computation
+def fit_errors(task: Task, how: Fitting) -> Outcome:
+    """Table 2: the mean absolute errors, a row per function and a column per log, for every choice."""
+    tables = []
+    for choice in how.choices:
+        columns = {label: [found.mae for found in fits_of(task, label, choice, how)] for label in task.logs}
+        tables.append(Table.of_columns(columns, TITLES.values(), choice))
+    scored = [f"{32 * how.tuples[label]:,} scored jobs of {label}" for label in task.logs]
+    return Outcome(tuple(tables), notes=(f"{', '.join(scored)}.",))
+
+
+@computation
+def fit_coefficients(task: Task, how: Fitting) -> Outcome:
+    """Tables 3 to 5: a log's coefficients for every choice, and factors, which depend on none; a row per term."""
+    ((label, _),) = task.logs.items()
+    found = {choice: fits_of(task, label, choice, how) for choice in how.choices}
+    first = found[how.choices[0]]
+    coefficients = (
+        by_term({TITLES[each.name]: [value for value, *_ in each.terms] for each in fits}, TERMS, choice)
+        for choice, fits in found.items()
+    )
+    factors = by_term({f"VIF {TITLES[each.name]}": list(map(float, each.vif)) for each in first}, TERMS[1:])
+    signs = {name: first[0].terms[1 + i][0] for i, name in enumerate("pqr")}
+    worst = {each.name: float(each.vif.max()) for each in first}
+    return Outcome(
+        (*coefficients, factors),
+        {
+            "lin": Verdict(signs["p"] > 0 and signs["q"] > 0 and signs["r"] < 0, f"Lin: {listed(signs, ' {:.3g}')}"),
+            "collinear": Verdict(
+                worst["lin"] < HIGH_VIF < min(worst["cub"], worst["qua"])
+                and worst["qdr"] < worst["cub"] < worst["qua"],
+                "largest factors: " + listed({TITLES[name]: factor for name, factor in worst.items()}, " {:,.3g}"),
+            ),
+        },
+        notes=(f"{32 * how.tuples[label]:,} scored jobs. Verdicts are on {how.choices[0]}.",),
+    )
+
+
+def by_term(columns: Mapping[str, Sequence[float]], terms: Sequence[Powers], choice: str = "") -> Table:
+    """A row per term; a function that has fewer has no value below."""
+    padded: dict[str, list[Value]] = {
+        name: [*each, *[None] * (len(terms) - len(each))] for name, each in columns.items()
+    }
+    return Table.of_columns(padded, map(monomial, terms), choice)
+
+
+def monomial(powers: Powers) -> str:
+    """The term as the paper writes it: p^2q."""
+    parts = [f"{name}^{power}" if power > 1 else name for name, power in zip("pqr", powers, strict=True) if power]
+    return "".join(parts) or "1"
+
+
+@computation
+def priority_maps(
+    task: Task,
+    how: Fitting,
+    *,
+    submit_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0,  # r
+    points: Count = 30,  # along p and along q
+) -> Outcome:
+    """Figure 2: how alike each function and three plain orders rank points (p, q), and maps; the first choice's."""
+    rows, charts = {}, []
+    for label, path in task.logs.items():
+        p, q = plane(path, points)
+        for found in fits_of(task, label, how.choices[0], how):
+            title = TITLES[found.name]
+            values = priorities(found, p, q, submit_s)
+            rows[f"{title}, {label}"] = [float(spearmanr(values, key).statistic) for key in (p, q, p * q)]
+            places = zip((p / p.max()).tolist(), (q / q.max()).tolist(), values.tolist(), strict=True)
+            head = ("p_over_longest", "q_over_machine", "priority")
+            charts.append(Chart(f"{label}-{title}", "map", head, tuple(places), "p / longest", "q / machine"))
+    lin = {name: area for name, (*_, area) in rows.items() if name.startswith(LIN)}
+    others = [area for name, (*_, area) in rows.items() if name not in lin]
+    return Outcome(
+        (Table.of_rows(("SPT", "SQF", "SAF"), rows, how.choices[0]),),
+        {
+            "lin": Verdict(min(lin.values()) > 0.8, f"rank correlation with SAF: {listed(lin, ' {:.2f}')}"),
+            "larger": Verdict(
+                max(others) < min(lin.values()), f"the larger functions: {min(others):.2f} to {max(others):.2f}"
+            ),
+        },
+        tuple(charts),
+    )
+
+
+def plane(path: Path, points: int) -> tuple[Array, Array]:
+    """Run times up to the log's longest and widths up to its machine, each with each, shape (points^2,)."""
+    workload = read_workload(path)
+    assert workload.procs is not None
+    p = np.linspace(1, workload.jobs.runtime_s.max(), points)
+    q = np.linspace(1, workload.procs, points)
+    return np.repeat(p, points), np.tile(q, points)
+
+
+def priorities(found: Fit, p: Array, q: Array, r: float) -> Array:
+    """The function's values, scaled to [0, 1]; low ones go first."""
+    policy = polynomial(found.name, found.terms, "")
+    values, _ = policy.lines(np.full(len(p), r), p, q.astype(np.int64))
+    return np.asarray((values - values.min()) / np.ptp(values))
+
+
+# The windows of a log
+
+SHOWN = dict(zip(RIVALS, ("FCFS", "SPT", "SAF", "WFP3", "UNICEF", "F2"), strict=True))  # as the paper calls them
+PRINTED = f"{LIN}, as printed"
+Costs = dict[str, dict[str, list[float]]]  # by log, then by policy: its mean bounded slowdown on each window
+
+
+class Windows(Fitting):
+    """The windows, and what the policies know of the jobs in them."""
+
+    requests: Literal["users", "run times"] = "users"
+    backfilling: bool
+    days: Annotated[float, Field(gt=0)] = 15.0
+    count: Count | None = None  # of windows, from the first; all by default
+
+
+def costs_of(task: Task, label: str, how: Windows, learned: Mapping[str, Sequence[Term]]) -> dict[str, list[float]]:
+    """The mean bounded slowdown of each policy, the known ones first, on each of the log's windows."""
+    windows = read_periods(task.logs[label], days=how.days, align="first", boundary="submitted", count=how.count)
+    if how.requests == "run times":
+        windows = with_run_times(windows)
+
+    def make() -> dict[str, Any]:
+        policies = [polynomial(name, terms, "") for name, terms in learned.items()]
+        with task.bar(f"{label}: windows", 2 * len(windows)) as advance:
+            return evaluate(windows, policies, advance=advance)
+
+    key = {"windows": windows.provenance(), "requests": how.requests, "learned": learned}
+    found = kept(task.folder, "windows", key, costs_of, make)
+    by_policy = found["with_backfilling" if how.backfilling else "without_backfilling"]
+    return {SHOWN.get(name, name): by_policy[name]["mean_bsld"] for name in (*RIVALS, *learned)}
+
+
+def with_run_times(windows: Periods) -> Periods:
+    """The same windows with the run times for requests; a job of no run time asks for a second."""
+    tables = tuple(replace(jobs, walltime_s=np.maximum(jobs.runtime_s, 1)) for jobs in windows.tables)
+    return replace(windows, tables=tables)
+
+
+def medians(costs: Costs) -> Table:
+    """Over the windows, a column per log."""
+    columns = {label: [float(np.median(each)) for each in by_policy.values()] for label, by_policy in costs.items()}
+    return Table.of_columns(columns, next(iter(costs.values()), ()))
+
+
+def boxes(costs: Costs) -> tuple[Chart, ...]:
+    """A chart per log."""
+    return tuple(
+        box_chart(label, by_policy, of="policy", y="mean bounded slowdown", log_y=True)
+        for label, by_policy in costs.items()
+    )
+
+
+def counted(costs: Costs) -> str:
+    """How many windows there were."""
+    numbers = (f"{len(next(iter(by_policy.values())))} windows of {label}" for label, by_policy in costs.items())
+    return f"{', '.join(numbers)}."
+
+
+@computation
+def fitted_windows(task: Task, how: Windows) -> Outcome:
+    """Figure 3: medians over the windows, each log under its own functions; verdicts are on the first choice."""
+    costs = {}
+    for label in task.logs:
+        learned = {
+            f"{TITLES[found.name]}, {choice}": found.terms
+            for choice in how.choices
+            for found in fits_of(task, label, choice, how)
+        }
+        costs[label] = costs_of(task, label, how, learned)
+    table = medians(costs)
+
+    def value(name: str, label: str) -> float:
+        found = table.value(f"{name}, {how.choices[0]}" if name in TITLES.values() else name, label)
+        assert found is not None
+        return found
+
+    established = {label: max(value(name, label) for name in ("SPT", "SAF", "F2")) for label in costs}
+    worse = {label: [name for name in LARGER if value(name, label) > established[label]] for label in costs}
+    over_saf = {label: value(LIN, label) / value("SAF", label) for label in costs}
+    over_fcfs = {label: [value(name, label) / value("FCFS", label) for name in (LIN, *LARGER)] for label in costs}
+    return Outcome(
+        (table,),
+        {
+            "larger": Verdict(
+                all(names == LARGER for names in worse.values()),
+                "worse than SPT, SAF and F2: "
+                + listed({label: ", ".join(names) or "none" for label, names in worse.items()}, between="; "),
+            ),
+            "as-fcfs": Verdict(
+                all(min(ratios[1:]) > 0.5 for ratios in over_fcfs.values()),
+                "Lin, Qdr, Cub and Qua over FCFS: "
+                + listed(
+                    {label: tuple(each) for label, each in over_fcfs.items()}, " {:.2f}, {:.2f}, {:.2f}, {:.2f}", "; "
+                ),
+            ),
+            "lin": Verdict(max(over_saf.values()) < 2, f"Lin over SAF: {listed(over_saf, ' {:.2f}')}"),
+        },
+        boxes(costs),
+        (counted(costs),),
+    )
+
+
+@computation
+def lin_elsewhere(
+    task: Task,
+    how: Windows,
+    *,
+    fitted_to: Text,  # the log whose Lin is used beside the printed one, if the log is at hand
+    printed: Annotated[list[float], Field(min_length=4, max_length=4)],  # the paper's coefficients of 1, p, q and r
+) -> Outcome:
+    """Figures 4 and 5: one function on other logs, medians over windows; verdicts are on the paper's coefficients."""
+    learned: dict[str, Sequence[Term]] = {
+        PRINTED: [(value, *powers) for value, powers in zip(printed, FUNCTIONS["lin"], strict=True)]
+    }
+    if fitted_to in task.logs:
+        for choice in how.choices:
+            learned[f"{LIN}, {choice}"] = fits_of(task, fitted_to, choice, how)[0].terms
+    costs = {label: costs_of(task, label, how, learned) for label in task.logs if label != fitted_to}
+    table = medians(costs)
+    known = [name for name in table.rows if not name.startswith(LIN) or name == PRINTED]
+    ranked = {label: sorted(known, key=lambda name: table.value(name, label) or 0.0) for label in costs}
+    places = {label: names.index(PRINTED) + 1 for label, names in ranked.items()}
+    return Outcome(
+        (table,),
+        {
+            "three-lowest": Verdict(max(places.values(), default=9) <= 3, f"Lin's place among seven: {listed(places)}"),
+            "fcfs": Verdict(
+                all(names.index("FCFS") > max(map(names.index, ("SAF", "F2"))) for names in ranked.values()),
+                "by median: " + listed({label: ", ".join(names) for label, names in ranked.items()}, between="; "),
+            ),
+        },
+        boxes(costs),
+        (counted(costs),),
+    )

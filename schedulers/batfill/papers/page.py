@@ -1,0 +1,445 @@
+"""Entries as Markdown and charts: the papers' numbers beside ours, ratios, orders, statements, remarks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from batfill import __version__
+from batfill.experiment import ENGINE
+from batfill.files import make_folder, raw_file, write_text
+from batfill.palette import DISTINCT, Style, styles
+from batfill.papers.protocol import ProtocolError
+from batfill.report.figures import COLUMN_IN, STYLE, Figure, check_formats, plain, write_figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from batfill.papers.core import Chart, Outcome, Table, Value
+    from batfill.papers.protocol import Entry, Named, Reproduced
+
+TABLE, PAGE = "table.csv", "page.md"
+SCREEN_DPI = 72  # of what is drawn as pixels in an SVG: maps
+FEWEST_RANKED = 3  # fewer values are in the same order by chance
+HEAD = """\
+# The papers' numbers beside ours
+
+Made by `batfill reproduce {names} --page FILE` from the protocols in `expe/papers`; every section says the command that
+makes it alone. A ratio is ours over the paper's; what is relative is over the value of the same column in the row that
+is 1. Rank agreement is Spearman's coefficient: 1 where both put the rows of a column in the same order. Numbers of the
+papers are typed from their tables; a dash stands where the paper prints none, or where the log is not at hand here."""
+
+
+# Ours beside the paper's
+
+
+class Cell(NamedTuple):
+    """One figure of one of our tables, and the paper's; the last two are over those of the entry's reference row."""
+
+    row: str
+    column: str
+    choice: str
+    paper: Value
+    ours: Value
+    paper_relative: Value
+    ours_relative: Value
+
+    @property
+    def ratio(self) -> Value:
+        """Ours over the paper's."""
+        return over(self.ours, self.paper)
+
+
+def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
+    """Every figure of ours, and every published one that we have none for, table by table."""
+    published, base = entry.published, entry.relative_to
+    for table in outcome.tables:
+        for column in columns_of(entry, table):
+            for row in rows_of(entry, table):
+                paper = published.value(row, column) if published else None
+                ours = table.value(row, column)
+                if paper is None and ours is None:
+                    continue
+                paper_base = published.value(base, column) if published and base else None
+                ours_base = table.value(base, column) if base else None
+                yield Cell(row, column, table.choice, paper, ours, over(paper, paper_base), over(ours, ours_base))
+
+
+def columns_of(entry: Entry, table: Table) -> list[str]:
+    """The paper's columns that the table has, then the table's own."""
+    theirs = entry.published.columns if entry.published else []
+    return [*(name for name in theirs if name in table.columns), *(n for n in table.columns if n not in theirs)]
+
+
+def rows_of(entry: Entry, table: Table) -> list[str]:
+    """The paper's rows, then the table's own."""
+    theirs = list(entry.published.rows) if entry.published else []
+    return [*theirs, *(name for name in table.rows if name not in theirs)]
+
+
+def rank_agreement(found: Sequence[Cell]) -> Value:
+    """Spearman's coefficient of the cells that both have; None where they are few, or all are alike."""
+    both = [(cell.paper, cell.ours) for cell in found if cell.paper is not None and cell.ours is not None]
+    if len(both) < FEWEST_RANKED:
+        return None
+    ranks = [rankdata(values) for values in zip(*both, strict=True)]
+    if any(np.ptp(each) == 0 for each in ranks):
+        return None
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def over(value: Value, base: Value) -> Value:
+    """The one divided by the other, where that means something."""
+    return value / base if value is not None and base else None
+
+
+# Markdown
+
+
+def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -> str:
+    """The page of these entries, given on the command line by `names`; its figures are in a folder beside it."""
+    parts = [HEAD.format(names=" ".join(names)), overview(results)]
+    paper_name = ""
+    for result in results:
+        paper = result.named.paper
+        if result.named.paper_name != paper_name:
+            paper_name = result.named.paper_name
+            parts.append(f"## {paper.title}\n\n{paper.authors}, {paper.venue}. `batfill reproduce {paper_name}`")
+            parts.append(paper.open)
+        parts.append(section_of(result, figures))
+    return escaped("\n\n".join(parts)) + "\n"
+
+
+def overview(results: Sequence[Reproduced]) -> str:
+    """A line per entry: how far orders agree, in the columns that the paper prints, and what was seen."""
+    rows = []
+    for result in results:
+        entry, outcome = result.named.entry, result.outcome
+        line = [result.named.name, entry.source]
+        if outcome is None:
+            rows.append([*line, "-", "not run"])
+            continue
+        by_column = defaultdict(list)
+        for cell in cells(entry, outcome):
+            by_column[cell.column, cell.choice].append(cell)
+        agreements = [rho for found in by_column.values() if (rho := rank_agreement(found)) is not None]
+        agreement = f"{min(agreements):.2f} to {max(agreements):.2f}" if agreements else "-"
+        seen = sum(outcome.verdicts[name].holds for name in entry.says)
+        rows.append([*line, agreement, f"{seen} of {len(entry.says)}" if entry.says else "-"])
+    return markdown(("entry", "in the paper", "rank agreement", "statements seen"), rows)
+
+
+def section_of(result: Reproduced, figures: str = "") -> str:
+    """One entry as Markdown."""
+    named, outcome = result.named, result.outcome
+    entry = named.entry
+    parameters = named.quick if result.quick else named.parameters
+    taken = ", ".join(
+        f"{name} {in_words(value)}" for name, value in parameters.model_dump(by_alias=True, exclude_unset=True).items()
+    )
+    parts = [
+        f"### {entry.source}: {entry.title}",
+        f"`batfill reproduce {named.name}{' --quick' if result.quick else ''}`" + (f" with {taken}." if taken else ""),
+    ]
+    if result.quick:
+        parts.append("This is the small version: fewer weeks, samples or points than the paper's.")
+    if outcome is None:
+        return "\n\n".join([*parts, f"Not run: {', '.join(result.missing)} is not at hand."])
+    if result.missing:
+        parts.append(f"Without {', '.join(result.missing)}, not at hand.")
+    found = list(cells(entry, outcome))
+    if found:
+        parts.append(f"{entry.quantity[0].upper()}{entry.quantity[1:]}:")
+        parts += tables_of(found)
+    if entry.says:
+        rows = [
+            (statement, "yes" if outcome.verdicts[name].holds else "no", outcome.verdicts[name].evidence)
+            for name, statement in entry.says.items()
+        ]
+        parts.append(markdown(("the paper says", "seen", "our figures"), rows))
+    parts += [f"![{name}]({figures}/{figure_file(named, name)})" for name in entry.show if figures]
+    parts += [f"Note: {note}" for note in outcome.notes]
+    parts += [f"**Agrees.** {entry.agrees}", f"**Differs.** {entry.differs}", f"**Why.** {entry.because}"]
+    return "\n\n".join(part.strip() for part in parts)
+
+
+def escaped(text: str) -> str:
+    """The text with the stars and tildes of w* and p~ kept from being markup; ** is markup."""
+    return re.sub(r"(?<!\*)\*(?!\*)|~", r"\\\g<0>", text)
+
+
+def figure_file(named: Named, chart: str) -> str:
+    """The file of a chart in the folder of the page's figures."""
+    return f"{plain(f'{named.name}-{chart}')}.svg"
+
+
+def tables_of(found: Sequence[Cell]) -> list[str]:
+    """Columns that the paper prints, each in a table in which all choices stand side by side, then all others."""
+    printed = {cell.column for cell in found if cell.paper is not None}
+    by_column = [beside([cell for cell in found if cell.column == name]) for name in in_order(found, "column", printed)]
+    return [*by_column, *alone([cell for cell in found if cell.column not in printed])]
+
+
+def beside(found: Sequence[Cell]) -> str:
+    """One column: the paper's numbers and ours, and how far their orders agree."""
+    choices = in_order(found, "choice")
+    relative = any(cell.paper_relative is not None or cell.ours_relative is not None for cell in found)
+    by_place = {(cell.row, cell.choice): cell for cell in found}
+    head = ["", "paper"] + ["paper, relative"] * relative
+    for choice in choices:
+        head += [f"ours, {choice}" if choice else "ours", "ratio"] + ["relative"] * relative
+    rows = []
+    for row in in_order(found, "row"):
+        here = [by_place.get((row, choice)) for choice in choices]
+        first = next(cell for cell in here if cell)
+        line = [row, number(first.paper)] + [number(first.paper_relative)] * relative
+        for cell in here:
+            line += [number(cell and cell.ours), number(cell and cell.ratio)]
+            line += [number(cell and cell.ours_relative)] * relative
+        rows.append(line)
+    parts = [f"**{found[0].column}**", markdown(head, rows)]
+    agreement = [
+        f"{rho:.2f}{f' ({choice})' if choice else ''}"
+        for choice in choices
+        if (rho := rank_agreement([cell for cell in found if cell.choice == choice])) is not None
+    ]
+    if agreement:
+        parts.append(f"Rank agreement: {', '.join(agreement)}.")
+    return "\n\n".join(parts)
+
+
+def alone(found: Sequence[Cell]) -> list[str]:
+    """Columns that the paper does not print, in a table per choice."""
+    parts = []
+    for choice in in_order(found, "choice"):
+        here = [cell for cell in found if cell.choice == choice]
+        values = {(cell.row, cell.column): cell.ours for cell in here}
+        columns = in_order(here, "column")
+        rows = [[row, *(number(values.get((row, name))) for name in columns)] for row in in_order(here, "row")]
+        parts.append(markdown([f"ours, {choice}" if choice else "ours", *columns], rows))
+    return parts
+
+
+def in_order(found: Iterable[Cell], field: str, among: Container[str] | None = None) -> list[str]:
+    """The different values of a field, in the order in which they come."""
+    values = dict.fromkeys(getattr(cell, field) for cell in found)
+    return [value for value in values if among is None or value in among]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose cells are padded, so that it reads well as plain text too."""
+    lines = [list(head), *(list(row) for row in rows)]
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(head))]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
+    )
+
+
+def as_csv(found: Iterable[Cell]) -> str:
+    """One line per figure."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("column", "row", "choice", "paper", "ours", "ratio", "paper_relative", "ours_relative"))
+    writer.writerows(
+        (c.column, c.row, c.choice, c.paper, c.ours, c.ratio, c.paper_relative, c.ours_relative) for c in found
+    )
+    return text.getvalue()
+
+
+def number(value: Value) -> str:
+    """Three or four digits that count."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def in_words(value: object) -> str:
+    """A parameter's value in words."""
+    if isinstance(value, list):
+        return "/".join(in_words(each) for each in value)
+    if isinstance(value, dict):
+        return f"({', '.join(f'{name}: {in_words(each)}' for name, each in value.items())})"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value)
+
+
+# Files
+
+
+def write_entry(result: Reproduced, formats: Sequence[str]) -> None:
+    """Write the table, the figures and the page of an entry beside its result; what is there already stays.
+
+    Raises:
+        BatfillError: the folder cannot be written, or a format is unknown.
+    """
+    assert result.outcome is not None
+    check_formats(formats)
+    folder, entry = result.folder, result.named.entry
+    make_folder(folder)
+    write_text(folder / TABLE, as_csv(cells(entry, result.outcome)))
+    write_text(folder / PAGE, escaped(section_of(result)) + "\n")
+    for chart in result.outcome.charts:
+        figure = figure_of(chart)
+        wanted = [kind for kind in formats if not (result.again and (folder / f"{figure.name}.{kind}").is_file())]
+        if wanted:
+            write_figure(figure, folder, wanted, origin_of(result))
+
+
+def write_page(results: Sequence[Reproduced], names: Sequence[str], path: Path) -> None:
+    """Write the page of these entries, and its figures into a folder of the page's name; `names` are the command's.
+
+    Raises:
+        BatfillError: a chart to show is not there, or the folder cannot be written.
+    """
+    figures = path.with_suffix("")
+    for result in results:
+        for name in result.named.entry.show if result.outcome else ():
+            make_folder(figures)
+            write_svg(shown(result, name), figures / figure_file(result.named, name))
+    write_text(path, page_of(results, names, figures.name))
+
+
+def shown(result: Reproduced, name: str) -> Chart:
+    """The chart of this name."""
+    charts = {chart.name: chart for chart in (result.outcome.charts if result.outcome else ())}
+    if name not in charts:
+        raise ProtocolError(
+            f"{result.named.name}: show has no chart {name!r}; charts are {', '.join(charts) or 'none'}"
+        )
+    return charts[name]
+
+
+def write_svg(chart: Chart, path: Path) -> None:
+    """The chart alone, without its data; small, since its words stay text."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Canvas
+
+    figure = figure_of(chart)
+    with mpl.rc_context(STYLE | {"svg.fonttype": "none"}):
+        canvas = Canvas(figsize=(COLUMN_IN * 1.5, figure.height_in), layout="constrained")
+        figure.draw(canvas.subplots())
+        with raw_file(path) as stream:
+            canvas.savefig(stream, format="svg", dpi=SCREEN_DPI, metadata={"Date": None})
+
+
+def origin_of(result: Reproduced) -> str:
+    """What stands atop the data of a figure."""
+    entry = result.named.entry
+    logs = ", ".join(entry.logs.values())
+    quick = " --quick" if result.quick else ""
+    return f"batfill {__version__} reproduce {result.named.name}{quick}, {entry.source}, logs {logs}, {ENGINE}"
+
+
+# Charts, in the style of `batfill report --figures`
+
+
+def figure_of(chart: Chart) -> Figure:
+    """The chart as a figure with its data."""
+    draw = DRAW[chart.kind]
+
+    def whole(axes: Axes) -> None:
+        draw(axes, chart)
+        axes.set(xlabel=chart.x, ylabel=chart.y)
+        if chart.log_x:
+            axes.set_xscale("log")
+        if chart.log_y:
+            axes.set_yscale("log")
+
+    return Figure(plain(chart.name), chart.head, list(chart.rows), whole)
+
+
+MARKS = "osvD^Px*+1"  # ten marks and six colours make thirty pairs
+
+
+def drawn(n: int) -> list[Style]:
+    """The styles of n series; of too many, the last are grey."""
+    return styles(n, range(DISTINCT))
+
+
+def lines(axes: Axes, chart: Chart) -> None:
+    """A line for every column but the first; gaps where a value is None."""
+    x, *series = columns(chart)
+    for style, name, values in zip(drawn(len(series)), chart.head[1:], series, strict=True):
+        axes.plot(x, values, linestyle=style.line, color=style.light, label=name)
+    key(axes)
+
+
+def points(axes: Axes, chart: Chart) -> None:
+    """A mark for every value."""
+    x, *series = columns(chart)
+    for k, (style, name, values) in enumerate(zip(drawn(len(series)), chart.head[1:], series, strict=True)):
+        axes.plot(x, values, MARKS[k % len(MARKS)], color=style.light, label=name, markersize=2.5)
+    key(axes)
+
+
+def bands(axes: Axes, chart: Chart) -> None:
+    """A line between the least and the most."""
+    x, *series = columns(chart)
+    for k, (style, name) in enumerate(zip(drawn(len(series) // 3), chart.head[1::3], strict=True)):
+        values, least, most = series[3 * k : 3 * k + 3]
+        axes.plot(x, values, linestyle=style.line, color=style.light, label=name)
+        axes.fill_between(x, least, most, color=style.light, alpha=0.15, linewidth=0)
+    key(axes)
+
+
+def shares(axes: Axes, chart: Chart) -> None:
+    """Stacked bars."""
+    names, *parts = columns(chart)
+    places = range(len(names))
+    base = [0.0] * len(names)
+    for style, part, values in zip(drawn(len(parts)), chart.head[1:], parts, strict=True):
+        axes.barh(places, values, left=base, color=style.light, label=part)
+        base = [below + value for below, value in zip(base, values, strict=True)]
+    axes.set_yticks(places, [str(name) for name in names])
+    axes.invert_yaxis()
+    key(axes)
+
+
+def boxes(axes: Axes, chart: Chart) -> None:
+    """Boxes of quartiles with whiskers to the 5th and 95th percentile."""
+    keys = ("label", "whislo", "q1", "med", "q3", "whishi")
+    axes.bxp([dict(zip(keys, row, strict=True)) for row in chart.rows], showfliers=False, widths=0.5)
+    axes.tick_params(axis="x", labelrotation=60)
+
+
+def maps(axes: Axes, chart: Chart) -> None:
+    """Values over a plane, on a logarithmic scale; a red dot on the lowest."""
+    x, y, values = columns(chart)
+    least = min(range(len(values)), key=lambda i: values[i])
+    norm = "log" if 0 < values[least] < max(values) else "linear"
+    drawn = axes.scatter(x, y, c=values, s=6, marker="D", cmap="viridis_r", norm=norm, linewidths=0, rasterized=True)
+    axes.plot(x[least], y[least], "o", color="red", markersize=4)
+    axes.grid(False)
+    axes.set_aspect("equal")
+    axes.figure.colorbar(drawn, ax=axes, label=chart.head[2])
+
+
+def key(axes: Axes) -> None:
+    """The names of the series, above the plot: lines go everywhere in it."""
+    axes.legend(fontsize=6, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1))
+
+
+def columns(chart: Chart) -> list[list[float]]:
+    """The chart's columns; None is nan, which is not drawn."""
+    return [[float("nan") if value is None else value for value in column] for column in zip(*chart.rows, strict=True)]
+
+
+DRAW: dict[str, Callable[[Axes, Chart], None]] = {
+    "lines": lines,
+    "points": points,
+    "bands": bands,
+    "shares": shares,
+    "boxes": boxes,
+    "map": maps,
+}

@@ -1,0 +1,216 @@
+"""The 2017 study of online policy selection: policies chosen period by period on resampled logs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from batfill.jobs import DAY_S
+from batfill.papers.core import Chart, Outcome, Table, Task, Value, Verdict, computation, kept, listed
+from batfill.schema import Count, Seconds, Section, Seed, Text
+from batfill.tuning.online import selection_and_site
+from batfill.tuning.select import Samples, compare_online, mean_share
+
+Method = Literal["full", "noisy", "epsilon-greedy"]
+TITLES: dict[Method, str] = {"full": "FullFeedback", "noisy": "NoisyFeedback", "epsilon-greedy": "EpsilonGreedy"}
+Share = Annotated[float, Field(ge=0, le=1)]
+Period = Annotated[float, Field(gt=0)]
+Noise = Literal["walltime"] | float
+POINTS = 120  # of a chart, at most
+
+
+class Choosing(Section):
+    """What the paper does not say of how policies are chosen, and of the logs on which that is done."""
+
+    samples: Count  # resamplings of each log
+    fewer: dict[Text, Count] = Field(default_factory=dict)  # of logs that are too long for all of them
+    weeks: Count | None = None  # length of a resampling; None for the log's
+    procs: dict[Text, Count] = Field(default_factory=dict)  # of machines whose log says it otherwise than the paper
+    period: Period  # Delta, in seconds
+    decay: Share = 0.9  # lambda
+    balance: Share = 1.0  # alpha
+    epsilon: Share = 0.1
+    noise: Noise = "walltime"
+    threshold: Seconds | None = None
+    seed: Seed = 0
+
+
+def selected(task: Task, label: str, method: Method, how: Choosing) -> dict[str, Any]:
+    """`compare_online` on resamplings of the log: mean waits over EASY-FCFS's, and which policy was chosen when."""
+    samples = how.fewer.get(label, how.samples)
+    logs = Samples.of(task.logs[label], procs=how.procs.get(label), resampled=True, weeks=how.weeks, seed=how.seed)
+    options: dict[str, Any] = {"epsilon": how.epsilon}
+    if method != "epsilon-greedy":
+        options = {"lambda": how.decay, "alpha": how.balance}
+    if method == "noisy":
+        options["noise"] = str(how.noise)
+    given = {"select": method, "policies": "ten", "period": how.period, "select-seed": how.seed, **options}
+    key = {**logs.provenance(), "procs": logs.procs, "samples": samples, **given, "threshold": how.threshold}
+
+    def make() -> dict[str, Any]:
+        selection, site = selection_and_site(given, logs.procs, "same", how.threshold)
+        with task.bar(f"{label}, {TITLES[method]}: logs", samples) as advance:
+            return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)
+
+    found: dict[str, Any] = kept(task.folder, "selected", key, selected, make)
+    return found
+
+
+# Figures 1 and 2: waits
+
+BEST = "best policy throughout"
+AS_GOOD = 1.05  # "recovers" is a wait of at most this many times that of the best policy throughout
+
+
+@computation
+def online_courses(
+    task: Task,
+    how: Choosing,
+    *,
+    periods: Annotated[dict[Text, float], Field(min_length=1)],  # by their labels
+) -> Outcome:
+    """Figures 1 and 2: mean waits at the log's end over EASY-FCFS's, means over the resamplings; a column per log.
+
+    Several lengths of a period stand side by side; charts and verdicts are those of the one in `period`.
+    """
+    tables, charts = [], []
+    shown: dict[str, dict[str, float]] = {}
+    for name, period in periods.items():
+        taken = how.model_copy(update={"period": period})
+        found = {label: {title: selected(task, label, m, taken) for m, title in TITLES.items()} for label in task.logs}
+        ratios = {label: ratios_of(by_method) for label, by_method in found.items()}
+        rows = (*TITLES.values(), BEST)
+        tables.append(Table.of_rows(ratios, {row: [each[row] for each in ratios.values()] for row in rows}, name))
+        if period == how.period:
+            shown = ratios
+            charts = [course_of(label, by_method, period) for label, by_method in found.items()]
+    counts = {label: how.fewer.get(label, how.samples) for label in task.logs}
+    best = {label: best_throughout(next(iter(by_method.values())))[0] for label, by_method in found.items()}
+    notes = (f"Resamplings by weeks: {listed(counts)}.", f"Best policy throughout: {listed(best)}.")
+    return Outcome(tuple(tables), verdicts_on_waits(shown), tuple(charts), notes)
+
+
+def ratios_of(by_method: dict[str, Any]) -> dict[str, float]:
+    """At the end of the log: of each method, and of the policy that hindsight would have used throughout."""
+    ratios = {title: float(found["wait_over_fcfs"]["mean"]) for title, found in by_method.items()}
+    return {**ratios, BEST: best_throughout(next(iter(by_method.values())))[1]}
+
+
+def best_throughout(found: dict[str, Any]) -> tuple[str, float]:
+    """The policy with the least mean wait if used throughout, and its wait over EASY-FCFS's."""
+    name = min(found["throughout"], key=lambda each: (found["throughout"][each]["mean"], each))
+    return name, float(found["throughout"][name]["mean"])
+
+
+def course_of(label: str, by_method: dict[str, Any], period: float) -> Chart:
+    """The course: mean over the resamplings, and the band from the 10th to the 90th percentile."""
+    courses = [found["by_period"] for found in by_method.values()]
+    step = -(-len(courses[0]) // POINTS)
+    rows = [
+        (
+            (k + 1) * period / DAY_S,
+            *(course[k]["wait_over_fcfs"][part] for course in courses for part in ("mean", "p10", "p90")),
+        )
+        for k in range(step - 1, min(map(len, courses)), step)
+    ]
+    head = ("day", *(part for title in by_method for part in (title, f"{title} p10", f"{title} p90")))
+    return Chart(f"{label}-course", "bands", head, tuple(rows), "day", "mean wait / EASY-FCFS's")
+
+
+def verdicts_on_waits(ratios: dict[str, dict[str, float]]) -> dict[str, Verdict]:
+    """On what the abstract says."""
+    full, noisy, bandit = TITLES.values()
+
+    def waits(row: str) -> str:
+        return f"{row}: {listed({label: found[row] for label, found in ratios.items()}, ' {:.3f}')}"
+
+    return {
+        "half": Verdict(min(found[noisy] for found in ratios.values()) <= 0.5, waits(noisy)),
+        "hindsight": Verdict(
+            all(found[noisy] <= AS_GOOD * found[BEST] for found in ratios.values()),
+            f"{waits(noisy)}; {waits(BEST)}",
+        ),
+        "bandit": Verdict(min(found[bandit] for found in ratios.values()) <= 0.4, waits(bandit)),
+        "noisy-as-full": Verdict(
+            all(found[noisy] <= AS_GOOD * found[full] for found in ratios.values()),
+            f"{waits(full)}; {waits(noisy)}",
+        ),
+    }
+
+
+# Figures 3 to 5: who is chosen
+
+CHARTED = 5  # policies; the others share a line
+
+
+@computation
+def chosen_shares(task: Task, how: Choosing, *, method: Method) -> Outcome:
+    """Figures 3 to 5: the share of the periods of all resamplings with a policy chosen, in %, a column per log."""
+    found = {label: selected(task, label, method, how) for label in task.logs}
+    names = tuple(next(iter(found.values()))["throughout"])
+    shares = {label: {name: mean_share(one, name) or 0.0 for name in names} for label, one in found.items()}
+    first = {label: max(by_name.items(), key=lambda each: each[1]) for label, by_name in shares.items()}
+    evidence = listed({label: (name, 100 * share) for label, (name, share) in first.items()}, " {} {:.0f} %")
+    columns = {label: [100 * share for share in by_name.values()] for label, by_name in shares.items()}
+    return Outcome(
+        (Table.of_columns(columns, (name.upper() for name in names)),),
+        {"one": Verdict(all(share > 0.5 for _, share in first.values()), f"chosen most: {evidence}")},
+        tuple(shares_of(label, one, shares[label], how.period) for label, one in found.items()),
+    )
+
+
+def shares_of(label: str, found: dict[str, Any], shares: dict[str, float], period: float) -> Chart:
+    """The share of the resamplings in which each of the most chosen policies was in use, by time."""
+    most = sorted(shares, key=lambda name: -shares[name])[:CHARTED]
+    periods = found["by_period"]
+    rows = []
+    for k in range(0, len(periods), -(-len(periods) // POINTS)):
+        now = [periods[k]["shares"][name] for name in most]
+        rows.append(((k + 0.5) * period / DAY_S, *now, max(0.0, 1 - sum(now))))
+    head = ("day", *(name.upper() for name in most), "others")
+    return Chart(f"{label}-shares", "lines", head, tuple(rows), "day", "share of the resamplings")
+
+
+# What the paper leaves open
+
+# What a parameter means to each method; a threshold and Delta mean something to all.
+USED_BY: dict[str, tuple[Method, ...]] = {
+    "decay": ("full", "noisy"),
+    "balance": ("full", "noisy"),
+    "noise": ("noisy",),
+    "epsilon": ("epsilon-greedy",),
+}
+
+
+class Change(Section):
+    """What takes the place of a usual value."""
+
+    period: Period | None = None
+    decay: Share | None = None
+    balance: Share | None = None
+    epsilon: Share | None = None
+    noise: Noise | None = None
+    threshold: Seconds | None = None
+
+
+@computation
+def online_choices(
+    task: Task,
+    how: Choosing,
+    *,
+    varied: Annotated[dict[Text, Change], Field(min_length=1)],  # what takes the usual values' place, by rows' labels
+) -> Outcome:
+    """Each open choice varied alone: mean waits over EASY-FCFS's, a column per method and log, a row per change."""
+    columns = {f"{title}, {label}": (method, label) for label in task.logs for method, title in TITLES.items()}
+    rows: dict[str, list[Value]] = {}
+    for name, change in {"as in the other entries": Change(), **varied}.items():
+        changed = change.model_dump(exclude_unset=True)
+        taken = how.model_copy(update=changed)
+        rows[name] = [
+            float(selected(task, label, method, taken)["wait_over_fcfs"]["mean"])
+            if not changed or any(method in USED_BY.get(key, (method,)) for key in changed)
+            else None
+            for method, label in columns.values()
+        ]
+    return Outcome((Table.of_rows(columns, rows),))

@@ -1,1 +1,0 @@
-"""The entries of the 2022 study of small jobs first."""

@@ -1,1 +1,0 @@
-"""The entries of the 2023 study of regression heuristics."""

@@ -1,1 +1,0 @@
-"""The CCGrid 2019 paper: simple policies with a threshold in the place of EASY, on resampled logs."""
