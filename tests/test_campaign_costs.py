@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from batfill.campaign import costs as library
-from batfill.campaign.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, Readings, kind_of, measured
-from batfill.campaign.plan import Planned
+from batfill.campaign.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
+from batfill.campaign.plan import Planned, Readings
 from batfill.campaign.traces import Source, Trace
 from batfill.campaign.work import Run, Task
 

@@ -9,8 +9,8 @@ import pytest
 
 from batfill.campaign import traces
 from batfill.campaign.config import CampaignError, read_campaign
-from batfill.campaign.costs import Costs, Curve, Readings, kind_of
-from batfill.campaign.plan import number_of_traces, plan, tasks_of, traces_of
+from batfill.campaign.costs import Costs, Curve, kind_of, tasks_of
+from batfill.campaign.plan import Readings, number_of_traces, plan, traces_of
 from batfill.errors import WorkloadError
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"

@@ -26,7 +26,7 @@ from batfill import __version__
 from batfill.cli.policies import export_config
 from batfill.policies import POLICIES, Policy, policy_named
 from batfill.replay import replay
-from batfill.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
+from batfill.report.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
 from batfill.workloads import read_workload
 from command import refusal, result
 from oracle import key_named

@@ -13,8 +13,9 @@ import pytest
 
 from batfill.jobs import WEEK_S
 from batfill.knowledge.features import NAMES
-from batfill.knowledge.study import autocorrelation, autocorrelation_figure, autocorrelations, read_jobs, study
+from batfill.knowledge.study import autocorrelation, autocorrelations, read_jobs, study
 from batfill.options import Settings
+from batfill.report.learning import autocorrelation_figure
 from command import json_result, refusal, result
 from swf_text import row
 

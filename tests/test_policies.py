@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from batfill.engine.keys import key_at
 from batfill.errors import PolicyError
+from batfill.jobs import LONGEST_S
 from batfill.policies import MIXED, POLICIES, UNLIMITED_S, listing, mixed, policy_named
 from oracle import KEYS, key_named
 
@@ -125,3 +126,7 @@ def test_the_listing_says_of_each_policy_its_formula_and_source():
     rows = listing()
     assert [row["name"] for row in rows] == [*POLICIES, MIXED]
     assert all(row["formula"] and row["source"] for row in rows)
+
+
+def test_no_job_of_a_table_is_longer_than_a_job_without_walltime_counts_in_a_key():
+    assert UNLIMITED_S == LONGEST_S

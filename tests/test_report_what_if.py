@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from batfill.options import part_of
-from batfill.palette import style
 from batfill.policies import policy_named
 from batfill.replay import replay
 from batfill.report.comparison import Interval
+from batfill.report.palette import style
 from batfill.report.what_if import (
     CLASSES,
     FEWEST_JOBS,

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import PolicyError
-from batfill.jobs import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 
 Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 
-UNLIMITED_S = LONGEST_S  # what a job without walltime counts as in a key, so that no formula meets infinity
+# What a job without walltime counts as in a key, so that no formula meets infinity; the longest time of a job table.
+UNLIMITED_S = 1e12
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
 SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"

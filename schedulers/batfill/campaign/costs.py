@@ -1,4 +1,4 @@
-"""How long a campaign takes on its workers: an estimate from a few of its runs, timed on this machine."""
+"""A campaign's tasks of about a second, and how long they take: an estimate from a few runs, timed on this machine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 from heapq import heapreplace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from batfill.campaign.traces import piece_of
+from batfill.campaign.work import Task
 from batfill.experiment import simulate
 from batfill.knowledge import forest
 from batfill.options import USER, Options
@@ -18,11 +19,13 @@ from batfill.options import USER, Options
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from batfill.campaign.plan import Planned
-    from batfill.campaign.traces import Source, Trace
-    from batfill.campaign.work import Task
+    from batfill.campaign.plan import Plan, Planned, Readings
+    from batfill.campaign.traces import Trace
+    from batfill.campaign.work import Run
     from batfill.jobs import Workload
 
+TASK_S = 1.0  # what is lost when a worker dies, and what hides the cost of sending a task
+MOST_RUNS = 500  # in a task
 RUN_S = 0.002  # what a run takes beside its jobs: cutting them out, and its row
 WORKER_S = 1.5  # from a worker's start to its first task: Python's imports, on a machine that does nothing else
 LEARNING_S = 1.5  # what loading scikit-learn takes, once per worker
@@ -51,13 +54,6 @@ class Curve:
             return ys[right - 1] + share * (ys[right] - ys[right - 1])
         half = min(bisect_left(xs, xs[-1] / 2), len(xs) - 2)
         return ys[-1] + (jobs - xs[-1]) * (ys[-1] - ys[half]) / (xs[-1] - xs[half])
-
-
-class Readings(NamedTuple):
-    """What reading took while the campaign was planned, in seconds."""
-
-    logs: dict[Source, float]  # once per worker
-    traces: dict[Trace, float]  # resampling, cutting, the first jobs: once per task
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +199,23 @@ def by_kind(runs: Sequence[Planned], costs: Costs) -> dict[str, float]:
     for planned in runs:
         total[kind_of(planned.run.given)] += costs.run_s(planned)
     return dict(total)
+
+
+def tasks_of(left: Sequence[Planned], costs: Costs, planned: Plan, workers: int) -> list[Task]:
+    """The runs in tasks: of one trace each, window by window, so that reading and cutting are shared."""
+    by_trace: dict[Trace, list[Planned]] = defaultdict(list)
+    for one in left:
+        by_trace[one.trace].append(one)
+    share_s = min(TASK_S, sum(map(costs.run_s, left)) / (4 * workers))
+    tasks: list[Task] = []
+    for trace, members in by_trace.items():
+        runs: list[Run] = []
+        cost_s = 0.0
+        for one in members:
+            if runs and (cost_s >= share_s or len(runs) >= MOST_RUNS):
+                tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
+                runs, cost_s = [], 0.0
+            runs.append(one.run)
+            cost_s += costs.run_s(one)
+        tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
+    return tasks

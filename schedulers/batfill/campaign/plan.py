@@ -1,30 +1,24 @@
-"""From a campaign to its runs: each with a content hash, and together in tasks of about a second."""
+"""From a campaign to its runs, each with a content hash."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill import __version__
 from batfill.campaign.config import CampaignError, seeded
-from batfill.campaign.costs import Readings
 from batfill.campaign.traces import Source, Trace, jobs_by_window, log_of, piece_of, warnings_of
-from batfill.campaign.work import Run, Task
+from batfill.campaign.work import Run
 from batfill.engine.jit import SOURCES
 from batfill.files import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from batfill.campaign.config import Campaign, ReadCampaign
-    from batfill.campaign.costs import Costs
-
-TASK_S = 1.0  # what is lost when a worker dies, and what hides the cost of sending a task
-MOST_RUNS = 500  # in a task
 
 
 class Planned(NamedTuple):
@@ -33,6 +27,13 @@ class Planned(NamedTuple):
     run: Run
     trace: Trace
     jobs: int
+
+
+class Readings(NamedTuple):
+    """What reading took while the campaign was planned, in seconds."""
+
+    logs: dict[Source, float]  # once per worker
+    traces: dict[Trace, float]  # resampling, cutting, the first jobs: once per task
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,23 +126,3 @@ def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float
         "engine": SOURCES,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def tasks_of(left: Sequence[Planned], costs: Costs, planned: Plan, workers: int) -> list[Task]:
-    """The runs in tasks: of one trace each, window by window, so that reading and cutting are shared."""
-    by_trace: dict[Trace, list[Planned]] = defaultdict(list)
-    for one in left:
-        by_trace[one.trace].append(one)
-    share_s = min(TASK_S, sum(map(costs.run_s, left)) / (4 * workers))
-    tasks: list[Task] = []
-    for trace, members in by_trace.items():
-        runs: list[Run] = []
-        cost_s = 0.0
-        for one in members:
-            if runs and (cost_s >= share_s or len(runs) >= MOST_RUNS):
-                tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
-                runs, cost_s = [], 0.0
-            runs.append(one.run)
-            cost_s += costs.run_s(one)
-        tasks.append(Task(trace, tuple(runs), planned.tau_s, planned.per_job))
-    return tasks

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill.campaign.clusters import NoWorkers, Where, connect, require_usable, worker_count
-from batfill.campaign.costs import Costs, by_kind, kind_of, measured
-from batfill.campaign.plan import Plan, Planned, number_of_traces, plan, tasks_of
+from batfill.campaign.costs import Costs, by_kind, kind_of, measured, tasks_of
+from batfill.campaign.plan import Plan, Planned, number_of_traces, plan
 from batfill.campaign.provenance import Provenance
 from batfill.campaign.store import Store, open_store
 from batfill.campaign.summary import overview

@@ -87,7 +87,9 @@ def frontier(
         read, size, tau_s, options, policy=policies, cuts=grid[0], protected=grid[1], levels=several
     )
     if out is not None:
-        library.write_frontier(points, out, told)
+        from batfill.report.learning import write_frontier
+
+        write_frontier(points, out, told)
     print(
         json.dumps({**told, "points": [p.as_dict() for p in points]}, indent=1) if as_json else library.as_text(points)
     )

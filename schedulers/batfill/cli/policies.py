@@ -43,7 +43,7 @@ def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
     """
     import json
 
-    from batfill.siteconfig import site_config
+    from batfill.report.siteconfig import site_config
 
     found = site_config(
         system,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.jobs import Clock
+from batfill.policies import UNLIMITED_S
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,7 +42,6 @@ NAMES = (
 OWN = 8  # the features that no divider changes come first
 RECORD = OWN + 2 * len(CATEGORIES)  # numbers in a record
 NONE_YET = -1.0  # a lag or a share of a category without so many jobs
-UNLIMITED_S = 1e12  # what a job without a requested time asks for
 NO_CLOCK = Clock(0, UTC)  # of a workload that does not say when it was: its second 0 counts as a Thursday's midnight
 
 

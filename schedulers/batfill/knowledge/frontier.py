@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import time
 from contextlib import closing
@@ -16,22 +13,16 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import BatfillError
-from batfill.files import all_or_none, make_folder, whole_file, write_text
 from batfill.knowledge.learning import confusion, replay_learning
-from batfill.options import Learning, Options, as_line
-from batfill.palette import DISTINCT, MEAN_BSLD, dress, styles
+from batfill.options import Learning, Options
 from batfill.processes import Remaining, duration, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
-    from pathlib import Path
-
-    from matplotlib.figure import Figure
 
     from batfill.jobs import Workload
 
 NO_KNOWLEDGE = {"knowledge": "user"}
-MARKERS = "osD^v"  # by levels
 PERFECT = {"knowledge": "class-clairvoyant", "kill": True, "bound": True}
 
 
@@ -234,72 +225,6 @@ def provenance(
         },
         "version": __version__,
     }
-
-
-def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]) -> None:
-    """Write frontier.csv, frontier.svg and frontier.json, which also says how they came about.
-
-    Raises:
-        BatfillError: the folder cannot be made.
-    """
-    make_folder(folder)
-    rows = [point.as_dict() for point in points]
-    with all_or_none():
-        write_text(folder / "frontier.json", json.dumps({**provenance, "points": rows}, indent=1) + "\n")
-        text = io.StringIO()
-        table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-        write_text(folder / "frontier.csv", text.getvalue())
-        with whole_file(folder / "frontier.svg") as file:
-            frontier_figure(points, provenance).savefig(
-                file, format="svg", metadata={"Date": None, "Creator": "batfill"}
-            )
-
-
-def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:
-    """Mean bounded slowdown over wasted work, a line per policy and protected share; `made` as `provenance`."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set(xlabel="killed tries, share of the work", ylabel=f"{MEAN_BSLD} (tau {made['tau_s']:g} s)")
-    policies = list(dict.fromkeys(point.policy for point in points))
-    for policy, style in zip(policies, styles(len(policies), range(DISTINCT)), strict=True):
-        colour = style.light
-        of_policy = [point for point in points if point.policy == policy]
-        for point in of_policy:
-            if point.knowledge != "classifier":
-                perfect = point.knowledge == PERFECT["knowledge"]
-                axes.axhline(
-                    point.mean_bsld,
-                    color=colour,
-                    linestyle=":" if perfect else "-.",
-                    linewidth=1,
-                    label=f"{policy}, perfect classes ({point.levels})" if perfect else f"{policy}, nothing killed",
-                )
-        learned = [point for point in of_policy if point.knowledge == "classifier"]
-        several = list(dict.fromkeys(point.levels for point in learned))
-        for levels, share in product(several, sorted({point.protected for point in learned})):
-            line = sorted((p for p in learned if (p.levels, p.protected) == (levels, share)), key=lambda p: p.waste)
-            label = policy if len(several) == 1 else f"{policy} {levels}"
-            axes.plot(
-                [p.waste for p in line],
-                [p.mean_bsld for p in line],
-                marker=MARKERS[several.index(levels) % len(MARKERS)],
-                color=colour,
-                alpha=1 - share / 2,
-                label=label if share == 0 else f"{label}, {share:.0%} protected",
-            )
-            for point in line:
-                axes.annotate(f"{point.cut:g}", (point.waste, point.mean_bsld), fontsize=7)
-    forest = as_line({name: made["options"][name] for name in OF_FOREST})
-    dress(
-        figure,
-        f"{made['workload']} on {made['procs']:,} processors: what kills cost and gain, by the classifier's cut "
-        f"(beside each mark); {forest}; batfill {made['version']}",
-    )
-    return figure
 
 
 def as_text(points: list[Point]) -> str:

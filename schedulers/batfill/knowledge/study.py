@@ -7,7 +7,6 @@ figures in SVG, and the whole in JSON.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill import __version__
-from batfill.files import all_or_none, digest, make_folder, whole_file, write_text
+from batfill.files import digest
 from batfill.jobs import WEEK_S, Clock, request_warning
 from batfill.knowledge import Job
 from batfill.knowledge.classifier import Classifier
@@ -23,7 +22,6 @@ from batfill.knowledge.events import EventQueue
 from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
 from batfill.knowledge.learning import Confusion
 from batfill.options import as_line
-from batfill.palette import dress, style
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import job_rows
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from batfill.options import Settings
@@ -240,135 +237,3 @@ def as_text(done: Study) -> str:
         top = sorted(mean, key=lambda name: -mean[name])
         lines += ["", "importance, mean of the trainings: " + ", ".join(f"{name} {mean[name]:.3f}" for name in top)]
     return "\n".join(lines)
-
-
-def write_study(done: Study, folder: Path) -> list[Path]:
-    """Write summary.json, weeks, importances, jobs and autocorrelations as Parquet, and four figures; their paths.
-
-    Raises:
-        BatfillError: the folder cannot be made.
-    """
-    make_folder(folder)
-    alike = autocorrelations(done.jobs)
-    jobs = done.jobs
-    tables: dict[str, dict[str, Any]] = {
-        "weeks": columns_of(done.weeks()),
-        "importances": columns_of(done.importances),
-        "jobs": {
-            "job": jobs.number,
-            "submit_s": jobs.submit_s,
-            "runtime_s": jobs.runtime_s,
-            "judged_small": done.small,
-            "small": done.truth,
-            "probability": done.probability,
-            "divider_s": done.divider_s,
-        },
-        "autocorrelation": columns_of(alike),
-    }
-    figures = {
-        "quality": quality_figure(done),
-        "confusion": confusion_figure(done),
-        "importances": importance_figure(done),
-        "autocorrelation": autocorrelation_figure(done, alike),
-    }
-    made = [folder / "summary.json"]
-    with all_or_none():
-        write_text(made[0], json.dumps(done.as_dict(), indent=1) + "\n")
-        for name, columns in tables.items():
-            made.append(folder / f"{name}.parquet")
-            write_table(columns, made[-1], done.as_dict())
-        for name, figure in figures.items():
-            made.append(folder / f"{name}.svg")
-            with whole_file(made[-1]) as file:
-                figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
-    return made
-
-
-def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Rows of equal keys as columns."""
-    return {name: [row[name] for row in rows] for name in (rows[0] if rows else {})}
-
-
-def write_table(columns: dict[str, Any], path: Path, whole: dict[str, Any]) -> None:
-    """One table as Parquet; `whole` goes into its metadata under batfill.study."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pa.table(columns).replace_schema_metadata({b"batfill.study": json.dumps(whole).encode()})
-    with whole_file(path) as file:
-        pq.write_table(table, file, compression="zstd")
-
-
-def empty_figure(x: str, y: str) -> tuple[Figure, Any]:
-    """A figure with one pair of axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set(xlabel=x, ylabel=y)
-    return figure, axes
-
-
-def title_of(done: Study, what: str) -> str:
-    """What is drawn, of which log, under which settings."""
-    chosen = done.settings
-    return (
-        f"{done.jobs.name}, {len(done.jobs):,} jobs: {what}; regime {chosen.regime}, divider rule "
-        f"{chosen.divider_rule}, cut {chosen.cut:g}, seed {chosen.seed}; batfill {__version__}"
-    )
-
-
-def quality_figure(done: Study) -> Figure:
-    """Accuracy, precision and recall per week (Figure 4)."""
-    figure, axes = empty_figure("week", "share")
-    weeks = done.weeks()
-    for k, name in enumerate(("accuracy", "precision", "recall")):
-        values = [np.nan if row[name] is None else row[name] for row in weeks]
-        drawn = style(k)
-        axes.plot(
-            [row["week"] for row in weeks], values, label=name, linewidth=1, color=drawn.light, linestyle=drawn.line
-        )
-    axes.set_ylim(0, 1)
-    dress(figure, title_of(done, "how right the classifier was, week by week"))
-    return figure
-
-
-def confusion_figure(done: Study) -> Figure:
-    """Jobs per week by what they were judged and what they were."""
-    figure, axes = empty_figure("week", "jobs")
-    weeks = done.weeks()
-    names = ("true_small", "true_large", "false_small", "false_large")
-    counts = [[row[name] for row in weeks] for name in names]
-    if weeks:
-        numbers, labels = [row["week"] for row in weeks], [name.replace("_", " ") for name in names]
-        axes.stackplot(numbers, counts, labels=labels, colors=[style(k).light for k in range(len(names))])
-    dress(figure, title_of(done, "jobs by what they were judged, and whether that was true, week by week"))
-    return figure
-
-
-def importance_figure(done: Study) -> Figure:
-    """The spread over the trainings of each feature's importance (Figure 5)."""
-    figure, axes = empty_figure("importance, share of the forest's splits", "feature")
-    if done.importances:
-        axes.boxplot([[row[name] for row in done.importances] for name in NAMES], orientation="horizontal")
-        axes.set_yticks(range(1, len(NAMES) + 1), NAMES, fontsize=7)
-        axes.invert_yaxis()
-    dress(figure, title_of(done, "importance of each feature over the trainings"))
-    return figure
-
-
-def autocorrelation_figure(done: Study, alike: list[dict[str, Any]]) -> Figure:
-    """The median over the categories, and the middle half, at each lag (Figure 2)."""
-    figure, axes = empty_figure("lag, jobs of the same category", "autocorrelation of run times")
-    lags = np.arange(1, LAGS + 1)
-    for k, name in enumerate(CATEGORIES):
-        rows = [row for row in alike if row["category"] == f"(u, {name})" and not np.isnan(row["autocorrelation"])]
-        if not rows:
-            continue
-        at_lag = [[row["autocorrelation"] for row in rows if row["lag"] == lag] for lag in lags]
-        low, middle, high = (np.array([np.quantile(values, q) for values in at_lag]) for q in (0.25, 0.5, 0.75))
-        drawn = style(k)
-        axes.plot(lags, middle, label=f"(u, {name}): median", color=drawn.light, linestyle=drawn.line)
-        axes.fill_between(lags, low, high, alpha=0.2, color=drawn.light, label=f"(u, {name}): middle half")
-    dress(figure, f"{done.jobs.name}, {len(done.jobs):,} jobs: run times within a category; batfill {__version__}")
-    return figure

@@ -14,9 +14,9 @@ from scipy.stats import rankdata
 from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.files import make_folder, raw_file, write_text
-from batfill.palette import DISTINCT, Style, styles
 from batfill.papers.protocol import ProtocolError
 from batfill.report.figures import COLUMN_IN, STYLE, Figure, check_formats, plain, write_figure
+from batfill.report.palette import DISTINCT, Style, styles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from batfill.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
+from batfill.report.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
 from batfill.report.svg import CHARACTER, LINE, Plot, both, wrapped
 
 if TYPE_CHECKING:

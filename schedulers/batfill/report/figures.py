@@ -12,8 +12,8 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.files import raw_file, write_text
-from batfill.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
 from batfill.report.charts import styles_of
+from batfill.report.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
 from batfill.report.single import wait_grid
 from batfill.report.words import duration
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from batfill.batsim.results import CUT, STATES
 from batfill.metrics import overtaking
-from batfill.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.report.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
+from batfill.report.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.report.single import slowdown_classes, wait_grid
 from batfill.report.words import date_text, duration, table, warning_paragraphs, zone_text
 from batfill.stats import RESAMPLES

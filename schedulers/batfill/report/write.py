@@ -11,10 +11,10 @@ from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.files import digest, write_text
 from batfill.metrics import TAU_S
-from batfill.palette import css, script
 from batfill.report.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
 from batfill.report.comparison import comparisons
 from batfill.report.data import run_data
+from batfill.report.palette import css, script
 from batfill.report.runs import find_runs
 from batfill.report.sections import asset, comparison_section, run_section
 from batfill.report.words import warning_paragraphs
