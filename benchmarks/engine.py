@@ -13,8 +13,8 @@ from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating
 
 from batfill.errors import RunFailed
 from batfill.jobs import WEEK_S, JobTable, Workload
-from batfill.policies import POLICIES, mixed, policy_named
-from batfill.replay import Replay, Schedule, replay, replay_many
+from batfill.policy import POLICIES, mixed, policy_named
+from batfill.replays import Replay, Schedule, replay, replay_many
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log

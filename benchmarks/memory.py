@@ -16,8 +16,8 @@ from logs import KTH, workload
 from table import Row
 from timing import Case, Setting
 
-from batfill.policies import policy_named
-from batfill.replay import replay
+from batfill.policy import policy_named
+from batfill.replays import replay
 
 BAR_BYTES = 200
 COPIES = 70

@@ -13,7 +13,7 @@ import numpy as np
 from table import Row
 from yardstick import Yardstick
 
-from batfill.replay import Replay
+from batfill.replays import Replay
 
 Name = TypeVar("Name")
 

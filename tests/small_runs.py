@@ -14,7 +14,7 @@ from batfill.batsim.protocol import Settings
 from batfill.batsim.replayed import Tries
 from batfill.batsim.results import JobRecord, name_of
 from batfill.batsim.simulation import Simulation
-from batfill.replay import Schedule
+from batfill.replays import Schedule
 from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from batfill.jobs import LARGE, SMALL, UNKNOWN, job_table
-from batfill.policies import POLICIES
+from batfill.policy import POLICIES
 
 
 def table(rows, ids=None):

@@ -15,8 +15,8 @@ import pytest
 
 from batfill.errors import RunFailed
 from batfill.jobs import Workload
-from batfill.policies import policy_named
-from batfill.replay import replay
+from batfill.policy import policy_named
+from batfill.replays import replay
 from strategies import random_table, table
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

@@ -18,11 +18,11 @@ import pandas as pd
 import psutil
 import pytest
 
-from batfill.campaign import clusters, work
-from batfill.campaign.config import read_campaign
-from batfill.campaign.plan import plan
-from batfill.campaign.run import run_campaign
-from batfill.campaign.traces import piece_of
+from batfill.campaigns import clusters, work
+from batfill.campaigns.config import read_campaign
+from batfill.campaigns.plan import plan
+from batfill.campaigns.run import run_campaign
+from batfill.campaigns.traces import piece_of
 from batfill.errors import RunFailed
 from batfill.experiment import replay_file
 from batfill.files import digest
@@ -547,7 +547,7 @@ def test_a_run_that_fails_is_named_and_costs_no_other(campaign_file, tmp_path, m
 
 @pytest.mark.slow
 def test_how_far_a_long_campaign_is_is_said_from_time_to_time(campaign_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.campaign.run.REPORT_S", 0.0)
+    monkeypatch.setattr("batfill.campaigns.run.REPORT_S", 0.0)
     said = []
     run_campaign(
         read_campaign(campaign_file(SMALL)),

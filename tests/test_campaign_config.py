@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batfill.campaign.config import CampaignError, read_campaign
+from batfill.campaigns.config import CampaignError, read_campaign
 
 LEAST = "workloads: [{file: log.swf}]\npolicies: [fcfs]\n"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from batfill.campaign import costs as library
-from batfill.campaign.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
-from batfill.campaign.plan import Planned, Readings
-from batfill.campaign.traces import Source, Trace
-from batfill.campaign.work import Run, Task
+from batfill.campaigns import costs as library
+from batfill.campaigns.costs import LEARNING_S, RUN_S, WORKER_S, Costs, Curve, kind_of, measured
+from batfill.campaigns.plan import Planned, Readings
+from batfill.campaigns.traces import Source, Trace
+from batfill.campaigns.work import Run, Task
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 LOG = Source("/log.swf", "sum", None, "keep")
@@ -112,8 +112,8 @@ def test_kinds_beyond_those_that_are_timed_count_as_the_slowest(monkeypatch):
 
 @pytest.fixture
 def on_the_sample(tmp_path):
-    from batfill.campaign.config import read_campaign
-    from batfill.campaign.plan import plan
+    from batfill.campaigns.config import read_campaign
+    from batfill.campaigns.plan import plan
 
     def on_the_sample(knowledge):
         path = tmp_path / "c.yaml"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from batfill.campaign import traces
-from batfill.campaign.config import CampaignError, read_campaign
-from batfill.campaign.costs import Costs, Curve, kind_of, tasks_of
-from batfill.campaign.plan import Readings, number_of_traces, plan, traces_of
+from batfill.campaigns import traces
+from batfill.campaigns.config import CampaignError, read_campaign
+from batfill.campaigns.costs import Costs, Curve, kind_of, tasks_of
+from batfill.campaigns.plan import Readings, number_of_traces, plan, traces_of
 from batfill.errors import WorkloadError
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
@@ -95,7 +95,7 @@ def test_another_samples_run_is_another(planned):
 
 def test_another_engine_makes_all_runs_anew(planned, monkeypatch):
     before = ids(planned("policies: [fcfs]\n"))
-    monkeypatch.setattr("batfill.campaign.plan.SOURCES", "changed")
+    monkeypatch.setattr("batfill.campaigns.plan.SOURCES", "changed")
     assert ids(planned("policies: [fcfs]\n")) != before
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from batfill.campaign.config import CampaignError
-from batfill.campaign.store import SCHEMA, open_store
+from batfill.campaigns.config import CampaignError
+from batfill.campaigns.store import SCHEMA, open_store
 
 
 def row(run, **values):

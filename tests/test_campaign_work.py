@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from batfill.campaign.config import read_campaign
-from batfill.campaign.plan import plan
-from batfill.campaign.store import SCHEMA
-from batfill.campaign.work import Task, run_task
+from batfill.campaigns.config import read_campaign
+from batfill.campaigns.plan import plan
+from batfill.campaigns.store import SCHEMA
+from batfill.campaigns.work import Task, run_task
 from batfill.experiment import replay_file
 from batfill.metrics import Summary
 from batfill.options import NAMES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batfill.policies import POLICIES, listing
+from batfill.policy import POLICIES, listing
 from command import json_result, refusal, result
 
 

@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 from batfill.cli.app import app
 from batfill.cli.completion import SHELLS, VARIABLE, install, script
 from batfill.options import NAMES
-from batfill.policies import POLICIES
+from batfill.policy import POLICIES
 from command import batfill, refusal, result
 from test_cli_options import commands
 

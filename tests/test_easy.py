@@ -10,9 +10,9 @@ import pytest
 from batfill.engine.records import NEVER_S
 from batfill.engine.running import reservation
 from batfill.jobs import LARGE, SMALL
-from batfill.policies import policy_named
+from batfill.policy import policy_named
 from batfill.queue import Queue
-from batfill.replay import replay
+from batfill.replays import replay
 from strategies import table
 
 

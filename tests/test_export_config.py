@@ -24,9 +24,9 @@ import pytest
 
 from batfill import __version__
 from batfill.cli.policies import export_config
-from batfill.policies import POLICIES, Policy, policy_named
-from batfill.replay import replay
-from batfill.report.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
+from batfill.policy import POLICIES, Policy, policy_named
+from batfill.replays import replay
+from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
 from batfill.workloads import read_workload
 from command import refusal, result
 from oracle import key_named

@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import Settings, SimulationStopped
 from batfill.batsim.simulation import Simulation
-from batfill.campaign.config import read_campaign
+from batfill.campaigns.config import read_campaign
 from batfill.cli.app import app
 from batfill.errors import BatfillError
-from batfill.policies import POLICIES, policy_in_file
+from batfill.policy import POLICIES, policy_in_file
 from batfill.workloads import read_workload
 from command import COMPILING, batfill
 from plugin import Plugin, completed, event, killed, submitted

@@ -13,8 +13,8 @@ from batfill.batsim.protocol import Settings
 from batfill.batsim.simulation import Simulation
 from batfill.experiment import replay_file
 from batfill.jobs import SMALL
-from batfill.policies import POLICIES, policy_named
-from batfill.replay import replay
+from batfill.policy import POLICIES, policy_named
+from batfill.replays import replay
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert
 from golden import RUNS, recording

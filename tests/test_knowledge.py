@@ -16,8 +16,8 @@ from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, OnlineRegress
 from batfill.knowledge.learning import LearningReplay
 from batfill.knowledge.quantiles import RollingQuantile, quantiles
 from batfill.options import KNOWLEDGES, Learning, Options
-from batfill.policies import policy_named
-from batfill.replay import Replay, replay
+from batfill.policy import policy_named
+from batfill.replays import Replay, replay
 from strategies import random_table, table
 
 

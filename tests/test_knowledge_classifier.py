@@ -19,8 +19,8 @@ from batfill.knowledge.features import NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
 from batfill.knowledge.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
 from batfill.options import Regime, Settings
-from batfill.policies import policy_named
-from batfill.replay import Replay
+from batfill.policy import policy_named
+from batfill.replays import Replay
 from strategies import table
 
 REGIMES = get_args(Regime)

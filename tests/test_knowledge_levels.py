@@ -14,8 +14,8 @@ from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.estimates import ClassClairvoyant
 from batfill.knowledge.learning import LearningReplay, kills_by_level, kills_by_user
 from batfill.options import Settings
-from batfill.policies import policy_named
-from batfill.replay import Replay
+from batfill.policy import policy_named
+from batfill.replays import Replay
 from test_knowledge_classifier import SIZE, weeks_of_habits
 
 

@@ -15,7 +15,7 @@ from batfill.jobs import WEEK_S
 from batfill.knowledge.features import NAMES
 from batfill.knowledge.study import autocorrelation, autocorrelations, read_jobs, study
 from batfill.options import Settings
-from batfill.report.learning import autocorrelation_figure
+from batfill.reports.learning import autocorrelation_figure
 from command import json_result, refusal, result
 from swf_text import row
 

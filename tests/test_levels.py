@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from batfill.batsim.replayed import Tries, write_batsim_files
 from batfill.jobs import LARGE, SMALL
-from batfill.policies import policy_named
-from batfill.replay import Replay, replay
-from batfill.report.runs import find_runs
+from batfill.policy import policy_named
+from batfill.replays import Replay, replay
+from batfill.reports.runs import find_runs
 from oracle import LARGE as LAST
 from oracle import Oracle, assert_same
 from small_runs import starts_by_name

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from batfill.jobs import LARGE, SMALL
 from batfill.metrics import bounded_slowdown, overtaking, per_processor_slowdown, summarize
-from batfill.policies import policy_named
-from batfill.replay import replay
+from batfill.policy import policy_named
+from batfill.replays import replay
 from strategies import table
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from batfill.report.palette import DARK, DASHES, DISTINCT, LIGHT, REST, style, styles
+from batfill.reports.palette import DARK, DASHES, DISTINCT, LIGHT, REST, style, styles
 
 # Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, severity 1.0; they act on linear RGB.
 EYES = {

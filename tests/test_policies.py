@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from batfill.engine.keys import key_at
 from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
-from batfill.policies import MIXED, POLICIES, UNLIMITED_S, listing, mixed, policy_named
+from batfill.policy import MIXED, POLICIES, UNLIMITED_S, listing, mixed, policy_named
 from oracle import KEYS, key_named
 
 SUBMIT_S = np.array([0.0, 1.0, 250.0, 99_000.0, 99_000.0])

@@ -14,8 +14,8 @@ from batfill.errors import BatfillError, PolicyError, WorkloadError
 from batfill.jobs import LARGE, job_table
 from batfill.knowledge.choice import make
 from batfill.options import Learning
-from batfill.policies import POLICIES, Policy, policy_named
-from batfill.replay import Replay, replay, replay_many
+from batfill.policy import POLICIES, Policy, policy_named
+from batfill.replays import Replay, replay, replay_many
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import options, policies, random_mixed, random_table, table, workloads

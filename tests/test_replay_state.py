@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from batfill.policies import policy_named
-from batfill.replay import Replay
+from batfill.policy import policy_named
+from batfill.replays import Replay
 from oracle import Oracle, assert_same, oracle
 from strategies import random_table
 

@@ -161,7 +161,7 @@ def test_the_pages_data_are_json(runs, tmp_path):
 
 
 def test_runs_too_many_for_one_page_are_compared_without_their_jobs(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.report.write.MOST_ROWS", 1000)
+    monkeypatch.setattr("batfill.reports.write.MOST_ROWS", 1000)
     page = tmp_path / "page.html"
     result("report", runs, "-o", page)
     assert "data-run=" not in page.read_text().partition("<script>")[0]

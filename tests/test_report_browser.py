@@ -8,10 +8,10 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from batfill.campaign.store import SCHEMA, open_store
-from batfill.report import write_report
-from batfill.report.runs import find_runs
-from batfill.report.words import date_text
+from batfill.campaigns.store import SCHEMA, open_store
+from batfill.reports import write_report
+from batfill.reports.runs import find_runs
+from batfill.reports.words import date_text
 from browser import CHROMIUM, DRIVER, Browser
 from command import result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv

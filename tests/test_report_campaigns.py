@@ -1,8 +1,8 @@
 import pytest
 
-from batfill.campaign.store import SCHEMA, open_store
+from batfill.campaigns.store import SCHEMA, open_store
 from batfill.errors import BatfillError
-from batfill.report.campaigns import campaign_comparisons, is_campaign
+from batfill.reports.campaigns import campaign_comparisons, is_campaign
 from command import json_result
 
 

@@ -5,11 +5,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from batfill.jobs import WEEK_S
-from batfill.report.charts import most_telling, styles_of
-from batfill.report.comparison import comparisons, of_jobs
-from batfill.report.figures import comparison_figures
-from batfill.report.palette import dress
-from batfill.report.runs import find_runs, read_run
+from batfill.reports.charts import most_telling, styles_of
+from batfill.reports.comparison import comparisons, of_jobs
+from batfill.reports.figures import comparison_figures
+from batfill.reports.palette import dress
+from batfill.reports.runs import find_runs, read_run
 from report_runs import OK, REJECTED, jobs_csv, sample_run
 
 

@@ -5,10 +5,10 @@ import pytest
 
 import golden
 from batfill.batsim.results import Facts, ResultError, metadata_text
-from batfill.report.about import scheduler_of
-from batfill.report.runs import find_runs, names_of, read_run
-from batfill.report.sections import run_section
-from batfill.report.single import slowdown_classes, wait_grid
+from batfill.reports.about import scheduler_of
+from batfill.reports.runs import find_runs, names_of, read_run
+from batfill.reports.sections import run_section
+from batfill.reports.single import slowdown_classes, wait_grid
 from command import result
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
 

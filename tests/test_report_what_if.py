@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from batfill.options import part_of
-from batfill.policies import policy_named
-from batfill.replay import replay
-from batfill.report.comparison import Interval
-from batfill.report.palette import style
-from batfill.report.what_if import (
+from batfill.policy import policy_named
+from batfill.replays import replay
+from batfill.reports.comparison import Interval
+from batfill.reports.palette import style
+from batfill.reports.what_if import (
     CLASSES,
     FEWEST_JOBS,
     KILLS,
@@ -24,7 +24,7 @@ from batfill.report.what_if import (
     groups_of,
     what_if,
 )
-from batfill.report.what_if_page import advice_lines, as_page, as_text, change
+from batfill.reports.what_if_page import advice_lines, as_page, as_text, change
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log

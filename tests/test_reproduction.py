@@ -312,7 +312,7 @@ def test_stars_and_tildes_of_names_are_no_markup_on_a_page():
 
 @pytest.mark.parametrize("kind", ["lines", "points", "bands", "shares", "boxes", "map"])
 def test_every_kind_of_chart_is_drawn(tmp_path, kind):
-    from batfill.report.figures import write_figure
+    from batfill.reports.figures import write_figure
 
     rows = {
         "shares": (("a", 1.0, 2.0, 3.0), ("b", 2.0, 1.0, 3.0)),
@@ -406,7 +406,7 @@ def package(tmp_path):
         ("classifier-quality", "knowledge/forest.py", "from __future__", "# other\nfrom __future__"),
         ("classifier-quality", "papers/classes.py", "def first(", "def first(more: str, "),  # behind what is kept
         ("classified-gains", "papers/classes.py", "CLOSE = 1.2", "CLOSE = 1.3"),
-        ("most-delayed", "campaign/work.py", "from __future__", "# other\nfrom __future__"),  # in another process
+        ("most-delayed", "campaigns/work.py", "from __future__", "# other\nfrom __future__"),  # in another process
         ("premature-share", "workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
     ],
 )
@@ -423,7 +423,7 @@ def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(p
         ("papers/classes.py", "CLOSE = 1.2", "CLOSE = 1.3"),
         ("papers/page.py", "FEWEST_RANKED = 3", "FEWEST_RANKED = 4"),
         ("papers/core.py", "def longest_request_s(", "def longest_request_s(more: str, "),
-        ("report/figures.py", "from __future__", "# other\nfrom __future__"),
+        ("reports/figures.py", "from __future__", "# other\nfrom __future__"),
         ("papers/mixed.py", "# Pure policies\n", "# Plain policies\n"),
     ],
 )

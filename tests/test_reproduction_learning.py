@@ -18,7 +18,7 @@ from batfill.papers.classes import MONTH_S, SCENARIOS, Jobs, Replays, means_of, 
 from batfill.papers.core import Task
 from batfill.papers.heuristics import drawn, fits_of, with_run_times
 from batfill.papers.protocol import COMPUTATIONS
-from batfill.policies import policy_named
+from batfill.policy import policy_named
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.tuning.online import selection_and_site
 from batfill.tuning.periods import read_periods

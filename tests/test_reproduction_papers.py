@@ -15,8 +15,8 @@ import pytest
 from batfill.papers.core import Task
 from batfill.papers.protocol import COMPUTATIONS
 from batfill.papers.simple import without_extremes
-from batfill.policies import PURE, policy_named
-from batfill.replay import replay
+from batfill.policy import PURE, policy_named
+from batfill.replays import replay
 from batfill.tuning.periods import read_periods
 from swf_text import row
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
-from batfill.policies import POLICIES, policy_named
-from batfill.replay import Replay, load, replay, replay_many, save
+from batfill.policy import POLICIES, policy_named
+from batfill.replays import Replay, load, replay, replay_many, save
 from strategies import random_table, table, workloads
 
 NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from batfill.errors import PolicyError, WorkloadError
-from batfill.policies import POLICIES, policy_named, polynomial
-from batfill.replay import replay
+from batfill.policy import POLICIES, policy_named, polynomial
+from batfill.replays import replay
 from batfill.tuning.heuristics import (
     FUNCTIONS,
     RIVALS,

@@ -11,8 +11,8 @@ import pytest
 from batfill.batsim.protocol import Settings
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import Workload
-from batfill.policies import policy_named
-from batfill.replay import Replay
+from batfill.policy import policy_named
+from batfill.replays import Replay
 from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
 from batfill.tuning.feedback import Site, period_costs, replay_from
 from batfill.tuning.online import TEN, Selection, past_of, policies_of, select_online

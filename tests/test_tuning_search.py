@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from batfill.errors import BatfillError
-from batfill.policies import POLICIES, PURE, policy_named
+from batfill.policy import POLICIES, PURE, policy_named
 from batfill.tuning.periods import Conditions, costs, periods_of
 from batfill.tuning.results import as_json
 from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes

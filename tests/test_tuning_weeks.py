@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from batfill.errors import WorkloadError
-from batfill.policies import POLICIES, PURE
+from batfill.policy import POLICIES, PURE
 from batfill.tuning.periods import Conditions, costs, read_periods
 from batfill.tuning.search import Coverage, Space
 from command import batfill, json_result, refusal

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import frugal  # noqa: F401 - it adds itself to POLICIES
 
-from batfill.policies import policy_named
-from batfill.replay import replay
+from batfill.policy import policy_named
+from batfill.replays import replay
 from batfill.workloads import read_workload
 
 workload = read_workload(Path("workloads/sample.json"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from batfill.options import Options
-    from batfill.policies import Policy
+    from batfill.policy import Policy
 
 
 class Start(NamedTuple):

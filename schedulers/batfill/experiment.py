@@ -19,7 +19,7 @@ from batfill.jobs import SMALL
 from batfill.knowledge.learning import LearningReport, replay_learning
 from batfill.metrics import TAU_S, Summary, as_table, figure_rows
 from batfill.options import USER, Options, tau_of
-from batfill.replay import replay
+from batfill.replays import replay
 from batfill.workloads import read_workload
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.jobs import JobTable, Workload
-    from batfill.replay import Schedule
+    from batfill.replays import Schedule
     from batfill.workloads.swf import Overrun
 
 ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant

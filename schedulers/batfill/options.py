@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from batfill.jobs import JobTable
-    from batfill.policies import Policy
+    from batfill.policy import Policy
 
 SAME = "same"
 USER = "user"
@@ -101,7 +101,7 @@ def text_of(name: str, value: Any) -> str:
 
 def policy_of(name: str, value: Any) -> Policy:
     """The policy of this name."""
-    from batfill.policies import policy_named
+    from batfill.policy import policy_named
 
     return policy_named(text_of(name, value))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.engine.records import QueueArrays
-    from batfill.policies import Policy
+    from batfill.policy import Policy
 
 GAP = 1 << 20  # between neighbours in `seq`, so that a job that arrives late for its place fits between two others
 FIRST_ROOM = 1024

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.batsim.results import JobRecord, ScheduleTotals
-    from batfill.replay import Schedule
+    from batfill.replays import Schedule
 
 
 class Judged(NamedTuple):

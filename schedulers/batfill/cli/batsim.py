@@ -60,7 +60,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     print(json.dumps(whole, indent=1) if as_json else as_table(figure_rows(outcome.figures)))
     if outcome.results and not as_json:
         from batfill.errors import BatfillError
-        from batfill.report import write_report
+        from batfill.reports import write_report
 
         try:
             (page,) = write_report([outcome.results], command=shlex.join(sys.argv))

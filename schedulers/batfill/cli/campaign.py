@@ -43,7 +43,7 @@ def campaign(
     import shlex
     import sys
 
-    from batfill.campaign import clusters, config, run
+    from batfill.campaigns import clusters, config, run
 
     read = config.read_campaign(file)
     beside = {

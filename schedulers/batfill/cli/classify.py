@@ -35,7 +35,7 @@ def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json:
     with progress("jobs judged", len(jobs)) as judged:
         done = study(jobs, settings, judged)
     if out is not None:
-        from batfill.report.learning import write_study
+        from batfill.reports.learning import write_study
 
         write_study(done, out)
     print(json.dumps({**done.as_dict(), "per_week": done.weeks()}, indent=1) if as_json else as_text(done))

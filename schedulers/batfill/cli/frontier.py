@@ -87,7 +87,7 @@ def frontier(
         read, size, tau_s, options, policy=policies, cuts=grid[0], protected=grid[1], levels=several
     )
     if out is not None:
-        from batfill.report.learning import write_frontier
+        from batfill.reports.learning import write_frontier
 
         write_frontier(points, out, told)
     print(

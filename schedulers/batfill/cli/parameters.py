@@ -55,7 +55,7 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
         """The policies whose names begin so."""
         from click.shell_completion import CompletionItem
 
-        from batfill.policies import POLICIES
+        from batfill.policy import POLICIES
 
         return [CompletionItem(name) for name in (*self.more, *POLICIES) if name.startswith(incomplete)]
 

@@ -19,7 +19,7 @@ def policies(as_json: bool) -> None:
     """
     import json
 
-    from batfill.policies import listing
+    from batfill.policy import listing
 
     rows = listing()
     if as_json:
@@ -43,7 +43,7 @@ def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
     """
     import json
 
-    from batfill.report.siteconfig import site_config
+    from batfill.reports.siteconfig import site_config
 
     found = site_config(
         system,

@@ -36,7 +36,7 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
     import shlex
     import sys
 
-    from batfill.report import write_report
+    from batfill.reports import write_report
 
     with progress("runs") as advance:
         written = write_report(

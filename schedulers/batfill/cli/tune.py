@@ -107,7 +107,7 @@ def tune(
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
     from batfill.files import write_text
-    from batfill.policies import PURE
+    from batfill.policy import PURE
     from batfill.tuning.periods import Conditions, read_periods
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table

@@ -81,8 +81,8 @@ def what_if(
     import shlex
 
     from batfill.files import write_text
-    from batfill.report import what_if as library
-    from batfill.report import what_if_page as pages
+    from batfill.reports import what_if as library
+    from batfill.reports import what_if_page as pages
 
     announce_compilation()
     short = [seconds for seconds in threshold if seconds < SHORT_S]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Kernel = TypeVar("Kernel", bound="Callable[..., Any]")
 
 HERE = Path(__file__).parent
-FILES = (*sorted(HERE.glob("*.py")), HERE.parent / "policies.py")  # all that a kernel is made from
+FILES = (*sorted(HERE.glob("*.py")), HERE.parent / "policy.py")  # all that a kernel is made from
 # Numba checks a cached kernel against its own file only, not against the files of the kernels it calls. Ours are
 # compiled again when any of them has changed: an old decision in a new release would be a wrong one.
 SOURCES = sha256(b"".join(file.read_bytes() for file in FILES)).hexdigest()

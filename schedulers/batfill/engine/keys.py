@@ -14,7 +14,7 @@ import numpy as np
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.records import OVERDUE
 from batfill.engine.tree import LEAF, first_slot, precedes
-from batfill.policies import UNLIMITED_S
+from batfill.policy import UNLIMITED_S
 
 
 @expression

@@ -16,7 +16,7 @@ from batfill.engine.records import AWAY, QUEUE
 from batfill.engine.running import finish
 from batfill.engine.tree import has_room
 from batfill.engine.waiting import demote, requeue, sweep_overdue
-from batfill.policies import UNLIMITED_S, mixed_key
+from batfill.policy import UNLIMITED_S, mixed_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

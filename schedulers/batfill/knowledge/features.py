@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.jobs import Clock
-from batfill.policies import UNLIMITED_S
+from batfill.policy import UNLIMITED_S
 
 if TYPE_CHECKING:
     from datetime import datetime

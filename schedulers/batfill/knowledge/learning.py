@@ -15,7 +15,7 @@ from batfill.knowledge import Job
 from batfill.knowledge.choice import make
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
-from batfill.replay import Replay
+from batfill.replays import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from batfill.jobs import Clock, JobTable
     from batfill.knowledge import Knowledge, Verdict
     from batfill.options import Options
-    from batfill.replay import Schedule
+    from batfill.replays import Schedule
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from pydantic import create_model
 
 from batfill import __version__
-from batfill.campaign.config import read_campaign
-from batfill.campaign.run import run_campaign
+from batfill.campaigns.config import read_campaign
+from batfill.campaigns.run import run_campaign
 from batfill.errors import BatfillError
 from batfill.files import digest, make_folder, raw_file, write_text
 from batfill.schema import Section

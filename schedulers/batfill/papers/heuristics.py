@@ -26,7 +26,7 @@ from batfill.papers.core import (
     kept,
     listed,
 )
-from batfill.policies import Term, polynomial
+from batfill.policy import Term, polynomial
 from batfill.schema import Count, Section, Seed, Text
 from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit
 from batfill.tuning.periods import Periods, read_periods

@@ -22,7 +22,7 @@ from batfill.papers.core import (
     kept,
     listed,
 )
-from batfill.policies import PURE, policy_named
+from batfill.policy import PURE, policy_named
 from batfill.schema import Count, Seconds, Section, Seed, Text
 from batfill.tuning.periods import Conditions, Periods, costs, read_periods
 from batfill.tuning.search import Coverage, Evolution, Features, Space

@@ -15,8 +15,8 @@ from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.files import make_folder, raw_file, write_text
 from batfill.papers.protocol import ProtocolError
-from batfill.report.figures import COLUMN_IN, STYLE, Figure, check_formats, plain, write_figure
-from batfill.report.palette import DISTINCT, Style, styles
+from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, plain, write_figure
+from batfill.reports.palette import DISTINCT, Style, styles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence

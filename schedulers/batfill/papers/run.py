@@ -16,7 +16,7 @@ from batfill.files import digest, make_folder, write_text
 from batfill.papers.core import Outcome, Task, code_of, identity_of, read_kept
 from batfill.papers.page import cells, markdown, section_of, write_entry, write_page
 from batfill.papers.protocol import COMPUTATIONS, ProtocolError, Reproduced, chosen, folder_of_protocols, read_protocols
-from batfill.report.figures import check_formats
+from batfill.reports.figures import check_formats
 from batfill.tuning.results import as_json, document
 from batfill.workloads.archive import cache_folder
 from batfill.workloads.manifest import manifest

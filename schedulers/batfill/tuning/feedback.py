@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from batfill.replay import Replay
+from batfill.replays import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import JobTable
-    from batfill.policies import Policy
+    from batfill.policy import Policy
 
 Noise = Literal["none", "walltime"] | float
 SLICES = 16  # a budget is looked at so often in each replay

@@ -15,8 +15,8 @@ import numpy as np
 from batfill.engine import KILL
 from batfill.engine.keys import key_at
 from batfill.errors import BatfillError, WorkloadError
-from batfill.policies import FILE_FORMAT, POLICIES, Policy, Term, polynomial
-from batfill.replay import Schedule, mean_bsld
+from batfill.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
+from batfill.replays import Schedule, mean_bsld
 from batfill.stats import least_squares, variance_inflation
 from batfill.tuning.periods import Conditions, costs
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs

@@ -17,8 +17,8 @@ import numpy as np
 from batfill.errors import BatfillError
 from batfill.jobs import UNKNOWN, WEEK_S, JobTable
 from batfill.options import USER, Options, finite, number_of, one_of, seconds_of, seed_of, share, text_of
-from batfill.policies import PURE, Policy, policy_named
-from batfill.replay import Replay, Schedule
+from batfill.policy import PURE, Policy, policy_named
+from batfill.replays import Replay, Schedule
 from batfill.tuning.bandits import METHODS, Method, chooser, options_of
 from batfill.tuning.feedback import Noise, Past, Site, period_costs
 

@@ -13,8 +13,8 @@ from batfill.files import digest
 from batfill.jobs import DAY_S, request_warnings
 from batfill.metrics import TAU_S
 from batfill.options import SAME, Options, tau_of
-from batfill.policies import POLICIES
-from batfill.replay import mean_bsld, replay_many
+from batfill.policy import POLICIES
+from batfill.replays import mean_bsld, replay_many
 from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import JobTable
-    from batfill.policies import Policy
+    from batfill.policy import Policy
     from batfill.workloads.splitting import Align, Boundary
     from batfill.workloads.swf import Overrun
 

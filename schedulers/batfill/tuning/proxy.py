@@ -17,7 +17,7 @@ from numba import njit
 
 from batfill.errors import WorkloadError
 from batfill.metrics import TAU_S
-from batfill.replay import thread_pool
+from batfill.replays import thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from cmaes import XNES  # type: ignore[import-untyped]
 
-from batfill.policies import FEATURES, Policy, mixed
+from batfill.policy import FEATURES, Policy, mixed
 from batfill.tuning.periods import costs
 
 if TYPE_CHECKING:

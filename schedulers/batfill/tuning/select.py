@@ -11,8 +11,8 @@ import numpy as np
 from batfill.errors import BatfillError, WorkloadError
 from batfill.files import digest
 from batfill.options import SAME
-from batfill.policies import POLICIES, Policy
-from batfill.replay import Schedule, replay, thread_pool
+from batfill.policy import POLICIES, Policy
+from batfill.replays import Schedule, replay, thread_pool
 from batfill.tuning.online import select_online
 from batfill.tuning.results import document
 from batfill.workloads.formats import load_log

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.policies import PURE, policy_named
+from batfill.policy import PURE, policy_named
 from batfill.stats import CONFIDENCE, RESAMPLES, ratio_intervals
 from batfill.tuning.periods import costs
 from batfill.tuning.results import document
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.policies import Policy
+    from batfill.policy import Policy
     from batfill.tuning.periods import Conditions, Periods
     from batfill.tuning.search import Search
 

@@ -13,7 +13,7 @@ import numpy as np
 from batfill.batsim.results import REFUSED
 from batfill.jobs import DAY_S, WEEK_S
 from batfill.metrics import bounded_slowdown
-from batfill.report.words import date_ticks, zone_text
+from batfill.reports.words import date_ticks, zone_text
 from batfill.stats import ratio_intervals
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import Clock
-    from batfill.report.runs import Run
+    from batfill.reports.runs import Run
 
 FEWEST_BLOCKS = 8
 CURVE_POINTS = 300

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.report.palette import Style
+    from batfill.reports.palette import Style
 
 WIDE, NARROW = 720, 360
 FEWEST_TICKS = 3

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from batfill.batsim.results import CUT, STATES
 from batfill.metrics import overtaking
-from batfill.report.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
-from batfill.report.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
-from batfill.report.single import slowdown_classes, wait_grid
-from batfill.report.words import date_text, duration, table, warning_paragraphs, zone_text
+from batfill.reports.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
+from batfill.reports.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
+from batfill.reports.single import slowdown_classes, wait_grid
+from batfill.reports.words import date_text, duration, table, warning_paragraphs, zone_text
 from batfill.stats import RESAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from batfill.report.comparison import Comparison, Difference, Interval
-    from batfill.report.runs import Run
+    from batfill.reports.comparison import Comparison, Difference, Interval
+    from batfill.reports.runs import Run
 
 
 def asset(name: str) -> str:
     """The text of a file of the page."""
-    return files("batfill.report").joinpath("assets", name).read_text("utf-8")
+    return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
 
 
 def run_section(run: Run, number: int, *, tau_s: float, overdue_s: float | None, explore: bool) -> str:

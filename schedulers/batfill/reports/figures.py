@@ -12,10 +12,10 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.files import raw_file, write_text
-from batfill.report.charts import styles_of
-from batfill.report.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
-from batfill.report.single import wait_grid
-from batfill.report.words import duration
+from batfill.reports.charts import styles_of
+from batfill.reports.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
+from batfill.reports.single import wait_grid
+from batfill.reports.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from batfill.report.comparison import Comparison
-    from batfill.report.runs import Run
+    from batfill.reports.comparison import Comparison
+    from batfill.reports.runs import Run
 
 FORMATS = ("pdf", "svg", "png")
 COLUMN_IN = 3.5  # the width of a column in the two-column styles of IEEE and ACM, within a twentieth

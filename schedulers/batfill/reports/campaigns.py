@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyarrow import compute
 
-from batfill.campaign.provenance import FILE as PROVENANCE
-from batfill.campaign.store import Store
-from batfill.campaign.summary import OPTIONS, options_text
+from batfill.campaigns.provenance import FILE as PROVENANCE
+from batfill.campaigns.store import Store
+from batfill.campaigns.summary import OPTIONS, options_text
 from batfill.errors import BatfillError
 from batfill.experiment import ENGINE
-from batfill.report.comparison import Comparison
+from batfill.reports.comparison import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable

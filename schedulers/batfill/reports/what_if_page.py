@@ -12,9 +12,9 @@ from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.jobs import DAY_S
 from batfill.metrics import TAU_S
-from batfill.report.charts import sample, styles_of
-from batfill.report.sections import comparison_section
-from batfill.report.what_if import (
+from batfill.reports.charts import sample, styles_of
+from batfill.reports.sections import comparison_section
+from batfill.reports.what_if import (
     CLASSES,
     FEWEST_JOBS,
     KILLS,
@@ -24,15 +24,15 @@ from batfill.report.what_if import (
     gains,
     threshold_text,
 )
-from batfill.report.words import date_text, duration, table, zone_text
-from batfill.report.write import html_page, provenance
+from batfill.reports.words import date_text, duration, table, zone_text
+from batfill.reports.write import html_page, provenance
 from batfill.stats import CONFIDENCE, RESAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.report.comparison import Interval
-    from batfill.report.what_if import Limit, Outcome, WhatIf
+    from batfill.reports.comparison import Interval
+    from batfill.reports.what_if import Limit, Outcome, WhatIf
 
 UNITS = ((DAY_S, "d", 1), (3600, "h", 1), (60, "min", 0), (1, "s", 0))  # seconds, name, decimals
 ASSUMED = (

@@ -16,7 +16,7 @@ from batfill.knowledge.features import CATEGORIES, NAMES
 from batfill.knowledge.frontier import COLUMNS, OF_FOREST, PERFECT
 from batfill.knowledge.study import LAGS, autocorrelations
 from batfill.options import as_line
-from batfill.report.palette import DISTINCT, MEAN_BSLD, dress, style, styles
+from batfill.reports.palette import DISTINCT, MEAN_BSLD, dress, style, styles
 
 if TYPE_CHECKING:
     from pathlib import Path

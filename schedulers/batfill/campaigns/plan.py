@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill import __version__
-from batfill.campaign.config import CampaignError, seeded
-from batfill.campaign.traces import Source, Trace, jobs_by_window, log_of, piece_of, warnings_of
-from batfill.campaign.work import Run
+from batfill.campaigns.config import CampaignError, seeded
+from batfill.campaigns.traces import Source, Trace, jobs_by_window, log_of, piece_of, warnings_of
+from batfill.campaigns.work import Run
 from batfill.engine.jit import SOURCES
 from batfill.files import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from batfill.campaign.config import Campaign, ReadCampaign
+    from batfill.campaigns.config import Campaign, ReadCampaign
 
 
 class Planned(NamedTuple):

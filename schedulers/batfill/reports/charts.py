@@ -5,13 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from batfill.report.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
-from batfill.report.svg import CHARACTER, LINE, Plot, both, wrapped
+from batfill.reports.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
+from batfill.reports.svg import CHARACTER, LINE, Plot, both, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from batfill.report.comparison import Comparison, Difference
+    from batfill.reports.comparison import Comparison, Difference
 
 NAMES_SHARE = 0.44  # of a chart's width, at most, goes to the names of its rows
 

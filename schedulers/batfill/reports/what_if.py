@@ -13,7 +13,7 @@ from batfill.errors import BatfillError, WorkloadError
 from batfill.experiment import ENGINE, simulate
 from batfill.metrics import TAU_S, bounded_slowdown
 from batfill.options import Options, number_of, seconds_of, tau_of
-from batfill.report.comparison import FEWEST_BLOCKS, Comparison, Difference, Interval, of_jobs
+from batfill.reports.comparison import FEWEST_BLOCKS, Comparison, Difference, Interval, of_jobs
 from batfill.workloads import read_workload
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import JobTable, Workload
-    from batfill.replay import Schedule
+    from batfill.replays import Schedule
     from batfill.workloads.swf import Overrun
 
 THRESHOLDS_S = tuple(3600.0 * hours for hours in (6, 12, 24, 48, 96))

@@ -20,7 +20,7 @@ from batfill.options import OPTIONS, Options, as_word
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from batfill.policies import Policy
+    from batfill.policy import Policy
 
 Verdict = Literal["approximate", "not expressible"]
 APPROXIMATE: Verdict = "approximate"

@@ -12,7 +12,7 @@ from batfill.metrics import SLOWDOWN_CLASSES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.report.runs import Run
+    from batfill.reports.runs import Run
 
 LENGTHS_S = (600, 3600, 6 * 3600, DAY_S)
 LENGTH_WORDS = ("up to 10 min", "up to 1 h", "up to 6 h", "up to 1 day", "longer")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from batfill.campaign.config import CampaignError
+from batfill.campaigns.config import CampaignError
 from batfill.files import make_folder, raw_file
 from batfill.metrics import Summary
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batfill.campaign.clusters import NoWorkers, Where, connect, require_usable, worker_count
-from batfill.campaign.costs import Costs, by_kind, kind_of, measured, tasks_of
-from batfill.campaign.plan import Plan, Planned, number_of_traces, plan
-from batfill.campaign.provenance import Provenance
-from batfill.campaign.store import Store, open_store
-from batfill.campaign.summary import overview
-from batfill.campaign.work import Finished, one_line
+from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
+from batfill.campaigns.costs import Costs, by_kind, kind_of, measured, tasks_of
+from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
+from batfill.campaigns.provenance import Provenance
+from batfill.campaigns.store import Store, open_store
+from batfill.campaigns.summary import overview
+from batfill.campaigns.work import Finished, one_line
 from batfill.errors import BatfillError, Interrupted, RunFailed
 from batfill.processes import Remaining, duration, processors
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from batfill.campaign.clusters import Workers
-    from batfill.campaign.config import ReadCampaign
-    from batfill.campaign.work import Task
+    from batfill.campaigns.clusters import Workers
+    from batfill.campaigns.config import ReadCampaign
+    from batfill.campaigns.work import Task
 
     Bar = Callable[[str, float | None], AbstractContextManager[Callable[[int], None]]]
     Say = Callable[[str], None]

@@ -1,7 +1,7 @@
 """The compiled replay: one workload under one policy, with no messages and no object per job.
 
 >>> from pathlib import Path
->>> from batfill.policies import policy_named
+>>> from batfill.policy import policy_named
 >>> from batfill.workloads import read_workload
 >>> workload = read_workload(Path("workloads/sample.json"))
 >>> replay(workload.jobs, workload.procs, policy_named("saf")).summary().jobs
@@ -27,14 +27,14 @@ from batfill.errors import BatfillError
 from batfill.files import whole_file
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
-from batfill.policies import policy_named
+from batfill.policy import policy_named
 from batfill.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from batfill.policies import Policy
+    from batfill.policy import Policy
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 

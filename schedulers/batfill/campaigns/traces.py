@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batfill.campaign.config import CampaignError, Resamplings, Windows
+from batfill.campaigns.config import CampaignError, Resamplings, Windows
 from batfill.errors import WorkloadError
 from batfill.files import digest
 from batfill.jobs import DAY_S

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from heapq import heapreplace
 from typing import TYPE_CHECKING, Any
 
-from batfill.campaign.traces import piece_of
-from batfill.campaign.work import Task
+from batfill.campaigns.traces import piece_of
+from batfill.campaigns.work import Task
 from batfill.experiment import simulate
 from batfill.knowledge import forest
 from batfill.options import USER, Options
@@ -19,9 +19,9 @@ from batfill.options import USER, Options
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from batfill.campaign.plan import Plan, Planned, Readings
-    from batfill.campaign.traces import Trace
-    from batfill.campaign.work import Run
+    from batfill.campaigns.plan import Plan, Planned, Readings
+    from batfill.campaigns.traces import Trace
+    from batfill.campaigns.work import Run
     from batfill.jobs import Workload
 
 TASK_S = 1.0  # what is lost when a worker dies, and what hides the cost of sending a task

@@ -16,9 +16,9 @@ from batfill.experiment import ENGINE
 from batfill.files import write_text
 
 if TYPE_CHECKING:
-    from batfill.campaign.clusters import Where
-    from batfill.campaign.config import ReadCampaign
-    from batfill.campaign.plan import Plan
+    from batfill.campaigns.clusters import Where
+    from batfill.campaigns.config import ReadCampaign
+    from batfill.campaigns.plan import Plan
 
 LIBRARIES = ("numba", "numpy", "pyarrow", "scikit-learn", "distributed")
 FILE = "provenance.json"

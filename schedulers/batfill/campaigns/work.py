@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batfill import __version__
-from batfill.campaign.traces import Piece, Trace, piece_of
+from batfill.campaigns.traces import Piece, Trace, piece_of
 from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.metrics import bounded_slowdown
 from batfill.options import USER, Options
 
 if TYPE_CHECKING:
-    from batfill.replay import Schedule
+    from batfill.replays import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from batfill.batsim.results import JOBS_CSV, ResultError, Results, read_results, read_schedule_csv, result_file
 from batfill.files import digest
-from batfill.report.about import About, about_run
+from batfill.reports.about import About, about_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batfill.campaign.config import CampaignError
-from batfill.campaign.work import one_line, run_task
+from batfill.campaigns.config import CampaignError
+from batfill.campaigns.work import one_line, run_task
 from batfill.processes import duration, processors, spread
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from distributed import Client, Future
 
-    from batfill.campaign.config import ClusterSection, ReadCampaign
-    from batfill.campaign.work import Finished, Task
+    from batfill.campaigns.config import ClusterSection, ReadCampaign
+    from batfill.campaigns.work import Finished, Task
 
     Outcome = tuple[int, Finished | BaseException]  # of the task at this place
     Outcomes = Generator[list[Outcome]]

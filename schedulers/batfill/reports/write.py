@@ -11,13 +11,13 @@ from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.files import digest, write_text
 from batfill.metrics import TAU_S
-from batfill.report.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
-from batfill.report.comparison import comparisons
-from batfill.report.data import run_data
-from batfill.report.palette import css, script
-from batfill.report.runs import find_runs
-from batfill.report.sections import asset, comparison_section, run_section
-from batfill.report.words import warning_paragraphs
+from batfill.reports.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
+from batfill.reports.comparison import comparisons
+from batfill.reports.data import run_data
+from batfill.reports.palette import css, script
+from batfill.reports.runs import find_runs
+from batfill.reports.sections import asset, comparison_section, run_section
+from batfill.reports.words import warning_paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ def write_report(
     if seed < 0:
         raise BatfillError(f"--seed: {seed} is not a whole number >= 0")
     if figures:
-        from batfill.report.figures import check_formats
+        from batfill.reports.figures import check_formats
 
         check_formats(figures)
     campaigns = [place for place in places if is_campaign(place)]
@@ -88,7 +88,7 @@ def write_report(
     write_text(page, html_page(title, links, sections, data, provenance(origin, command, inputs)))
     if not figures:
         return [page]
-    from batfill.report.figures import write_figures
+    from batfill.reports.figures import write_figures
 
     sums = ", ".join(f"{path.name} sha256 {known}" for path, known in inputs)
     return [

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.batsim.results import JOBS_CSV, STATES
-from batfill.report.packing import packed
+from batfill.reports.packing import packed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.report.runs import Run
+    from batfill.reports.runs import Run
 
 PROBABILITY_UNITS = 10_000  # of a probability in the page
 
