@@ -182,29 +182,34 @@ def spare_now(state):
 def pass_through_leaf(now_s, queue, leaf, started, n):
     """The part of `pass_in_order` in one leaf: start what starts, close the gaps; how many jobs started until now."""
     tree, state = queue.tree, queue.state[0]
+    # Copies, written back below: read from the record at every slot they make the pass a tenth slower.
+    free, ahead, shadow_s, extra = state.free, state.ahead, state.shadow_s, state.extra
     known = n
     slot = leaf * LEAF
     end = slot + tree.nodes[leaf].count
-    while slot < end and state.free > 0:
+    while slot < end and free > 0:
         row, procs = tree.slots[slot].row, tree.slots[slot].procs
-        starts = procs <= state.free
-        if state.ahead == NO_HEAD:
+        starts = procs <= free
+        if ahead == NO_HEAD:
             if not starts:
-                state.ahead, state.head = n, row
+                ahead, state.head = n, row
         elif starts:
-            if state.extra == UNRESERVED:
+            if extra == UNRESERVED:
                 reserve(queue)
+                shadow_s, extra = state.shadow_s, state.extra
             estimate_s = tree.slots[slot].estimate_s
-            starts = may_backfill(now_s, procs, estimate_s, state.free, state.shadow_s, state.extra)
-            if starts and now_s + estimate_s > state.shadow_s:
-                state.extra -= procs
+            starts = may_backfill(now_s, procs, estimate_s, free, shadow_s, extra)
+            if starts and now_s + estimate_s > shadow_s:
+                extra -= procs
         if starts:
             start(now_s, queue, row)
+            free -= procs
             started[n].row = row
             n += 1
         elif n > known:
             tree.slots[slot - (n - known)] = tree.slots[slot]
         slot += 1
+    state.ahead, state.extra = ahead, extra
     if n > known:
         move_jobs(tree, slot, slot - (n - known), end - slot)
         tree.nodes[leaf].count -= n - known
