@@ -182,7 +182,7 @@ def spare_now(state):
 def pass_through_leaf(now_s, queue, leaf, started, n):
     """The part of `pass_in_order` in one leaf: start what starts, close the gaps; how many jobs started until now."""
     tree, state = queue.tree, queue.state[0]
-    # Copies, written back below: read from the record at every slot they make the pass a tenth slower.
+    # Local copies, written back below: reading the record at every slot makes whole replays 2 to 5 % slower.
     free, ahead, shadow_s, extra = state.free, state.ahead, state.shadow_s, state.extra
     known = n
     slot = leaf * LEAF
