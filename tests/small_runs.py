@@ -10,7 +10,7 @@ from typing import Any
 
 from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.platform import Host, Platform
-from batfill.batsim.protocol import Settings
+from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.replayed import Tries
 from batfill.batsim.results import JobRecord, name_of
 from batfill.batsim.simulation import Simulation
@@ -19,8 +19,8 @@ from batfill.workloads.batsim_json import BatsimDocument
 
 Message = dict[str, Any]
 Decision = tuple[Any, ...]  # (type, data) or (type, data, date)
-DYNAMIC = Settings(dynamic_jobs=True)
-REUSE = Settings(dynamic_jobs=True, reuse_profiles=True)
+DYNAMIC = SimulationSettings(dynamic_jobs=True)
+REUSE = SimulationSettings(dynamic_jobs=True, reuse_profiles=True)
 
 
 def machines(n: int, n_storage: int = 0) -> Platform:
@@ -73,7 +73,7 @@ def simulate(
     decide: Callable[[Message], Iterable[Decision]],
     *,
     platform: Platform | None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: SimulationSettings = SimulationSettings(),  # noqa: B008
     events: list[ExternalEvent] | None = None,
     outcome: Outcome | None = None,
 ) -> Outcome:

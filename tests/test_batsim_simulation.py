@@ -8,7 +8,7 @@ import pytest
 
 from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.machines import machine_set
-from batfill.batsim.protocol import Settings, SimulationStopped
+from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.simulation import Simulation
 from batfill.errors import WorkloadError
 from small_runs import (
@@ -65,7 +65,7 @@ def test_an_id_with_its_workloads_name_is_the_same_as_without():
 
 def test_a_job_keeps_its_fields_and_gets_its_workloads_name():
     workload = document(job("a", user_id=7, walltime=99.5))
-    outcome = simulate(workload, at({0: [execute("w0!a")]}), settings=Settings(forward_profiles=True))
+    outcome = simulate(workload, at({0: [execute("w0!a")]}), settings=SimulationSettings(forward_profiles=True))
     described = {"id": "w0!a", "subtime": 0, "res": 1, "profile": "ten", "user_id": 7, "walltime": 99.5}
     profile = {"type": "delay", "delay": 10}
     assert outcome.events(SUBMITTED) == [{"job_id": "w0!a", "job": described, "profile": profile}]
@@ -322,7 +322,7 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
 def test_what_batsim_does_not_allow_stops_the_run_with_the_date_and_the_reason(decisions, settings, complaint):
     workload = document(job("a"), job("b"), job("later", 99))
     with pytest.raises(SimulationStopped) as stopped:
-        simulate(workload, at({0: decisions}), settings=settings or Settings())
+        simulate(workload, at({0: decisions}), settings=settings or SimulationSettings())
     line = str(stopped.value)
     assert line.startswith("stopped at date 0.000000: ")
     assert complaint in line
@@ -351,7 +351,7 @@ def test_a_job_that_has_ended_cannot_be_killed_or_noted():
 )
 def test_a_reply_that_is_no_message_stops_the_run(reply, complaint):
     with pytest.raises(SimulationStopped) as stopped:
-        Simulation(machines(4), {"w0": document(job("a"))}, lambda message: reply, settings=Settings()).run()
+        Simulation(machines(4), {"w0": document(job("a"))}, lambda message: reply, settings=SimulationSettings()).run()
     assert str(stopped.value).startswith("the scheduler's reply ")
     assert complaint in str(stopped.value)
 

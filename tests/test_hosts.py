@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from procset import ProcSet
 
-from batfill.batsim.protocol import Settings
+from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
 from batfill.experiment import replay_file
 from batfill.jobs import SMALL
@@ -80,7 +80,7 @@ def starts_of_plugin(document, size, **options):
     """Start of every try by its name, as the plug-in and the embedded simulator make them."""
     records = []
     plugin = Plugin(**{name: value for name, value in options.items() if value not in (None, math.inf)})
-    settings = Settings(dynamic_jobs="divider" in options, reuse_profiles="divider" in options)
+    settings = SimulationSettings(dynamic_jobs="divider" in options, reuse_profiles="divider" in options)
     Simulation(machines(size), {"w0": document}, plugin, settings=settings, on_job_end=records.append).run()
     return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.errors import BatfillError
-from batfill.knowledge import Job, Plain, Verdict
+from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.choice import make
 from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, OnlineRegression, RuntimeClairvoyant, UserEstimate
 from batfill.knowledge.learning import LearningReplay
@@ -34,7 +34,7 @@ class Told(Plain):
 
     def judge(self, job):
         self.heard.append(("judge", job.row))
-        return Verdict(self.estimate_s.get(job.row, job.walltime_s), job.row in self.small)
+        return Judgement(self.estimate_s.get(job.row, job.walltime_s), job.row in self.small)
 
     def ended(self, job, runtime_s, end_s):
         self.heard.append(("ended", job.row, runtime_s, end_s))
@@ -169,7 +169,7 @@ def test_a_job_that_must_not_be_killed_goes_first_and_runs_to_its_end():
 
 
 def test_easy_plus_plus_takes_the_mean_of_the_users_last_two_and_at_most_the_request():
-    easy, job = LastTwo(), Job(0, 0.0, 100.0, 1, 7)
+    easy, job = LastTwo(), SubmittedJob(0, 0.0, 100.0, 1, 7)
     assert easy.judge(job).estimate_s == 100
     for runtime_s in (1.0, 20.0, 40.0):
         easy.ended(job, runtime_s, 0.0)
@@ -183,7 +183,7 @@ def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():
     regression = OnlineRegression()
     errors = []
     for row, walltime_s in enumerate(rng.choice([3600.0, 7200.0, 36_000.0], 3000)):
-        job = Job(row, 60.0 * row, float(walltime_s), 4, int(rng.integers(5)))
+        job = SubmittedJob(row, 60.0 * row, float(walltime_s), 4, int(rng.integers(5)))
         errors.append(abs(regression.judge(job).estimate_s - walltime_s / 10))
         regression.ended(job, walltime_s / 10, 60.0 * row)
     assert np.mean(errors[-500:]) < 0.2 * np.mean(errors[:20])
@@ -205,7 +205,7 @@ def test_a_rolling_quantile_is_the_quantile_and_at_one_half_the_median(values):
 
 def test_class_clairvoyance_calls_small_what_runs_shorter_than_the_median_of_what_has_ended():
     knowledge = ClassClairvoyant(np.array([5.0, 9.0, 4.0, 7.0]))
-    job = Job(2, 0.0, 100.0, 1, 0)
+    job = SubmittedJob(2, 0.0, 100.0, 1, 0)
     knowledge.renew(0.0)
     assert not knowledge.judge(job).small
     for runtime_s in (5.0, 9.0):

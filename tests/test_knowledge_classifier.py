@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, WEEK_S, Clock
-from batfill.knowledge import Job
+from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Budget, Classifier, Drift
 from batfill.knowledge.features import NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
@@ -93,7 +93,7 @@ def test_the_divider_may_be_that_of_the_last_week_alone():
 
 
 def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
-    job = Job(0, 10.0, 100.0, 1, 3)
+    job = SubmittedJob(0, 10.0, 100.0, 1, 3)
 
     def lag(classifier, row, submit_s):
         later = job._replace(row=row, submit_s=submit_s)
@@ -113,7 +113,7 @@ def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
 @pytest.mark.parametrize(("regime", "expected"), [("decoupled", NONE_YET), ("weekly", 0.0), ("fresh", 0.0)])
 def test_a_job_that_has_run_for_the_divider_is_known_to_be_large(regime, expected):
     classifier = Classifier(Settings(regime=regime))
-    first, long = Job(0, 0.0, 100.0, 1, 3), Job(1, WEEK_S + 1.0, 900.0, 1, 3)
+    first, long = SubmittedJob(0, 0.0, 100.0, 1, 3), SubmittedJob(1, WEEK_S + 1.0, 900.0, 1, 3)
     asked = long._replace(row=9)
     lag = NAMES.index("lag 1 (u, p~)")
 
@@ -137,7 +137,7 @@ def test_a_job_that_has_run_for_the_divider_is_known_to_be_large(regime, expecte
 
 def test_a_killed_job_counts_as_large_once_and_by_its_run_time_when_that_is_known():
     classifier = Classifier()
-    job = Job(0, 0.0, 900.0, 1, 3)
+    job = SubmittedJob(0, 0.0, 900.0, 1, 3)
     classifier.judge(job)
     classifier.started(job, 0.0)
     classifier.killed(job, 50.0)
@@ -185,7 +185,9 @@ def test_features_are_those_of_the_definition_also_when_they_are_told_later_by_a
     start_s = 843_545_102
     history, earlier, records, by_one_divider = History(Clock(start_s, UTC)), [], [], []
     for row in range(300):
-        job = Job(row, 7000.0 * row, float(rng.choice([60, 600])), int(rng.integers(1, 4)), int(rng.integers(3)))
+        job = SubmittedJob(
+            row, 7000.0 * row, float(rng.choice([60, 600])), int(rng.integers(1, 4)), int(rng.integers(3))
+        )
         place, divider_s = history.place(job), float(rng.integers(10, 40))
         told = history.features(place, divider_s)
         assert told == pytest.approx(obvious_features(earlier, job, divider_s, start_s))
@@ -260,7 +262,7 @@ def test_a_limit_on_kills_or_waste_holds_and_is_used(limits):
 
 def test_a_budget_counts_what_is_under_way_as_lost():
     budget = Budget(max_waste=0.5)
-    job = Job(0, 0.0, 1000.0, 2, 0)
+    job = SubmittedJob(0, 0.0, 1000.0, 2, 0)
     assert not budget.takes(job, (10.0,))  # nothing has been used yet
     budget.settle(job._replace(row=9), 50.0, killed=False)  # 100 processor-seconds, so 50 may be wasted
     assert [budget.takes(job._replace(row=row), (10.0,)) for row in (1, 2, 3)] == [True, True, False]
@@ -271,7 +273,7 @@ def test_a_budget_counts_what_is_under_way_as_lost():
 
 def test_a_budget_counts_all_the_tries_that_may_still_be_killed():
     budget = Budget(max_kill_share=0.5, max_waste=0.5)
-    job = Job(0, 0.0, 1000.0, 1, 0)
+    job = SubmittedJob(0, 0.0, 1000.0, 1, 0)
     for row in range(8):
         budget.settle(job._replace(row=row), 10.0, killed=False)  # 80 processor-seconds and 8 jobs: 40, and 4 kills
     assert budget.takes(job._replace(row=8), (10.0, 20.0, 2000.0))  # it ends at its walltime before the third

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from batfill.batsim.protocol import Settings
+from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import WEEK_S
 from batfill.knowledge.learning import replay_learning
@@ -42,7 +42,7 @@ def starts_of_plugin(path, size, options):
         machines(size),
         {"w0": load_document(path)},
         Plugin(**options),
-        settings=Settings(dynamic_jobs=kill, reuse_profiles=kill),
+        settings=SimulationSettings(dynamic_jobs=kill, reuse_profiles=kill),
         on_job_end=records.append,
     ).run()
     return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from batfill.jobs import WEEK_S
-from batfill.knowledge import Job
+from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.estimates import ClassClairvoyant
 from batfill.knowledge.learning import LearningReplay, kills_by_level, kills_by_user
@@ -26,7 +26,7 @@ def drive(jobs, knowledge, **options):
 
 def test_class_clairvoyance_knows_the_level_of_each_job():
     knowledge = ClassClairvoyant(np.array([4.0, 5.0, 14.0, 15.0, 99.0]), levels=(0.25, 0.75))
-    job = Job(0, 0.0, 100.0, 1, 0)
+    job = SubmittedJob(0, 0.0, 100.0, 1, 0)
     assert not knowledge.judge(job).small
     for runtime_s in (5.0, 10.0, 15.0):
         knowledge.ended(job, runtime_s, 0.0)
@@ -57,7 +57,7 @@ def test_a_classifier_gives_each_level_a_forest_and_a_job_the_first_level_that_i
     drive(jobs, classifier)
     places = np.array([0, 0, 0, 0])
     for row in range(200):
-        job = Job(5000 + row, 5 * WEEK_S, 18_000.0, 4, row % 12)
+        job = SubmittedJob(5000 + row, 5 * WEEK_S, 18_000.0, 4, row % 12)
         features = [classifier.history.features(classifier.history.place(job), d) for d in classifier.dividers_s]
         chances = [forest.probability(f) for forest, f in zip(classifier.forests, features, strict=True)]
         verdict = classifier.judge(job)
@@ -69,7 +69,7 @@ def test_a_classifier_gives_each_level_a_forest_and_a_job_the_first_level_that_i
 
 def test_a_job_that_is_killed_counts_as_large_when_it_has_run_for_the_last_divider():
     classifier = Classifier(Settings(regime="weekly", levels=(0.5, 0.75)))
-    job = Job(0, 0.0, 900.0, 1, 3)
+    job = SubmittedJob(0, 0.0, 900.0, 1, 3)
     (category, *_) = classifier.history.place(job).categories
     classifier.judge(job)
     classifier.dividers_s = (50.0, 100.0)

@@ -13,7 +13,7 @@ import pytest
 
 from batfill.jobs import WEEK_S
 from batfill.knowledge.features import NAMES
-from batfill.knowledge.study import autocorrelation, autocorrelations, read_jobs, study
+from batfill.knowledge.study import autocorrelation, autocorrelations, classify_log, read_jobs
 from batfill.options import Settings
 from batfill.reports.learning import autocorrelation_figure
 from command import json_result, refusal, result
@@ -66,12 +66,12 @@ def test_jobs_are_read_as_their_users_asked_for_them(tmp_path):
 def test_what_ends_later_changes_no_judgement(log, regime):
     jobs = read_jobs(log)
     moment_s = 2.5 * WEEK_S
-    done = study(jobs, Settings(regime=regime))
+    done = classify_log(jobs, Settings(regime=regime))
     later = jobs.end_s >= moment_s
     rng = np.random.default_rng(1)
     jobs.runtime_s[later] = rng.permutation(jobs.runtime_s[later])
     jobs.end_s[later] += 1
-    other = study(jobs, Settings(regime=regime))
+    other = classify_log(jobs, Settings(regime=regime))
     past = jobs.submit_s < moment_s
     np.testing.assert_array_equal(done.probability[past], other.probability[past])
     assert done.judged[past].sum() > 100
@@ -79,7 +79,7 @@ def test_what_ends_later_changes_no_judgement(log, regime):
 
 
 def test_weeks_add_up_to_the_whole(log):
-    done = study(read_jobs(log), Settings(regime="weekly"))
+    done = classify_log(read_jobs(log), Settings(regime="weekly"))
     weeks, whole = done.weeks(), done.as_dict()
     assert [row["week"] for row in weeks] == [1, 2, 3]
     for name in ("jobs", "true_small", "false_small", "true_large", "false_large"):
@@ -169,5 +169,5 @@ def test_mistakes_are_answered_in_a_line(log, tmp_path):
 def test_kth_is_classified_as_well_as_an_independent_try(archive_log):
     """Accuracy 0.83 decoupled, as an independent program found on this log; the first 15 weeks are harder."""
     jobs = read_jobs(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))
-    done = study(jobs, Settings(regime="decoupled"))
+    done = classify_log(jobs, Settings(regime="decoupled"))
     assert 0.82 < done.total().rates()["accuracy"] < 0.86

@@ -18,7 +18,7 @@ from batfill.reports.what_if import (
     ORDER,
     THRESHOLD,
     TODAY,
-    Outcome,
+    ChoiceFigures,
     Pairs,
     advised,
     groups_of,
@@ -110,7 +110,7 @@ def test_a_groups_difference_is_the_mean_over_its_jobs(log, answer):
 
 
 def outcome(name, effort, bsld, longest_h):
-    return Outcome(name, {}, effort, bsld, 0, 0, longest_h * HOUR_S, None, None, 0, 0)
+    return ChoiceFigures(name, {}, effort, bsld, 0, 0, longest_h * HOUR_S, None, None, 0, 0)
 
 
 def pairs(outcomes, half):

@@ -11,11 +11,11 @@ import pytest
 from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.knowledge.features import NAMES
-from batfill.knowledge.study import autocorrelations, read_jobs, study
+from batfill.knowledge.study import autocorrelations, classify_log, read_jobs
 from batfill.options import Options, Settings
 from batfill.papers import core
 from batfill.papers.classes import MONTH_S, SCENARIOS, Jobs, Replays, means_of, monthly, runs_of
-from batfill.papers.core import Task
+from batfill.papers.core import Context
 from batfill.papers.heuristics import drawn, fits_of, with_run_times
 from batfill.papers.protocol import COMPUTATIONS
 from batfill.policy import policy_named
@@ -54,19 +54,19 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def task(log, tmp_path_factory):
-    return Task(
+def context(log, tmp_path_factory):
+    return Context(
         {"Small": log}, tmp_path_factory.mktemp("results"), lambda label, total: nullcontext(lambda steps: None)
     )
 
 
 @pytest.fixture
-def outcome(task):
+def outcome(context):
     """A function that computes on the small log."""
 
     def compute(name, **given):
         how = COMPUTATIONS[name]
-        return how.compute(task, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
+        return how.compute(context, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
 
     return compute
 
@@ -74,7 +74,7 @@ def outcome(task):
 # Small jobs first
 
 
-def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, task, outcome):
+def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, context, outcome):
     #      run time, asked, processors: the median is 40, so that 10, 20 and 30 are small
     jobs = [(10, 15, 1), (20, 100, 2), (30, 40, 1), (40, 50, 1), (50, 60, 1), (60, 70, 1), (70, 80, 1), (0, 9, 1)]
     path = tmp_path / "hand.swf"
@@ -85,7 +85,7 @@ def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, task, outcome):
     how = COMPUTATIONS["job-sizes"]
     for of, expected in by_hand.items():
         parameters = how.parameters(of=of, rows=["all that ran"])
-        found = how.compute(Task({"Hand": path}, tmp_path, task.bar), parameters)
+        found = how.compute(Context({"Hand": path}, tmp_path, context.bar), parameters)
         assert found.tables[0].values[0] == pytest.approx(expected)
 
 
@@ -109,7 +109,7 @@ def test_lags_are_medians_over_the_users_categories(log, outcome):
 
 @pytest.fixture(scope="module")
 def studied(log):
-    return study(read_jobs(log), Settings(regime="decoupled"))
+    return classify_log(read_jobs(log), Settings(regime="decoupled"))
 
 
 def test_quality_is_that_of_the_study(studied, outcome):
@@ -142,8 +142,8 @@ def test_importances_are_medians_over_the_trainings(studied, outcome):
 
 
 @pytest.fixture(scope="module")
-def runs(task):
-    return runs_of(task, "Small", Replays.model_validate(REPLAYS))
+def runs(context):
+    return runs_of(context, "Small", Replays.model_validate(REPLAYS))
 
 
 def test_a_campaign_holds_each_scenario_under_its_name(log, runs):
@@ -252,10 +252,10 @@ def test_a_log_without_a_number_of_tuples_is_named(outcome):
 
 
 @few_jobs
-def test_coefficients_stand_under_their_terms(task, outcome):
+def test_coefficients_stand_under_their_terms(context, outcome):
     found = outcome("fit-coefficients", **FITTING)
     how = COMPUTATIONS["fit-coefficients"].parameters.model_validate(FITTING)
-    lin, _, cub, _ = fits_of(task, "Small", "fair pq", how)
+    lin, _, cub, _ = fits_of(context, "Small", "fair pq", how)
     table = found.tables[1]
     assert table.rows == (
         "1",
@@ -289,7 +289,7 @@ def test_a_map_ranks_points_as_the_function_does(outcome):
 
 
 @few_jobs
-def test_policies_with_run_times_replay_windows_without_backfilling(log, task, outcome):
+def test_policies_with_run_times_replay_windows_without_backfilling(log, context, outcome):
     found = outcome("fitted-windows", **FITTING, requests="run times", backfilling=False, days=14)
     windows = with_run_times(read_periods(log, days=14, align="first", boundary="submitted"))
     assert all((jobs.walltime_s == jobs.runtime_s).all() for jobs in windows.tables)
@@ -319,17 +319,17 @@ def test_a_costly_part_is_made_once_and_again_when_its_code_changes(tmp_path, mo
         return {"value": np.float64(2.5), "unknown": float("nan")}
 
     for _ in range(2):
-        assert core.kept(tmp_path, "parts", {"log": "a"}, study, make) == {"value": 2.5, "unknown": None}
-    core.kept(tmp_path, "parts", {"log": "b"}, study, make)
+        assert core.kept(tmp_path, "parts", {"log": "a"}, classify_log, make) == {"value": 2.5, "unknown": None}
+    core.kept(tmp_path, "parts", {"log": "b"}, classify_log, make)
     assert len(made) == 2
     monkeypatch.setattr(core, "code_of", lambda function: "changed")
-    core.kept(tmp_path, "parts", {"log": "a"}, study, make)
+    core.kept(tmp_path, "parts", {"log": "a"}, classify_log, make)
     assert len(made) == 3
 
 
 def test_a_spoilt_part_is_named(tmp_path):
-    core.kept(tmp_path, "parts", {}, study, dict)
+    core.kept(tmp_path, "parts", {}, classify_log, dict)
     (path,) = (tmp_path / "parts").iterdir()
     path.write_text(json.dumps([]))
     with pytest.raises(BatfillError, match="not a kept result"):
-        core.kept(tmp_path, "parts", {}, study, dict)
+        core.kept(tmp_path, "parts", {}, classify_log, dict)

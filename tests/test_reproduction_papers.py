@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from batfill.papers.core import Task
+from batfill.papers.core import Context
 from batfill.papers.protocol import COMPUTATIONS
 from batfill.papers.simple import without_extremes
 from batfill.policy import PURE, policy_named
@@ -47,11 +47,11 @@ def log(tmp_path_factory):
 @pytest.fixture
 def outcome(log, tmp_path):
     """A function that computes on the small log."""
-    task = Task({"Small": log}, tmp_path, lambda label, total: nullcontext(lambda steps: None))
+    context = Context({"Small": log}, tmp_path, lambda label, total: nullcontext(lambda steps: None))
 
     def compute(name, **given):
         how = COMPUTATIONS[name]
-        return how.compute(task, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
+        return how.compute(context, how.parameters.model_validate({k.replace("_", "-"): v for k, v in given.items()}))
 
     return compute
 

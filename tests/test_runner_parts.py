@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
 from batfill.batsim.runner.context import is_listening, parse_context, parse_trace, port_of
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
-from batfill.batsim.runner.pair import Reading, Watch, described
+from batfill.batsim.runner.pair import SimulationState, Watch, described
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.setup import choose_engine, command_environment
 from batfill.batsim.runner.verdict import ending, quoted
@@ -231,12 +231,12 @@ def test_a_workload_that_is_none_is_one_line(tmp_path, text):
 def test_progress_is_read_from_the_simulator_or_counted_in_its_results(tmp_path):
     jobs_csv, progress = tmp_path / "x_jobs.csv", tmp_path / "progress.json"
     watch = Watch(progress, jobs_csv, 5)
-    assert watch.read() == Reading(0, 5)
+    assert watch.read() == SimulationState(0, 5)
     csv_of(jobs_csv, "1", "2")
-    assert watch.read() == Reading(2, 5)
+    assert watch.read() == SimulationState(2, 5)
     with jobs_csv.open("a") as file:
         file.write("3\nhalf of ")
-    assert watch.read() == Reading(3, 5)
+    assert watch.read() == SimulationState(3, 5)
     progress.write_text('{"date": 90000.5, "jobs_done": 4, "jobs_total": 5, "waiting": 1}')
-    assert watch.read() == Reading(4, 5, 90000.5, 1)
+    assert watch.read() == SimulationState(4, 5, 90000.5, 1)
     assert described(watch.read()) == "simulating, day 1 1:00:00, 1 waiting"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from batfill.batsim.protocol import Settings
+from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import Workload
 from batfill.policy import policy_named
@@ -262,7 +262,7 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
     plugin = Plugin(**given, **({"backfill": backfill} if backfill else {}), budget=100.0)
     records = []
     Simulation(
-        machines(SIZE), {"w0": load_document(path)}, plugin, settings=Settings(), on_job_end=records.append
+        machines(SIZE), {"w0": load_document(path)}, plugin, settings=SimulationSettings(), on_job_end=records.append
     ).run()
     live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 

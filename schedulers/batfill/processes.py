@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     # `closing` needs a generator, so that a caller that stops in the middle ends the processes, too.
     Answers = Generator[tuple[int, Any], None, None]
 
-Given = TypeVar("Given")
+Item = TypeVar("Item")
 
 TRIES = 3  # of a task whose process dies
 FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGHUP)  # go to every process in it; the first of ours answers for all
@@ -35,7 +35,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def spread(function: Callable[[Given], Any], tasks: Sequence[Given], workers: int) -> Answers:
+def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int) -> Answers:
     """Yield (place in `tasks`, result or the exception that was raised), as the tasks end.
 
     Every worker is a process of its own that starts when there is a task for it and has one task at a time. One that

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-Place = tuple[int | str, ...]  # the keys and indices that lead to a value
+KeyPath = tuple[int | str, ...]  # the keys and indices that lead to a value
 
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -52,7 +52,7 @@ def keys_of(section: type[Section]) -> list[str]:
     return [str(info.alias) for info in section.model_fields.values()]
 
 
-class Entry(NamedTuple):
+class YamlValue(NamedTuple):
     """A key's value and the line the key stands on."""
 
     value: object
@@ -63,16 +63,16 @@ class Document(NamedTuple):
     """A document's value, and the line of every place in it."""
 
     value: object
-    lines: dict[Place, int]
+    lines: dict[KeyPath, int]
 
-    def line(self, place: Place) -> int:
+    def line(self, place: KeyPath) -> int:
         """The line of this place, or of the innermost one around it that the document has."""
         while place not in self.lines:
             place = place[:-1]
         return self.lines[place]
 
 
-def top_level(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> dict[str, Entry]:
+def top_level(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> dict[str, YamlValue]:
     """The keys of the document's mapping, with their values and lines.
 
     Args:
@@ -83,14 +83,14 @@ def top_level(path: Path, stored: bytes, what: str, error: type[BatfillError]) -
     """
     with mapping_of(path, stored, what, error) as (loader, root):
         keys = entries_of(path, root, error)
-        return {key: Entry(value_of(loader, node), line) for key, (node, line) in keys.items()}
+        return {key: YamlValue(value_of(loader, node), line) for key, (node, line) in keys.items()}
 
 
 def whole(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> Document:
     """The document with the lines of all that is in it; the arguments are those of `top_level`."""
-    lines: dict[Place, int] = {(): 1}
+    lines: dict[KeyPath, int] = {(): 1}
 
-    def visit(node: yaml.Node, place: Place) -> object:
+    def visit(node: yaml.Node, place: KeyPath) -> object:
         if isinstance(node, yaml.MappingNode):
             found = {}
             for key, (value, line) in entries_of(path, node, error).items():
@@ -149,7 +149,7 @@ def value_of(loader: yaml.SafeLoader, node: yaml.Node) -> object:
         return node.value
 
 
-def one_line(path: Path, document: Document, place: Place, wrong: ErrorDetails, known: Iterable[str]) -> str:
+def one_line(path: Path, document: Document, place: KeyPath, wrong: ErrorDetails, known: Iterable[str]) -> str:
     """What is wrong at this place of the file, and what would be right; `known` are the keys of its section."""
     at = f"{path}:{document.line(place)}"
     if wrong["type"] == "extra_forbidden":

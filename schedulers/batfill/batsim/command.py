@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from batfill.batsim.external_events import read_external_events
-from batfill.batsim.options import ArgumentsError, Options, parse
+from batfill.batsim.options import ArgumentsError, BatsimOptions, parse
 from batfill.batsim.platform import Platform, read_platform
-from batfill.batsim.progress import Progress
+from batfill.batsim.progress import ProgressDisplay
 from batfill.batsim.protocol import SimulationStopped
 from batfill.batsim.results import (
     BATSIM_VERSION,
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def simulate(options: Options) -> None:
+def simulate(options: BatsimOptions) -> None:
     """Simulate what the options say and write `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`.
 
     Raises:
@@ -77,7 +77,7 @@ def simulate(options: Options) -> None:
     for name, document in documents.items():
         say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")
 
-    progress = Progress(terminal=options.verbosity == "information")
+    progress = ProgressDisplay(terminal=options.verbosity == "information")
     totals = ScheduleTotals()
     stopped: SimulationStopped | Interrupted | None = None
     with ExitStack() as stack:
@@ -132,7 +132,7 @@ def simulate(options: Options) -> None:
     )
 
 
-def _platform(options: Options, documents: dict[str, BatsimDocument]) -> Platform:
+def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> Platform:
     """The machines, as many as the options allow."""
     limits = [options.mmax] if options.mmax else []
     if options.mmax_workload and documents:
@@ -140,7 +140,7 @@ def _platform(options: Options, documents: dict[str, BatsimDocument]) -> Platfor
     return read_platform(options.platform, options.master_host, roles=options.roles, limit=min(limits, default=None))
 
 
-def _exchange(options: Options, stack: ExitStack) -> Callable[[bytes], bytes]:
+def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], bytes]:
     """What turns a message into the scheduler's reply."""
     if options.scheduler:
         from batfill.batsim.scheduler_link import scheduler_link

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batfill.errors import BatfillError
-from batfill.schema import top_level
+from batfill.schema import Text, top_level
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.schema import Entry
+    from batfill.schema import YamlValue
 
-Text = Annotated[str, Field(min_length=1)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Timeout = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class DescriptorError(BatfillError):
@@ -33,10 +32,10 @@ class Descriptor(BaseModel):
     batcmd: Text = Field(description="the command that starts Batsim, as bash reads it")
     output_dir: Text = Field(description="the folder for the run's files")
     schedcmd: str = Field(description='the command that starts the scheduler, or "" for none')
-    simulation_timeout: Seconds = Field(description="a number of seconds >= 0")
-    ready_timeout: Seconds = Field(description="a number of seconds >= 0")
-    success_timeout: Seconds = Field(description="a number of seconds >= 0")
-    failure_timeout: Seconds = Field(description="a number of seconds >= 0")
+    simulation_timeout: Timeout = Field(description="a number of seconds >= 0")
+    ready_timeout: Timeout = Field(description="a number of seconds >= 0")
+    success_timeout: Timeout = Field(description="a number of seconds >= 0")
+    failure_timeout: Timeout = Field(description="a number of seconds >= 0")
 
 
 MEANING = {str(info.alias): str(info.description) for info in Descriptor.model_fields.values()}
@@ -90,7 +89,7 @@ def read_descriptor(path: Path) -> ReadDescriptor:
     return ReadDescriptor(descriptor, hashlib.sha256(stored).hexdigest(), notes)
 
 
-def misspellings(keys: dict[str, Entry]) -> dict[str, str]:
+def misspellings(keys: dict[str, YamlValue]) -> dict[str, str]:
     """The keys that are not robin's but look like one of its keys, and which."""
     found = {}
     for key in keys:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from batfill.batsim.protocol import REDIS, Settings
+from batfill.batsim.protocol import REDIS, SimulationSettings
 from batfill.batsim.results import BATSIM_VERSION
 from batfill.errors import BatfillError
 
@@ -49,7 +49,7 @@ class ArgumentsError(BatfillError):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BatsimOptions:
     """A parsed command line; fields are Batsim's options."""
 
     platform: Path
@@ -62,7 +62,7 @@ class Options:
     machine_states: bool
     mmax: int
     mmax_workload: bool
-    settings: Settings
+    settings: SimulationSettings
     verbosity: str
     dump_execution_context: bool
     scheduler: bool
@@ -79,7 +79,7 @@ class Options:
         }
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> BatsimOptions:
     """The options on this command line; --help and --version print and exit.
 
     Raises:
@@ -90,7 +90,7 @@ def parse(arguments: Sequence[str]) -> Options:
         raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
     if given.mmax < 0:
         raise ArgumentsError(f"--mmax: {given.mmax} is below 0; 0 means no limit")
-    return Options(
+    return BatsimOptions(
         platform=given.platform,
         workloads=tuple(given.workload),
         events=tuple(given.events),
@@ -101,7 +101,7 @@ def parse(arguments: Sequence[str]) -> Options:
         machine_states=not given.disable_machine_state_tracing,
         mmax=given.mmax,
         mmax_workload=given.mmax_workload,
-        settings=Settings(
+        settings=SimulationSettings(
             forward_profiles=given.forward_profiles_on_submission,
             dynamic_jobs=given.enable_dynamic_jobs,
             acknowledge=given.acknowledge_dynamic_jobs,
@@ -118,7 +118,7 @@ def parse(arguments: Sequence[str]) -> Options:
     )
 
 
-class _Parser(argparse.ArgumentParser):
+class _OptionParser(argparse.ArgumentParser):
     """A parser whose complaint is one line that the caller prints."""
 
     def error(self, message: str) -> NoReturn:
@@ -133,7 +133,7 @@ class _Refused(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _OptionParser(
         prog="batfill batsim",
         description=DESCRIPTION,
         epilog=EPILOGUE,

@@ -18,7 +18,7 @@ FILE_VARIABLE = "BATFILL_PROGRESS"
 PERIOD_S = 0.5
 
 
-class Progress:
+class ProgressDisplay:
     """Shows a simulation's state about twice a second, whenever `tick` finds that it is time to."""
 
     def __init__(self, *, terminal: bool) -> None:

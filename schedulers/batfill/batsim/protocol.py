@@ -24,7 +24,7 @@ REDIS = {"hostname": "127.0.0.1", "port": 6379, "prefix": "default"}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SimulationSettings:
     """The rules of a simulation, from Batsim's options; the defaults are Batsim's, and the scheduler learns them."""
 
     forward_profiles: bool = False
@@ -80,7 +80,10 @@ def event(date: float, kind: bytes, data: bytes = b"{}") -> bytes:
 
 
 def introduction(
-    platform: Platform, settings: Settings, paths: dict[str, str], profiles: dict[str, dict[str, dict[str, Any]]]
+    platform: Platform,
+    settings: SimulationSettings,
+    paths: dict[str, str],
+    profiles: dict[str, dict[str, dict[str, Any]]],
 ) -> bytes:
     """What SIMULATION_BEGINS says: machines, rules, and each workload's path and profiles."""
     n_compute = len(platform.compute)

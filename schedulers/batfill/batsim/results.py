@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from batfill.batsim.machines import MachineTimes
 
-Row = TypeVar("Row")
+ResultRow = TypeVar("ResultRow")
 
 # What the files call the program: the Batsim whose files these are like, then who wrote them.
 BATSIM_VERSION = f"4.2.0+batfill-{__version__}"
@@ -254,11 +254,11 @@ def write_schedule_csv(
         stream.write(f"{','.join(names)}\n{','.join(columns[name] for name in names)}\n".encode())
 
 
-def _line_writer(stream: BinaryIO, header: str, line: Callable[[Row], str]) -> Callable[[Row], None]:
+def _line_writer(stream: BinaryIO, header: str, line: Callable[[ResultRow], str]) -> Callable[[ResultRow], None]:
     """A function that writes a row to the stream, below the header."""
     stream.write(f"{header}\n".encode())
 
-    def write(row: Row) -> None:
+    def write(row: ResultRow) -> None:
         stream.write(line(row).encode())
 
     return write

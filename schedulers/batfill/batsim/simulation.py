@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Platform
-    from batfill.batsim.protocol import Settings
+    from batfill.batsim.protocol import SimulationSettings
     from batfill.batsim.results import JobRecord
     from batfill.workloads.batsim_json import BatsimDocument
 
 # What happens at one date happens in this order: a job that ends by itself can no longer be killed.
 COMPLETION, EXTERNAL, SUBMISSION, CALL, NOTICE, DECISION, KILL, READY = range(8)
-Entry = tuple[float, int, int, Any]  # date, kind, sequence, subject
+HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
 # Dates travel with six decimals: one that comes back may differ by half a unit of the last.
 RESOLUTION_S = 1e-6
 SHOWN_JOBS = 5
@@ -56,7 +56,7 @@ class Simulation:
         workloads: dict[str, BatsimDocument],
         exchange: Callable[[bytes], bytes],
         *,
-        settings: Settings,
+        settings: SimulationSettings,
         on_job_end: Callable[[JobRecord], None] = lambda record: None,
         on_machine_states: Callable[[tuple[float, int, int]], None] = lambda row: None,
         events: list[ExternalEvent] | None = None,
@@ -82,7 +82,7 @@ class Simulation:
         self._outbox: list[bytes] = []
         self._ended: list[Job] = []  # jobs to forget once the scheduler has been told
         self._sequence = 0
-        self._queue: list[Entry] = []
+        self._queue: list[HeapEntry] = []
         for job in self.catalogue.static_jobs:
             self._plan(job.subtime, SUBMISSION, job)
         if workloads:
@@ -127,9 +127,9 @@ class Simulation:
         if late := read_reply(self._told()).decisions:
             raise self._stop(f"the scheduler answers SIMULATION_ENDS with {late[0].type}; it is too late")
 
-    def next_batch(self) -> list[Entry]:
+    def next_batch(self) -> list[HeapEntry]:
         """Take what happens next out of the queue: all events of the earliest date."""
-        batch: list[Entry] = []
+        batch: list[HeapEntry] = []
         while self._queue and (not batch or self._queue[0][0] == batch[0][0]):
             entry = heapq.heappop(self._queue)
             if not _is_void(entry):
@@ -303,7 +303,7 @@ class Simulation:
         )
 
 
-def _is_void(entry: Entry) -> bool:
+def _is_void(entry: HeapEntry) -> bool:
     """Whether this is the completion of a job that was killed before."""
     return entry[1] == COMPLETION and entry[3].state != RUNNING
 

@@ -10,8 +10,8 @@ from pydantic import Field, ValidationError
 from batfill.errors import BatfillError
 from batfill.metrics import TAU_S
 from batfill.options import LEARNING, SAME, USER, Options
-from batfill.schema import Count, Document, Place, Seconds, Section, Seed, Tau, Text, keys_of, one_line, whole
-from batfill.workloads.resampling import MOST_WEEKS, Method, ProfileWeeks
+from batfill.schema import Count, Document, KeyPath, Seconds, Section, Seed, Tau, Text, keys_of, one_line, whole
+from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 from batfill.workloads.swf import Overrun
 
@@ -48,7 +48,7 @@ class Resamplings(Section):
     """New logs that take the place of each log: `samples` for every seed; see `resampling.resample`."""
 
     samples: Count = 1
-    method: Method = "users"
+    method: ResamplingMethod = "users"
     weeks: Annotated[int, Field(ge=1, le=MOST_WEEKS)] | None = None
     profile_weeks: ProfileWeeks = "all"
 
@@ -124,7 +124,7 @@ def read_campaign(path: Path) -> ReadCampaign:
     return ReadCampaign(campaign, path, hashlib.sha256(stored).hexdigest(), stored.decode())
 
 
-def keys_around(place: Place) -> list[str]:
+def keys_around(place: KeyPath) -> list[str]:
     """The keys of the section that holds this place."""
     sections: dict[int | str, type[Section]] = {
         "workloads": WorkloadSection,

@@ -26,14 +26,14 @@ def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json:
     """
     import json
 
-    from batfill.knowledge.study import as_text, read_jobs, study
+    from batfill.knowledge.study import as_text, classify_log, read_jobs
     from batfill.options import Learning
 
     settings = Learning.of({"knowledge": "classifier", **options}).settings
     jobs = read_jobs(workload)
     warn(jobs.warnings)
     with progress("jobs judged", len(jobs)) as judged:
-        done = study(jobs, settings, judged)
+        done = classify_log(jobs, settings, judged)
     if out is not None:
         from batfill.reports.learning import write_study
 

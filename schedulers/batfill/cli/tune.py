@@ -111,12 +111,12 @@ def tune(
     from batfill.tuning.periods import Conditions, read_periods
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
-    from batfill.tuning.tune import Plan, rows_of, whole_numbers, width_of
+    from batfill.tuning.tune import StudyPlan, rows_of, whole_numbers, width_of
     from batfill.tuning.tune import tune as library_tune
 
     announce_compilation()
     compared = Conditions.of(**conditions)
-    plan = Plan(
+    plan = StudyPlan(
         features=3 if features == "3" else 6,
         last=whole_numbers("--last", last),
         policies=(*PURE, *policy),

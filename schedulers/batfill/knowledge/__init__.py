@@ -14,7 +14,7 @@ import math
 from typing import NamedTuple, Protocol
 
 
-class Job(NamedTuple):
+class SubmittedJob(NamedTuple):
     """What is known of a job at its submission."""
 
     row: int  # its place by (submission, id)
@@ -25,7 +25,7 @@ class Job(NamedTuple):
     killable: bool = True  # whether it may be killed and started again
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """What a knowledge makes of a job at its submission."""
 
     estimate_s: float  # run time to expect; at most p~
@@ -42,19 +42,19 @@ class Knowledge(Protocol):
     outlived: bool  # whether a job may run longer than expected; its expectation is then corrected
     dividers_s: tuple[float, ...]  # in force, one per level, ascending: jobs that run shorter are small; inf for none
 
-    def judge(self, job: Job) -> Verdict:
+    def judge(self, job: SubmittedJob) -> Judgement:
         """What to make of a job that is submitted now."""
         ...
 
-    def started(self, job: Job, start_s: float) -> None:
+    def started(self, job: SubmittedJob, start_s: float) -> None:
         """A try begins at `start_s`, which may be told ahead of time."""
         ...
 
-    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """A job ran this long, whole, until `end_s`; calls come in the order of the ends."""
         ...
 
-    def killed(self, job: Job, ran_s: float) -> None:
+    def killed(self, job: SubmittedJob, ran_s: float) -> None:
         """A try was killed at a divider after `ran_s`."""
         ...
 
@@ -79,13 +79,13 @@ class Plain:
         """The last divider: what small and large are told by."""
         return self.dividers_s[-1]
 
-    def started(self, job: Job, start_s: float) -> None:
+    def started(self, job: SubmittedJob, start_s: float) -> None:
         """Nothing is learned."""
 
-    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """Nothing is learned."""
 
-    def killed(self, job: Job, ran_s: float) -> None:
+    def killed(self, job: SubmittedJob, ran_s: float) -> None:
         """Nothing is learned."""
 
     def renew(self, now_s: float) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill.jobs import WEEK_S, Clock
-from batfill.knowledge import Job, Plain, Verdict
+from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.features import NAMES, NO_CLOCK, RECORD, History, matrix
 from batfill.knowledge.forest import Forest, grown_beside
 from batfill.knowledge.quantiles import RollingQuantiles, quantiles
@@ -51,14 +51,14 @@ class Classifier(Plain):
         self.trained = 0
         self.judged: dict[int, tuple[list[float], bool]] = {}  # by row: record and verdict, until the job ends
         # Heap of (start, row, number, job): tries, also some that have ended.
-        self.running: list[tuple[float, int, int, Job]] = []
+        self.running: list[tuple[float, int, int, SubmittedJob]] = []
         self.starts: Counter[int] = Counter()  # by row, until the job ends
         self.kills: Counter[int] = Counter()
-        self.ended_since: list[tuple[Job, float, list[float]]] = []  # since `learn`: run times and records
+        self.ended_since: list[tuple[SubmittedJob, float, list[float]]] = []  # since `learn`: run times and records
         self.runtime_s = np.zeros(0)  # of the jobs before, in the order of their ends
         self.records = np.zeros((0, RECORD))
 
-    def judge(self, job: Job) -> Verdict:
+    def judge(self, job: SubmittedJob) -> Judgement:
         """Small, of the first level whose forest says so with a probability of `cut`; large while there is none."""
         while self.coming and self.coming[0][0] <= job.submit_s:
             grown = self.coming.popleft()[1].result()
@@ -76,15 +76,15 @@ class Classifier(Plain):
         small = level < large and self.divider_s < math.inf
         small = small and (not self.budget.limited or self.budget.takes(job, self.dividers_s[level - 1 :]))
         self.judged[job.row] = place.record(), small
-        return Verdict(job.walltime_s, small, chances[-1], level)
+        return Judgement(job.walltime_s, small, chances[-1], level)
 
-    def started(self, job: Job, start_s: float) -> None:
+    def started(self, job: SubmittedJob, start_s: float) -> None:
         """If it runs long enough, its class will be known before its end."""
         if self.settings.regime != "decoupled":
             self.starts[job.row] += 1
             heappush(self.running, (start_s, job.row, self.starts[job.row], job))
 
-    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """One more job to learn from."""
         record, small = self.judged.pop(job.row)
         del self.starts[job.row], self.kills[job.row]
@@ -96,7 +96,7 @@ class Classifier(Plain):
         if any(self.forests):
             self.drift.add(wrong=small != (runtime_s < self.divider_s))
 
-    def killed(self, job: Job, ran_s: float) -> None:
+    def killed(self, job: SubmittedJob, ran_s: float) -> None:
         """It is not small, and costs what it ran; its run time is not known before its end."""
         self.budget.settle(job, ran_s, killed=True)
         self.kills[job.row] += 1
@@ -239,7 +239,7 @@ class Budget:
         """The cut for the next job."""
         return min(max(cut + (STEP if self.spent() > 0.9 else -STEP), 0.0), 1.0)
 
-    def takes(self, job: Job, dividers_s: Sequence[float]) -> bool:
+    def takes(self, job: SubmittedJob, dividers_s: Sequence[float]) -> bool:
         """Whether the limits allow this job to be killed at each of these; if so that is at risk from now on."""
         tries = [divider_s * job.procs for divider_s in dividers_s if job.killable and divider_s < job.walltime_s]
         if tries and self.spent(sum(tries), len(tries)) > 1:
@@ -247,7 +247,7 @@ class Budget:
         self.risk(job, tries)
         return True
 
-    def risk(self, job: Job, tries: list[float]) -> None:
+    def risk(self, job: SubmittedJob, tries: list[float]) -> None:
         """Let these be the job's tries that may still be killed, by what each wastes then."""
         before = self.risks.pop(job.row, [])
         self.risked_proc_s += sum(tries) - sum(before)
@@ -255,7 +255,7 @@ class Budget:
         if tries:
             self.risks[job.row] = tries
 
-    def settle(self, job: Job, ran_s: float, *, killed: bool) -> None:
+    def settle(self, job: SubmittedJob, ran_s: float, *, killed: bool) -> None:
         """A try has ended, or was killed."""
         self.risk(job, self.risks.get(job.row, [])[1:] if killed else [])
         self.used_proc_s += ran_s * job.procs

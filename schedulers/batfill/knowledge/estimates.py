@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from batfill.jobs import DAY_S, WEEK_S
-from batfill.knowledge import Job, Plain, Verdict
+from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.quantiles import RollingQuantiles
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class UserEstimate(Plain):
 
     name = "user"
 
-    def judge(self, job: Job) -> Verdict:
+    def judge(self, job: SubmittedJob) -> Judgement:
         """p~."""
-        return Verdict(job.walltime_s, small=False)
+        return Judgement(job.walltime_s, small=False)
 
 
 class RuntimeClairvoyant(Plain):
@@ -47,9 +47,9 @@ class RuntimeClairvoyant(Plain):
         """`runtime_s`, shape (n_jobs,): p by row."""
         self.runtime_s = runtime_s
 
-    def judge(self, job: Job) -> Verdict:
+    def judge(self, job: SubmittedJob) -> Judgement:
         """min(p, p~)."""
-        return Verdict(min(float(self.runtime_s[job.row]), job.walltime_s), small=False)
+        return Judgement(min(float(self.runtime_s[job.row]), job.walltime_s), small=False)
 
 
 class ClassClairvoyant(Plain):
@@ -64,15 +64,15 @@ class ClassClairvoyant(Plain):
         self.quantiles = RollingQuantiles(levels)
         self.dividers_s = self.quantiles.values
 
-    def judge(self, job: Job) -> Verdict:
+    def judge(self, job: SubmittedJob) -> Judgement:
         """Small, of the first level whose divider is longer than p."""
         if self.divider_s == math.inf:
-            return Verdict(job.walltime_s, small=False, probability=0.0)
+            return Judgement(job.walltime_s, small=False, probability=0.0)
         level = bisect_right(self.dividers_s, self.runtime_s[job.row]) + 1
         small = level <= len(self.dividers_s)
-        return Verdict(job.walltime_s, small, float(small), level)
+        return Judgement(job.walltime_s, small, float(small), level)
 
-    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """One more run time is known."""
         self.quantiles.add(runtime_s)
 
@@ -90,14 +90,14 @@ class LastTwo(Plain):
     def __init__(self) -> None:
         self.last: dict[int, deque[float]] = {}
 
-    def judge(self, job: Job) -> Verdict:
+    def judge(self, job: SubmittedJob) -> Judgement:
         """The mean, of at least a second."""
         last = self.last.get(job.user, ())
         if len(last) < 2:
-            return Verdict(job.walltime_s, small=False)
-        return Verdict(min(max(sum(last) / 2, 1.0), job.walltime_s), small=False)
+            return Judgement(job.walltime_s, small=False)
+        return Judgement(min(max(sum(last) / 2, 1.0), job.walltime_s), small=False)
 
-    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """It is one of its user's last two."""
         self.last.setdefault(job.user, deque(maxlen=2)).append(runtime_s)
 
@@ -120,7 +120,7 @@ class UserHistory:
         self.procs += procs
         self.ended_s = end_s
 
-    def features(self, job: Job) -> list[float]:
+    def features(self, job: SubmittedJob) -> list[float]:
         """The job's own and its user's: run times in hours, 0 where there is none yet."""
         last = [*self.last, 0.0, 0.0, 0.0][:3]
         known = max(len(self.last), 1)
@@ -143,7 +143,7 @@ class UserHistory:
         ]
 
 
-SIZE = len(UserHistory().features(Job(0, 0.0, 1.0, 1, 0)))
+SIZE = len(UserHistory().features(SubmittedJob(0, 0.0, 1.0, 1, 0)))
 PAIRS = np.array([(i, j) for i in range(SIZE) for j in range(i, SIZE)])  # the constant makes the single ones too
 
 
@@ -161,16 +161,16 @@ class OnlineRegression(Plain):
         self.gradient = np.zeros(len(PAIRS))  # G: sum of squared gradients
         self.state = np.zeros(2)  # t, N
 
-    def judge(self, job: Job) -> Verdict:
+    def judge(self, job: SubmittedJob) -> Judgement:
         """What the polynomial says, between a second and p~; p~ before any job has ended."""
         features = np.array(self.users.setdefault(job.user, UserHistory()).features(job))
         self.seen[job.row] = features[PAIRS[:, 0]] * features[PAIRS[:, 1]]
         if self.state[0] == 0:
-            return Verdict(job.walltime_s, small=False)
+            return Judgement(job.walltime_s, small=False)
         estimate_s = HOUR_S * float(self.weights @ self.seen[job.row])
-        return Verdict(min(max(estimate_s, 1.0), job.walltime_s), small=False)
+        return Judgement(min(max(estimate_s, 1.0), job.walltime_s), small=False)
 
-    def ended(self, job: Job, runtime_s: float, end_s: float) -> None:
+    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """One step of descent on this job's loss."""
         hours = runtime_s / HOUR_S
         weight = math.log(max(runtime_s * job.procs, math.e))

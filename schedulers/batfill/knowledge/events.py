@@ -6,12 +6,12 @@ import math
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from batfill.knowledge import Job
+from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.forest import load
 
 if TYPE_CHECKING:
-    from batfill.knowledge import Knowledge, Verdict
+    from batfill.knowledge import Judgement, Knowledge
 
 
 class EventQueue:
@@ -19,13 +19,15 @@ class EventQueue:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
-        self.ends: list[tuple[float, int, float, bool, Job]] = []  # heap of (end, row, ran, whether killed, job)
+        self.ends: list[
+            tuple[float, int, float, bool, SubmittedJob]
+        ] = []  # heap of (end, row, ran, whether killed, job)
 
-    def started(self, job: Job, start_s: float) -> None:
+    def started(self, job: SubmittedJob, start_s: float) -> None:
         """A try of this job starts, or started, then."""
         self.knowledge.started(job, start_s)
 
-    def add_end(self, job: Job, end_s: float, ran_s: float, *, killed: bool) -> None:
+    def add_end(self, job: SubmittedJob, end_s: float, ran_s: float, *, killed: bool) -> None:
         """A try of this job ends, or ended, then; it ran whole or was killed at the divider."""
         heappush(self.ends, (end_s, job.row, ran_s, killed, job))
 
@@ -59,17 +61,19 @@ class KnowledgeByName:
             load()  # before there are messages to answer
         self.knowledge = knowledge
         self.events = EventQueue(knowledge)
-        self.jobs: dict[str, Job] = {}  # that wait or run
+        self.jobs: dict[str, SubmittedJob] = {}  # that wait or run
         self.start_s: dict[str, float] = {}
         self.submitted = 0
         self.now_s = -math.inf  # of the last judgement
 
-    def judge(self, name: str, submit_s: float, walltime_s: float, procs: int, *, user: int, killable: bool) -> Verdict:
+    def judge(
+        self, name: str, submit_s: float, walltime_s: float, procs: int, *, user: int, killable: bool
+    ) -> Judgement:
         """What to make of a job that is submitted now."""
         if submit_s > self.now_s:
             self.events.catch_up(submit_s)
             self.now_s = submit_s
-        job = Job(self.submitted, submit_s, walltime_s, procs, user, killable)
+        job = SubmittedJob(self.submitted, submit_s, walltime_s, procs, user, killable)
         self.submitted += 1
         self.jobs[name] = job
         return self.knowledge.judge(job)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.knowledge import Job
+    from batfill.knowledge import SubmittedJob
 
 CATEGORIES = ("p~", "q", "day")
 LAGS = 3
@@ -101,7 +101,7 @@ class History:
         self.categories: dict[tuple[int, str, float], Category] = {}
         self.large: dict[int, list[tuple[Category, int]]] = {}  # by row: where the large jobs stand that still run
 
-    def found(self, job: Job, date: datetime) -> list[Category]:
+    def found(self, job: SubmittedJob, date: datetime) -> list[Category]:
         """The job's three categories."""
         values = (job.walltime_s, job.procs, date.weekday())
         keys = [(job.user, name, value) for name, value in zip(CATEGORIES, values, strict=True)]
@@ -110,7 +110,7 @@ class History:
                 self.categories[key] = Category(len(self.categories))
         return [self.categories[key] for key in keys]
 
-    def place(self, job: Job) -> Place:
+    def place(self, job: SubmittedJob) -> Place:
         """Where a job stands that is submitted now."""
         date = self.clock.date(job.submit_s)
         own = [
@@ -125,13 +125,13 @@ class History:
         ]
         return Place(own, self.found(job, date))
 
-    def outlasted(self, job: Job) -> None:
+    def outlasted(self, job: SubmittedJob) -> None:
         """A job that has not ended is known to be large."""
         if job.row not in self.large:
             categories = self.found(job, self.clock.date(job.submit_s))
             self.large[job.row] = [(category, category.add(math.inf)) for category in categories]
 
-    def add(self, job: Job, runtime_s: float) -> None:
+    def add(self, job: SubmittedJob, runtime_s: float) -> None:
         """A job has ended."""
         if job.row in self.large:
             for category, place in self.large.pop(job.row):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.knowledge import Job
+from batfill.knowledge import SubmittedJob
 from batfill.knowledge.choice import make
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import Clock, JobTable
-    from batfill.knowledge import Knowledge, Verdict
+    from batfill.knowledge import Judgement, Knowledge
     from batfill.options import Options
     from batfill.replays import Schedule
 
@@ -65,7 +65,9 @@ class LearningReplay:
         table, n_jobs = run.table, len(run.table)
         may_be = np.ones(n_jobs, bool) if killable is None else killable
         columns = (table.submit_s, table.walltime_s, table.procs, table.user, may_be)
-        self.jobs = [Job(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))]
+        self.jobs = [
+            SubmittedJob(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))
+        ]
         self.duration_s = run.events.duration_s.tolist()  # for the ends; no knowledge is given them
         self.events = EventQueue(knowledge)
         self.seen_starts = self.seen_kills = 0
@@ -145,7 +147,7 @@ class LearningReplay:
             self.divider_s[row] = self.knowledge.dividers_s[-1]
             self.apply(job, verdict)
 
-    def apply(self, job: Job, verdict: Verdict) -> None:
+    def apply(self, job: SubmittedJob, verdict: Judgement) -> None:
         """Give the replay the job's estimate and level."""
         level = verdict.level if verdict.small else self.run.queue.large
         self.run.classify(job.row, level, killable=self.kill and job.killable, estimate_s=verdict.estimate_s)

@@ -16,7 +16,7 @@ import numpy as np
 from batfill import __version__
 from batfill.files import digest
 from batfill.jobs import WEEK_S, Clock, request_warning
-from batfill.knowledge import Job
+from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
 from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
@@ -95,7 +95,7 @@ def read_jobs(path: Path) -> LoggedJobs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class ClassifiedLog:
     """What a classifier made of a log; columns of shape (n_jobs,)."""
 
     jobs: LoggedJobs
@@ -152,7 +152,9 @@ class Study:
         }
 
 
-def study(jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] = lambda _: None) -> Study:
+def classify_log(
+    jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] = lambda _: None
+) -> ClassifiedLog:
     """Let a classifier judge every job of the log at its submission; `advance` is told of jobs judged."""
     began = time.perf_counter()
     classifier = Classifier(settings, jobs.clock)
@@ -163,7 +165,7 @@ def study(jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] =
     known_until_s = -1.0
     for row, values in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         *known, runtime_s, end_s = values
-        job = Job(row, *known)
+        job = SubmittedJob(row, *known)
         if job.submit_s > known_until_s:
             events.catch_up(job.submit_s)
             known_until_s = job.submit_s
@@ -175,7 +177,7 @@ def study(jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] =
         events.add_end(job, end_s, runtime_s, killed=False)
         advance(1)
     seconds = time.perf_counter() - began
-    return Study(jobs, settings, small, probability, divider_s, importances, seconds)
+    return ClassifiedLog(jobs, settings, small, probability, divider_s, importances, seconds)
 
 
 def autocorrelation(runtime_s: NDArray[np.float64], lags: int = LAGS) -> NDArray[np.float64]:
@@ -215,7 +217,7 @@ def autocorrelations(jobs: LoggedJobs) -> list[dict[str, Any]]:
     return rows
 
 
-def as_text(done: Study) -> str:
+def as_text(done: ClassifiedLog) -> str:
     """The whole as a table to read: in all, then week by week."""
     whole = done.as_dict()
     rates = ("accuracy", "precision", "recall", "false_large_rate", "false_small_rate")

@@ -18,15 +18,15 @@ from batfill.experiment import simulate
 from batfill.files import digest
 from batfill.jobs import DAY_S, WEEK_S, Workload
 from batfill.knowledge.features import CATEGORIES, NAMES
-from batfill.knowledge.study import LAGS, LoggedJobs, autocorrelations, read_jobs, study
+from batfill.knowledge.study import LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from batfill.options import USER, DividerRule, Options, Regime, Settings
 from batfill.papers.core import (
     Array,
     Chart,
+    Context,
     Grid,
     Outcome,
     Table,
-    Task,
     Value,
     Verdict,
     box_chart,
@@ -42,8 +42,8 @@ from batfill.workloads.swf_log import COMPLETED
 
 Rows = Literal["all that ran", "completed"]
 ChosenRows = Annotated[list[Rows], Field(min_length=1)]  # of a log; each is a choice
-Choice = Literal["decoupled known", "decoupled week", "weekly known", "weekly week", "fresh known"]
-Choices = Annotated[list[Choice], Field(min_length=1)]  # the regime and the divider's rule
+ClassifierVariant = Literal["decoupled known", "decoupled week", "weekly known", "weekly week", "fresh known"]
+Choices = Annotated[list[ClassifierVariant], Field(min_length=1)]  # the regime and the divider's rule
 Policies = Annotated[list[Text], Field(min_length=1)]
 Days = Annotated[float, Field(gt=0)]
 LABELS = {"fcfs": "FCFS", "wfp3": "WFP", "spf": "SPF", "saf": "SAF"}  # as the paper calls them
@@ -55,7 +55,7 @@ def shown(policy: str) -> str:
     return LABELS.get(policy, policy.upper())
 
 
-def rules_of(choice: Choice) -> tuple[Regime, DividerRule]:
+def rules_of(choice: ClassifierVariant) -> tuple[Regime, DividerRule]:
     """The regime and the divider's rule of a choice."""
     words = choice.split()
     regime: Regime = next(name for name in get_args(Regime) if name == words[0])
@@ -67,7 +67,7 @@ def rules_of(choice: Choice) -> tuple[Regime, DividerRule]:
 
 
 @computation
-def job_sizes(task: Task, *, of: Literal["jobs", "area"], rows: ChosenRows) -> Outcome:
+def job_sizes(context: Context, *, of: Literal["jobs", "area"], rows: ChosenRows) -> Outcome:
     """Tables 2 and 3, small and large jobs: the divider and shares of the jobs, or shares of the area p q.
 
     A row per log; every choice of rows has a divider of its own.
@@ -76,7 +76,7 @@ def job_sizes(task: Task, *, of: Literal["jobs", "area"], rows: ChosenRows) -> O
     columns = ("Divider (s)" if of == "jobs" else "Large (%)", *small)
     tables, notes = [], []
     for choice in rows:
-        found = {label: shares(path, choice, of) for label, path in task.logs.items()}
+        found = {label: shares(path, choice, of) for label, path in context.logs.items()}
         tables.append(Table.of_rows(columns, {label: values for label, (values, _) in found.items()}, choice))
         counts = (f"{n:,} rows of {label}" for label, (_, n) in found.items())
         notes.append(f"{choice}: {', '.join(counts)}.")
@@ -99,7 +99,7 @@ def shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tuple[tuple[f
 
 
 @computation
-def class_features(task: Task) -> Outcome:
+def class_features(context: Context) -> Outcome:
     """Table 4, what the classifier looks at: how many features of each type there are."""
     lags = [name for name in NAMES if name.startswith("lag ")]
     aggregates = [name for name in NAMES if name.startswith("share ")]
@@ -115,9 +115,9 @@ def class_features(task: Task) -> Outcome:
 
 
 @computation
-def category_autocorrelation(task: Task, *, user: int) -> Outcome:
+def category_autocorrelation(context: Context, *, user: int) -> Outcome:
     """Figure 2: how alike the run times of neighbours are, median and quartiles over the categories of a user."""
-    ((_, path),) = task.logs.items()
+    ((_, path),) = context.logs.items()
     jobs = read_jobs(path)
     own = jobs.user == user
     names = [f"(u, {name})" for name in CATEGORIES]
@@ -167,26 +167,26 @@ class Studied(Section):
     seed: Seed = 0
 
 
-def study_of(task: Task, label: str, choice: Choice, how: Studied) -> dict[str, Any] | None:
+def study_of(context: Context, label: str, choice: ClassifierVariant, how: Studied) -> dict[str, Any] | None:
     """The counts in all (`total`), per week (`weeks`), and what each training found important (`importances`).
 
     None if the log is too long for this choice.
     """
     if label in how.only_first and choice != how.choices[0]:
         return None
-    path = task.logs[label]
+    path = context.logs[label]
     regime, rule = rules_of(choice)
     settings = Settings(regime=regime, divider_rule=rule, seed=how.seed)
     weeks = how.weeks or how.first_weeks.get(label)
 
     def make() -> dict[str, Any]:
         jobs = first(read_jobs(path), weeks)
-        with task.bar(f"{label}, {choice}: jobs", len(jobs)) as advance:
-            done = study(jobs, settings, advance)
+        with context.bar(f"{label}, {choice}: jobs", len(jobs)) as advance:
+            done = classify_log(jobs, settings, advance)
         return {"total": done.total().as_dict(), "weeks": done.weeks(), "importances": done.importances}
 
     key = {"log": digest(path), "weeks": weeks, "choice": choice, "seed": how.seed}
-    found: dict[str, Any] = kept(task.folder, "studies", key, study_of, make)
+    found: dict[str, Any] = kept(context.folder, "studies", key, study_of, make)
     return found
 
 
@@ -203,13 +203,13 @@ ERRORS = {"False Large (%)": "false_large", "False Small (%)": "false_small"}
 
 
 @computation
-def classifier_quality(task: Task, how: Studied, *, figures: Literal["rates", "errors"] = "rates") -> Outcome:
+def classifier_quality(context: Context, how: Studied, *, figures: Literal["rates", "errors"] = "rates") -> Outcome:
     """Tables 5 and 6 and Figure 4, how often the classifier is right: the three rates, or two readings of the errors.
 
     A row per log, for every choice.
     """
     found = {
-        choice: {label: done for label in task.logs if (done := study_of(task, label, choice, how)) is not None}
+        choice: {label: done for label in context.logs if (done := study_of(context, label, choice, how)) is not None}
         for choice in how.choices
     }
     tables = []
@@ -262,12 +262,12 @@ TEMPORAL = ("hour", "weekday", "day of month", "month", "week of year", "quarter
 
 
 @computation
-def classifier_importances(task: Task, how: Studied) -> Outcome:
+def classifier_importances(context: Context, how: Studied) -> Outcome:
     """Figure 5: the median over the trainings of each feature's share of the decrease of Gini impurity, by log.
 
     The first choice's forests are looked at.
     """
-    studies = {label: study_of(task, label, how.choices[0], how) for label in task.logs}
+    studies = {label: study_of(context, label, how.choices[0], how) for label in context.logs}
     trained = {
         label: {name: [row[name] for row in done["importances"]] for name in NAMES}
         for label, done in studies.items()
@@ -327,11 +327,11 @@ class Replayed(Section):
     days: Days | None = None  # of each log, from its start
     seed: Seed = 0
 
-    def grid(self, task: Task, label: str, content: dict[str, Any]) -> Grid:
+    def grid(self, context: Context, label: str, content: dict[str, Any]) -> Grid:
         """The campaign of these sections on the part of the log that is replayed."""
         days = self.days or self.first_days.get(label)
         part = {} if days is None else {"windows": {"days": days, "count": 1, "align": "first"}}
-        return run_grid(task, label, {**content, "tau": TAU_S, **part}, overrun="keep")
+        return run_grid(context, label, {**content, "tau": TAU_S, **part}, overrun="keep")
 
 
 class Replays(Replayed):
@@ -378,7 +378,7 @@ class Runs:
         return float(np.median(self.jobs(self.policies[0], BASE).runtime_s))
 
 
-def runs_of(task: Task, label: str, how: Replays) -> Runs:
+def runs_of(context: Context, label: str, how: Replays) -> Runs:
     """The runs of a log; every entry that asks for the same ones shares them."""
     learned = {"knowledge": "classifier", "regime": how.regime, "divider-rule": how.divider_rule}
     policies = how.fewer.get(label, how.policies)
@@ -388,7 +388,7 @@ def runs_of(task: Task, label: str, how: Replays) -> Runs:
         "seeds": [how.seed],
         "per-job": True,
     }
-    return Runs(how.grid(task, label, content), policies)
+    return Runs(how.grid(context, label, content), policies)
 
 
 CLOSE = 1.2  # two are about equal if the worse is at most this many times the better
@@ -397,12 +397,14 @@ Scenario = Literal["classification", "classification-idempotent", "class-clairvo
 
 
 @computation
-def classified_gains(task: Task, how: Replays, *, scenarios: Annotated[list[Scenario], Field(min_length=1)]) -> Outcome:
+def classified_gains(
+    context: Context, how: Replays, *, scenarios: Annotated[list[Scenario], Field(min_length=1)]
+) -> Outcome:
     """Figures 6 and 9: what each scenario gains over the same policy with users' requests in %, a column per log.
 
     The charts are the cumulative bounded slowdowns of Figure 6.
     """
-    found = [runs_of(task, label, how) for label in task.logs]
+    found = [runs_of(context, label, how) for label in context.logs]
     rows = {
         shown(policy) if len(scenarios) == 1 else f"{shown(policy)}, {scenario}": [
             runs.gain(policy, scenario) if policy in runs.policies else None for runs in found
@@ -489,9 +491,9 @@ def by_case(values: dict[tuple[str, str], float], words: str) -> str:
 
 
 @computation
-def classified_months(task: Task, how: Replays) -> Outcome:
+def classified_months(context: Context, how: Replays) -> Outcome:
     """Figure 7: the share of the months whose mean bounded slowdown falls, in %: a row per policy, a column per log."""
-    found = [runs_of(task, label, how) for label in task.logs]
+    found = [runs_of(context, label, how) for label in context.logs]
     pairs = {
         (runs.label, policy): [monthly(runs.jobs(policy, scenario)) for scenario in (BASE, IDEMPOTENT)]
         for runs in found
@@ -538,9 +540,9 @@ def marks(label: str, x: str, names: Sequence[str], points: Iterable[tuple[str, 
 
 
 @computation
-def classified_sizes(task: Task, how: Replays) -> Outcome:
+def classified_sizes(context: Context, how: Replays) -> Outcome:
     """Figure 8: how the mean bounded slowdown of small and of large jobs changes, in %: by policy and size, and log."""
-    found = [runs_of(task, label, how) for label in task.logs]
+    found = [runs_of(context, label, how) for label in context.logs]
     means = {
         (runs.label, policy, size): means_of(runs, policy, size)
         for runs in found
@@ -591,16 +593,16 @@ def means_of(runs: Runs, policy: str, size: str) -> tuple[float, float]:
 
 @computation
 def predicted_run_times(
-    task: Task,
+    context: Context,
     how: Replays,
     *,
     backfills: list[Text],  # under which run times are predicted; the first is that of the classification, too
 ) -> Outcome:
     """Table 7, classification beside predictions: gains over EASY-FCFS in %, a row per log, a table per backfill."""
-    predicted = {label: predictions(task, label, how, backfills) for label in task.logs}
+    predicted = {label: predictions(context, label, how, backfills) for label in context.logs}
     classified: dict[str, dict[str, float]] = {}
-    for label in task.logs:
-        runs = runs_of(task, label, how)
+    for label in context.logs:
+        runs = runs_of(context, label, how)
         if "fcfs" not in runs.policies:
             raise BatfillError(f"{label}: gains are over EASY-FCFS; put fcfs among its policies")
         base = runs.mean("fcfs", BASE)
@@ -634,11 +636,11 @@ def predicted_run_times(
     )
 
 
-def predictions(task: Task, label: str, how: Replays, backfills: list[str]) -> dict[str, dict[str, float]]:
+def predictions(context: Context, label: str, how: Replays, backfills: list[str]) -> dict[str, dict[str, float]]:
     """By backfill and knowledge: the gain over EASY-FCFS, backfilled in the queue's order, in per cent."""
     names = (USER, "easy++", "regression")
     content = {"policies": ["fcfs"], "backfills": backfills, "knowledge": list(names)}
-    mean = {(row["backfill"], row["knowledge"]): row["mean_bsld"] for row in how.grid(task, label, content).rows}
+    mean = {(row["backfill"], row["knowledge"]): row["mean_bsld"] for row in how.grid(context, label, content).rows}
     base = mean["same", USER]
     return {backfill: {name: 100 * (1 - mean[backfill, name] / base) for name in names[1:]} for backfill in backfills}
 
@@ -648,7 +650,7 @@ def predictions(task: Task, label: str, how: Replays, backfills: list[str]) -> d
 
 @computation
 def classified_regimes(
-    task: Task,
+    context: Context,
     how: Replayed,
     *,
     choices: Choices,
@@ -658,7 +660,7 @@ def classified_regimes(
 
     A row per choice and threshold, a column per policy.
     """
-    ((label, _),) = task.logs.items()
+    ((label, _),) = context.logs.items()
     known: list[Any] = [USER]
     for choice in choices:
         regime, rule = rules_of(choice)
@@ -670,7 +672,7 @@ def classified_regimes(
         "seeds": [how.seed],
     }
     cases = product(how.policies, thresholds, ("base", *choices))
-    rows = how.grid(task, label, content).rows
+    rows = how.grid(context, label, content).rows
     mean = {case: row["mean_bsld"] for case, row in zip(cases, rows, strict=True)}
     base = next(iter(mean.values()))
     gains = {
@@ -683,7 +685,7 @@ def classified_regimes(
 
 
 @computation
-def clairvoyant_rows(task: Task, *, policies: Policies, rows: ChosenRows) -> Outcome:
+def clairvoyant_rows(context: Context, *, policies: Policies, rows: ChosenRows) -> Outcome:
     """What perfect knowledge gains over users' requests in %, a column per log, with all rows or completed ones.
 
     The study does not say which it replayed; its Figure 9 and Table 2 hang on it.
@@ -691,10 +693,10 @@ def clairvoyant_rows(task: Task, *, policies: Policies, rows: ChosenRows) -> Out
     scenarios = (BY_CLASS, BY_RUNTIME)
     names = [f"{shown(policy)}, {scenario}" for policy in policies for scenario in scenarios]
     tables, notes = [], []
-    with task.bar("replays", len(task.logs) * len(rows) * len(policies)) as advance:
+    with context.bar("replays", len(context.logs) * len(rows) * len(policies)) as advance:
         for choice in rows:
             columns: dict[str, list[float]] = {}
-            for label, path in task.logs.items():
+            for label, path in context.logs.items():
                 workload = workload_with(path, choice)
                 bases, gains = {}, []
                 for policy in policies:

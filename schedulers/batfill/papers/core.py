@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 Value = float | None  # None where it cannot be known
 Array = NDArray[np.float64]
 Bar = Callable[[str, float | None], AbstractContextManager[Callable[[int], None]]]
-Kind = Literal["lines", "points", "bands", "boxes", "shares", "map"]
+ChartKind = Literal["lines", "points", "bands", "boxes", "shares", "map"]
 PERCENTILES = (5, 25, 50, 75, 95)
 
 
@@ -98,7 +98,7 @@ class Chart:
     """
 
     name: str  # of the file, without a suffix
-    kind: Kind
+    kind: ChartKind
     head: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     x: str = ""  # labels of the axes
@@ -158,8 +158,8 @@ def box_chart(
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """The surroundings of one computation."""
+class Context:
+    """The context of one computation."""
 
     logs: dict[str, Path]  # by the entry's labels (columns or rows of its table), in its order; never empty
     folder: Path  # shared by the entries of a paper: campaigns are kept there, and resumed
@@ -170,15 +170,15 @@ class Computation(NamedTuple):
     """How an entry is computed."""
 
     parameters: type[Section]
-    compute: Callable[[Task, Any], Outcome]
+    compute: Callable[[Context, Any], Outcome]
     function: Callable[..., Outcome]  # as it was written
 
 
 def computation(function: Callable[..., Outcome]) -> Computation:
     """The function as what an entry may name: `job_sizes` is "job-sizes" there.
 
-    It takes the task, a section `how` of the parameters that it shares with others, if any, and its own by keyword. An
-    entry's `parameters:` has all of them, and their types are checked there.
+    It takes the context, a section `how` of the parameters that it shares with others, if any, and its own by
+    keyword. An entry's `parameters:` has all of them, and their types are checked there.
     """
     hints = get_type_hints(function, include_extras=True)
     section = hints.get("how", Section)
@@ -188,9 +188,9 @@ def computation(function: Callable[..., Outcome]) -> Computation:
         if one.kind is one.KEYWORD_ONLY
     }
 
-    def compute(task: Task, parameters: Section) -> Outcome:
+    def compute(context: Context, parameters: Section) -> Outcome:
         shared = (parameters,) if "how" in hints else ()
-        return function(task, *shared, **{name: getattr(parameters, name) for name in own})
+        return function(context, *shared, **{name: getattr(parameters, name) for name in own})
 
     return Computation(create_model(function.__name__, __base__=section, **own), compute, function)
 
@@ -359,18 +359,18 @@ class Grid(NamedTuple):
         return {name: table.column(name).to_numpy()[ran] for name in columns}
 
 
-def run_grid(task: Task, label: str, content: dict[str, Any], *, overrun: str) -> Grid:
+def run_grid(context: Context, label: str, content: dict[str, Any], *, overrun: str) -> Grid:
     """The campaign of these sections on the log of this label, written, run and resumed as `batfill campaign` does.
 
     All campaigns of a paper on one log share a folder: runs that any of them has finished are not run again by the same
     code.
     """
-    path = task.logs[label]
+    path = context.logs[label]
     text = yaml.safe_dump({"workloads": [{"file": str(path.resolve()), "overrun": overrun}], **content})
-    folder = task.folder / "campaigns" / f"{digest(path)[:16]}-{code_of(run_campaign)[:8]}"
+    folder = context.folder / "campaigns" / f"{digest(path)[:16]}-{code_of(run_campaign)[:8]}"
     make_folder(folder)
     write_text(folder / "campaign.yaml", text)
-    done = run_campaign(read_campaign(folder / "campaign.yaml"), folder, bar=task.bar, say=lambda _: None)
+    done = run_campaign(read_campaign(folder / "campaign.yaml"), folder, bar=context.bar, say=lambda _: None)
     return Grid(label, folder, pq.read_table(done.results).to_pylist())
 
 

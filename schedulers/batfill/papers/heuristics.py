@@ -16,9 +16,9 @@ from batfill.files import digest
 from batfill.papers.core import (
     Array,
     Chart,
+    Context,
     Outcome,
     Table,
-    Task,
     Value,
     Verdict,
     box_chart,
@@ -33,7 +33,7 @@ from batfill.tuning.periods import Periods, read_periods
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
 
-Choice = Literal["published pq2", "published pq", "fair pq2", "fair pq"]
+FitVariant = Literal["published pq2", "published pq", "fair pq2", "fair pq"]
 TITLES = {name: name.capitalize() for name in FUNCTIONS}  # as the paper writes them
 LIN, *LARGER = TITLES.values()
 TERMS = FUNCTIONS["qua"]
@@ -44,23 +44,23 @@ class Fitting(Section):
 
     tuples: Annotated[dict[Text, Count], Field(min_length=1)]  # by log
     permutations: Count
-    choices: Annotated[list[Choice], Field(min_length=1)]  # the shuffle, and what a squared error is weighted by
+    choices: Annotated[list[FitVariant], Field(min_length=1)]  # the shuffle, and what a squared error is weighted by
     seed: Seed = 0
 
 
-def drawn(choice: Choice) -> tuple[Shuffle, Weights]:
+def drawn(choice: FitVariant) -> tuple[Shuffle, Weights]:
     """The shuffle and the weights of a choice."""
     shuffle, weights = choice.split()
     return "fair" if shuffle == "fair" else "published", "pq2" if weights == "pq2" else "pq"
 
 
-def scores_of(task: Task, label: str, shuffle: Shuffle, how: Fitting) -> Scores:
+def scores_of(context: Context, label: str, shuffle: Shuffle, how: Fitting) -> Scores:
     """The scores of a log's jobs, as `score_jobs` draws them; kept for the paper's other entries.
 
     Raises:
         BatfillError: there is no number of tuples for the log, or its machine's size is not known.
     """
-    path = task.logs[label]
+    path = context.logs[label]
     if label not in how.tuples:
         raise BatfillError(f"{label}: tuples says no number for it; add one, such as {label}: 100")
     given = {"seed": how.seed, "tuples": how.tuples[label], "permutations": how.permutations, "how": shuffle}
@@ -69,18 +69,18 @@ def scores_of(task: Task, label: str, shuffle: Shuffle, how: Fitting) -> Scores:
         workload = read_workload(path)
         if workload.procs is None:
             raise WorkloadError(f"{path}: does not say how many processors the machine has; add MaxProcs to its header")
-        with task.bar(f"{label}, {shuffle} shuffle: tuples", how.tuples[label]) as advance:
+        with context.bar(f"{label}, {shuffle} shuffle: tuples", how.tuples[label]) as advance:
             scores = score_jobs(workload.jobs, workload.procs, **given, advance=advance)  # type: ignore[arg-type]
         return {name: getattr(scores, name) for name in Scores.__slots__}
 
-    columns = kept(task.folder, "scores", {**given, "log": digest(path)}, scores_of, make)
+    columns = kept(context.folder, "scores", {**given, "log": digest(path)}, scores_of, make)
     return Scores(**{name: np.array(values) for name, values in columns.items()})
 
 
-def fits_of(task: Task, label: str, choice: Choice, how: Fitting) -> list[Fit]:
+def fits_of(context: Context, label: str, choice: FitVariant, how: Fitting) -> list[Fit]:
     """Lin, Qdr, Cub and Qua of a log."""
     shuffle, weights = drawn(choice)
-    scores = scores_of(task, label, shuffle, how)
+    scores = scores_of(context, label, shuffle, how)
     return [fit(scores, name, weights) for name in FUNCTIONS]
 
 
@@ -88,21 +88,21 @@ def fits_of(task: Task, label: str, choice: Choice, how: Fitting) -> list[Fit]:
 
 
 @computation
-def fit_errors(task: Task, how: Fitting) -> Outcome:
+def fit_errors(context: Context, how: Fitting) -> Outcome:
     """Table 2: the mean absolute errors, a row per function and a column per log, for every choice."""
     tables = []
     for choice in how.choices:
-        columns = {label: [found.mae for found in fits_of(task, label, choice, how)] for label in task.logs}
+        columns = {label: [found.mae for found in fits_of(context, label, choice, how)] for label in context.logs}
         tables.append(Table.of_columns(columns, TITLES.values(), choice))
-    scored = [f"{32 * how.tuples[label]:,} scored jobs of {label}" for label in task.logs]
+    scored = [f"{32 * how.tuples[label]:,} scored jobs of {label}" for label in context.logs]
     return Outcome(tuple(tables), notes=(f"{', '.join(scored)}.",))
 
 
 @computation
-def fit_coefficients(task: Task, how: Fitting) -> Outcome:
+def fit_coefficients(context: Context, how: Fitting) -> Outcome:
     """Tables 3 to 5: a log's coefficients for every choice, and factors, which depend on none; a row per term."""
-    ((label, _),) = task.logs.items()
-    found = {choice: fits_of(task, label, choice, how) for choice in how.choices}
+    ((label, _),) = context.logs.items()
+    found = {choice: fits_of(context, label, choice, how) for choice in how.choices}
     first = found[how.choices[0]]
     coefficients = (
         by_term({TITLES[each.name]: [value for value, *_ in each.terms] for each in fits}, TERMS, choice)
@@ -141,7 +141,7 @@ def monomial(powers: Powers) -> str:
 
 @computation
 def priority_maps(
-    task: Task,
+    context: Context,
     how: Fitting,
     *,
     submit_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0,  # r
@@ -149,9 +149,9 @@ def priority_maps(
 ) -> Outcome:
     """Figure 2: how alike each function and three plain orders rank points (p, q), and maps; the first choice's."""
     rows, charts = {}, []
-    for label, path in task.logs.items():
+    for label, path in context.logs.items():
         p, q = plane(path, points)
-        for found in fits_of(task, label, how.choices[0], how):
+        for found in fits_of(context, label, how.choices[0], how):
             title = TITLES[found.name]
             values = priorities(found, p, q, submit_s)
             rows[f"{title}, {label}"] = [float(spearmanr(values, key).statistic) for key in (p, q, p * q)]
@@ -192,10 +192,10 @@ def priorities(found: Fit, p: Array, q: Array, r: float) -> Array:
 
 SHOWN = dict(zip(RIVALS, ("FCFS", "SPT", "SAF", "WFP3", "UNICEF", "F2"), strict=True))  # as the paper calls them
 PRINTED = f"{LIN}, as printed"
-Costs = dict[str, dict[str, list[float]]]  # by log, then by policy: its mean bounded slowdown on each window
+WindowCosts = dict[str, dict[str, list[float]]]  # by log, then by policy: its mean bounded slowdown on each window
 
 
-class Windows(Fitting):
+class LogWindows(Fitting):
     """The windows, and what the policies know of the jobs in them."""
 
     requests: Literal["users", "run times"] = "users"
@@ -204,19 +204,21 @@ class Windows(Fitting):
     count: Count | None = None  # of windows, from the first; all by default
 
 
-def costs_of(task: Task, label: str, how: Windows, learned: Mapping[str, Sequence[Term]]) -> dict[str, list[float]]:
+def costs_of(
+    context: Context, label: str, how: LogWindows, learned: Mapping[str, Sequence[Term]]
+) -> dict[str, list[float]]:
     """The mean bounded slowdown of each policy, the known ones first, on each of the log's windows."""
-    windows = read_periods(task.logs[label], days=how.days, align="first", boundary="submitted", count=how.count)
+    windows = read_periods(context.logs[label], days=how.days, align="first", boundary="submitted", count=how.count)
     if how.requests == "run times":
         windows = with_run_times(windows)
 
     def make() -> dict[str, Any]:
         policies = [polynomial(name, terms, "") for name, terms in learned.items()]
-        with task.bar(f"{label}: windows", 2 * len(windows)) as advance:
+        with context.bar(f"{label}: windows", 2 * len(windows)) as advance:
             return evaluate(windows, policies, advance=advance)
 
     key = {"windows": windows.provenance(), "requests": how.requests, "learned": learned}
-    found = kept(task.folder, "windows", key, costs_of, make)
+    found = kept(context.folder, "windows", key, costs_of, make)
     by_policy = found["with_backfilling" if how.backfilling else "without_backfilling"]
     return {SHOWN.get(name, name): by_policy[name]["mean_bsld"] for name in (*RIVALS, *learned)}
 
@@ -227,13 +229,13 @@ def with_run_times(windows: Periods) -> Periods:
     return replace(windows, tables=tables)
 
 
-def medians(costs: Costs) -> Table:
+def medians(costs: WindowCosts) -> Table:
     """Over the windows, a column per log."""
     columns = {label: [float(np.median(each)) for each in by_policy.values()] for label, by_policy in costs.items()}
     return Table.of_columns(columns, next(iter(costs.values()), ()))
 
 
-def boxes(costs: Costs) -> tuple[Chart, ...]:
+def boxes(costs: WindowCosts) -> tuple[Chart, ...]:
     """A chart per log."""
     return tuple(
         box_chart(label, by_policy, of="policy", y="mean bounded slowdown", log_y=True)
@@ -241,23 +243,23 @@ def boxes(costs: Costs) -> tuple[Chart, ...]:
     )
 
 
-def counted(costs: Costs) -> str:
+def counted(costs: WindowCosts) -> str:
     """How many windows there were."""
     numbers = (f"{len(next(iter(by_policy.values())))} windows of {label}" for label, by_policy in costs.items())
     return f"{', '.join(numbers)}."
 
 
 @computation
-def fitted_windows(task: Task, how: Windows) -> Outcome:
+def fitted_windows(context: Context, how: LogWindows) -> Outcome:
     """Figure 3: medians over the windows, each log under its own functions; verdicts are on the first choice."""
     costs = {}
-    for label in task.logs:
+    for label in context.logs:
         learned = {
             f"{TITLES[found.name]}, {choice}": found.terms
             for choice in how.choices
-            for found in fits_of(task, label, choice, how)
+            for found in fits_of(context, label, choice, how)
         }
-        costs[label] = costs_of(task, label, how, learned)
+        costs[label] = costs_of(context, label, how, learned)
     table = medians(costs)
 
     def value(name: str, label: str) -> float:
@@ -293,8 +295,8 @@ def fitted_windows(task: Task, how: Windows) -> Outcome:
 
 @computation
 def lin_elsewhere(
-    task: Task,
-    how: Windows,
+    context: Context,
+    how: LogWindows,
     *,
     fitted_to: Text,  # the log whose Lin is used beside the printed one, if the log is at hand
     printed: Annotated[list[float], Field(min_length=4, max_length=4)],  # the paper's coefficients of 1, p, q and r
@@ -303,10 +305,10 @@ def lin_elsewhere(
     learned: dict[str, Sequence[Term]] = {
         PRINTED: [(value, *powers) for value, powers in zip(printed, FUNCTIONS["lin"], strict=True)]
     }
-    if fitted_to in task.logs:
+    if fitted_to in context.logs:
         for choice in how.choices:
-            learned[f"{LIN}, {choice}"] = fits_of(task, fitted_to, choice, how)[0].terms
-    costs = {label: costs_of(task, label, how, learned) for label in task.logs if label != fitted_to}
+            learned[f"{LIN}, {choice}"] = fits_of(context, fitted_to, choice, how)[0].terms
+    costs = {label: costs_of(context, label, how, learned) for label in context.logs if label != fitted_to}
     table = medians(costs)
     known = [name for name in table.rows if not name.startswith(LIN) or name == PRINTED]
     ranked = {label: sorted(known, key=lambda name: table.value(name, label) or 0.0) for label in costs}

@@ -12,9 +12,9 @@ from pydantic import Field
 from batfill.papers.core import (
     Array,
     Chart,
+    Context,
     Outcome,
     Table,
-    Task,
     Value,
     Verdict,
     box_chart,
@@ -26,12 +26,11 @@ from batfill.policy import PURE, policy_named
 from batfill.schema import Count, Seconds, Section, Seed, Text
 from batfill.tuning.periods import Conditions, Periods, costs, read_periods
 from batfill.tuning.search import Coverage, Evolution, Features, Space
-from batfill.tuning.tune import Study, study
+from batfill.tuning.tune import Study, Units, study
 from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import Boundary
 
 NAMES = tuple(name.upper() for name in PURE)
-Units = Literal["plain", "typical"]
 Unit = Annotated[list[Units], Field(min_length=1)]  # of the weights; each is a choice, statements are of the first
 Boundaries = Annotated[list[Boundary], Field(min_length=1)]  # rules for jobs on a border; each is a choice
 Skipped = Annotated[int, Field(ge=0)]
@@ -77,13 +76,13 @@ def by_period(name: str, periods: Periods, lines: dict[str, list[Value]]) -> Cha
 
 
 @computation
-def week_jobs(task: Task, *, boundaries: Boundaries) -> Outcome:
+def week_jobs(context: Context, *, boundaries: Boundaries) -> Outcome:
     """Table 1, jobs in weeks: a row per log with machine, jobs, mean run time (s), and mean processors of a job."""
     tables = []
-    with task.bar("logs", len(boundaries) * len(task.logs)) as advance:
+    with context.bar("logs", len(boundaries) * len(context.logs)) as advance:
         for boundary in boundaries:
             rows = {}
-            for label, path in task.logs.items():
+            for label, path in context.logs.items():
                 periods = read_periods(path, boundary=boundary)
                 runtime_s = np.concatenate([jobs.runtime_s for jobs in periods.tables])
                 procs = np.concatenate([jobs.procs for jobs in periods.tables])
@@ -94,9 +93,9 @@ def week_jobs(task: Task, *, boundaries: Boundaries) -> Outcome:
 
 
 @computation
-def longest_jobs(task: Task, *, count: Count = 10) -> Outcome:
+def longest_jobs(context: Context, *, count: Count = 10) -> Outcome:
     """Table 7: the jobs that ran longest, a row per job by its number in the log, the longest first."""
-    ((_, path),) = task.logs.items()
+    ((_, path),) = context.logs.items()
     log = load_log(path)
     longest = np.argsort(-log["runtime_s"], kind="stable")[:count]
     fields = {"submit_time": "submit_s", "run_time": "runtime_s", "number_processors": "procs"}
@@ -109,7 +108,7 @@ def longest_jobs(task: Task, *, count: Count = 10) -> Outcome:
 
 @computation
 def pure_policies(
-    task: Task,
+    context: Context,
     *,
     thresholds: Annotated[dict[Text, Seconds | None], Field(min_length=1)],  # by the labels of the columns
     boundaries: Boundaries,
@@ -119,10 +118,10 @@ def pure_policies(
     min_jobs: Count = 1,
 ) -> Outcome:
     """Tables 3 to 6: sums over weeks of the weekly mean bounded slowdown, a row per policy, a column per threshold."""
-    ((_, path),) = task.logs.items()
+    ((_, path),) = context.logs.items()
     policies = [policy_named(name) for name in PURE]
     tables, notes = [], []
-    with task.bar("replays", len(boundaries) * len(thresholds)) as advance:
+    with context.bar("replays", len(boundaries) * len(thresholds)) as advance:
         for boundary in boundaries:
             periods = read_periods(path, boundary=boundary, skip=skip, count=count, min_jobs=min_jobs)
             columns = {}
@@ -148,19 +147,19 @@ class Weekly(NamedTuple):
         return order
 
 
-def weekly_costs(task: Task, how: Cut) -> Iterator[Weekly]:
+def weekly_costs(context: Context, how: Cut) -> Iterator[Weekly]:
     """The pure policies on every log at hand."""
     policies = [policy_named(name) for name in PURE]
-    for label, path in task.logs.items():
+    for label, path in context.logs.items():
         periods = how.periods(label, path)
-        with task.bar(f"periods of {label}", len(periods)) as advance:
+        with context.bar(f"periods of {label}", len(periods)) as advance:
             yield Weekly(label, periods, costs(periods, policies, how.setting, advance=advance))
 
 
 @computation
-def weekly_spread(task: Task, how: Cut) -> Outcome:
+def weekly_spread(context: Context, how: Cut) -> Outcome:
     """Figure 1: means over weeks, a row per policy and a column per log, with boxes of the weeks."""
-    found = list(weekly_costs(task, how))
+    found = list(weekly_costs(context, how))
     ranking = {each.label: [NAMES[k] for k in each.order] for each in found}
     best = "; ".join(f"{label} {', '.join(order[:3])}" for label, order in ranking.items())
     place = {label: order.index("FCFS") + 1 for label, order in ranking.items()}
@@ -184,13 +183,13 @@ def weekly_spread(task: Task, how: Cut) -> Outcome:
 
 
 @computation
-def best_of_week(task: Task, how: Cut, *, near: Times = 1.05, far: Times = 1.25) -> Outcome:
+def best_of_week(context: Context, how: Cut, *, near: Times = 1.05, far: Times = 1.25) -> Outcome:
     """Figure 2: SAF beside the best pure policy of every single week, in sum and by how often it is near or far.
 
     The paper says "very close" and "a significant margin": here at most `near` and at least `far` times the best.
     """
     rows, charts, notes = {}, [], []
-    for label, periods, cost in weekly_costs(task, how):
+    for label, periods, cost in weekly_costs(context, how):
         saf, best = cost[NAMES.index("SAF")], cost.min(axis=0)
         counts = (int((saf <= near * best).sum()), int((saf >= far * best).sum()), len(best))
         rows[label] = (float(saf.sum()), float(best.sum()), *counts)
@@ -223,21 +222,23 @@ def space_of(units: Units, periods: Periods, n_training: int, features: Features
     return Space.of(features) if units == "plain" else Space.scaled(features, periods.part(0, n_training))
 
 
-def coverage_of(task: Task, label: str, periods: Periods, setting: Conditions, space: Space, points: int) -> Coverage:
+def coverage_of(
+    context: Context, label: str, periods: Periods, setting: Conditions, space: Space, points: int
+) -> Coverage:
     """A grid of mixed policies on these periods, computed once for all entries of the paper."""
 
     def searched() -> Array:
-        with task.bar(f"periods of {label}, each under {points:,} policies", len(periods)) as advance:
+        with context.bar(f"periods of {label}, each under {points:,} policies", len(periods)) as advance:
             return Coverage(periods, setting, space, points, advance).costs
 
     key = {"periods": periods.provenance(), "setting": setting.as_dict(), **space.as_dict(), "points": points}
-    return Coverage(periods, setting, space, points, known=kept(task.folder, "coverage", key, coverage_of, searched))
+    return Coverage(periods, setting, space, points, known=kept(context.folder, "coverage", key, coverage_of, searched))
 
 
 @computation
-def space_maps(task: Task, how: Cut, *, units: Unit, points: Count = 10_002) -> Outcome:
+def space_maps(context: Context, how: Cut, *, units: Unit, points: Count = 10_002) -> Outcome:
     """Figure 4: where each week's best point lies and what it costs a week later, a row per week; two maps each."""
-    ((label, path),) = task.logs.items()
+    ((label, path),) = context.logs.items()
     periods = how.periods(label, path)
     columns = ("best weight on q", "on p~", "on w", "its bsld", "bsld of the best of the week before", "median, q < 0",
                "median, q > 0")  # fmt: skip
@@ -246,7 +247,7 @@ def space_maps(task: Task, how: Cut, *, units: Unit, points: Count = 10_002) -> 
     after: dict[str, list[float]] = {}  # the cost of last week's best point over that of the week's own
     halves: dict[str, list[float]] = {}  # the median where q > 0 over that where q < 0
     for each in units:
-        search = coverage_of(task, label, periods, how.setting, space_of(each, periods, len(periods)), points)
+        search = coverage_of(context, label, periods, how.setting, space_of(each, periods, len(periods)), points)
         rows = {f"week {number}": week_of(search, i) for i, number in enumerate(periods.numbers)}
         tables.append(Table.of_rows(columns, rows, f"{each} units"))
         after[each] = [row[4] / row[3] for row in rows.values() if row[4] is not None and row[3]]
@@ -311,7 +312,7 @@ NEAR = 1.10  # "the differences are minor"
 
 @computation
 def search_methods(
-    task: Task,
+    context: Context,
     how: Cut,
     *,
     units: Unit,
@@ -320,15 +321,15 @@ def search_methods(
     seed: Seed = 0,
 ) -> Outcome:
     """Figure 5: xNES beside the grid, sums over the weeks of what each finds: a row per method, a column per log."""
-    logs = {label: how.periods(label, path) for label, path in task.logs.items()}
+    logs = {label: how.periods(label, path) for label, path in context.logs.items()}
 
     def searched(label: str, each: Units) -> Array:
         """What every method finds for every week, shape (n_methods, n_weeks)."""
         periods = logs[label]
         three, six = (space_of(each, periods, len(periods) // 2, n) for n in FEATURES)
-        grid = coverage_of(task, label, periods, how.setting, three, points).costs.min(axis=0)
+        grid = coverage_of(context, label, periods, how.setting, three, points).costs.min(axis=0)
         searches = (Evolution(periods, how.setting, space, seed, evaluations) for space in (three, six))
-        return np.array([grid, *(evolved(task, label, search) for search in searches)])
+        return np.array([grid, *(evolved(context, label, search) for search in searches)])
 
     found = {each: {label: searched(label, each) for label in logs} for each in units}
     first = found[units[0]]
@@ -355,13 +356,13 @@ def search_methods(
     )
 
 
-def evolved(task: Task, label: str, search: Evolution) -> Array:
+def evolved(context: Context, label: str, search: Evolution) -> Array:
     """What xNES finds for every week, shape (n_weeks,); computed once for all entries of the paper."""
     periods = search.periods
 
     def best_of_all() -> Array:
         result = np.empty(len(periods))
-        with task.bar(f"weeks of {label}, {len(search.space.units)} features", len(periods)) as advance:
+        with context.bar(f"weeks of {label}, {len(search.space.units)} features", len(periods)) as advance:
             for i in range(len(periods)):
                 week = periods.part(i, i + 1)
                 result[i] = costs(week, [search.best(i, i + 1)], search.conditions)[0, 0]
@@ -369,7 +370,7 @@ def evolved(task: Task, label: str, search: Evolution) -> Array:
         return result
 
     key = {"periods": periods.provenance(), **search.conditions.as_dict(), **search.as_dict(), "seed": search.seed}
-    found: Array = kept(task.folder, "xnes", key, evolved, best_of_all)
+    found: Array = kept(context.folder, "xnes", key, evolved, best_of_all)
     return found
 
 
@@ -384,7 +385,7 @@ ALIKE = 5.0  # FCFS, SAF and w* are alike in a week where their slowdowns are so
 
 @computation
 def mixed_study(
-    task: Task,
+    context: Context,
     how: Cut,
     *,
     units: Unit,
@@ -401,12 +402,12 @@ def mixed_study(
         choice = ", ".join(([boundary] if other_boundaries else []) + [f"{each} units"])
         taken = how.model_copy(update={"boundary": boundary})
         columns: dict[str, list[Value]] = {}
-        for label, path in task.logs.items():
+        for label, path in context.logs.items():
             periods = taken.periods(label, path)
             n = training.get(label, len(periods) // 2)
-            search = coverage_of(task, label, periods, taken.setting, space_of(each, periods, n), points)
+            search = coverage_of(context, label, periods, taken.setting, space_of(each, periods, n), points)
             done = study(periods, taken.setting, search, pure=pure, n_training=n, last=(1,))
-            prefix = f"{label}, " if len(task.logs) > 1 else ""
+            prefix = f"{label}, " if len(context.logs) > 1 else ""
             lines = [done.lines[name].costs for name in (*LEARNED, *PURE)]
             columns[f"{prefix}Training"] = [float(np.nansum(line[:n])) for line in lines]
             columns[f"{prefix}Testing"] = [float(line[n:].sum()) for line in lines]

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from batfill.errors import BatfillError
 from batfill.papers import classes, heuristics, mixed, selection, simple
 from batfill.papers.core import Computation, Outcome
-from batfill.schema import Document, Place, Section, Text, keys_of, one_line, whole
+from batfill.schema import Document, KeyPath, Section, Text, keys_of, one_line, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -140,7 +140,7 @@ def read_protocol(path: Path) -> Iterator[Named]:
     document = whole(path, stored, "a protocol; it needs at least `title:` and `entries:`", ProtocolError)
     paper = checked(path, document, (), Paper, document.value)
     for key, entry in paper.entries.items():
-        place: Place = ("entries", key)
+        place: KeyPath = ("entries", key)
         if entry.compute not in COMPUTATIONS:
             near = ", ".join(get_close_matches(entry.compute, COMPUTATIONS, 1) or COMPUTATIONS)
             raise ProtocolError(
@@ -153,7 +153,7 @@ def read_protocol(path: Path) -> Iterator[Named]:
         yield Named(f"{path.stem}/{key}", paper, entry, full, small)
 
 
-def checked(path: Path, document: Document, place: Place, section: type[Section], value: object) -> Any:
+def checked(path: Path, document: Document, place: KeyPath, section: type[Section], value: object) -> Any:
     """The value as this section.
 
     Raises:
@@ -170,7 +170,7 @@ def checked(path: Path, document: Document, place: Place, section: type[Section]
         raise ProtocolError(one_line(path, document, at, wrong, keys_of(section))) from None
 
 
-def check_published(path: Path, document: Document, place: Place, entry: Entry) -> None:
+def check_published(path: Path, document: Document, place: KeyPath, entry: Entry) -> None:
     """Refuse rows that are longer or shorter than the columns, and a reference row that is not there."""
     published = entry.published
     if published is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batfill import __version__
 from batfill.errors import Interrupted, RunFailed
 from batfill.files import digest, make_folder, write_text
-from batfill.papers.core import Outcome, Task, code_of, identity_of, read_kept
+from batfill.papers.core import Context, Outcome, code_of, identity_of, read_kept
 from batfill.papers.page import cells, markdown, section_of, write_entry, write_page
 from batfill.papers.protocol import COMPUTATIONS, ProtocolError, Reproduced, chosen, folder_of_protocols, read_protocols
 from batfill.reports.figures import check_formats
@@ -182,9 +182,9 @@ def reproduce(
         check_statements(named, stored)
         return Reproduced(named, quick, folder, missing, stored, again=True)
 
-    task = Task(logs, base / named.paper_name, bar)
+    context = Context(logs, base / named.paper_name, bar)
     make_folder(folder)
-    outcome = how.compute(task, parameters)
+    outcome = how.compute(context, parameters)
     check_statements(named, outcome)
     content = document(
         f"reproduce {named.name}{' --quick' if quick else ''}",

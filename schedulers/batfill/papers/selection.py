@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from batfill.jobs import DAY_S
-from batfill.papers.core import Chart, Outcome, Table, Task, Value, Verdict, computation, kept, listed
+from batfill.papers.core import Chart, Context, Outcome, Table, Value, Verdict, computation, kept, listed
 from batfill.schema import Count, Seconds, Section, Seed, Text
 from batfill.tuning.online import selection_and_site
 from batfill.tuning.select import Samples, compare_online, mean_share
 
-Method = Literal["full", "noisy", "epsilon-greedy"]
-TITLES: dict[Method, str] = {"full": "FullFeedback", "noisy": "NoisyFeedback", "epsilon-greedy": "EpsilonGreedy"}
+PaperMethod = Literal["full", "noisy", "epsilon-greedy"]
+TITLES: dict[PaperMethod, str] = {"full": "FullFeedback", "noisy": "NoisyFeedback", "epsilon-greedy": "EpsilonGreedy"}
 Share = Annotated[float, Field(ge=0, le=1)]
 Period = Annotated[float, Field(gt=0)]
-Noise = Literal["walltime"] | float
+PaperNoise = Literal["walltime"] | float
 POINTS = 120  # of a chart, at most
 
 
@@ -31,15 +31,15 @@ class Choosing(Section):
     decay: Share = 0.9  # lambda
     balance: Share = 1.0  # alpha
     epsilon: Share = 0.1
-    noise: Noise = "walltime"
+    noise: PaperNoise = "walltime"
     threshold: Seconds | None = None
     seed: Seed = 0
 
 
-def selected(task: Task, label: str, method: Method, how: Choosing) -> dict[str, Any]:
+def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
     """`compare_online` on resamplings of the log: mean waits over EASY-FCFS's, and which policy was chosen when."""
     samples = how.fewer.get(label, how.samples)
-    logs = Samples.of(task.logs[label], procs=how.procs.get(label), resampled=True, weeks=how.weeks, seed=how.seed)
+    logs = Samples.of(context.logs[label], procs=how.procs.get(label), resampled=True, weeks=how.weeks, seed=how.seed)
     options: dict[str, Any] = {"epsilon": how.epsilon}
     if method != "epsilon-greedy":
         options = {"lambda": how.decay, "alpha": how.balance}
@@ -50,10 +50,10 @@ def selected(task: Task, label: str, method: Method, how: Choosing) -> dict[str,
 
     def make() -> dict[str, Any]:
         selection, site = selection_and_site(given, logs.procs, "same", how.threshold)
-        with task.bar(f"{label}, {TITLES[method]}: logs", samples) as advance:
+        with context.bar(f"{label}, {TITLES[method]}: logs", samples) as advance:
             return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)
 
-    found: dict[str, Any] = kept(task.folder, "selected", key, selected, make)
+    found: dict[str, Any] = kept(context.folder, "selected", key, selected, make)
     return found
 
 
@@ -65,7 +65,7 @@ AS_GOOD = 1.05  # "recovers" is a wait of at most this many times that of the be
 
 @computation
 def online_courses(
-    task: Task,
+    context: Context,
     how: Choosing,
     *,
     periods: Annotated[dict[Text, float], Field(min_length=1)],  # by their labels
@@ -78,14 +78,16 @@ def online_courses(
     shown: dict[str, dict[str, float]] = {}
     for name, period in periods.items():
         taken = how.model_copy(update={"period": period})
-        found = {label: {title: selected(task, label, m, taken) for m, title in TITLES.items()} for label in task.logs}
+        found = {
+            label: {title: selected(context, label, m, taken) for m, title in TITLES.items()} for label in context.logs
+        }
         ratios = {label: ratios_of(by_method) for label, by_method in found.items()}
         rows = (*TITLES.values(), BEST)
         tables.append(Table.of_rows(ratios, {row: [each[row] for each in ratios.values()] for row in rows}, name))
         if period == how.period:
             shown = ratios
             charts = [course_of(label, by_method, period) for label, by_method in found.items()]
-    counts = {label: how.fewer.get(label, how.samples) for label in task.logs}
+    counts = {label: how.fewer.get(label, how.samples) for label in context.logs}
     best = {label: best_throughout(next(iter(by_method.values())))[0] for label, by_method in found.items()}
     notes = (f"Resamplings by weeks: {listed(counts)}.", f"Best policy throughout: {listed(best)}.")
     return Outcome(tuple(tables), verdicts_on_waits(shown), tuple(charts), notes)
@@ -145,9 +147,9 @@ CHARTED = 5  # policies; the others share a line
 
 
 @computation
-def chosen_shares(task: Task, how: Choosing, *, method: Method) -> Outcome:
+def chosen_shares(context: Context, how: Choosing, *, method: PaperMethod) -> Outcome:
     """Figures 3 to 5: the share of the periods of all resamplings with a policy chosen, in %, a column per log."""
-    found = {label: selected(task, label, method, how) for label in task.logs}
+    found = {label: selected(context, label, method, how) for label in context.logs}
     names = tuple(next(iter(found.values()))["throughout"])
     shares = {label: {name: mean_share(one, name) or 0.0 for name in names} for label, one in found.items()}
     first = {label: max(by_name.items(), key=lambda each: each[1]) for label, by_name in shares.items()}
@@ -175,7 +177,7 @@ def shares_of(label: str, found: dict[str, Any], shares: dict[str, float], perio
 # What the paper leaves open
 
 # What a parameter means to each method; a threshold and Delta mean something to all.
-USED_BY: dict[str, tuple[Method, ...]] = {
+USED_BY: dict[str, tuple[PaperMethod, ...]] = {
     "decay": ("full", "noisy"),
     "balance": ("full", "noisy"),
     "noise": ("noisy",),
@@ -190,25 +192,25 @@ class Change(Section):
     decay: Share | None = None
     balance: Share | None = None
     epsilon: Share | None = None
-    noise: Noise | None = None
+    noise: PaperNoise | None = None
     threshold: Seconds | None = None
 
 
 @computation
 def online_choices(
-    task: Task,
+    context: Context,
     how: Choosing,
     *,
     varied: Annotated[dict[Text, Change], Field(min_length=1)],  # what takes the usual values' place, by rows' labels
 ) -> Outcome:
     """Each open choice varied alone: mean waits over EASY-FCFS's, a column per method and log, a row per change."""
-    columns = {f"{title}, {label}": (method, label) for label in task.logs for method, title in TITLES.items()}
+    columns = {f"{title}, {label}": (method, label) for label in context.logs for method, title in TITLES.items()}
     rows: dict[str, list[Value]] = {}
     for name, change in {"as in the other entries": Change(), **varied}.items():
         changed = change.model_dump(exclude_unset=True)
         taken = how.model_copy(update=changed)
         rows[name] = [
-            float(selected(task, label, method, taken)["wait_over_fcfs"]["mean"])
+            float(selected(context, label, method, taken)["wait_over_fcfs"]["mean"])
             if not changed or any(method in USED_BY.get(key, (method,)) for key in changed)
             else None
             for method, label in columns.values()

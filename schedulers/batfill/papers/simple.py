@@ -13,10 +13,10 @@ from batfill.metrics import bounded_slowdown, per_processor_slowdown
 from batfill.papers.core import (
     Array,
     Chart,
+    Context,
     Grid,
     Outcome,
     Table,
-    Task,
     Verdict,
     box_chart,
     computation,
@@ -51,13 +51,13 @@ class Resampled(Section):
     overrun: Overrun = "kill"
 
 
-def resampled(task: Task, how: Resampled) -> dict[str, dict[str, Grid]]:
+def resampled(context: Context, how: Resampled) -> dict[str, dict[str, Grid]]:
     """The runs with all their jobs, by the choice of a threshold and by log."""
     made: dict[str, Any] = {"samples": how.samples, "method": "users", "profile-weeks": how.profile_weeks}
     if how.weeks is not None:
         made["weeks"] = how.weeks
     found: dict[str, dict[str, Grid]] = {choice_of(each): {} for each in how.longest_requests}
-    for label, path in task.logs.items():
+    for label, path in context.logs.items():
         longest_s = longest_request_s(path)
         thresholds = [each and each * longest_s for each in how.longest_requests]
         content = {
@@ -67,7 +67,7 @@ def resampled(task: Task, how: Resampled) -> dict[str, dict[str, Grid]]:
             "thresholds": thresholds,
             "per-job": True,
         }
-        grid = run_grid(task, label, content, overrun=how.overrun)
+        grid = run_grid(context, label, content, overrun=how.overrun)
         for grids, threshold in zip(found.values(), thresholds, strict=True):
             grids[label] = grid._replace(rows=[row for row in grid.rows if row["threshold_s"] == threshold])
     return found
@@ -94,10 +94,10 @@ def described(found: dict[str, dict[str, Grid]]) -> tuple[str, ...]:
 
 
 @computation
-def log_figures(task: Task) -> Outcome:
+def log_figures(context: Context) -> Outcome:
     """Table II, a row per log; utilisation is the load offered by the jobs that ran."""
     rows = {}
-    for label, path in task.logs.items():
+    for label, path in context.logs.items():
         log = load_log(path)
         procs = machine_size(path, log, None)
         months = float(np.ptp(log["submit_s"])) / MONTH_S
@@ -106,13 +106,13 @@ def log_figures(task: Task) -> Outcome:
 
 
 @computation
-def premature_share(task: Task, *, times: Annotated[float, Field(gt=1)] = PREMATURE) -> Outcome:
+def premature_share(context: Context, *, times: Annotated[float, Field(gt=1)] = PREMATURE) -> Outcome:
     """Table III: premature jobs in % of the jobs that ran, of all rows and of the completed ones, a row per log.
 
     They requested at least `times` what they ran; the paper says 100.
     """
     shares: dict[str, list[float]] = {"jobs that ran": [], "all rows": [], "completed": []}
-    for path in task.logs.values():
+    for path in context.logs.values():
         log = load_log(path)
         runtime_s = log["runtime_s"]
         premature = log["requested_s"] >= times * runtime_s.clip(min=1)
@@ -120,19 +120,19 @@ def premature_share(task: Task, *, times: Annotated[float, Field(gt=1)] = PREMAT
         for choice, rows in zip(shares.values(), counted, strict=True):
             choice.append(100 * float(premature[rows].mean()))
     name = "% of premature jobs"
-    return Outcome(tuple(Table.of_columns({name: each}, task.logs, choice) for choice, each in shares.items()))
+    return Outcome(tuple(Table.of_columns({name: each}, context.logs, choice) for choice, each in shares.items()))
 
 
 # Table IV: premature jobs
 
 
 @computation
-def premature_slowdown(task: Task, how: Resampled) -> Outcome:
+def premature_slowdown(context: Context, how: Resampled) -> Outcome:
     """Table IV: slowdown of premature jobs over that of the others, a row per policy and a column per log.
 
     It is the mean over the samples of the ratio of both means.
     """
-    found = resampled(task, how)
+    found = resampled(context, how)
     ratios = {
         choice: {label: dict(zip(NAMES, ratios_of(grid), strict=True)) for label, grid in grids.items()}
         for choice, grids in found.items()
@@ -175,9 +175,9 @@ CLOSE = 1.1  # "close to the best" is at most this many times the best
 
 
 @computation
-def cumulative_means(task: Task, how: Resampled) -> Outcome:
+def cumulative_means(context: Context, how: Resampled) -> Outcome:
     """Figure 1: the gain over FCFS in %, a column per objective and a row per log and policy; curves."""
-    found = resampled(task, how)
+    found = resampled(context, how)
     bands = {choice: {label: bands_of(grid) for label, grid in grids.items()} for choice, grids in found.items()}
     first = next(iter(bands.values()))
     return Outcome(
@@ -270,9 +270,9 @@ def verdicts_on_means(bands: dict[str, dict[str, Array]]) -> dict[str, Verdict]:
 
 
 @computation
-def most_delayed(task: Task, how: Resampled, *, top: Count = 100) -> Outcome:
+def most_delayed(context: Context, how: Resampled, *, top: Count = 100) -> Outcome:
     """Figure 2: the median width of each sample's jobs with the highest slowdowns, a row per policy; boxes per log."""
-    found = resampled(task, how)
+    found = resampled(context, how)
     widths = {
         choice: {label: widths_by_policy(grid, top) for label, grid in grids.items()} for choice, grids in found.items()
     }
@@ -328,9 +328,9 @@ EXCEPTION = (SPF, "1 to 10")  # the paper's own
 
 
 @computation
-def slowdown_classes(task: Task, how: Resampled) -> Outcome:
+def slowdown_classes(context: Context, how: Resampled) -> Outcome:
     """Figure 3: jobs by bounded slowdown; the largest differences of FCFS and SAF, then shares in % by policy."""
-    found = resampled(task, how)
+    found = resampled(context, how)
     shares = {choice: {label: shares_of(grid) for label, grid in grids.items()} for choice, grids in found.items()}
     first = next(iter(shares.values()))
     worse = [
@@ -388,9 +388,9 @@ FEWER = "fewer than under FCFS (%)"
 
 
 @computation
-def backfilled(task: Task, how: Resampled) -> Outcome:
+def backfilled(context: Context, how: Resampled) -> Outcome:
     """Figure 4: backfilled jobs, how many fewer than under FCFS and how many, means over the samples by policy."""
-    found = resampled(task, how)
+    found = resampled(context, how)
     counts = {choice: {label: counts_of(grid) for label, grid in grids.items()} for choice, grids in found.items()}
     first = next(iter(counts.values()))
     most = {label: int(each[NAMES.index(SQF)].max()) for label, each in first.items()}
@@ -426,14 +426,14 @@ def table_of_counts(choice: str, counts: dict[str, NDArray[np.int64]]) -> Table:
 
 
 @computation
-def no_backfilling(task: Task, *, longest_requests: LongestRequests = 3.0, overrun: Overrun = "kill") -> Outcome:
+def no_backfilling(context: Context, *, longest_requests: LongestRequests = 3.0, overrun: Overrun = "kill") -> Outcome:
     """Proposition 1: jobs backfilled on whole logs, a row per log; the threshold is in longest requests of the log."""
     columns = {"SQF, no threshold": ("sqf", False), "SQF, threshold": ("sqf", True), "FCFS": ("fcfs", False)}
     rows, jobs = {}, {}
-    for label, path in task.logs.items():
+    for label, path in context.logs.items():
         threshold = longest_requests * longest_request_s(path)
         content = {"policies": ["fcfs", "sqf"], "thresholds": [None, threshold]}
-        grid = run_grid(task, label, content, overrun=overrun)
+        grid = run_grid(context, label, content, overrun=overrun)
         counts = {(row["policy"], row["threshold_s"] is not None): row["backfilled"] for row in grid.rows}
         rows[label] = [counts[key] for key in columns.values()]
         jobs[label] = grid.rows[0]["jobs"]

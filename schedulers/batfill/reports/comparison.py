@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.jobs import Clock
-    from batfill.reports.runs import Run
+    from batfill.reports.runs import ReportedRun
 
 FEWEST_BLOCKS = 8
 CURVE_POINTS = 300
@@ -157,9 +157,9 @@ class Comparison:
         return [Interval(float(column.mean()), float(low[k]), float(high[k])) for k, column in enumerate(columns)]
 
 
-def comparisons(runs: Sequence[Run], tau_s: float) -> list[Comparison]:
+def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
     """A comparison for every workload of which there are several runs, in the order of their first runs."""
-    groups: list[list[Run]] = []
+    groups: list[list[ReportedRun]] = []
     for run in runs:
         if group := next((group for group in groups if same_jobs(group[0], run)), None):
             group.append(run)
@@ -168,7 +168,7 @@ def comparisons(runs: Sequence[Run], tau_s: float) -> list[Comparison]:
     return [compared(group, tau_s) for group in groups if len(group) > 1 and group[0].final.any()]
 
 
-def same_jobs(one: Run, other: Run) -> bool:
+def same_jobs(one: ReportedRun, other: ReportedRun) -> bool:
     """Whether the two ran the same workload: equal ids, submission times and widths."""
     a, b = one.attempt == 0, other.attempt == 0
     return bool(
@@ -179,7 +179,7 @@ def same_jobs(one: Run, other: Run) -> bool:
     )
 
 
-def compared(runs: Sequence[Run], tau_s: float) -> Comparison:
+def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
     """The runs of one workload, over the jobs that none of them rejected."""
     refused: set[str] = set().union(*(run.ids[run.state == REFUSED] for run in runs))
     rows = [run.final & np.array([job not in refused for job in run.ids], bool) for run in runs]

@@ -15,12 +15,12 @@ from batfill.reports.packing import packed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.reports.runs import Run
+    from batfill.reports.runs import ReportedRun
 
 PROBABILITY_UNITS = 10_000  # of a probability in the page
 
 
-def run_data(run: Run, number: int, tau_s: float) -> str:
+def run_data(run: ReportedRun, number: int, tau_s: float) -> str:
     """A script element that holds JSON: the run's head, its columns of numbers and its ids.
 
     A rejected job waits and runs 0 s and has no machine; a job without a walltime asks for -1 s. What is known of no

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.reports.comparison import Comparison
-    from batfill.reports.runs import Run
+    from batfill.reports.runs import ReportedRun
 
 FORMATS = ("pdf", "svg", "png")
 COLUMN_IN = 3.5  # the width of a column in the two-column styles of IEEE and ACM, within a twentieth
@@ -70,7 +70,7 @@ def check_formats(formats: Sequence[str]) -> None:
 
 
 def write_figures(
-    runs: Sequence[Run],
+    runs: Sequence[ReportedRun],
     groups: Sequence[Comparison],
     folder: Path,
     formats: Sequence[str],
@@ -223,7 +223,7 @@ def distribution_figure(
     return Figure(f"distribution-bsld{suffix}", head, rows, draw, title=f"{title}: share of {items} by {BSLD}")
 
 
-def wait_figure(run: Run) -> Figure:
+def wait_figure(run: ReportedRun) -> Figure:
     """Mean waiting time by width and length."""
     grid = wait_grid(run)
     hours = grid.mean_wait_s / 3600

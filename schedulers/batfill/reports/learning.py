@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from batfill.knowledge.frontier import Point
-    from batfill.knowledge.study import Study
+    from batfill.knowledge.study import ClassifiedLog
 
 MARKERS = "osD^v"  # by levels
 
 
-def write_study(done: Study, folder: Path) -> list[Path]:
+def write_study(done: ClassifiedLog, folder: Path) -> list[Path]:
     """Write summary.json, weeks, importances, jobs and autocorrelations as Parquet, and four figures; their paths.
 
     Raises:
@@ -96,7 +96,7 @@ def empty_figure(x: str, y: str) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def title_of(done: Study, what: str) -> str:
+def title_of(done: ClassifiedLog, what: str) -> str:
     """What is drawn, of which log, under which settings."""
     chosen = done.settings
     return (
@@ -105,7 +105,7 @@ def title_of(done: Study, what: str) -> str:
     )
 
 
-def quality_figure(done: Study) -> Figure:
+def quality_figure(done: ClassifiedLog) -> Figure:
     """Accuracy, precision and recall per week (Figure 4)."""
     figure, axes = empty_figure("week", "share")
     weeks = done.weeks()
@@ -120,7 +120,7 @@ def quality_figure(done: Study) -> Figure:
     return figure
 
 
-def confusion_figure(done: Study) -> Figure:
+def confusion_figure(done: ClassifiedLog) -> Figure:
     """Jobs per week by what they were judged and what they were."""
     figure, axes = empty_figure("week", "jobs")
     weeks = done.weeks()
@@ -133,7 +133,7 @@ def confusion_figure(done: Study) -> Figure:
     return figure
 
 
-def importance_figure(done: Study) -> Figure:
+def importance_figure(done: ClassifiedLog) -> Figure:
     """The spread over the trainings of each feature's importance (Figure 5)."""
     figure, axes = empty_figure("importance, share of the forest's splits", "feature")
     if done.importances:
@@ -144,7 +144,7 @@ def importance_figure(done: Study) -> Figure:
     return figure
 
 
-def autocorrelation_figure(done: Study, alike: list[dict[str, Any]]) -> Figure:
+def autocorrelation_figure(done: ClassifiedLog, alike: list[dict[str, Any]]) -> Figure:
     """The median over the categories, and the middle half, at each lag (Figure 2)."""
     figure, axes = empty_figure("lag, jobs of the same category", "autocorrelation of run times")
     lags = np.arange(1, LAGS + 1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run(Results):
+class ReportedRun(Results):
     """One run: its jobs, and what is known of how they came about."""
 
     name: str
@@ -36,7 +36,7 @@ class Run(Results):
         return f"{self.about.log} on {machine}" if self.about.log else machine
 
 
-def find_runs(places: Sequence[Path]) -> list[Run]:
+def find_runs(places: Sequence[Path]) -> list[ReportedRun]:
     """Every run under these places: a `_jobs.csv`, the prefix of one, or a folder and those below it.
 
     Raises:
@@ -60,7 +60,7 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
     return named([read_run(path, name) for path, name in zip(paths, names_of(paths), strict=True)])
 
 
-def named(runs: list[Run]) -> list[Run]:
+def named(runs: list[ReportedRun]) -> list[ReportedRun]:
     """The runs by their options if those tell them apart, with their log if they need it, else also by their files."""
     if not all(run.about.options for run in runs):
         return runs
@@ -86,7 +86,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return [str(path).removesuffix(JOBS_CSV) for path in paths]
 
 
-def read_run(path: Path, name: str) -> Run:
+def read_run(path: Path, name: str) -> ReportedRun:
     """The run of this `_jobs.csv`; the machine's size is taken from the `_schedule.csv` beside it, if it is there.
 
     Raises:
@@ -96,4 +96,4 @@ def read_run(path: Path, name: str) -> Run:
     about, users = about_run(path, path.name.removesuffix(JOBS_CSV), schedule.batsim_version if schedule else "")
     results = read_results(path, size=schedule.machines if schedule else None, users=users)
     columns = {field.name: getattr(results, field.name) for field in fields(results)}
-    return Run(**columns, name=name, path=path, digest=digest(path), about=about)
+    return ReportedRun(**columns, name=name, path=path, digest=digest(path), about=about)

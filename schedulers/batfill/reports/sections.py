@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from batfill.reports.comparison import Comparison, Difference, Interval
-    from batfill.reports.runs import Run
+    from batfill.reports.runs import ReportedRun
 
 
 def asset(name: str) -> str:
@@ -28,7 +28,7 @@ def asset(name: str) -> str:
     return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
 
 
-def run_section(run: Run, number: int, *, tau_s: float, overdue_s: float | None, explore: bool) -> str:
+def run_section(run: ReportedRun, number: int, *, tau_s: float, overdue_s: float | None, explore: bool) -> str:
     """All that is said of one run; without `explore` its jobs are not in the page."""
     f = run.summary(tau_s)
     final = run.final
@@ -73,7 +73,7 @@ def run_section(run: Run, number: int, *, tau_s: float, overdue_s: float | None,
     return "\n".join(parts)
 
 
-def dates(run: Run) -> str:
+def dates(run: ReportedRun) -> str:
     """From when to when, and in what time zone."""
     ran = run.final
     if not ran.any():
@@ -91,7 +91,7 @@ def made_of(rows: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def explorer(run: Run, number: int, utilisation: float, overdue_s: float | None) -> str:
+def explorer(run: ReportedRun, number: int, utilisation: float, overdue_s: float | None) -> str:
     """Gantt, curves and filter, which the page's script brings to life."""
     fates = "".join(
         f'<option value="{k}">{words}</option>' for k, words in enumerate(STATES.values()) if (run.state == k).any()
@@ -107,7 +107,7 @@ def explorer(run: Run, number: int, utilisation: float, overdue_s: float | None)
     )
 
 
-def wait_table(run: Run) -> str:
+def wait_table(run: ReportedRun) -> str:
     """Mean waiting time by width and length, darker where it is longer."""
     grid = wait_grid(run)
     longest = max(float(grid.mean_wait_s[grid.jobs > 0].max(initial=0.0)), 1.0)
@@ -129,7 +129,7 @@ def wait_table(run: Run) -> str:
     return f'<h3>Waiting by width and length</h3><div class="heat">{table(("", *grid.lengths), rows, caption)}</div>'
 
 
-def class_table(run: Run, tau_s: float) -> str:
+def class_table(run: ReportedRun, tau_s: float) -> str:
     """How many jobs there are in each class of bounded slowdown."""
     classes = slowdown_classes(run, tau_s)
     total = max(sum(row.jobs for row in classes), 1)

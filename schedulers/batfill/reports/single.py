@@ -12,7 +12,7 @@ from batfill.metrics import SLOWDOWN_CLASSES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from batfill.reports.runs import Run
+    from batfill.reports.runs import ReportedRun
 
 LENGTHS_S = (600, 3600, 6 * 3600, DAY_S)
 LENGTH_WORDS = ("up to 10 min", "up to 1 h", "up to 6 h", "up to 1 day", "longer")
@@ -29,7 +29,7 @@ class WaitGrid(NamedTuple):
     max_wait_s: NDArray[np.float64]  # 0 where there is no job
 
 
-def wait_grid(run: Run) -> WaitGrid:
+def wait_grid(run: ReportedRun) -> WaitGrid:
     """The run's jobs that ran, by width in powers of four up to the machine's size and by time run."""
     final = run.final
     limits = [1]
@@ -56,10 +56,10 @@ class SlowdownClass(NamedTuple):
     jobs: int
     mean_wait_s: float
     max_wait_s: float
-    backfilled: int  # 0 unless `Run.backfilling_known`
+    backfilled: int  # 0 unless `ReportedRun.backfilling_known`
 
 
-def slowdown_classes(run: Run, tau_s: float) -> list[SlowdownClass]:
+def slowdown_classes(run: ReportedRun, tau_s: float) -> list[SlowdownClass]:
     """The four classes: 1, (1, 10], (10, 100] and above."""
     final = run.final
     place = np.searchsorted(SLOWDOWN_CLASSES, run.bsld(tau_s)[final])

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from batfill.policy import Policy
 
-Verdict = Literal["approximate", "not expressible"]
-APPROXIMATE: Verdict = "approximate"
-IMPOSSIBLE: Verdict = "not expressible"
+Support = Literal["approximate", "not expressible"]
+APPROXIMATE: Support = "approximate"
+IMPOSSIBLE: Support = "not expressible"
 
 # The policies' keys, lowest first, as text that Python reads and Lua too, but for WAITING.
 # r: submission, p: requested time, w: waiting time, all in seconds; q: processors.
@@ -53,7 +53,7 @@ class SiteConfig:
     batfill: str  # the version that wrote it
     policy: str
     options: dict[str, Any]  # those that are not the default: `backfill`, `threshold` in seconds
-    verdict: Verdict
+    verdict: Support
     differs: tuple[str, ...]  # from the policy, one sentence each; the reason if there is no configuration
     files: dict[str, str]  # text by the name of the file, or of the command that reads it; each begins with a title
     sources: tuple[str, ...]

@@ -41,7 +41,7 @@ class Choice(NamedTuple):
     effort: int
 
 
-class Outcome(NamedTuple):
+class ChoiceFigures(NamedTuple):
     """The figures of one choice over all jobs. Times in seconds."""
 
     name: str
@@ -74,7 +74,7 @@ class Limit(NamedTuple):
     longest_s: float
     advised: int  # the number of the outcome to take
 
-    def allows(self, outcome: Outcome) -> bool:
+    def allows(self, outcome: ChoiceFigures) -> bool:
         """Whether the choice keeps to the limit."""
         return outcome.max_wait_s <= self.longest_s
 
@@ -101,7 +101,7 @@ class WhatIf:
     workload: Workload
     settings: dict[str, Any]  # every option in force but the choices' own
     comparison: Comparison
-    outcomes: list[Outcome]
+    outcomes: list[ChoiceFigures]
     bsld: Pairs
     groups: list[Group]
     limits: list[Limit]  # half the given one, the given one, its double, and none
@@ -113,7 +113,7 @@ class WhatIf:
         return self.limits[self.given]
 
     @property
-    def advice(self) -> Outcome:
+    def advice(self) -> ChoiceFigures:
         """The choice to take; fcfs if nothing gains."""
         return self.outcomes[self.limit.advised]
 
@@ -327,7 +327,9 @@ def growths(given: float) -> list[float]:
     return [0.5 * given, given, 2 * given] if given > 0 else [given, *usual]
 
 
-def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedule, user: NDArray[np.int64]) -> Outcome:
+def outcome_of(
+    choice: Choice, comparison: Comparison, k: int, schedule: Schedule, user: NDArray[np.int64]
+) -> ChoiceFigures:
     """The figures of the k-th choice; `user` of each job, -1 where unknown."""
     wait_s = comparison.wait_s[k]
     users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
@@ -335,7 +337,7 @@ def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedul
     counted = (jobs >= FEWEST_JOBS) & (users >= 0)
     threshold_s = choice.options.get("threshold")
     figures = schedule.summary()
-    return Outcome(
+    return ChoiceFigures(
         **choice._asdict(),
         mean_bsld=float(comparison.bsld[k].mean()),
         mean_wait_s=float(wait_s.mean()),
@@ -360,13 +362,13 @@ def pairs_of(comparison: Comparison, seed: int) -> Pairs:
     return Pairs(mean, low, high)
 
 
-def gains(outcomes: Sequence[Outcome], pairs: Pairs, old: int, new: int, min_gain: float) -> bool:
+def gains(outcomes: Sequence[ChoiceFigures], pairs: Pairs, old: int, new: int, min_gain: float) -> bool:
     """Whether the new choice's mean bsld is lower by the smallest gain at least, and its interval leaves out 0."""
     difference = pairs.at(old, new)
     return difference.high < 0 and -difference.mean >= min_gain * outcomes[old].mean_bsld
 
 
-def advised(outcomes: Sequence[Outcome], pairs: Pairs, longest_s: float, min_gain: float) -> int:
+def advised(outcomes: Sequence[ChoiceFigures], pairs: Pairs, longest_s: float, min_gain: float) -> int:
     """The number of the choice to take: of those that gain over fcfs within the limit, the simplest of equals.
 
     Choices are equals if the best of all does not gain over them (`gains`). The simplest is the one that asks least of

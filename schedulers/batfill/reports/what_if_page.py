@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.reports.comparison import Interval
-    from batfill.reports.what_if import Limit, Outcome, WhatIf
+    from batfill.reports.what_if import ChoiceFigures, Limit, WhatIf
 
 UNITS = ((DAY_S, "d", 1), (3600, "h", 1), (60, "min", 0), (1, "s", 0))  # seconds, name, decimals
 ASSUMED = (
@@ -177,7 +177,7 @@ def notes_of(answer: WhatIf) -> list[str]:
     return notes
 
 
-def options_words(outcome: Outcome) -> str:
+def options_words(outcome: ChoiceFigures) -> str:
     """The choice's options on a command line of batfill."""
     words = []
     for name, value in outcome.options.items():
@@ -187,7 +187,7 @@ def options_words(outcome: Outcome) -> str:
     return shlex.join(words)
 
 
-def users_text(outcome: Outcome) -> str:
+def users_text(outcome: ChoiceFigures) -> str:
     """The share of users who lose."""
     return "unknown" if outcome.losers is None else f"{outcome.losers:.1%}"
 

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from batfill.tuning.periods import Conditions, Periods
     from batfill.tuning.search import Search
 
-Method = Literal["coverage", "xnes"]
+SearchMethod = Literal["coverage", "xnes"]
 Units = Literal["typical", "plain"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class StudyPlan:
     """What a study searches, and what it compares."""
 
-    method: Method = "coverage"  # every point of a grid, or xNES
+    method: SearchMethod = "coverage"  # every point of a grid, or xNES
     features: Features = 3  # that are weighed; a grid weighs 3
     units: Units = "typical"  # of the features: what is typical of the training periods, or seconds and processors
     points: int | None = None  # of the grid, at least; None for POINTS
@@ -96,7 +96,7 @@ class Plan:
 
 
 def tune(
-    periods: Periods, conditions: Conditions, plan: Plan, advance: Callable[[int], None] = lambda _: None
+    periods: Periods, conditions: Conditions, plan: StudyPlan, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
     """The result file of a study; see `study` for its lines.
 

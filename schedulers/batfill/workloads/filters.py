@@ -96,7 +96,7 @@ def matching(log: SwfLog, text: str) -> Rows:
     Raises:
         WorkloadError: the text is no such filter, or names dates or hours of a log whose header has no UnixStartTime.
     """
-    parser = _Parser(log, text)
+    parser = _FilterParser(log, text)
     rows = parser.any_of(0)
     if parser.at < len(parser.tokens):
         raise parser.mistake("and, or, or the end")
@@ -109,7 +109,7 @@ class _Token(NamedTuple):
     start: int
 
 
-class _Parser:
+class _FilterParser:
     """Reads the filter from left to right; every method returns the rows that what it has read means."""
 
     def __init__(self, log: SwfLog, text: str) -> None:

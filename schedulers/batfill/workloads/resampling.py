@@ -14,7 +14,7 @@ from batfill.workloads.swf_log import FIELD, SwfLog
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Method = Literal["users", "weeks"]
+ResamplingMethod = Literal["users", "weeks"]
 ProfileWeeks = Literal["all", "span", "active"]
 
 MOST_WEEKS = 10_000  # two centuries; more is a mistake in the submission times
@@ -25,7 +25,7 @@ def resample(
     seed: int,
     *,
     sample: int = 0,
-    method: Method = "users",
+    method: ResamplingMethod = "users",
     weeks: int | None = None,
     profile_weeks: ProfileWeeks = "all",
 ) -> SwfLog:

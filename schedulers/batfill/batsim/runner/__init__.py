@@ -1,5 +1,5 @@
 """One experiment run as robin runs it, from a descriptor to a summary."""
 
-from batfill.batsim.runner.experiment import Outcome, run
+from batfill.batsim.runner.experiment import SimulationOutcome, run
 
-__all__ = ["Outcome", "run"]
+__all__ = ["SimulationOutcome", "run"]

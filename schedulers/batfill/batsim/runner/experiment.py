@@ -17,7 +17,7 @@ import orjson
 
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.results import ResultError, read_results, read_schedule_csv, remove_results, result_file
-from batfill.batsim.runner.pair import End, Lookout, Reading, Watch, run_pair
+from batfill.batsim.runner.pair import End, Lookout, SimulationState, Watch, run_pair
 from batfill.batsim.runner.processes import noted_interrupts
 from batfill.batsim.runner.setup import (
     BATSIM_LOG,
@@ -47,7 +47,7 @@ SHOWN_JOBS = 3
 BATSIM_STUCK = "Deadlock detected"
 
 
-class Outcome(NamedTuple):
+class SimulationOutcome(NamedTuple):
     """How a run went."""
 
     status: int  # robin's exit status
@@ -66,8 +66,8 @@ class JobName(NamedTuple):
 
 
 def run(
-    path: Path, *, simulator: Asked = "auto", command: str = "", show: Callable[[Reading], None] | None = None
-) -> Outcome:
+    path: Path, *, simulator: Asked = "auto", command: str = "", show: Callable[[SimulationState], None] | None = None
+) -> SimulationOutcome:
     """Run the experiment that this descriptor describes, and leave `run.json` in its output-dir.
 
     Args:
@@ -89,10 +89,12 @@ def run(
             with run_folder(setting), recorded(setting.output_dir, said):
                 return run_in_folder(setting, said, show)
         except Stopped as stopped:
-            return Outcome(stopped.status, stopped.reason, {}, tuple(setting.notes))
+            return SimulationOutcome(stopped.status, stopped.reason, {}, tuple(setting.notes))
 
 
-def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Reading], None] | None) -> Outcome:
+def run_in_folder(
+    setting: Setting, said: dict[str, Any], show: Callable[[SimulationState], None] | None
+) -> SimulationOutcome:
     """The run, once its folder is ready; adds what it learns to `said`.
 
     Raises:
@@ -135,7 +137,7 @@ def run_in_folder(setting: Setting, said: dict[str, Any], show: Callable[[Readin
         raise overstayed(setting, ends[0], overstayer)
     figures = results.known_figures()
     said["figures"] = figures
-    return Outcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix), warnings)
+    return SimulationOutcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix), warnings)
 
 
 def stated_options(path: Path) -> dict[str, Any] | None:

@@ -35,7 +35,7 @@ SHOW_EVERY_S = 0.5
 LISTEN_EVERY_S = 0.1
 
 
-class Reading(NamedTuple):
+class SimulationState(NamedTuple):
     """What is known now; None where nothing says it."""
 
     done: int
@@ -54,21 +54,23 @@ class Watch:
         self._lines = 0
         self._offset = 0
 
-    def read(self) -> Reading:
+    def read(self) -> SimulationState:
         """How far it is."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads(self._progress_file.read_bytes())
-            return Reading(int(said["jobs_done"]), int(said["jobs_total"]), float(said["date"]), int(said["waiting"]))
+            return SimulationState(
+                int(said["jobs_done"]), int(said["jobs_total"]), float(said["date"]), int(said["waiting"])
+            )
         with suppress(OSError), self._jobs_csv.open("rb") as file:
             file.seek(self._offset)
             new = file.read()
             self._lines += new.count(b"\n")
             self._offset += len(new)
-        return Reading(max(self._lines - 1, 0), self._total)
+        return SimulationState(max(self._lines - 1, 0), self._total)
 
 
 @contextmanager
-def live_display() -> Iterator[Callable[[Reading], None] | None]:
+def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
     """A function that shows a reading in place of the one before; None where standard error is no terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -84,7 +86,7 @@ def live_display() -> Iterator[Callable[[Reading], None] | None]:
         )
 
 
-def described(reading: Reading) -> str:
+def described(reading: SimulationState) -> str:
     """The simulated date and the queue's length, as far as they are known."""
     parts = ["simulating"]
     if reading.date_s is not None:
@@ -106,7 +108,7 @@ class End(NamedTuple):
 class Lookout:
     """Looks after a run while it goes on: shows how far it is, and sees whether the scheduler ever listened."""
 
-    def __init__(self, port: int | None, watch: Watch, show: Callable[[Reading], None] | None) -> None:
+    def __init__(self, port: int | None, watch: Watch, show: Callable[[SimulationState], None] | None) -> None:
         self.watch = watch
         self._port = port
         self._show = show
