@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-uncompiled lint bench format clean
+.PHONY: run test test-uncompiled lint docs bench format clean
 
 run: $(VENV)/.installed  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -24,6 +24,9 @@ lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs  ## Build the site of docs/ into site/; open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(VENV)/.test  ## Time the engine beside a plain C replay
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
@@ -32,7 +35,7 @@ format: $(VENV)/.dev  ## Format the code
 	$(BIN)/ruff format .
 
 clean:  ## Remove what the commands above made
-	rm -rf $(VENV) build dist expe-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site expe-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Installed again whenever the project's metadata or the pins change.
 $(VENV)/bin/python:
@@ -49,3 +52,7 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[dev]
 	touch $@ $(VENV)/.test $(VENV)/.installed
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs]
+	touch $@ $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""EASY backfilling as docs/semantics.md defines it, in the slowest honest way: what every host is held against.
+"""EASY backfilling in the slowest honest way, from docs/background/semantics.md: what every host is held against.
 
 Nothing here is shared with the engine. The queue is sorted anew at each pass by the literal sort rule, the shadow time
 is found by trying instants, and a job is backfilled when the head, asked again, still fits at its shadow time.
@@ -32,7 +32,7 @@ def cbrt(x):
     return float(np.cbrt(float(x)))
 
 
-# name -> key(t, r, p~, q), lowest first; those that move with t in the form a + b (w / p~) of docs/semantics.md
+# name -> key(t, r, p~, q), lowest first; those that move with t as a + b (w / p~), see semantics.md
 KEYS = {
     "fcfs": lambda t, r, p, q: r,
     "lcfs": lambda t, r, p, q: -r,

@@ -49,7 +49,7 @@ PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     "platforms/README.md",
-    *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))),
+    *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))),
 ]
 FOREIGN = {"--init"}  # options of other programs that the pages name alone: Docker's
 LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
@@ -198,9 +198,7 @@ class Reader:
 
 
 # Their commands take the longest.
-LONG = {
-    f"docs/{name}.md" for name in ("campaigns", "classification", "reports", "tuning", "workloads", "writing-a-policy")
-}
+LONG = {"campaigns", "classification", "reports", "tuning", "workloads", "writing-a-policy"}
 RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
 
 
@@ -415,7 +413,7 @@ def script_of(block: Block) -> list[list[str]]:
         ("batfill replay w.json --policy saf --threshold 20", None),
         ("batfill --version", None),
         ("batfill workload generate --out x.swf --jobs 8 --procs 4 --kind all", None),
-        ("batfill reproduce all --page docs/reproduction.md", None),
+        ("batfill reproduce all --page docs/results/reproduction.md", None),
         ("batfill batsim -p p.xml -w w.json --no-sched", None),
         ("batfill schedule --select full --period 604800", None),
         ("batfill replay", "Missing argument"),
@@ -500,7 +498,8 @@ def test_descriptors_and_campaigns_are_taken_by_their_readers(tmp_path, block):
 
 
 def test_the_benchmark_is_shown_as_it_came_out():
-    (shown,) = [block.text for block in BLOCKS if block.page == "docs/performance.md" and block.language == "text"]
+    page = "docs/background/performance.md"
+    (shown,) = [block.text for block in BLOCKS if block.page == page and block.language == "text"]
     assert shown in [path.read_text() for path in (ROOT / "benchmarks" / "results").glob("*.txt")]
 
 
@@ -516,7 +515,9 @@ def policy_table():
 
 
 def test_the_table_of_policies_is_the_one_that_the_command_prints():
-    assert policy_table() in (ROOT / "docs" / "policies.md").read_text(), f"the table is now\n{policy_table()}"
+    assert policy_table() in (ROOT / "docs" / "reference" / "policies.md").read_text(), (
+        f"the table is now\n{policy_table()}"
+    )
 
 
 def option_table():
@@ -533,12 +534,17 @@ def word(value):
 
 
 def test_the_table_of_options_is_the_one_that_every_host_reads():
-    assert option_table() in (ROOT / "docs" / "options.md").read_text(), f"the table is now\n{option_table()}"
+    assert option_table() in (ROOT / "docs" / "reference" / "options.md").read_text(), (
+        f"the table is now\n{option_table()}"
+    )
 
 
 @pytest.mark.parametrize(
     ("page", "section", "keys"),
-    [("docs/campaigns.md", "The file", keys_of(Campaign)), ("docs/running.md", "The descriptor", list(MEANING))],
+    [
+        ("docs/how-to/campaigns.md", "The file", keys_of(Campaign)),
+        ("docs/how-to/running.md", "The descriptor", list(MEANING)),
+    ],
 )
 def test_every_key_of_a_file_is_documented(page, section, keys):
     text = (ROOT / page).read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]

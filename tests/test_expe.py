@@ -107,7 +107,7 @@ def test_a_sample_runs_at_once(study, path):
 def test_the_documentation_shows_what_the_sample_prints(study):
     done = run("expe/sample_saf.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=free_port())
     assert done.returncode == 0
-    assert f"$ batfill run expe/sample_saf.yaml\n{done.stdout}" in (ROOT / "docs/running.md").read_text()
+    assert f"$ batfill run expe/sample_saf.yaml\n{done.stdout}" in (ROOT / "docs/how-to/running.md").read_text()
 
 
 def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):

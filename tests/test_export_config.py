@@ -204,7 +204,7 @@ def test_on_kth_sp2_the_order_of_slurms_factors_changes_as_few_starts_as_the_pag
     table = replace(workload.jobs, walltime_s=np.ceil(workload.jobs.walltime_s / 60) * 60)
     changed = starts_in_slurms_order(policy, table, 100) != replay(table, 100, policy_named(policy)).start_s
     assert int(changed.sum()) == pytest.approx(differ, abs=differ / 20)  # the C library's logarithm may round otherwise
-    page = (Path(__file__).parents[1] / "docs" / "export-config.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "how-to" / "export-config.md").read_text()
     assert f"| {differ:,} of {len(table):,} |" in page
 
 

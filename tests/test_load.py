@@ -140,7 +140,7 @@ def test_random_files_are_described_cleaned_or_refused_in_one_line(tmp_path_fact
 
 
 def test_the_documentations_commands_run(tmp_path, monkeypatch, capsys):
-    guide = Path(__file__).parents[1] / "docs" / "workloads.md"
+    guide = Path(__file__).parents[1] / "docs" / "how-to" / "workloads.md"
     block = guide.read_text().split("```console\n")[1].split("```")[0]
     commands = [line.removeprefix("$ batfill ").split() for line in block.splitlines() if line.startswith("$ ")]
     assert len(commands) == 6

@@ -173,7 +173,7 @@ def test_the_documented_commands_run(tmp_path, monkeypatch):
     root = Path(__file__).parents[1]
     (tmp_path / "workloads").symlink_to(root / "workloads")
     monkeypatch.chdir(tmp_path)
-    block, *_ = re.findall(r"```sh\n(.*?)```", (root / "docs/reports.md").read_text(), re.DOTALL)
+    block, *_ = re.findall(r"```sh\n(.*?)```", (root / "docs/how-to/reports.md").read_text(), re.DOTALL)
     for line in block.splitlines():
         assert batfill(*shlex.split(line)[1:]).status == 0, line
     assert {"saf.html", "both.html", "differences.pdf"} <= {path.name for path in tmp_path.iterdir()}

@@ -11,7 +11,7 @@ POLICIES["frugal"] = Policy(
     "frugal",
     key=lambda r, p, q: 1e6 * np.floor(r / DAY_S) + q / (p / 3600),
     formula="1e6 floor(r / 86400) + q / (p~ / 3600)",
-    source="docs/writing-a-policy.md",
+    source="docs/how-to/writing-a-policy.md",
 )
 
 

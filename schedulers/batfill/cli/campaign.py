@@ -38,7 +38,7 @@ def campaign(
 ) -> None:
     """Run a grid of replays, resume it where it stopped, and store one row per run.
 
-    FILE.yaml says what to run; see docs/campaigns.md.
+    FILE.yaml says what to run; see docs/how-to/campaigns.md.
     """
     import shlex
     import sys

@@ -1,4 +1,4 @@
-"""The decision: which waiting jobs start now. EASY backfilling as docs/semantics.md defines it, for every host.
+"""Which waiting jobs start now: EASY backfilling for every host, as docs/background/semantics.md defines it.
 
 `may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a queue whose
 order does not move and is the backfill's, too; `pass_by_key` takes heads while they fit, and then the candidates for

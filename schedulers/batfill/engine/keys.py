@@ -1,8 +1,8 @@
 """Keys that move with time, and which waiting job has the lowest.
 
 Every key is a line in the wait: key + rise (w / p~), where p~ is the estimate in force. That is also how it is rounded,
-here and in docs/semantics.md. Two lines cross at most once, so that a job found to be first stays first until a known
-instant (`overtaken`), and a leaf's lowest key has a lower bound that holds later, too (`lower_bound`).
+here and in docs/background/semantics.md. Two lines cross at most once, so that a job found to be first stays first
+until a known instant (`overtaken`), and a leaf's lowest key has a lower bound that holds later, too (`lower_bound`).
 
 Slopes are per second. Kernels change the leaves' bounds and the head in `queue.state`, nothing else.
 """

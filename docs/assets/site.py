@@ -1,0 +1,58 @@
+"""What mkdocs cannot know: the command line's reference, made from the commands; the tests' marks are left out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from batfill.cli.app import app
+
+COMMANDS = "<!-- the commands -->"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The page with the reference in the place kept for it, and without the comments above blocks."""
+    if page.file.src_uri.startswith("results/"):
+        page.meta["search"] = {"boost": 0.2}  # long pages of figures: guides and reference are found first
+    markdown = re.sub(r"^<!-- (before|needs|not run): .*-->\n", "", markdown, flags=re.MULTILINE)
+    if COMMANDS in markdown:
+        markdown = markdown.replace(COMMANDS, "\n".join(reference(app, "batfill")))
+    return markdown
+
+
+def reference(group: click.Group, path: str) -> list[str]:
+    """A section of Markdown for each command of the group, in the order of its help."""
+    context = click.Context(group, info_name=path)
+    lines = []
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        whole = f"{path} {name}"
+        lines += [f"{'#' * (whole.count(' ') + 1)} {whole}", ""]
+        inside = click.Context(command, info_name=whole)
+        lines += [prose(command.help or ""), ""]
+        if isinstance(command, click.Group):
+            lines += reference(command, whole)
+            continue
+        lines += ["```text", command.get_usage(inside).removeprefix("Usage: "), "```", ""]
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        records = [record for option in options if (record := option.get_help_record(inside))]
+        if records:
+            lines += ["| option | meaning |", "|---|---|"]
+            lines += [f"| `{names}` | {escaped(help_)} |" for names, help_ in records]
+            lines += [""]
+    return lines
+
+
+def prose(text: str) -> str:
+    """A help text as Markdown: click's mark for kept lines matters only for columns, which become a block."""
+    parts = [part.strip("\b\n") for part in text.replace("\f", "").split("\n\n")]
+    return "\n\n".join(f"```text\n{part}\n```" if "   " in part else escaped(part) for part in parts if part)
+
+
+def escaped(text: str) -> str:
+    """A text in which nothing is markup but what stands in backticks."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    return "".join(part if i % 2 else re.sub(r"([*_<|\\])", r"\\\1", part) for i, part in enumerate(parts))
