@@ -42,7 +42,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[pybatsim]
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
@@ -54,5 +54,5 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@ $(VENV)/.test $(VENV)/.installed
 
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs]
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs,pybatsim]
 	touch $@ $(VENV)/.installed

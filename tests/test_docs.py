@@ -30,6 +30,7 @@ import pytest
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.batsim.options import parse as parse_batsim
 from batfill.campaigns.config import Campaign, read_campaign
+from batfill.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.errors import BatfillError
@@ -37,7 +38,6 @@ from batfill.options import NAMES, OPTIONS, Options
 from batfill.papers.protocol import chosen, folder_of_protocols, read_protocols
 from batfill.policy import listing
 from batfill.scheduler import Scheduler
-from batfill.schema import keys_of
 from batfill.workloads.archive import known_log, manifest
 from command import COMPILING
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from batfill import __version__
 from batfill.cli import main
@@ -43,6 +42,7 @@ def test_sizes_have_the_published_shares(kind):
 def test_log_run_times_have_the_moments_of_the_hyper_gamma(kind):
     q = np.full(400_000, 8)
     share = np.clip(kind.pa * 8 + kind.pb, 0, 1)
+    stats = pytest.importorskip("scipy.stats")
     # the two gammas, each cut at exp(12) s as the model draws again beyond it
     parts = [stats.gamma(kind.a1, scale=kind.b1), stats.gamma(kind.a2, scale=kind.b2)]
     grid = np.linspace(1e-9, generate.LONGEST_LOG_RUNTIME, 20_001)
@@ -51,6 +51,13 @@ def test_log_run_times_have_the_moments_of_the_hyper_gamma(kind):
     log = np.log(generate.runtimes(kind, q, rng()) + 0.5)  # whole seconds: half a second is lost on average
     assert log.mean() == pytest.approx(mean, abs=0.06)
     assert log.max() <= generate.LONGEST_LOG_RUNTIME + 1e-4
+
+
+@pytest.mark.parametrize("shape", [0.3, 1.0, 6.1271, 8.9186, 25.0])
+def test_the_gamma_distribution_is_scipys(shape):
+    x = np.concatenate([np.geomspace(1e-6, 1, 20), np.linspace(1, 30, 100)])
+    reference = pytest.importorskip("scipy.special").gammainc(shape, x)
+    assert generate.gamma_below(shape, x) == pytest.approx(reference, rel=1e-13)
 
 
 def test_wide_jobs_run_longer():
@@ -89,6 +96,7 @@ def test_arrivals_agree_with_a_walk_through_the_half_hours():
 
 
 def test_the_model_agrees_with_its_authors_sample(archive_log):
+    stats = pytest.importorskip("scipy.stats")
     log = read_log(archive_log("lublin_256.swf.gz"))
     ours = [generate.lublin_jobs(len(log), 256, rng(seed)) for seed in range(3)]
     # that program drops the fraction of a second at each arrival; put half of one back per job

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from batfill import stats
-from batfill.stats import least_squares, ratio_intervals, variance_inflation
+from batfill.stats import least_squares, rank_correlation, ranks, ratio_intervals, variance_inflation
 
 # Employment by six economic series, 1947 to 1962. Source: Longley, JASA 1967; the results certified by NIST, StRD.
 LONGLEY = np.array(
@@ -97,3 +97,22 @@ def test_both_ways_of_drawing_have_one_distribution_and_each_its_own_numbers():
     rows, counts = (ratio_intervals(sums, base, seed=1, by_row=by_row) for by_row in (True, False))
     assert rows == pytest.approx(counts, rel=0.02)
     assert (rows != counts).all()
+
+
+def test_equal_values_share_the_mean_of_their_ranks():
+    assert ranks(np.array([5.0, 1.0, 5.0, 3.0, 5.0])).tolist() == [4.0, 1.0, 4.0, 2.0, 4.0]
+
+
+def test_the_rank_correlation_is_one_of_rising_and_minus_one_of_falling_values():
+    assert rank_correlation([1, 2, 3], [10, 20, 1000]) == pytest.approx(1)
+    assert rank_correlation([1, 2, 3], [3, 0, -7]) == pytest.approx(-1)
+    assert np.isnan(rank_correlation([1, 2, 3], [4, 4, 4]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rank_correlation_is_scipys(seed):
+    reference = pytest.importorskip("scipy.stats")
+    draw = np.random.default_rng(seed)
+    x, y = draw.integers(0, 9, 30), draw.normal(size=30)
+    assert ranks(x.astype(float)).tolist() == reference.rankdata(x).tolist()
+    assert rank_correlation(x, y) == pytest.approx(reference.spearmanr(x, y).statistic, abs=1e-12)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
+
+# What pip calls the libraries that Python imports by another name.
+DISTRIBUTIONS = {"batsim": "pybatsim", "dask_jobqueue": "dask-jobqueue", "sklearn": "scikit-learn"}
 
 
 class BatfillError(Exception):
@@ -64,4 +68,39 @@ def optional(module: str, extra: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != library:
             raise
-        raise MissingExtra(f"needs {library}, which is not installed: pip install 'batfill[{extra}]'") from None
+        raise missing(library, extra) from None
+
+
+def require(extra: str, *libraries: str) -> None:
+    """Check that libraries are installed before work begins. It imports none of them: some take a second.
+
+    Args:
+        extra: the extra of batfill that installs them, or several separated by commas.
+        libraries: the names by which Python imports them.
+
+    Raises:
+        MissingExtra: one of them is not installed.
+
+    Examples:
+        >>> require("report,tables", "json", "no_such_library")
+        Traceback (most recent call last):
+        batfill.errors.MissingExtra: needs no_such_library, which is not installed: pip install 'batfill[report,tables]'
+    """
+    for library in libraries:
+        if not installed(library):
+            raise missing(library, extra)
+
+
+def installed(library: str) -> bool:
+    """Whether Python finds the library, which is not imported."""
+    try:
+        return find_spec(library) is not None
+    except (ImportError, ValueError):  # ValueError: sys.modules has None in its place
+        return False
+
+
+def missing(library: str, extra: str) -> MissingExtra:
+    """The error for a library that is not installed; it names what pip installs."""
+    return MissingExtra(
+        f"needs {DISTRIBUTIONS.get(library, library)}, which is not installed: pip install 'batfill[{extra}]'"
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from batfill.errors import BatfillError
+from batfill.errors import BatfillError, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -405,6 +405,20 @@ class Settings:
             OPTIONS[name].check(name, value)
         refuse_stale_dividers(self.regime, self.divider_rule)
 
+    @property
+    def learns(self) -> bool:
+        """Whether forests are grown: without a cut and limits that move it, every job counts as small unseen."""
+        return self.cut > 0 or min(self.max_waste, self.max_kill_share) < math.inf
+
+    def require_libraries(self) -> None:
+        """Check that what grows forests is installed, before the first job is judged.
+
+        Raises:
+            MissingExtra: it is not, and it is needed.
+        """
+        if self.learns:
+            require("learn", "sklearn")
+
     def as_dict(self) -> dict[str, Any]:
         """By the options' names, as a user gives them; None: no limit."""
         return {
@@ -433,6 +447,11 @@ class Learning:
     def outlived(self) -> bool:
         """Whether a job may run longer than expected."""
         return self.knowledge in OUTLIVED
+
+    def require_libraries(self) -> None:
+        """As `Settings.require_libraries`; of all knowledges only the classifier needs any."""
+        if self.knowledge == "classifier":
+            self.settings.require_libraries()
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Learning:

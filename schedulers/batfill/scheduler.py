@@ -15,19 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import zmq
-from batsim.batsim import Batsim, BatsimScheduler, Job
 from procset import ProcSet
 
 from batfill.batsim.results import name_of
 from batfill.cluster import Cluster
 from batfill.engine.easy import decide
 from batfill.engine.jit import announce_compilation
-from batfill.errors import BatfillError, RunFailed
+from batfill.errors import BatfillError, RunFailed, missing
 from batfill.knowledge.choice import make
 from batfill.knowledge.events import KnowledgeByName
 from batfill.options import OPTIONS_FILE, USER, Options
 from batfill.tuning.online import PolicyChoice, Selection
 from batfill.workloads.batsim_json import user_of
+
+try:
+    from batsim.batsim import Batsim, BatsimScheduler, Job
+except ModuleNotFoundError:
+    raise missing("batsim", "pybatsim") from None
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How sure a figure is: bootstrap intervals, and least squares with what they say of their coefficients."""
+"""How sure a figure is: bootstrap intervals, least squares with what they say of their coefficients, and ranks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
@@ -96,3 +96,18 @@ def variance_inflation(design: NDArray[np.float64]) -> NDArray[np.float64]:
             explained = 1 - left @ left / (centred @ centred)
         factors.append(1 / (1 - np.clip(explained, 0, 1 - 1e-15)))  # at most about 1e15: rounding leaves no more to say
     return np.array(factors)
+
+
+def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The rank of each value from 1, shape (n,); equal values share the mean of their ranks."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return np.asarray((last - (count - 1) / 2)[place], np.float64)
+
+
+def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
+    """Spearman's coefficient of two sequences of numbers, shape (n,) each; nan if one of them has equal values only."""
+    x, y = (ranks(np.asarray(values, np.float64)) for values in (first, second))
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(np.corrcoef(x, y)[0, 1])

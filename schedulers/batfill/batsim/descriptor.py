@@ -5,40 +5,41 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+import sys
+from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from batfill.documents import top_level
 from batfill.errors import BatfillError
-from batfill.schema import Text, top_level
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.schema import YamlValue
-
-Timeout = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    from batfill.documents import YamlValue
 
 
 class DescriptorError(BatfillError):
     """A descriptor cannot be used."""
 
 
-class Descriptor(BaseModel):
-    """One experiment as robin knows it; each field's description ends the sentence "the value must be ..."."""
+class Descriptor(NamedTuple):
+    """One experiment as robin knows it."""
 
-    model_config = ConfigDict(frozen=True, strict=True, alias_generator=lambda name: name.replace("_", "-"))
-
-    batcmd: Text = Field(description="the command that starts Batsim, as bash reads it")
-    output_dir: Text = Field(description="the folder for the run's files")
-    schedcmd: str = Field(description='the command that starts the scheduler, or "" for none')
-    simulation_timeout: Timeout = Field(description="a number of seconds >= 0")
-    ready_timeout: Timeout = Field(description="a number of seconds >= 0")
-    success_timeout: Timeout = Field(description="a number of seconds >= 0")
-    failure_timeout: Timeout = Field(description="a number of seconds >= 0")
+    batcmd: str
+    output_dir: str
+    schedcmd: str  # "" for none
+    simulation_timeout: float  # s, finite and >= 0, as the three below
+    ready_timeout: float
+    success_timeout: float
+    failure_timeout: float
 
 
-MEANING = {str(info.alias): str(info.description) for info in Descriptor.model_fields.values()}
+# What each key of the file must be.
+MEANING = {
+    "batcmd": "the command that starts Batsim, as bash reads it",
+    "output-dir": "the folder for the run's files",
+    "schedcmd": 'the command that starts the scheduler, or "" for none',
+    **{f"{name}-timeout": "a number of seconds >= 0" for name in ("simulation", "ready", "success", "failure")},
+}
 
 
 class ReadDescriptor(NamedTuple):
@@ -71,12 +72,12 @@ def read_descriptor(path: Path) -> ReadDescriptor:
                 )
             first_line = min((entry.line for entry in entries.values()), default=1)
             raise DescriptorError(f"{path}:{first_line}: key {key} is missing; add `{key}:` with {MEANING[key]}")
-    try:
-        descriptor = Descriptor.model_validate({key: entries[key].value for key in MEANING})
-    except ValidationError as error:
-        key = str(error.errors()[0]["loc"][0])
-        entry = entries[key]
-        raise DescriptorError(f"{path}:{entry.line}: {key} must be {MEANING[key]}, not {entry.value!r}") from None
+    for key in MEANING:
+        if not is_usable(key, entries[key].value):
+            raise DescriptorError(
+                f"{path}:{entries[key].line}: {key} must be {MEANING[key]}, not {entries[key].value!r}"
+            )
+    descriptor = Descriptor(*(entries[key].value for key in MEANING))  # type: ignore[arg-type] # checked above
     if variable := re.search(r"\$(\w+|\{[^}]*\})", descriptor.output_dir):
         raise DescriptorError(
             f"{path}:{entries['output-dir'].line}: output-dir {descriptor.output_dir} holds {variable[0]}, and "
@@ -87,6 +88,13 @@ def read_descriptor(path: Path) -> ReadDescriptor:
         for wrong, meant in misspelt.items()
     )
     return ReadDescriptor(descriptor, hashlib.sha256(stored).hexdigest(), notes)
+
+
+def is_usable(key: str, value: object) -> bool:
+    """Whether the value is what MEANING says of the key."""
+    if key.endswith("-timeout"):
+        return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
+    return isinstance(value, str) and (value != "" or key == "schedcmd")
 
 
 def misspellings(keys: dict[str, YamlValue]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -502,34 +503,37 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
     Raises:
         ResultError: the file cannot be read, lacks a column, or has a line that is cut off or no job's.
     """
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
     try:
-        with path.open("rb") as file:
-            header = file.readline().decode(errors="replace").strip().split(",")
-        if missing := [title for title in COLUMNS if title not in header and title != "metadata"]:
-            raise ResultError(f"{path}:1: no column {missing[0]}: {NOT_WHOLE}; {AGAIN}")
-        titles = [title for title in COLUMNS if title in header]
-        convert = arrow.ConvertOptions(
-            column_types={title: kinds[COLUMNS[title]] for title in titles}, include_columns=titles
-        )
-        parse = arrow.ParseOptions(newlines_in_values=True)
-        try:
-            table = arrow.read_csv(path, parse_options=parse, convert_options=convert)
-        except pa.ArrowInvalid:  # only a reader that goes from line to line says which is wrong
-            serial = arrow.ReadOptions(use_threads=False)
-            table = arrow.read_csv(path, serial, parse, convert)
+        with path.open(encoding="utf-8", newline="") as file, any_length():
+            reader = csv.reader(file, strict=True)
+            head = [title.strip() for title in next(reader, [])]
+            if missing := [title for title in COLUMNS if title not in head and title != "metadata"]:
+                raise ResultError(f"{path}:1: no column {missing[0]}: {NOT_WHOLE}; {AGAIN}")
+            places = {title: head.index(title) for title in COLUMNS if title in head}
+            columns: dict[str, list[Any]] = {title: [] for title in places}
+            fields = [(place, COLUMNS[title], columns[title].append) for title, place in places.items()]
+            for row in reader:
+                if row:
+                    if len(row) != len(head):
+                        raise ValueError(f"{len(row)} of {len(head)} fields")
+                    for place, kind, add in fields:
+                        add(math.nan if kind is float and not row[place] else kind(row[place]))
     except OSError as error:
         raise ResultError(f"{path}: {(error.strerror or str(error)).lower()}; did the simulation run?") from None
-    except pa.ArrowException as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        row = re.search(r"Row #(\d+): ", reason)
-        at = f"{path}:{row[1]}" if row else f"{path}"
-        reason = reason.replace(row[0], "") if row else reason
-        raise ResultError(f"{at}: cut off or damaged: {NOT_WHOLE} ({reason}); {AGAIN}") from None
-    return {title: table.column(title).to_numpy() for title in titles}
+    except (ValueError, csv.Error) as error:  # a wrong number, or bytes that are no text
+        raise ResultError(f"{path}:{reader.line_num}: cut off or damaged: {NOT_WHOLE} ({error}); {AGAIN}") from None
+    types = {str: object, int: np.int64, float: np.float64}
+    return {title: np.array(values, types[COLUMNS[title]]) for title, values in columns.items()}
+
+
+@contextmanager
+def any_length() -> Iterator[None]:
+    """The csv module reads fields of any length in this block: a wide job's machines fill more than its 128 KiB."""
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def tries_of(

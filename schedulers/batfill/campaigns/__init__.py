@@ -1,1 +1,5 @@
 """Campaigns: grids of replays on one machine or many, stored as one row per run and resumed where they stopped."""
+
+from batfill.errors import require
+
+require("campaign", "pydantic", "pyarrow")

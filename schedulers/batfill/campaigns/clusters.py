@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.campaigns.config import CampaignError
 from batfill.campaigns.work import one_line, run_task
+from batfill.errors import MissingExtra, optional, require
 from batfill.processes import duration, processors, spread
 
 if TYPE_CHECKING:
@@ -146,11 +147,11 @@ def scheduler_at(address: str) -> Client:
     Raises:
         CampaignError: there is none.
     """
-    from distributed import Client
-
+    distributed = optional("distributed", "cluster")
     hush()
     try:
-        return Client(address, timeout=CONNECT_S)
+        client: Client = distributed.Client(address, timeout=CONNECT_S)
+        return client
     except (OSError, ValueError, TimeoutError):
         raise CampaignError(
             f"--scheduler {address}: no Dask scheduler answers there; start one with `dask scheduler`, "
@@ -252,12 +253,12 @@ def job_class(section: ClusterSection) -> Any:
         CampaignError: dask-jobqueue is not installed.
     """
     try:
-        from dask_jobqueue.oar import OARJob
-        from dask_jobqueue.slurm import SLURMJob
-    except ImportError:
-        raise CampaignError(
-            "cluster: this needs dask-jobqueue; `pip install 'batfill[cluster]'`, or give --workers to run here"
-        ) from None
+        require("cluster", "dask_jobqueue", "distributed")
+    except MissingExtra as error:
+        raise CampaignError(f"cluster: this {error}, or give --workers to run here") from None
+    from dask_jobqueue.oar import OARJob
+    from dask_jobqueue.slurm import SLURMJob
+
     return SLURMJob if section.type == "slurm" else OARJob
 
 

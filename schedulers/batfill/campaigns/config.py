@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from batfill.campaigns.sections import Count, Seconds, Section, Seed, Tau, Text, keys_of, one_line
+from batfill.documents import Document, KeyPath, whole
 from batfill.errors import BatfillError
 from batfill.metrics import TAU_S
 from batfill.options import LEARNING, SAME, USER, Options
-from batfill.schema import Count, Document, KeyPath, Seconds, Section, Seed, Tau, Text, keys_of, one_line, whole
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
 from batfill.workloads.swf import Overrun
@@ -150,7 +151,7 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
         for i, given in enumerate(each):
             at = f"{path}:{document.line((key, i))}"
             try:
-                Options.of(given)
+                Options.of(given).learning.require_libraries()
             except BatfillError as error:
                 raise CampaignError(f"{at}: {error}") from None
             if values[i] in values[:i]:

@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ class Provenance:
             },
             "machine": {"name": platform.node(), "system": platform.platform(), "processor": processor()},
             "python": platform.python_version(),
-            "libraries": {name: version(name) for name in LIBRARIES},
+            "libraries": {name: installed(name) for name in LIBRARIES},
             "runs_left": left,
             "runs_done": 0,
         }
@@ -84,6 +84,14 @@ def sessions(path: Path) -> list[Any]:
         return list(json.loads(path.read_bytes())["sessions"])
     except (OSError, ValueError, KeyError, TypeError):
         return []
+
+
+def installed(library: str) -> str | None:
+    """The library's version; None if it is not installed, as those of other extras may not be."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
 
 
 def processor() -> str:

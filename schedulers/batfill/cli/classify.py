@@ -26,9 +26,12 @@ def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json:
     """
     import json
 
+    from batfill.errors import require
     from batfill.knowledge.study import as_text, classify_log, read_jobs
     from batfill.options import Learning
 
+    if out is not None:
+        require("report,tables", "matplotlib", "pyarrow")
     settings = Learning.of({"knowledge": "classifier", **options}).settings
     jobs = read_jobs(workload)
     warn(jobs.warnings)

@@ -57,11 +57,14 @@ def frontier(
     import json
     import sys
 
+    from batfill.errors import require
     from batfill.knowledge import frontier as library
     from batfill.processes import processors
     from batfill.workloads import read_workload
     from batfill.workloads.swf import known_size
 
+    if out is not None:
+        require("report", "matplotlib")
     grid = library.shares("cuts", cuts), library.shares("protected", protected)
     policies, several = policy.split(","), levels or ("0.5",)
     read = read_workload(workload, procs=procs)

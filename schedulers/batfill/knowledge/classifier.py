@@ -45,7 +45,7 @@ class Classifier(Plain):
         self.coming: deque[tuple[float, Future[list[Forest | None]]]] = deque()  # (when in force, forests), ascending
         self.cut = self.settings.cut
         self.budget = Budget(self.settings.max_waste, self.settings.max_kill_share)
-        self.learns = self.settings.cut > 0 or self.budget.limited
+        self.settings.require_libraries()
         self.drift = Drift()
         self.next_s: float = WEEK_S
         self.trained = 0
@@ -72,7 +72,9 @@ class Classifier(Plain):
         if self.budget.limited:
             self.cut = self.budget.moved(self.cut)
         large = len(chances) + 1
-        level = next((k for k, chance in enumerate(chances, 1) if not self.learns or chance >= self.cut), large)
+        level = next(
+            (k for k, chance in enumerate(chances, 1) if not self.settings.learns or chance >= self.cut), large
+        )
         small = level < large and self.divider_s < math.inf
         small = small and (not self.budget.limited or self.budget.takes(job, self.dividers_s[level - 1 :]))
         self.judged[job.row] = place.record(), small
@@ -134,7 +136,7 @@ class Classifier(Plain):
         self.dividers_s = self.quantiles.values if known else quantiles(runtime_s, self.settings.levels)
         self.runtime_s = np.concatenate([self.runtime_s, runtime_s])
         self.records = np.concatenate([self.records, records])
-        if self.learns:
+        if self.settings.learns:
             self.train(now_s)
         self.drift = Drift()
 

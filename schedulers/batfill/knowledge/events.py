@@ -57,7 +57,7 @@ class KnowledgeByName:
     """A knowledge beside a scheduler that hears of jobs one at a time, by name: judges them by what ended before."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        if isinstance(knowledge, Classifier) and knowledge.learns:
+        if isinstance(knowledge, Classifier) and knowledge.settings.learns:
             load()  # before there are messages to answer
         self.knowledge = knowledge
         self.events = EventQueue(knowledge)

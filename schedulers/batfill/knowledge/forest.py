@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from batfill.errors import optional
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -34,9 +36,7 @@ class Forest:
             small: (n_jobs,), both classes occurring.
             seed: of the draws of jobs and features.
         """
-        from sklearn.ensemble import RandomForestClassifier
-
-        grown = RandomForestClassifier(
+        grown = optional("sklearn.ensemble", "learn").RandomForestClassifier(
             TREES,
             min_samples_leaf=LEAST_IN_LEAF,
             max_samples=min(MOST_PER_TREE, len(small)),

@@ -128,7 +128,7 @@ def frontier(
     seed = further.get("seed", 0)
     grid = list(choices(policies, cuts, levels, protected, further))
     for policy, chosen, _ in grid:
-        Options.of({"policy": policy, **chosen})  # a mistake is refused before anything runs
+        Options.of({"policy": policy, **chosen}).learning.require_libraries()  # a mistake ends it before anything runs
     trials = [Trial(workload, size, policy, chosen, share, seed, tau_s) for policy, chosen, share in grid]
     counts: dict[str, float] = {}
     for trial in trials:

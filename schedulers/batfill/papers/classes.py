@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import numpy as np
 from pydantic import Field
 
+from batfill.campaigns.sections import Count, Section, Seed, Text
 from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.files import digest
@@ -35,7 +36,6 @@ from batfill.papers.core import (
     listed,
     run_grid,
 )
-from batfill.schema import Count, Section, Seed, Text
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED

@@ -22,9 +22,9 @@ from pydantic import create_model
 from batfill import __version__
 from batfill.campaigns.config import read_campaign
 from batfill.campaigns.run import run_campaign
+from batfill.campaigns.sections import Section
 from batfill.errors import BatfillError
 from batfill.files import digest, make_folder, raw_file, write_text
-from batfill.schema import Section
 from batfill.tuning.results import as_json
 from batfill.workloads.formats import load_log
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import spearmanr
 
+from batfill.campaigns.sections import Count, Section, Seed, Text
 from batfill.errors import BatfillError, WorkloadError
 from batfill.files import digest
 from batfill.papers.core import (
@@ -27,7 +27,7 @@ from batfill.papers.core import (
     listed,
 )
 from batfill.policy import Term, polynomial
-from batfill.schema import Count, Section, Seed, Text
+from batfill.stats import rank_correlation
 from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit
 from batfill.tuning.periods import Periods, read_periods
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs
@@ -154,7 +154,7 @@ def priority_maps(
         for found in fits_of(context, label, how.choices[0], how):
             title = TITLES[found.name]
             values = priorities(found, p, q, submit_s)
-            rows[f"{title}, {label}"] = [float(spearmanr(values, key).statistic) for key in (p, q, p * q)]
+            rows[f"{title}, {label}"] = [rank_correlation(values, key) for key in (p, q, p * q)]
             places = zip((p / p.max()).tolist(), (q / q.max()).tolist(), values.tolist(), strict=True)
             head = ("p_over_longest", "q_over_machine", "priority")
             charts.append(Chart(f"{label}-{title}", "map", head, tuple(places), "p / longest", "q / machine"))

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.papers.core import (
     Array,
     Chart,
@@ -23,7 +24,6 @@ from batfill.papers.core import (
     listed,
 )
 from batfill.policy import PURE, policy_named
-from batfill.schema import Count, Seconds, Section, Seed, Text
 from batfill.tuning.periods import Conditions, Periods, costs, read_periods
 from batfill.tuning.search import Coverage, Evolution, Features, Space
 from batfill.tuning.tune import Study, Units, study

@@ -9,7 +9,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from batfill import __version__
 from batfill.experiment import ENGINE
@@ -17,6 +16,7 @@ from batfill.files import make_folder, raw_file, write_text
 from batfill.papers.protocol import ProtocolError
 from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, plain, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
+from batfill.stats import rank_correlation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -91,10 +91,8 @@ def rank_agreement(found: Sequence[Cell]) -> Value:
     both = [(cell.paper, cell.ours) for cell in found if cell.paper is not None and cell.ours is not None]
     if len(both) < FEWEST_RANKED:
         return None
-    ranks = [rankdata(values) for values in zip(*both, strict=True)]
-    if any(np.ptp(each) == 0 for each in ranks):
-        return None
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    found_rho = rank_correlation(*zip(*both, strict=True))
+    return None if np.isnan(found_rho) else found_rho
 
 
 def over(value: Value, base: Value) -> Value:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from batfill.campaigns.sections import Section, Text, keys_of, one_line
+from batfill.documents import Document, KeyPath, whole
 from batfill.errors import BatfillError
 from batfill.papers import classes, heuristics, mixed, selection, simple
 from batfill.papers.core import Computation, Outcome
-from batfill.schema import Document, KeyPath, Section, Text, keys_of, one_line, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.jobs import DAY_S
 from batfill.papers.core import Chart, Context, Outcome, Table, Value, Verdict, computation, kept, listed
-from batfill.schema import Count, Seconds, Section, Seed, Text
 from batfill.tuning.online import selection_and_site
 from batfill.tuning.select import Samples, compare_online, mean_share
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from batfill.campaigns.sections import Count, Section, Seed
 from batfill.jobs import DAY_S, WEEK_S
 from batfill.metrics import bounded_slowdown, per_processor_slowdown
 from batfill.papers.core import (
@@ -24,7 +25,6 @@ from batfill.papers.core import (
     longest_request_s,
     run_grid,
 )
-from batfill.schema import Count, Section, Seed
 from batfill.workloads.describe import PREMATURE
 from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import ProfileWeeks

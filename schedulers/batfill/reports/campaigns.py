@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyarrow import compute
 
-from batfill.campaigns.provenance import FILE as PROVENANCE
-from batfill.campaigns.store import Store
-from batfill.campaigns.summary import OPTIONS, options_text
 from batfill.errors import BatfillError
 from batfill.experiment import ENGINE
 from batfill.reports.comparison import Comparison
@@ -26,11 +22,14 @@ MADE = ("workload", "procs", "overrun", "tau_s", "version")
 
 def is_campaign(place: Path) -> bool:
     """Whether a campaign has left results in this folder."""
-    return bool(files_of(place))
+    tables = any(any(folder.glob("*.parquet")) for folder in (place, place / "parts"))
+    return tables and bool(files_of(place))  # reports on runs alone need none of a campaign's libraries
 
 
 def files_of(folder: Path) -> list[Path]:
     """The files that hold a campaign's rows."""
+    from batfill.campaigns.store import Store
+
     store = Store(folder)
     return [path for path in (store.runs, store.earlier, *sorted(store.parts.glob("*.parquet"))) if path.is_file()]
 
@@ -44,6 +43,11 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
     Raises:
         BatfillError: a file is not a campaign's, or there is nothing to compare.
     """
+    from pyarrow import compute
+
+    from batfill.campaigns.store import Store
+    from batfill.campaigns.summary import OPTIONS
+
     figures = [*MADE, *OPTIONS, "seed", "sample", "window", "mean_bsld", "mean_wait_s", "max_wait_s"]
     some_ran = compute.field("jobs") > compute.field("rejected")
     table = Store(folder).rows().filter(some_ran).select(figures)
@@ -58,8 +62,10 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
 
 def campaign_warnings(folder: Path) -> list[str]:
     """What makes the figures doubtful, log by log, as the campaign's `provenance.json` has it; none without it."""
+    from batfill.campaigns.provenance import FILE
+
     try:
-        inputs = json.loads((folder / PROVENANCE).read_bytes())["inputs"]
+        inputs = json.loads((folder / FILE).read_bytes())["inputs"]
         return [f"{Path(one['file']).name}: {text}" for one in inputs for text in one.get("warnings", ())]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
@@ -67,6 +73,8 @@ def campaign_warnings(folder: Path) -> list[str]:
 
 def compared(workload: str, rows: list[Row]) -> Comparison | None:
     """The choices of one workload; None where there are no two on the same pieces."""
+    from batfill.campaigns.summary import OPTIONS, options_text
+
     runs: dict[str, dict[tuple[int, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         runs[options_text(*(row[name] for name in OPTIONS))][piece(row)].append(row)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import BatfillError
+from batfill.errors import BatfillError, require
 from batfill.files import raw_file, write_text
 from batfill.reports.charts import styles_of
 from batfill.reports.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
@@ -63,10 +63,7 @@ def check_formats(formats: Sequence[str]) -> None:
     """
     if unknown := [name for name in formats if name not in FORMATS]:
         raise BatfillError(f"--figures: {unknown[0]!r} is none of {', '.join(FORMATS)}; separate several by commas")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise BatfillError("--figures needs matplotlib; install it: pip install matplotlib") from None
+    require("report", "matplotlib")
 
 
 def write_figures(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill import __version__
-from batfill.errors import BatfillError, WorkloadError
+from batfill.errors import BatfillError, WorkloadError, require
 from batfill.experiment import ENGINE, simulate
 from batfill.metrics import TAU_S, bounded_slowdown
 from batfill.options import Options, number_of, seconds_of, tau_of
@@ -200,6 +200,8 @@ def what_if(
     Raises:
         BatfillError: an option cannot be used, or no job of the log fits the machine.
     """
+    if small_first:
+        require("learn", "sklearn")
     tau_of(tau_s)
     if seed < 0:
         raise BatfillError(f"option seed: {seed} is not a whole number >= 0")

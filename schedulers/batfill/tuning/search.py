@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
-from cmaes import XNES  # type: ignore[import-untyped]
 
+from batfill.errors import optional
 from batfill.policy import FEATURES, Policy, mixed
 from batfill.tuning.periods import costs
 
@@ -190,7 +190,7 @@ class Evaluations:
         self, centre: NDArray[np.float64], sigma: float, *, seed: int, until: int, weight: float, patience: int
     ) -> None:
         """Search by xNES until `until` points are evaluated in all, the search has converged, or it has stalled."""
-        search = XNES(on_sphere(centre), sigma, seed=seed)
+        search = optional("cmaes", "tune").XNES(on_sphere(centre), sigma, seed=seed)
         least, stale = np.inf, 0
         while self.evaluated < until and stale < patience and not search.should_stop():
             points = [search.ask() for _ in range(search.population_size)]

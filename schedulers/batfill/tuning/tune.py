@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill.errors import BatfillError
+from batfill.errors import BatfillError, require
 from batfill.policy import PURE, policy_named
 from batfill.stats import CONFIDENCE, RESAMPLES, ratio_intervals
 from batfill.tuning.periods import costs
@@ -109,6 +109,10 @@ def tune(
     Raises:
         BatfillError: the plan's choices do not go together, or there are too few periods.
     """
+    if plan.method == "xnes":
+        require("tune", "cmaes")
+    if plan.maps is not None:
+        require("report", "matplotlib")
     n_training = plan.training_of(len(periods))
     search = plan.search(periods, conditions, n_training, advance)
     done = study(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batfill import __version__
-from batfill.errors import WorkloadError
+from batfill.errors import WorkloadError, optional
 from batfill.files import decompressed, digest, readable, shown, whole_file
 from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, job_rows, jobs_in, known_size, machine_size, with_size
@@ -184,9 +184,7 @@ def save_log(
 
 def write_parquet(log: SwfLog, path: Path) -> None:
     """Write the log; columns that hold whole numbers only become integers. Reading it gives the same log."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa, pq = optional("pyarrow", "tables"), optional("pyarrow.parquet", "tables")
     columns = {name: _compact(log[name]) for name in FIELDS} | {"line": log.lines}
     comments = [[c.rows_before, c.text.encode("utf-8", "surrogateescape").hex()] for c in log.comments]
     table = pa.table(columns).replace_schema_metadata(
@@ -202,9 +200,7 @@ def read_parquet(path: Path) -> SwfLog:
     Raises:
         WorkloadError: the file is not Parquet, or lacks a column.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa, pq = optional("pyarrow", "tables"), optional("pyarrow.parquet", "tables")
     with readable(path) as file:
         try:
             table = pq.read_table(file)

@@ -253,14 +253,28 @@ def arrivals(kind: JobKind, n_jobs: int, rng: np.random.Generator) -> NDArray[np
 
 def daily_cycle(kind: JobKind) -> NDArray[np.float64]:
     """The activity of each half hour from midnight, shape (48,), mean 1."""
-    from scipy.special import gammainc
-
-    place = np.arange(DAY_STARTS, DAY_STARTS + BUCKETS)
-    share = gammainc(kind.a_day, (place + 0.5) / kind.b_day) - gammainc(kind.a_day, (place - 0.5) / kind.b_day)
+    place = np.arange(DAY_STARTS, DAY_STARTS + BUCKETS, dtype=np.float64)
+    share = gamma_below(kind.a_day, (place + 0.5) / kind.b_day) - gamma_below(kind.a_day, (place - 0.5) / kind.b_day)
     cycle = np.empty(BUCKETS, np.float64)
-    cycle[(place - 1) % BUCKETS] = share
+    cycle[(place.astype(np.int64) - 1) % BUCKETS] = share
     cycle /= cycle.mean()
     return cycle
+
+
+def gamma_below(shape: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The probability that a gamma variable of this shape and scale 1 is below each of x > 0, by its power series.
+
+    The terms are all positive, so that nothing cancels: right to some 1e-15 for x below 30. Source: Abramowitz and
+    Stegun, 6.5.29.
+    """
+    term: NDArray[np.float64] = np.exp(shape * np.log(x) - x - math.lgamma(shape + 1))
+    total = term
+    divisor = shape
+    while (term > total * 1e-17).any():
+        divisor += 1
+        term = term * x / divisor
+        total = total + term
+    return total
 
 
 # Requested times: Tsafrir's model

@@ -28,6 +28,7 @@ from batfill.batsim.runner.setup import (
     check_command,
     choose_engine,
     command_environment,
+    require_scheduler,
     run_folder,
     wait_for_port,
 )
@@ -101,6 +102,7 @@ def run_in_folder(
         Stopped: it did not succeed.
         BatfillError: a file that the descriptor names cannot be used.
     """
+    require_scheduler(setting)
     context, command = ask_context(setting)
     check_command(setting, context, command)
     said["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts one of its own

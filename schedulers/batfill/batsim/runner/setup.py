@@ -25,7 +25,7 @@ from batfill.batsim.runner.context import (
 )
 from batfill.batsim.runner.processes import POLL_S, Command, end
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, quoted
-from batfill.errors import BatfillError, WorkloadError
+from batfill.errors import BatfillError, MissingExtra, WorkloadError, installed, require
 from batfill.workloads.archive import known_log
 
 if TYPE_CHECKING:
@@ -38,10 +38,8 @@ Engine = Literal["batsim", "embedded", "environment"]  # the last: what the call
 
 # This Python's own programs, which commands find although no virtual environment is activated. -P: a folder of the
 # user's that happens to be called like a package must not hide it.
-PROGRAMS = {
-    "batfill": ["-P", "-m", "batfill"],
-    "pybatsim": ["-P", "-m", "batsim.cmds.launcher"],
-}
+PROGRAMS = {"batfill": ["-P", "-m", "batfill"]}
+PYBATSIM = {"pybatsim": ["-P", "-m", "batsim.cmds.launcher"]}  # if it is installed; else another Python may have it
 EMBEDDED = {"batsim": ["-P", "-m", "batfill", "batsim"]}
 
 # A simulator written in Python takes seconds to answer on a busy machine, whatever the ready-timeout.
@@ -227,6 +225,24 @@ def check_command(setting: Setting, context: ExecutionContext, command: Simulato
         setting.notes.append(f"{batcmd_says} writes to {context.export_prefix}, which is not in the output-dir")
 
 
+def require_scheduler(setting: Setting) -> None:
+    """Refuse a schedcmd that starts pybatsim, or batfill's scheduler on top of it, if pybatsim is not installed.
+
+    Raises:
+        BatfillError: with the command that installs it.
+    """
+    try:
+        words = shlex.split(setting.descriptor.schedcmd)
+    except ValueError:  # for bash to say
+        return
+    needed = words[:1] == ["pybatsim"] and shutil.which("pybatsim", path=setting.env["PATH"]) is None
+    if needed or words[:2] == ["batfill", "schedule"]:
+        try:
+            require("pybatsim", "batsim")
+        except MissingExtra as error:
+            raise MissingExtra(f"{setting.path}: schedcmd {error}") from None
+
+
 def wait_for_port(setting: Setting, port: int) -> None:
     """Wait until nothing of this machine listens on the port.
 
@@ -270,7 +286,8 @@ def command_environment(engine: Engine, environ: Mapping[str, str], programs: Pa
     Raises:
         BatfillError: programs cannot be run from that folder.
     """
-    for name, arguments in {**PROGRAMS, **(EMBEDDED if engine == "embedded" else {})}.items():
+    ours = {**PROGRAMS, **(PYBATSIM if installed("batsim") else {}), **(EMBEDDED if engine == "embedded" else {})}
+    for name, arguments in ours.items():
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
         program.chmod(0o755)

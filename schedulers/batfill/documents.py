@@ -1,55 +1,19 @@
-"""YAML files: what their sections may hold, and the line of each key, so that a message names a mistake's place."""
+"""YAML files with the line of each key, so that a message names a mistake's place."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-
-from batfill.errors import BatfillError
-from batfill.options import seconds_of, tau_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from pydantic_core import ErrorDetails
+    from batfill.errors import BatfillError
 
 KeyPath = tuple[int | str, ...]  # the keys and indices that lead to a value
-
-Text = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
-# A duration is checked as the option of its name is; text such as "20h" is read there.
-Seconds = Annotated[float, BeforeValidator(lambda value: checked("threshold", value))]
-Tau = Annotated[float, BeforeValidator(lambda value: checked("tau", value))]
-
-
-def checked(name: str, value: Any) -> float:
-    """The seconds of a duration, for pydantic.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        return tau_of(value) if name == "tau" else seconds_of(name, value)
-    except BatfillError as error:
-        raise ValueError(str(error)) from None
-
-
-class Section(BaseModel):
-    """A mapping of the file; keys are written with dashes, and unknown ones are refused."""
-
-    model_config = ConfigDict(
-        frozen=True, strict=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-")
-    )
-
-
-def keys_of(section: type[Section]) -> list[str]:
-    """The keys that a section may have."""
-    return [str(info.alias) for info in section.model_fields.values()]
 
 
 class YamlValue(NamedTuple):
@@ -147,15 +111,3 @@ def value_of(loader: yaml.SafeLoader, node: yaml.Node) -> object:
         return loader.construct_object(node, deep=True)
     except (yaml.constructor.ConstructorError, ValueError):
         return node.value
-
-
-def one_line(path: Path, document: Document, place: KeyPath, wrong: ErrorDetails, known: Iterable[str]) -> str:
-    """What is wrong at this place of the file, and what would be right; `known` are the keys of its section."""
-    at = f"{path}:{document.line(place)}"
-    if wrong["type"] == "extra_forbidden":
-        return f"{at}: key {place[-1]} is unknown here; known are {', '.join(known)}"
-    if wrong["type"] == "missing":
-        return f"{at}: key {place[-1]} is missing; add `{place[-1]}:` with its value"
-    inner = [part for i, part in enumerate(place) if place[: i + 1] in document.lines]
-    message = wrong["msg"].removeprefix("Value error, ")
-    return f"{at}: {'.'.join(map(str, inner))} is {wrong['input']!r}; {message[0].lower()}{message[1:]}"

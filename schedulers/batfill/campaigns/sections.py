@@ -1,0 +1,62 @@
+"""What the sections of a YAML file may hold: pydantic's models, and what is said of a mistake in one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from batfill.errors import BatfillError
+from batfill.options import seconds_of, tau_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pydantic_core import ErrorDetails
+
+    from batfill.documents import Document, KeyPath
+
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+# A duration is checked as the option of its name is; text such as "20h" is read there.
+Seconds = Annotated[float, BeforeValidator(lambda value: checked("threshold", value))]
+Tau = Annotated[float, BeforeValidator(lambda value: checked("tau", value))]
+
+
+def checked(name: str, value: Any) -> float:
+    """The seconds of a duration, for pydantic.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return tau_of(value) if name == "tau" else seconds_of(name, value)
+    except BatfillError as error:
+        raise ValueError(str(error)) from None
+
+
+class Section(BaseModel):
+    """A mapping of the file; keys are written with dashes, and unknown ones are refused."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-")
+    )
+
+
+def keys_of(section: type[Section]) -> list[str]:
+    """The keys that a section may have."""
+    return [str(info.alias) for info in section.model_fields.values()]
+
+
+def one_line(path: Path, document: Document, place: KeyPath, wrong: ErrorDetails, known: Iterable[str]) -> str:
+    """What is wrong at this place of the file, and what would be right; `known` are the keys of its section."""
+    at = f"{path}:{document.line(place)}"
+    if wrong["type"] == "extra_forbidden":
+        return f"{at}: key {place[-1]} is unknown here; known are {', '.join(known)}"
+    if wrong["type"] == "missing":
+        return f"{at}: key {place[-1]} is missing; add `{place[-1]}:` with its value"
+    inner = [part for i, part in enumerate(place) if place[: i + 1] in document.lines]
+    message = wrong["msg"].removeprefix("Value error, ")
+    return f"{at}: {'.'.join(map(str, inner))} is {wrong['input']!r}; {message[0].lower()}{message[1:]}"

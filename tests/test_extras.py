@@ -1,0 +1,233 @@
+"""What the core does alone, and what each command says if the extra that it needs is not installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+
+import pytest
+
+from batfill.cli.app import COMMANDS
+from batfill.errors import DISTRIBUTIONS
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+OF_DEVELOPERS = {"test-core", "test", "docs", "dev"}
+
+# Refuses to import what is not of the core, in every Python that is started with its folder on PYTHONPATH.
+BLOCKER = """\
+import sys
+
+class Absent:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent)
+"""
+# First come, first served, one job at a time: a scheduler that needs no extra.
+SCHEDULER = """\
+import json, sys, zmq
+socket = zmq.Context().socket(zmq.REP)
+socket.bind(sys.argv[1])
+waiting, running, over = [], None, False
+while not over:
+    message = json.loads(socket.recv())
+    events = []
+    for event in message["events"]:
+        if event["type"] == "JOB_SUBMITTED":
+            waiting.append(event["data"]["job"])
+        elif event["type"] == "JOB_COMPLETED":
+            running = None
+        over |= event["type"] == "SIMULATION_ENDS"
+    if running is None and waiting and not over:
+        running = waiting.pop(0)
+        data = {"job_id": running["id"], "alloc": f"0-{running['res'] - 1}" if running["res"] > 1 else "0"}
+        events.append({"timestamp": message["now"], "type": "EXECUTE_JOB", "data": data})
+    socket.send_string(json.dumps({"now": message["now"], "events": events}))
+"""
+DESCRIPTOR = """\
+batcmd: ${BATSIM:-batsim} -p platform.xml -w sample.json -e FOLDER/out -s tcp://localhost:PORT -v quiet
+output-dir: FOLDER
+schedcmd: SCHEDULER
+simulation-timeout: 100
+ready-timeout: 20
+success-timeout: 20
+failure-timeout: 5
+"""
+
+
+def name_of(requirement: str) -> str:
+    """The library that a requirement names, in lower case."""
+    return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-")
+
+
+@cache
+def closure() -> set[str]:
+    """The libraries that the core installs, with theirs."""
+    found: set[str] = set()
+    left = [name_of(requirement) for requirement in PROJECT["dependencies"]]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            try:
+                needed = requires(name) or []
+            except PackageNotFoundError:  # for another Python or system
+                continue
+            left += [name_of(one) for one in needed if "extra ==" not in one]
+    return found
+
+
+def absent() -> set[str]:
+    """Every module here that the core does not install."""
+    core = closure() | {"batfill", "pip", "setuptools"}
+    return {
+        module
+        for module, libraries in packages_distributions().items()
+        if not core & {name_of(library) for library in libraries} and module.isidentifier()
+    }
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory):
+    """A function that runs `batfill` with the core alone, in a folder with a log, a workload and descriptors."""
+    blocker, folder = tmp_path_factory.mktemp("blocker"), tmp_path_factory.mktemp("core")
+    (blocker / "sitecustomize.py").write_text(BLOCKER.format(absent=absent()))
+    path = os.pathsep.join([str(blocker), str(ROOT / "schedulers")])
+
+    def batfill(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "batfill", *words],
+            cwd=folder,
+            # Not the PATH of this environment: it has a pybatsim.
+            env={**os.environ, "PATH": os.defpath, "PYTHONPATH": path, "BATFILL_CACHE": str(folder / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    for words in (
+        ("workload", "generate", "--jobs", "300", "--procs", "16", "--seed", "3", "--out", "log.swf"),
+        ("workload", "convert", "log.swf", "--out", "sample.json"),
+        ("platform", "16", "--out", "platform.xml"),
+        ("replay", "log.swf", "--policy", "saf", "--out", "run/out"),
+    ):
+        done = batfill(*words)
+        assert done.returncode == 0, done.stderr
+    (folder / "scheduler.py").write_text(SCHEDULER)
+    (folder / "some.parquet").write_bytes(b"PAR1")
+    (folder / "campaign.yaml").write_text("workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n")
+    ours = f"{sys.executable} scheduler.py tcp://*:PORT"
+    for name, port, command in (
+        ("other", 28711, ours),
+        ("pybatsim", 28712, "pybatsim batfill/scheduler -s tcp://*:PORT"),
+        ("schedule", 28713, "batfill schedule -s tcp://*:PORT"),
+    ):
+        text = DESCRIPTOR.replace("SCHEDULER", command).replace("FOLDER", name).replace("PORT", str(port))
+        (folder / f"{name}.yaml").write_text(text)
+    return batfill
+
+
+# Words of each command, and the extra that it needs; None for those that the core does.
+CASES = [
+    ("run other.yaml --simulator embedded", None),
+    ("run pybatsim.yaml --simulator embedded", "pybatsim"),
+    ("run schedule.yaml --simulator embedded", "pybatsim"),
+    ("replay log.swf --policy saf --threshold 20h", None),
+    ("replay log.swf --knowledge easy++", None),
+    ("replay log.swf --knowledge classifier", "learn"),
+    ("replay some.parquet", "tables"),
+    ("schedule", "pybatsim"),
+    ("batsim --version", None),
+    ("policies", None),
+    ("platform 4", None),
+    ("workload describe log.swf", None),
+    ("workload split log.swf --days 7 --out weeks", None),
+    ("workload clean log.swf --out log.parquet", "tables"),
+    ("classify log.swf", "learn"),
+    ("classify log.swf --cut 0", None),
+    ("classify log.swf --cut 0 --out classes", "report,tables"),
+    ("frontier log.swf --cuts 0", None),
+    ("frontier log.swf --cuts 0.5", "learn"),
+    ("frontier log.swf --cuts 0 --out frontier", "report"),
+    ("tune log.swf --points 6 --days 1 --last 1", None),
+    ("tune log.swf --points 6 --days 1 --last 1 --maps maps", "report"),
+    ("tune log.swf --method xnes --evaluations 20 --days 1 --last 1", "tune"),
+    ("fit log.swf --tuples 2 --permutations 256", None),
+    ("select log.swf --period 1d", None),
+    ("campaign campaign.yaml", "campaign"),
+    ("reproduce --list", "all"),
+    ("report run", None),
+    ("report run --figures pdf", "report"),
+    ("what-if log.swf", "learn"),
+    ("what-if log.swf --no-small-first", None),
+    ("export-config slurm --policy saf", None),
+]
+
+
+def test_every_command_is_tried_with_the_core_alone():
+    assert {words.split()[0] for words, _ in CASES} == set(COMMANDS)
+
+
+@pytest.mark.parametrize(("words", "extra"), CASES, ids=[words for words, _ in CASES])
+def test_with_the_core_alone_a_command_works_or_names_the_extra_that_it_needs(core, words, extra):
+    done = core(*words.split())
+    if extra is None:
+        assert done.returncode == 0, done.stderr
+        assert "not installed" not in done.stderr
+        return
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if "warning" not in line and "compiling" not in line)
+    assert line.startswith("batfill: ")
+    assert line.endswith(f"not installed: pip install 'batfill[{extra}]'")
+
+
+def test_a_message_names_only_extras_that_exist():
+    sources = [path.read_text() for path in (ROOT / "schedulers").rglob("*.py")]
+    called = [name for text in sources for name in re.findall(r'require\("([\w,]+)", "', text)]
+    called += [name for text in sources for name in re.findall(r'optional\("[\w.]+", "(\w+)"\)', text)]
+    assert {"tune", "learn", "campaign", "all"} <= set(called)
+    assert {name for one in called for name in one.split(",")} <= EXTRAS.keys() - OF_DEVELOPERS
+
+
+def test_a_message_names_an_extra_that_brings_the_library():
+    brought = {extra: set().union(*(libraries(one) for one in EXTRAS[extra])) for extra in EXTRAS}
+    for path in (ROOT / "schedulers").rglob("*.py"):
+        text = path.read_text()
+        calls = re.findall(r'require\("([\w,]+)", ((?:"\w+",? ?)+)\)', text)
+        calls += [(extra, f'"{module}"') for module, extra in re.findall(r'optional\("(\w+)[\w.]*", "(\w+)"\)', text)]
+        for extras, modules in calls:
+            for module in re.findall(r'"(\w+)"', modules):
+                if module in ("json", "no_such_library"):  # of an example
+                    continue
+                offered = set().union(*(brought[extra] for extra in extras.split(",")))
+                assert DISTRIBUTIONS.get(module, module) in offered, (path.name, extras, module)
+
+
+def libraries(requirement: str) -> set[str]:
+    """The libraries of a requirement, of all the extras that it names if it is batfill itself."""
+    if name_of(requirement) != "batfill":
+        return {name_of(requirement)}
+    inner = re.search(r"\[([\w,-]+)\]", requirement)[1].split(",")
+    return set().union(*(libraries(one) for extra in inner for one in EXTRAS[extra]))
+
+
+def test_all_brings_what_every_extra_of_users_brings():
+    whole = set().union(*(libraries(one) for one in EXTRAS["all"]))
+    for extra in EXTRAS.keys() - OF_DEVELOPERS:
+        assert set().union(*(libraries(one) for one in EXTRAS[extra])) <= whole
+
+
+def test_an_extra_brings_nothing_that_the_core_has():
+    core_libraries = {name_of(one) for one in PROJECT["dependencies"]}
+    for extra in EXTRAS.keys() - OF_DEVELOPERS:
+        assert not core_libraries & set().union(*(libraries(one) for one in EXTRAS[extra]))
