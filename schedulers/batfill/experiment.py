@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from batfill import __version__
 from batfill.batsim.replayed import Judged, write_batsim_files
 from batfill.batsim.results import RUN_JSON, result_file
 from batfill.errors import WorkloadError
-from batfill.files import make_folder, write_text
+from batfill.files import json_text, make_folder, write_json
 from batfill.jobs import SMALL
 from batfill.knowledge.learning import LearningReport, replay_learning
 from batfill.metrics import TAU_S, Summary, as_table, figure_rows
@@ -71,7 +70,7 @@ class Report:
 
     def as_json(self) -> str:
         """One object."""
-        return json.dumps(self.as_dict(), indent=1)
+        return json_text(self.as_dict())
 
     def as_text(self) -> str:
         """A table to read."""
@@ -150,7 +149,7 @@ def replay_file(
         judged = judged_of(workload.jobs, options, learned)
         write_batsim_files(schedule, out, simulate_s=simulate_s, judged=judged)
         about = {**report.as_dict(), "clock": workload.clock.as_dict() if workload.clock else None}
-        write_text(result_file(out, RUN_JSON), json.dumps(about, indent=1) + "\n")
+        write_json(result_file(out, RUN_JSON), about)
     return report
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import hashlib
 import io
+import json
 import lzma
 import os
 import stat
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from batfill.errors import WorkloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from io import BufferedReader
 
 GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
@@ -167,6 +169,23 @@ def write_text(path: Path, text: str) -> None:
     """Write a whole text file, or leave no trace. A path in the text that is not UTF-8 keeps its bytes."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def json_text(value: object) -> str:
+    """The value as every result and every `--json` has it: indented by one, keys in their order."""
+    return json.dumps(value, indent=1)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a whole file of `json_text`, or leave no trace."""
+    write_text(path, json_text(value) + "\n")
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """The rows as CSV, each ended by a line feed."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def shown(path: Path | str) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-DAY_S = 86_400
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
 WEEK_S = 7 * DAY_S
 
 # A job's class as the workload says it, before anything is learned.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -182,3 +182,15 @@ def figure_rows(
 def as_table(rows: Iterable[tuple[str, str]]) -> str:
     """Rows of (label, text), a line each."""
     return "\n".join(f"{label:13}{text}" for label, text in rows)
+
+
+def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
+    """The cells of these rows, the head among them, in columns: those with these numbers to the left, others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if k in words else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batfill import __version__
 from batfill.engine.jit import SOURCES
 from batfill.experiment import ENGINE
-from batfill.files import write_text
+from batfill.files import write_json
 
 if TYPE_CHECKING:
     from batfill.campaigns.clusters import Where
@@ -75,7 +75,7 @@ class Provenance:
     def write(self) -> None:
         """Put it on disk; a session that was killed has no end there."""
         whole = {**self.campaign, "sessions": [*self.earlier, self.session]}
-        write_text(self.path, json.dumps(whole, indent=1) + "\n")
+        write_json(self.path, whole)
 
 
 def sessions(path: Path) -> list[Any]:

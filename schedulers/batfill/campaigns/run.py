@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from batfill.campaigns.store import Store, open_store
 from batfill.campaigns.summary import overview
 from batfill.campaigns.work import Finished, one_line
 from batfill.errors import BatfillError, Interrupted, RunFailed
+from batfill.files import json_text
+from batfill.metrics import in_columns
 from batfill.processes import Remaining, duration, processors
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Outlook:
 
     def as_json(self) -> str:
         """One object."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__}, indent=1)
+        return json_text(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +87,11 @@ class Done:
             )
             for row in self.choices
         ]
-        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in (header, *rows)
-        ]
-        return "\n".join([*lines, f"{self.runs:,} runs in {self.results}"])
+        return f"{in_columns([header, *rows], words=(0, 1))}\n{self.runs:,} runs in {self.results}"
 
     def as_json(self) -> str:
         """One object."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__}, indent=1, default=str)
+        return json_text(asdict(self) | {"results": str(self.results)})
 
 
 def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:

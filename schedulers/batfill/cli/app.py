@@ -101,7 +101,10 @@ def completion_option(name: str, what: str) -> Any:
 
 
 @click.group(
-    "batfill", cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+    "batfill",
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.option(
     "--version",

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     "--simulator",
     type=click.Choice(["auto", "batsim", "embedded"]),
     default="auto",
-    show_default=True,
     help="auto: what BATSIM says, else the batsim on PATH, else the embedded one.",
 )
 @JSON
@@ -42,11 +41,11 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
     DESCRIPTOR is the experiment in YAML.
     """
-    import json
     import shlex
 
     from batfill.batsim.runner import run as run_experiment
     from batfill.batsim.runner.pair import live_display
+    from batfill.files import json_text
     from batfill.metrics import as_table, figure_rows
 
     with live_display() as show:
@@ -57,7 +56,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     if outcome.status:
         fail(outcome.reason, outcome.status)
     whole = {**outcome.figures, "warnings": list(outcome.warnings)}
-    print(json.dumps(whole, indent=1) if as_json else as_table(figure_rows(outcome.figures)))
+    print(json_text(whole) if as_json else as_table(figure_rows(outcome.figures)))
     if outcome.results and not as_json:
         from batfill.errors import BatfillError
         from batfill.reports import write_report
@@ -83,13 +82,12 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     type=SECONDS,
     help="select: the time to spend on each choice, a duration, or nothing is learned [default: 10].",
 )
-@click.option("--socket", "-s", default="tcp://*:28000", show_default=True, help="Where Batsim connects to.")
+@click.option("--socket", "-s", default="tcp://*:28000", help="Where Batsim connects to.")
 @click.option(
     "--timeout",
     "-t",
     type=MILLISECONDS,
     default=0,
-    show_default=True,
     help="Give up when Batsim is silent for this many ms, or this duration; 0 for never.",
 )
 @click.option(
@@ -97,7 +95,6 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     "-v",
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="warning",
-    show_default=True,
     help="info logs every message.",
 )
 def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str, **selection: Any) -> None:
@@ -135,15 +132,13 @@ def platform(hosts: int, out: Path | None, as_json: bool) -> None:
 
     N hosts compute; the master host is one more.
     """
-    import json
-
     from batfill.batsim.platform import homogeneous_platform
-    from batfill.files import write_text
+    from batfill.files import json_text, write_text
 
     text = homogeneous_platform(hosts)
     if out is not None:
         write_text(out, text)
     if as_json:
-        print(json.dumps({"hosts": hosts, "file": str(out)} if out else {"hosts": hosts, "platform": text}, indent=1))
+        print(json_text({"hosts": hosts, "file": str(out)} if out else {"hosts": hosts, "platform": text}))
     elif out is None:
         print(text, end="")

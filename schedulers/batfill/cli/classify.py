@@ -24,9 +24,8 @@ def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json:
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    import json
-
     from batfill.errors import require
+    from batfill.files import json_text
     from batfill.knowledge.study import as_text, classify_log, read_jobs
     from batfill.options import Learning
 
@@ -41,4 +40,4 @@ def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json:
         from batfill.reports.learning import write_study
 
         write_study(done, out)
-    print(json.dumps({**done.as_dict(), "per_week": done.weeks()}, indent=1) if as_json else as_text(done))
+    print(json_text({**done.as_dict(), "per_week": done.weeks()}) if as_json else as_text(done))

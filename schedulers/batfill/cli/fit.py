@@ -17,21 +17,19 @@ if TYPE_CHECKING:
 @click.command()
 @WORKLOAD
 @PROCS
-@click.option("--tuples", type=WHOLE, default=441, show_default=True, help="Subtraces that are scored.")
-@click.option("--permutations", type=WHOLE, default=256_000, show_default=True, help="Orders tried for each of them.")
+@click.option("--tuples", type=WHOLE, default=441, help="Subtraces that are scored.")
+@click.option("--permutations", type=WHOLE, default=256_000, help="Orders tried for each of them.")
 @click.option(
     "--shuffle",
     "how",
     type=click.Choice(["fair", "published"]),
     default="fair",
-    show_default=True,
     help="Every order equally likely, or biased as in the published code.",
 )
 @click.option(
     "--weights",
     type=click.Choice(["pq", "pq2"]),
     default="pq",
-    show_default=True,
     help="A squared error counts p q times, or (p q)^2 times as published.",
 )
 @seed_option("the subtraces and the orders")

@@ -16,17 +16,15 @@ if TYPE_CHECKING:
 @click.command()
 @WORKLOAD
 @PROCS
-@click.option("--policy", default="fcfs,spf", show_default=True, help="Orders of the queue, separated by commas.")
+@click.option("--policy", default="fcfs,spf", help="Orders of the queue, separated by commas.")
 @click.option(
     "--cuts",
     default="0,0.1,0.2,0.35,0.5,0.75",
-    show_default=True,
     help="Probabilities from which a job counts as small, separated by commas.",
 )
 @click.option(
     "--protected",
     default="0",
-    show_default=True,
     help="Shares of the jobs that must not be killed, separated by commas.",
 )
 @click.option(
@@ -54,10 +52,10 @@ def frontier(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    import json
     import sys
 
     from batfill.errors import require
+    from batfill.files import json_text
     from batfill.knowledge import frontier as library
     from batfill.processes import processors
     from batfill.workloads import read_workload
@@ -93,6 +91,4 @@ def frontier(
         from batfill.reports.learning import write_frontier
 
         write_frontier(points, out, told)
-    print(
-        json.dumps({**told, "points": [p.as_dict() for p in points]}, indent=1) if as_json else library.as_text(points)
-    )
+    print(json_text({**told, "points": [p.as_dict() for p in points]}) if as_json else library.as_text(points))

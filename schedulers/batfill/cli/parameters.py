@@ -199,14 +199,12 @@ TAU = click.option(
     "tau_s",
     type=POSITIVE_SECONDS,
     default="10",
-    show_default=True,
     help="The bound of the bounded slowdown, a duration.",
 )
 OVERRUN = click.option(
     "--overrun",
     type=click.Choice(["keep", "kill"]),
     default="keep",
-    show_default=True,
     help="A job that ran longer than it asked for: `keep` its run time, or `kill` it at its limit.",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
@@ -216,10 +214,10 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON docu
 
 def seed_option(of: str) -> Callable[[Command], Command]:
     """The seed `of` something."""
-    return click.option("--seed", type=SEED, default=0, show_default=True, help=f"Seed of {of}.")
+    return click.option("--seed", type=SEED, default=0, help=f"Seed of {of}.")
 
 
 def boundary_option(usual: str, what: str) -> Callable[[Command], Command]:
     """Which jobs a window of time keeps."""
     kinds = click.Choice(["submitted", "submit-finish", "start-finish"])
-    return click.option("--boundary", type=kinds, default=usual, show_default=True, help=what)
+    return click.option("--boundary", type=kinds, default=usual, help=what)

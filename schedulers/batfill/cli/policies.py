@@ -17,13 +17,12 @@ def policies(as_json: bool) -> None:
     r is the submission time, p~ the requested time (walltime), q the processors, w the waiting time; lowest key first,
     ties by r, then by job id.
     """
-    import json
-
+    from batfill.files import json_text
     from batfill.policy import listing
 
     rows = listing()
     if as_json:
-        print(json.dumps(rows, indent=1))
+        print(json_text(rows))
         return
     names = max(len(str(row["name"])) for row in rows)
     formulas = max(len(str(row["formula"])) for row in rows)
@@ -41,8 +40,7 @@ def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
 
     SYSTEM is slurm, oar, pbs or flux.
     """
-    import json
-
+    from batfill.files import json_text
     from batfill.reports.siteconfig import site_config
 
     found = site_config(
@@ -51,4 +49,4 @@ def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
         backfill=options.get("backfill"),
         threshold_s=options.get("threshold"),
     )
-    print(json.dumps(found.as_dict(), indent=1) if as_json else found.as_text())
+    print(json_text(found.as_dict()) if as_json else found.as_text())

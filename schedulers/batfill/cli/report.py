@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 @click.option(
     "--threshold", "overdue_s", type=SECONDS, help="Mark jobs that waited longer than this, a duration, as overdue."
 )
-@click.option("--figures", default="", help="Also write figures for papers, each with its data: some of pdf,svg,png.")
+@click.option(
+    "--figures",
+    default="",
+    show_default=False,
+    help="Also write figures for papers, each with its data: some of pdf,svg,png.",
+)
 @seed_option("the bootstrap")
 @JSON
 def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bool, **how: Any) -> None:
@@ -32,10 +37,10 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
 
     DIR is a folder with runs, or the prefix of a run's result files.
     """
-    import json
     import shlex
     import sys
 
+    from batfill.files import json_text
     from batfill.reports import write_report
 
     with progress("runs") as advance:
@@ -47,4 +52,4 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
             command=shlex.join(sys.argv),
             advance=advance,
         )
-    print(json.dumps([str(path) for path in written], indent=1) if as_json else "\n".join(map(str, written)))
+    print(json_text([str(path) for path in written]) if as_json else "\n".join(map(str, written)))

@@ -25,10 +25,9 @@ from batfill.cli.progress import announce_compilation, progress
 @out_option(
     "The folder of the results, which are taken from there the next time.",
     default=Path("expe-out/reproduce"),
-    show_default=True,
 )
 @click.option("--fresh", is_flag=True, help="Compute again what is there already.")
-@click.option("--figures", default="svg", show_default=True, help="The formats of the figures: some of pdf,svg,png.")
+@click.option("--figures", default="svg", help="The formats of the figures: some of pdf,svg,png.")
 @click.option("--page", type=FILE, help="Write one Markdown page of all entries, with figures in a folder beside it.")
 @JSON
 def reproduce(
@@ -38,14 +37,14 @@ def reproduce(
 
     NAME is PAPER/ENTRY, PAPER for all of it, or all.
     """
-    import json
     import sys
 
+    from batfill.files import json_text
     from batfill.papers import run
 
     if list_:
         listed = run.listing(protocols)
-        print(json.dumps(listed, indent=1) if as_json else run.as_text(listed))
+        print(json_text(listed) if as_json else run.as_text(listed))
         return
     announce_compilation()
     done = run.run(
@@ -56,4 +55,4 @@ def reproduce(
         bar=progress,
         say=lambda text: print(f"batfill: {text}", file=sys.stderr),
     )
-    print(json.dumps(run.as_objects(done), indent=1) if as_json else run.sections(done))
+    print(json_text(run.as_objects(done)) if as_json else run.sections(done))

@@ -34,20 +34,17 @@ if TYPE_CHECKING:
     "select",
     type=click.Choice(METHODS),
     default="full",
-    show_default=True,
     help="Replay each past period under all policies, exactly or badly; or learn from what was used.",
 )
 @click.option(
     "--policies",
     default="ten",
-    show_default=True,
     help="`ten`, `twelve`, or names separated by commas (by semicolons, if some are mixed).",
 )
 @click.option(
     "--period",
     type=POSITIVE_SECONDS,
     default="7d",
-    show_default=True,
     help="Delta: the time between choices, a duration.",
 )
 @click.option("--lambda", type=SHARE, help="full, noisy: what a period counts for each that came later [default: 0.9].")
@@ -60,7 +57,6 @@ if TYPE_CHECKING:
     "--samples",
     type=WHOLE_OR_NONE,
     default=0,
-    show_default=True,
     help="Resample the log's weeks so often; 0 takes it as it is.",
 )
 @click.option("--weeks", type=WHOLE, help="Length of a sample [default: the log's].")

@@ -39,42 +39,36 @@ if TYPE_CHECKING:
     "--method",
     type=click.Choice(["coverage", "xnes"]),
     default="coverage",
-    show_default=True,
     help="Look up a whole grid, or search by xNES.",
 )
 @click.option(
     "--features",
     type=click.Choice(["3", "6"]),
     default="3",
-    show_default=True,
     help="Weigh q, p~ and w, or also p~/q, (w+p~)/p~ and p~ q (xnes only).",
 )
 @click.option(
     "--units",
     type=click.Choice(["typical", "plain"]),
     default="typical",
-    show_default=True,
     help="Weights count per typical value of a feature, or per second and processor.",
 )
 @click.option("--points", type=Whole(6, LARGEST), help="coverage: the grid's points, at least [default: 10000].")
 @click.option("--evaluations", type=WHOLE, help="xnes: policies looked at per question [default: 1000].")
 @seed_option("xnes and of the bootstrap")
-@scheduler_option(
-    OPTIONS["backfill"], default="spf", help="The order of backfilling; spf as in the 2019 study.", show_default=True
-)
+@scheduler_option(OPTIONS["backfill"], default="spf", help="The order of backfilling; spf as in the 2019 study.")
 @scheduler_option(OPTIONS["threshold"])
 @TAU
 @click.option("--days", type=POSITIVE, help="How long a period is [default: 7].")
 @MONTHS
 @boundary_option("submit-finish", "Which jobs a period keeps; see `batfill workload split`.")
-@click.option("--skip", type=WHOLE_OR_NONE, default=0, show_default=True, help="Leave out so many periods at first.")
+@click.option("--skip", type=WHOLE_OR_NONE, default=0, help="Leave out so many periods at first.")
 @click.option("--count", type=WHOLE, help="Take so many consecutive periods.")
-@click.option("--min-jobs", type=WHOLE, default=1, show_default=True, help="Leave out periods with fewer jobs.")
+@click.option("--min-jobs", type=WHOLE, default=1, help="Leave out periods with fewer jobs.")
 @click.option("--training", type=WHOLE, help="Periods that w*train learns from, at first; by default half.")
 @click.option(
     "--last",
     default="1,4",
-    show_default=True,
     help="Walk forward: tune on the last so many periods, use it in the next.",
 )
 @click.option(
@@ -83,7 +77,7 @@ if TYPE_CHECKING:
     type=PolicyName(),
     help="Compare these policies too (may be repeated), beside the twelve pure ones.",
 )
-@click.option("--baseline", type=PolicyName(), default="saf", show_default=True, help="What all are compared with.")
+@click.option("--baseline", type=PolicyName(), default="saf", help="What all are compared with.")
 @click.option("--maps", type=FILE, help="coverage: a folder for a map of each period.")
 @out_option("Write all of it to this JSON file.")
 @JSON

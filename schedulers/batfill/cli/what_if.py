@@ -43,21 +43,18 @@ SHORT_S = 600
 @click.option(
     "--small-first/--no-small-first",
     default=True,
-    show_default=True,
     help="Also try a classifier that puts small jobs first, without and with kills; it takes the longest.",
 )
 @click.option(
     "--max-wait-growth",
     type=PART,
     default="10%",
-    show_default=True,
     help="How much longer than fcfs's the longest wait of the advised choice may be, as 10% or 0.1.",
 )
 @click.option(
     "--min-gain",
     type=PART,
     default="5%",
-    show_default=True,
     help="A mean bounded slowdown lower by less than this is no gain, as 5% or 0.05.",
 )
 @OVERRUN
@@ -77,10 +74,9 @@ def what_if(
 
     LOG is SWF, Parquet or Batsim JSON; `batfill workload import` makes one of a cluster's accounting.
     """
-    import json
     import shlex
 
-    from batfill.files import write_text
+    from batfill.files import json_text, write_text
     from batfill.reports import what_if as library
     from batfill.reports import what_if_page as pages
 
@@ -109,4 +105,4 @@ def what_if(
         print(f"batfill: look at it in a browser: {out}", file=sys.stderr)
     if as_json:  # the text has them beside the advice
         warn(answer.workload.warnings)
-    print(json.dumps(answer.as_dict(), indent=1) if as_json else pages.as_text(answer))
+    print(json_text(answer.as_dict()) if as_json else pages.as_text(answer))

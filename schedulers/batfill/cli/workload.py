@@ -87,7 +87,6 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
     "--overrun",
     type=click.Choice(["leave", "keep", "kill"]),
     default="leave",
-    show_default=True,
     help="Of jobs that ran too long: leave them, keep (raise the request), kill (cut the run).",
 )
 @PROCS
@@ -153,7 +152,6 @@ def clean(
     "--align",
     type=click.Choice(["log", "first", "calendar"]),
     default="log",
-    show_default=True,
     help="First window: at the log's second 0, the first submission, or midnight (Monday's).",
 )
 @boundary_option(
@@ -161,12 +159,10 @@ def clean(
     "Keep all jobs submitted in a window; only those that by the log also finished in it (nearest to the "
     "mixed-policies paper); or those that started and finished in one window.",
 )
-@click.option("--skip", type=WHOLE_OR_NONE, default=0, show_default=True, help="Leave out the first so many windows.")
+@click.option("--skip", type=WHOLE_OR_NONE, default=0, help="Leave out the first so many windows.")
 @click.option("--count", type=WHOLE, help="Only the first so many consecutive windows.")
-@click.option("--min-jobs", type=WHOLE_OR_NONE, default=1, show_default=True, help="Only windows with so many jobs.")
-@click.option(
-    "--suffix", default=".swf.gz", show_default=True, help="Format of the files: .swf, .swf.gz, .json, .parquet ..."
-)
+@click.option("--min-jobs", type=WHOLE_OR_NONE, default=1, help="Only windows with so many jobs.")
+@click.option("--suffix", default=".swf.gz", help="Format of the files: .swf, .swf.gz, .json, .parquet ...")
 @PROCS
 @JSON
 def split(
@@ -232,11 +228,10 @@ def split(
     "--method",
     type=click.Choice(["users", "weeks"]),
     default="users",
-    show_default=True,
     help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper).",
 )
 @click.option("--weeks", type=WHOLE, help="Length [default: the log's].")
-@click.option("--samples", type=WHOLE, default=1, show_default=True, help="How many logs.")
+@click.option("--samples", type=WHOLE, default=1, help="How many logs.")
 @seed_option("the samples; sample k of a seed is the same however many are made")
 @click.option(
     "--profile-weeks",
@@ -352,7 +347,6 @@ def job_slice(text: str) -> slice:
     "--host-speed",
     type=POSITIVE,
     default=1e9,
-    show_default=True,
     help="Flop/s of a host, for parallel_homogeneous profiles of a Batsim workload.",
 )
 @JSON

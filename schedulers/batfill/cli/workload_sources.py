@@ -28,22 +28,20 @@ from batfill.options import LARGEST
 @click.command()
 @former_place()
 @LOG_OUT
-@click.option("--jobs", type=WHOLE, default=10_000, show_default=True, help="How many jobs.")
-@click.option("--procs", type=Whole(2, LARGEST), default=256, show_default=True, help="The machine's processors.")
+@click.option("--jobs", type=WHOLE, default=10_000, help="How many jobs.")
+@click.option("--procs", type=Whole(2, LARGEST), default=256, help="The machine's processors.")
 @seed_option("everything that is random: equal seeds and options give equal files")
 @click.option(
     "--kind",
     type=click.Choice(["all", "both", "batch", "interactive"]),
     default="all",
-    show_default=True,
     help="all: one set of parameters; both: batch and interactive jobs merged.",
 )
-@click.option("--users", type=WHOLE, default=64, show_default=True, help="How many synthetic users.")
+@click.option("--users", type=WHOLE, default=64, help="How many synthetic users.")
 @click.option(
     "--requests",
     type=click.Choice(["tsafrir", "exact", "none"]),
     default="tsafrir",
-    show_default=True,
     help="Requested times: Tsafrir's model, exactly the run times, or none.",
 )
 @click.option(
@@ -178,8 +176,8 @@ def fetch(
 @click.option("--anonymise", is_flag=True, help="Keep the names of users, groups and jobs out of the log.")
 @click.option("--key", type=FILE, help="Keep the numbers of all names here, and go on with those it holds.")
 @click.option("--procs", type=SIZE, help="The machine's processors [default: the most seen in use at once].")
-@click.option("--timezone", default="UTC", show_default=True, help="The cluster's time zone, such as Europe/Paris.")
-@click.option("--computer", default="unknown", show_default=True, help="What the header calls the machine.")
+@click.option("--timezone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
+@click.option("--computer", default="unknown", help="What the header calls the machine.")
 @click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
 @JSON
 def import_log(

@@ -16,14 +16,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from batfill.jobs import DAY_S, WEEK_S
+from batfill.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.quantiles import RollingQuantiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HOUR_S = 3600.0  # run times enter in hours: the squared and the linear side of the loss meet at one of them
+# Run times enter in hours: the squared and the linear side of the loss meet at one of them.
 RATE = 0.5  # eta
 RIDGE = 1e-6  # of the squared norm of the weights
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import defaultdict
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from batfill import __version__
 from batfill.experiment import ENGINE
-from batfill.files import make_folder, raw_file, write_text
+from batfill.files import csv_text, make_folder, raw_file, write_text
 from batfill.papers.protocol import ProtocolError
 from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, plain, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
@@ -245,13 +244,8 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def as_csv(found: Iterable[Cell]) -> str:
     """One line per figure."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("column", "row", "choice", "paper", "ours", "ratio", "paper_relative", "ours_relative"))
-    writer.writerows(
-        (c.column, c.row, c.choice, c.paper, c.ours, c.ratio, c.paper_relative, c.ours_relative) for c in found
-    )
-    return text.getvalue()
+    head = ("column", "row", "choice", "paper", "ours", "ratio", "paper_relative", "ours_relative")
+    return csv_text([head, *(attrgetter(*head)(cell) for cell in found)])
 
 
 def number(value: Value) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError, require
-from batfill.files import raw_file, write_text
+from batfill.files import csv_text, raw_file, write_text
+from batfill.jobs import HOUR_S
 from batfill.reports.charts import styles_of
 from batfill.reports.palette import BSLD, MEAN_BSLD, Style, dress, folded, styles
 from batfill.reports.single import wait_grid
@@ -107,11 +106,8 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
             with raw_file(path) as stream:
                 canvas.savefig(stream, format=kind, metadata=dateless)
             written.append(path)
-    text = io.StringIO()
-    text.write(f"# {origin}\n")
-    csv.writer(text, lineterminator="\n").writerows([figure.head, *figure.rows])
     path = folder / f"{figure.name}.csv"
-    write_text(path, text.getvalue())
+    write_text(path, f"# {origin}\n{csv_text([figure.head, *figure.rows])}")
     return [*written, path]
 
 
@@ -223,7 +219,7 @@ def distribution_figure(
 def wait_figure(run: ReportedRun) -> Figure:
     """Mean waiting time by width and length."""
     grid = wait_grid(run)
-    hours = grid.mean_wait_s / 3600
+    hours = grid.mean_wait_s / HOUR_S
 
     def draw(axes: Axes) -> None:
         axes.grid(False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill import __version__
-from batfill.files import all_or_none, make_folder, whole_file, write_text
+from batfill.files import all_or_none, csv_text, make_folder, whole_file, write_json, write_text
 from batfill.knowledge.features import CATEGORIES, NAMES
 from batfill.knowledge.frontier import COLUMNS, OF_FOREST, PERFECT
 from batfill.knowledge.study import LAGS, autocorrelations
@@ -60,15 +58,20 @@ def write_study(done: ClassifiedLog, folder: Path) -> list[Path]:
     }
     made = [folder / "summary.json"]
     with all_or_none():
-        write_text(made[0], json.dumps(done.as_dict(), indent=1) + "\n")
+        write_json(made[0], done.as_dict())
         for name, columns in tables.items():
             made.append(folder / f"{name}.parquet")
             write_table(columns, made[-1], done.as_dict())
         for name, figure in figures.items():
             made.append(folder / f"{name}.svg")
-            with whole_file(made[-1]) as file:
-                figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
+            save_svg(figure, made[-1])
     return made
+
+
+def save_svg(figure: Figure, path: Path) -> None:
+    """The figure as SVG, without a date: equal figures are equal bytes."""
+    with whole_file(path) as file:
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
 
 
 def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -170,16 +173,9 @@ def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]
     make_folder(folder)
     rows = [point.as_dict() for point in points]
     with all_or_none():
-        write_text(folder / "frontier.json", json.dumps({**provenance, "points": rows}, indent=1) + "\n")
-        text = io.StringIO()
-        table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-        write_text(folder / "frontier.csv", text.getvalue())
-        with whole_file(folder / "frontier.svg") as file:
-            frontier_figure(points, provenance).savefig(
-                file, format="svg", metadata={"Date": None, "Creator": "batfill"}
-            )
+        write_json(folder / "frontier.json", {**provenance, "points": rows})
+        write_text(folder / "frontier.csv", csv_text([COLUMNS, *(row.values() for row in rows)]))
+        save_svg(frontier_figure(points, provenance), folder / "frontier.svg")
 
 
 def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:

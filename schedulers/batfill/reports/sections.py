@@ -9,6 +9,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from batfill.batsim.results import CUT, STATES
+from batfill.jobs import HOUR_S
 from batfill.metrics import overtaking
 from batfill.reports.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
 from batfill.reports.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
@@ -102,7 +103,7 @@ def explorer(run: ReportedRun, number: int, utilisation: float, overdue_s: float
         fates=fates,
         backfilled='<option value="backfilled">started by backfilling</option>' if run.backfilling_known else "",
         zone=escape(f"dates in {zone_text(run.about.clock)}" if run.about.clock else "days from the log's second 0"),
-        overdue="" if overdue_s is None else f"{overdue_s / 3600:g}",
+        overdue="" if overdue_s is None else f"{overdue_s / HOUR_S:g}",
         utilisation=f"{utilisation:.1%}",
     )
 

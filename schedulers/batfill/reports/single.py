@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill.jobs import DAY_S
+from batfill.jobs import DAY_S, HOUR_S
 from batfill.metrics import SLOWDOWN_CLASSES
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from batfill.reports.runs import ReportedRun
 
-LENGTHS_S = (600, 3600, 6 * 3600, DAY_S)
+LENGTHS_S = (600, HOUR_S, 6 * HOUR_S, DAY_S)
 LENGTH_WORDS = ("up to 10 min", "up to 1 h", "up to 6 h", "up to 1 day", "longer")
 CLASS_WORDS = ("1", "(1, 10]", "(10, 100]", "above 100")
 

@@ -11,6 +11,7 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError, require
 from batfill.experiment import ENGINE, simulate
+from batfill.jobs import HOUR_S
 from batfill.metrics import TAU_S, bounded_slowdown
 from batfill.options import Options, number_of, seconds_of, tau_of
 from batfill.reports.comparison import FEWEST_BLOCKS, Comparison, Difference, Interval, of_jobs
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from batfill.replays import Schedule
     from batfill.workloads.swf import Overrun
 
-THRESHOLDS_S = tuple(3600.0 * hours for hours in (6, 12, 24, 48, 96))
+THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # the longest wait may be longer than fcfs's by this share of it
 MIN_GAIN = 0.05  # a mean bounded slowdown that is lower by less than this share is no gain
 FEWEST_JOBS = 20  # of a user who counts among those who may lose, and of a group
@@ -298,7 +299,7 @@ def choices(thresholds_s: Sequence[float], small_first: bool, seed: int) -> list
 
 def threshold_text(seconds: float) -> str:
     """In whole hours or minutes where it is, else in seconds: two thresholds never read the same."""
-    unit_s, unit = next(one for one in ((3600, "h"), (60, "min"), (seconds, "s")) if seconds % one[0] == 0)
+    unit_s, unit = next(one for one in ((HOUR_S, "h"), (60, "min"), (seconds, "s")) if seconds % one[0] == 0)
     return f"{seconds:.12g} s" if unit == "s" else f"{seconds / unit_s:.12g} {unit}"
 
 
@@ -393,8 +394,8 @@ def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
         ("up to 1/4 of the machine", (q > max(1, size / 16)) & (q <= size / 4)),
         ("wider", q > max(1, size / 4)),
         ("ran up to 10 min", p <= 600),
-        ("ran up to 1 h", (p > 600) & (p <= 3600)),
-        ("ran longer", p > 3600),
+        ("ran up to 1 h", (p > 600) & (p <= HOUR_S)),
+        ("ran longer", p > HOUR_S),
     ]
     users, where = np.unique(jobs.user, return_inverse=True)
     if users[0] >= 0 and len(users) >= 3:  # every job's user is known

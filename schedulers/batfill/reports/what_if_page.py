@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from batfill import __version__
 from batfill.experiment import ENGINE
-from batfill.jobs import DAY_S
+from batfill.jobs import DAY_S, HOUR_S
 from batfill.metrics import TAU_S
 from batfill.reports.charts import sample, styles_of
 from batfill.reports.sections import comparison_section
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from batfill.reports.comparison import Interval
     from batfill.reports.what_if import ChoiceFigures, Limit, WhatIf
 
-UNITS = ((DAY_S, "d", 1), (3600, "h", 1), (60, "min", 0), (1, "s", 0))  # seconds, name, decimals
+UNITS = ((DAY_S, "d", 1), (HOUR_S, "h", 1), (60, "min", 0), (1, "s", 0))  # seconds, name, decimals
 ASSUMED = (
     "The jobs, their times and their users are taken as the log has them: no user submits other jobs or requests other "
     "times because of another scheduler, no machine fails, and only processors are scarce. fcfs is EASY backfilling in "

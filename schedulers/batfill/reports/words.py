@@ -8,14 +8,13 @@ from html import escape
 from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
-from batfill.jobs import DAY_S
+from batfill.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from batfill.jobs import Clock
 
-HOUR_S = 3600
 MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
 STEPS_S = (
     *(days * DAY_S for days in (14, 7, 4, 2, 1)),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill import __version__
 from batfill.experiment import ENGINE
+from batfill.files import json_text
+from batfill.metrics import in_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ def document(
 
 def as_json(content: Mapping[str, Any]) -> str:
     """The text of a result file: keys in their order, null for what is not known."""
-    return json.dumps(plain(content), indent=1, allow_nan=False)
+    return json_text(plain(content))
 
 
 def plain(value: Any) -> Any:
@@ -50,16 +51,8 @@ def plain(value: Any) -> Any:
 def as_table(rows: list[dict[str, Any]]) -> str:
     """Rows with the same keys as columns to read: words to the left, figures to the right."""
     head = list(rows[0])
-    cells = [head, *([cell(row[name]) for name in head] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
-    left = [isinstance(rows[0][name], str) for name in head]
-    return "\n".join(
-        "  ".join(
-            word.ljust(width) if to_left else word.rjust(width)
-            for word, width, to_left in zip(line, widths, left, strict=True)
-        ).rstrip()
-        for line in cells
-    )
+    words = [k for k, name in enumerate(head) if isinstance(rows[0][name], str)]
+    return in_columns([head, *([cell(row[name]) for name in head] for row in rows)], words)
 
 
 def cell(value: Any) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.jobs import DAY_S
+from batfill.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ ORDERS: dict[str, Callable[[NDArray[np.float64], float], Any]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
 }  # fmt: skip
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-UNITS_S = {"s": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "day": DAY_S}
+UNITS_S = {"s": 1, "second": 1, "min": 60, "minute": 60, "h": HOUR_S, "hour": HOUR_S, "day": DAY_S}
 QUARTER_S = 900  # time zones differ by whole quarters of an hour
 TOKEN = re.compile(
     r"""\s*(?:

@@ -17,6 +17,7 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import WorkloadError
+from batfill.jobs import HOUR_S
 from batfill.workloads.scaling import at_load, stretch
 from batfill.workloads.swf_log import COMPLETED, SwfLog, new_log
 
@@ -279,7 +280,7 @@ def gamma_below(shape: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # Requested times: Tsafrir's model
 
-MINUTE_S, HOUR_S = 60, 3600
+MINUTE_S = 60
 HEAD = 20  # popular values
 HEAD_SHARE = 0.89  # of the jobs use one of them
 # Popular in all four logs examined, beside the longest.

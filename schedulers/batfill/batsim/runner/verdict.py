@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import signal
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batfill import __version__
 from batfill.batsim.results import RUN_JSON
 from batfill.errors import BatfillError
-from batfill.files import digest, write_text
+from batfill.files import digest, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -101,4 +100,4 @@ def recorded(output_dir: Path, said: dict[str, Any]) -> Iterator[None]:
             "exit": status,
             "reason": reason,
         }
-        write_text(output_dir / RUN_JSON, json.dumps({**about, **said}, indent=1) + "\n")
+        write_json(output_dir / RUN_JSON, {**about, **said})
