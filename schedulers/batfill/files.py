@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from batfill.errors import WorkloadError
 
@@ -169,6 +169,24 @@ def write_text(path: Path, text: str) -> None:
     """Write a whole text file, or leave no trace. A path in the text that is not UTF-8 keeps its bytes."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def read_json(path: Path, mend: str) -> Any:
+    """The JSON document in this file, which may be compressed.
+
+    Raises:
+        WorkloadError: the file cannot be read, is empty, or is not JSON, with `mend` at the message's end.
+    """
+    import orjson
+
+    with decompressed(path) as content:
+        text = content.read()
+    if not text.strip():
+        raise WorkloadError(f"{path}: the file is empty; {mend}")
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise WorkloadError(f"{path}: not JSON ({error}); {mend}") from None
 
 
 def json_text(value: object) -> str:

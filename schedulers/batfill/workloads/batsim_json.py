@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from batfill.errors import WorkloadError
-from batfill.files import decompressed, digest, whole_file
+from batfill.files import digest, read_json, whole_file
 from batfill.jobs import LARGE, LONGEST_S, MOST_PROCS, SMALL, UNKNOWN, Workload, job_table
 from batfill.workloads.swf_log import number_text
 
@@ -54,20 +54,7 @@ def load_document(path: Path) -> BatsimDocument:
         WorkloadError: the file cannot be read, is not JSON, or holds something that is no delay workload; the message
             names the place inside the document.
     """
-    with decompressed(path) as content:
-        text = content.read()
-    if not text.strip():
-        raise WorkloadError(f"{path}: the file is empty; a Batsim workload is a JSON object")
-    try:
-        document = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise WorkloadError(f"{path}: not JSON ({error}); mend the file or write it again") from None
-    if not isinstance(document, dict):
-        raise WorkloadError(f"{path}: not a JSON object; a Batsim workload has nb_res, jobs and profiles")
-    nb_res, jobs, profiles = (
-        _member(path, document, key, kind) for key, kind in (("nb_res", int), ("jobs", list), ("profiles", dict))
-    )
-    check_size(path, nb_res)
+    nb_res, jobs, profiles = read_members(path)
     for name, profile in profiles.items():
         check_profile(f"{path}: profiles[{name!r}]", profile)
     seen: set[str] = set()
@@ -77,6 +64,22 @@ def load_document(path: Path) -> BatsimDocument:
         if len(seen) == place:  # this id added nothing
             raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
     return BatsimDocument(path, nb_res, jobs, profiles, digest(path))
+
+
+def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any]]:
+    """The machine's size, the jobs and the profiles in this file, of which only the size is checked.
+
+    Raises:
+        WorkloadError: the file cannot be read, is not JSON, or lacks one of them.
+    """
+    document = read_json(path, "mend the file or write it again")
+    if not isinstance(document, dict):
+        raise WorkloadError(f"{path}: not a JSON object; a Batsim workload has nb_res, jobs and profiles")
+    nb_res, jobs, profiles = (
+        _member(path, document, key, kind) for key, kind in (("nb_res", int), ("jobs", list), ("profiles", dict))
+    )
+    check_size(path, nb_res)
+    return nb_res, jobs, profiles
 
 
 def read_batsim_json(path: Path) -> Workload:

@@ -14,15 +14,15 @@ import numpy as np
 import orjson
 
 from batfill.errors import WorkloadError
-from batfill.files import decompressed, whole_file
+from batfill.files import whole_file
 from batfill.jobs import checked_size, request_warning
 from batfill.workloads.batsim_json import (
     NO_REQUEST_FIELD,
     NO_WALLTIME,
     check_job,
     check_profile,
-    check_size,
     is_time,
+    read_members,
     refuse_late,
     write_batsim_json,
 )
@@ -159,29 +159,29 @@ def _convert_json(
     Raises:
         WorkloadError: the file is no such workload, or holds a profile that no delay can stand for.
     """
-    document = _document(source)
+    nb_res, described, profiles = read_members(source)
     if not 0 < host_speed < float("inf"):
         raise WorkloadError(f"a host speed of {host_speed:g} flop/s; it must be above 0")
-    size = document["nb_res"] if procs is None else checked_size(source, procs)
+    size = nb_res if procs is None else checked_size(source, procs)
     notes: Counter[str] = Counter()
     made: dict[str, dict[str, Any]] = {}
     found: dict[tuple[str, int], str] = {}
-    for place, job in enumerate(document["jobs"]):
-        check_job(f"{source}: jobs[{place}]", job, document["profiles"])
+    for place, job in enumerate(described):
+        check_job(f"{source}: jobs[{place}]", job, profiles)
         name, res = job["profile"], job["res"]
-        old = document["profiles"][name]
+        old = profiles[name]
         key = (name, res if depends_on_hosts(old) else 0)
         if key not in found:
             found[key] = f"{name}_on{res}" if key[1] else name
-            while key[1] and found[key] in document["profiles"]:
+            while key[1] and found[key] in profiles:
                 found[key] += "_"
             made[found[key]] = as_delay(f"{source}: profiles[{name!r}]", old, res, host_speed=host_speed, notes=notes)
         job["profile"] = found[key]
         if overrun == "keep" and 0 < job.get("walltime", NO_WALLTIME) <= made[found[key]]["delay"]:
             job["walltime"] = made[found[key]]["delay"] + BATSIM_MARGIN_S
             notes["jobs whose walltime was raised above the delay"] += 1
-    _name_by_strings(document["jobs"])
-    ordered = sorted(document["jobs"], key=lambda job: (job["subtime"], job["id"]))
+    _name_by_strings(described)
+    ordered = sorted(described, key=lambda job: (job["subtime"], job["id"]))
     chosen = ordered[jobs]
     if not chosen:
         raise WorkloadError(f"{source}: jobs {jobs.start}:{jobs.stop} of {len(ordered)} are none; choose others")
@@ -198,23 +198,6 @@ def _convert_json(
         file.write(b"\n}}\n")
     warnings = request_warning(sum(job.get(NO_REQUEST_FIELD) is True for job in chosen), len(chosen))
     return Converted(len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items()), warnings)
-
-
-def _document(source: Path) -> dict[str, Any]:
-    with decompressed(source) as content:
-        text = content.read()
-    try:
-        document = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise WorkloadError(f"{source}: not JSON ({error}); mend the file or write it again") from None
-    for member, kind in (("nb_res", int), ("jobs", list), ("profiles", dict)):
-        if not isinstance(document, dict) or type(document.get(member)) is not kind:
-            raise WorkloadError(
-                f"{source}: {member} is missing or unusable; a Batsim workload has nb_res, jobs and profiles"
-            )
-    check_size(source, document["nb_res"])
-    found: dict[str, Any] = document
-    return found
 
 
 def _name_by_strings(jobs: list[dict[str, Any]]) -> None:

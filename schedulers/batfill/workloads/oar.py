@@ -12,10 +12,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from batfill.errors import WorkloadError
-from batfill.files import decompressed
+from batfill.files import read_json
 from batfill.workloads.cluster_log import ClusterJob, Reading, epoch, seconds_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
@@ -50,12 +48,7 @@ def read_oar(paths: list[Path], *, cores_per_resource: int = 1) -> Reading:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    with decompressed(path) as content:
-        text = content.read()
-    try:
-        document = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise WorkloadError(f"{path}: not JSON ({error}); make it with oarstat -J -f") from None
+    document = read_json(path, "make it with oarstat -J -f")
     if isinstance(document, dict):
         document = document["items"] if isinstance(document.get("items"), list) else list(document.values())
     if not isinstance(document, list) or not all(isinstance(job, dict) for job in document):
