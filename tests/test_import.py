@@ -11,7 +11,7 @@ from batfill.cli import main
 from batfill.errors import WorkloadError
 from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, seconds_of, swf_of, unix_time, zone_of
 from batfill.workloads.oar import read_oar
-from batfill.workloads.pbs import processors_asked, processors_given, read_pbs
+from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
 from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
 
@@ -157,7 +157,7 @@ def test_pbs_jobs_end_are_deleted_and_run_again():
     [("n1/0", 1), ("n1/0+n1/1", 2), ("n1/0-5", 6), ("n1/0-5,8", 7), ("n1/0*16+n2/1*8", 24), ("n1", 1), ("", None)],
 )
 def test_pbs_processors_given(hosts, procs):
-    assert processors_given({"exec_host": hosts}) == procs
+    assert processors_used({"exec_host": hosts}) == procs
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_pbs_processors_given(hosts, procs):
     ],
 )
 def test_pbs_processors_asked(request_list, procs):
-    assert processors_asked({f"Resource_List.{name}": value for name, value in request_list.items()}) == procs
+    assert processors_requested({f"Resource_List.{name}": value for name, value in request_list.items()}) == procs
 
 
 def test_a_line_that_is_no_accounting_record_is_named(tmp_path):

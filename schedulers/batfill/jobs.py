@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HOUR_S = 3600
-DAY_S = 24 * HOUR_S
+DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 
 # A job's class as the workload says it, before anything is learned.

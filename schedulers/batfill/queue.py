@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from batfill.policy import Policy
 
 GAP = 1 << 20  # between neighbours in `seq`, so that a job that arrives late for its place fits between two others
-FIRST_ROOM = 1024
+FIRST_CAPACITY = 1024
 
 
 class Queue:
@@ -39,7 +39,7 @@ class Queue:
         backfill: Policy | None = None,
         threshold_s: float = math.inf,
         divider_s: float | Sequence[float] = math.inf,
-        room: int = FIRST_ROOM,
+        capacity: int = FIRST_CAPACITY,
         tries: bool = True,
         outlived: bool = False,
     ) -> None:
@@ -51,20 +51,20 @@ class Queue:
             backfill: the order in which jobs are tried for backfilling; None for the queue's own.
             threshold_s: Theta; inf for none.
             divider_s: the levels' dividers, ascending; inf for none.
-            room: for how many jobs to allocate; `submit` grows it.
+            capacity: for how many jobs to allocate; `submit` grows it.
             tries: whether jobs can be small, or outlive their estimates.
             outlived: whether running jobs may outlive their estimates.
         """
         self.size, self.outlived = size, outlived
         dividers = engine.dividers_of(divider_s)
         self.arrays: QueueArrays = engine.QueueArrays(
-            jobs=engine.new_records(room, engine.JOB),
-            ages=np.arange(room, dtype=np.uint32),
-            backfill_lines=engine.new_records(0 if backfill is None else room, engine.LINE),
-            tries=engine.new_records(room if tries else 0, engine.TRY),
+            jobs=engine.new_records(capacity, engine.JOB),
+            ages=np.arange(capacity, dtype=np.uint32),
+            backfill_lines=engine.new_records(0 if backfill is None else capacity, engine.LINE),
+            tries=engine.new_records(capacity if tries else 0, engine.TRY),
             tree=engine.new_tree(size, len(dividers)),
-            running=engine.new_records(min(room, size), engine.RUN),
-            candidates=engine.new_records(room, engine.CANDIDATE),
+            running=engine.new_records(min(capacity, size), engine.RUN),
+            candidates=engine.new_records(capacity, engine.CANDIDATE),
             dividers=dividers,
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
@@ -79,7 +79,7 @@ class Queue:
 
     @property
     def jobs(self) -> NDArray[np.void]:
-        """What is known of each job, engine JOB (room,), read-only."""
+        """What is known of each job, engine JOB (capacity,), read-only."""
         view = self.arrays.jobs.view()
         view.flags.writeable = False
         return view
@@ -128,7 +128,7 @@ class Queue:
 
     @property
     def start_s(self) -> NDArray[np.float64]:
-        """When each job's last try started, shape (room,), a copy; nan before the first, and after a kill."""
+        """When each job's last try started, shape (capacity,), a copy; nan before the first, and after a kill."""
         start_s: NDArray[np.float64] = self.arrays.jobs["start_s"].copy()
         return start_s
 
@@ -140,7 +140,7 @@ class Queue:
     # The whole at once, for a replay
 
     def know(self, submit_s: NDArray[np.float64], walltime_s: NDArray[np.float64], procs: NDArray[np.int64]) -> None:
-        """Take down every job there will be, each of shape (room,), ordered by age; none is submitted yet."""
+        """Take down every job there will be, each of shape (capacity,), ordered by age; none is submitted yet."""
         jobs = self.arrays.jobs
         self.known = len(jobs)
         jobs["submit_s"], jobs["procs"], jobs["seq"] = submit_s, procs, np.arange(len(jobs))
@@ -181,7 +181,7 @@ class Queue:
         self.arrays = self.arrays._replace(tree=type(self.arrays.tree)(**tree), **columns)
 
     def enlarge(self) -> None:
-        """Double the tree's room."""
+        """Double the tree's capacity."""
         self.arrays = self.arrays._replace(tree=engine.enlarged(self.arrays.tree))
 
     # Jobs come and go
@@ -239,10 +239,10 @@ class Queue:
             self.resort()
 
     def grow(self) -> None:
-        """Double the room for jobs."""
-        old, room = self.arrays, 2 * len(self.arrays.jobs)
+        """Double the capacity for jobs."""
+        old, capacity = self.arrays, 2 * len(self.arrays.jobs)
 
-        def grown(array: NDArray[Any], length: int = room) -> NDArray[Any]:
+        def grown(array: NDArray[Any], length: int = capacity) -> NDArray[Any]:
             longer: NDArray[Any] = np.concatenate([array, np.zeros(length - len(array), array.dtype)])
             records: NDArray[Any] = engine.as_records(longer)
             return records
@@ -252,13 +252,13 @@ class Queue:
             ages=grown(old.ages),
             backfill_lines=grown(old.backfill_lines) if len(old.backfill_lines) else old.backfill_lines,
             tries=grown(old.tries),
-            running=grown(old.running, min(room, self.size)),
+            running=grown(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
         )
 
     def enqueue(self, row: int, section: int | np.int64) -> None:
         """Insert a job that does not wait into a section."""
-        if not engine.has_room(self.arrays.tree):
+        if not engine.has_capacity(self.arrays.tree):
             self.enlarge()
         engine.enqueue_at(self.arrays.jobs["submit_s"][row], self.arrays, np.int64(section), row)
 
@@ -272,7 +272,7 @@ class Queue:
 
     def requeue(self, row: int, now_s: float) -> None:
         """Queue a demoted job again."""
-        if not engine.has_room(self.arrays.tree):
+        if not engine.has_capacity(self.arrays.tree):
             self.enlarge()
         engine.requeue(now_s, self.arrays, row)
 
@@ -348,7 +348,7 @@ class Queue:
             self.resort()
 
     def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
-        """Expect these run times, shape (room,), from the next decision on, of the running jobs too."""
+        """Expect these run times, shape (capacity,), from the next decision on, of the running jobs too."""
         jobs, running = self.arrays.jobs, self.arrays.running[: self.arrays.state["running"][0]]
         jobs["estimate_s"] = estimate_s
         if len(self.arrays.tries):

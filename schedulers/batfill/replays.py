@@ -158,7 +158,7 @@ class Replay:
             backfill=backfill,
             threshold_s=threshold_s,
             divider_s=divider_s,
-            room=n_jobs,
+            capacity=n_jobs,
             tries=n_small > 0,
         )
         self.queue.know(jobs.submit_s, jobs.walltime_s, jobs.procs)
@@ -266,7 +266,7 @@ class Replay:
         """Raise the estimates of the running jobs that were expected to have ended by `now_s`; it must be learning."""
         self.queue.correct(now_s)
 
-    def stand_at(self, now_s: float, start_s: NDArray[np.float64]) -> None:
+    def begin_at(self, now_s: float, start_s: NDArray[np.float64]) -> None:
         """Stand at `now_s` as a machine on which jobs started at `start_s`, shape (n_jobs,); others wait.
 
         The replay must be at its beginning. Jobs submitted after `now_s` are yet to come; `start_s` is nan for those

@@ -84,7 +84,7 @@ def simulate(options: BatsimOptions) -> None:
         stack.enter_context(all_or_none())
         exchange = _exchange(options, stack)
 
-        def told(message: bytes) -> bytes:
+        def exchange_and_show(message: bytes) -> bytes:
             progress.tick(simulation)
             return exchange(message)
 
@@ -97,7 +97,7 @@ def simulate(options: BatsimOptions) -> None:
         simulation = Simulation(
             platform,
             documents,
-            told,
+            exchange_and_show,
             settings=options.settings,
             on_job_end=ended,
             on_machine_states=(

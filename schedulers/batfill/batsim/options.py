@@ -227,13 +227,13 @@ def _config(given: argparse.Namespace) -> str:
 
 def _timeout(given: float | None) -> float:
     """How long to wait for the scheduler."""
-    said, where = (
+    text, where = (
         (given, "--sched-timeout") if given is not None else (os.environ.get(TIMEOUT_VARIABLE), f"${TIMEOUT_VARIABLE}")
     )
     try:
-        seconds = DEFAULT_TIMEOUT_S if said is None else float(said)
+        seconds = DEFAULT_TIMEOUT_S if text is None else float(text)
     except ValueError:
-        raise ArgumentsError(f"{where}: {said!r} is not a number of seconds") from None
+        raise ArgumentsError(f"{where}: {text!r} is not a number of seconds") from None
     if not 0 <= seconds < 1e6:
-        raise ArgumentsError(f"{where}: {said} is not a number of seconds from 0 (wait for ever) to a million")
+        raise ArgumentsError(f"{where}: {text} is not a number of seconds from 0 (wait for ever) to a million")
     return seconds

@@ -68,8 +68,8 @@ def read_platform(
         raise PlatformError(f"{path}: there is no host {unknown!r} to give the role {roles[unknown]!r} to")
     kinds: dict[str, list[Host]] = {COMPUTE: [], STORAGE: [], MASTER: []}
     for host in found:
-        said = [host.properties.get("role", ""), roles.get(host.name, ""), MASTER if host.name == master_host else ""]
-        role = ",".join(dict.fromkeys(filter(None, said)))
+        given = [host.properties.get("role", ""), roles.get(host.name, ""), MASTER if host.name == master_host else ""]
+        role = ",".join(dict.fromkeys(filter(None, given)))
         if (role or COMPUTE) not in kinds:
             raise PlatformError(f"{path}: host {host.name!r} has the role {role!r}; known: {', '.join(kinds)}")
         kinds[role or COMPUTE].append(host._replace(properties={**host.properties, "role": role}))

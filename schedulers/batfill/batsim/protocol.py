@@ -166,11 +166,11 @@ def read_reply(text: bytes) -> Reply:
     if not isinstance(events, list):
         raise wrong("has no array 'events'")
     decisions = []
-    for place, said in enumerate(events):
+    for place, item in enumerate(events):
         where = f"has in events[{place}]"
-        if not isinstance(said, dict):
+        if not isinstance(item, dict):
             raise wrong(f"{where} no object")
-        date, kind, data = said.get("timestamp"), said.get("type"), said.get("data")
+        date, kind, data = item.get("timestamp"), item.get("type"), item.get("data")
         if not _is_number(date):
             raise wrong(f"{where} no number 'timestamp'")
         if date > now:

@@ -108,7 +108,7 @@ class Tries:
             row = int(self.row[i]) if i < len(self.row) else int(rejected[i - len(self.row)])
             number = int(self.number[i]) if i < len(self.row) else 0
             walltime_s = float(jobs.walltime_s[row])
-            asked = (
+            request = (
                 name_of(jobs.ids[row], number),
                 "w0",
                 f"delay{jobs.runtime_s[row]:.15g}",
@@ -118,11 +118,11 @@ class Tries:
             )
             known = self.metadata(row, last=i >= len(self.row) or not self.killed[i])
             if i >= len(self.row):
-                yield results.JobRecord(*asked, results.REJECTED, metadata=known)
+                yield results.JobRecord(*request, results.REJECTED, metadata=known)
                 continue
             state = results.KILLED if self.killed[i] else results.WALLTIME_REACHED if killed[row] else results.SUCCESS
             ran_s = max(float(self.ran_s[i]), results.NULL_EXECUTION_S)
-            yield results.JobRecord(*asked, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]), known)
+            yield results.JobRecord(*request, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]), known)
 
     def metadata(self, row: int, *, last: bool) -> str:
         """What is known of a try of this job; whether a try before the last was backfilled is not kept."""

@@ -178,14 +178,14 @@ class ScheduleTotals:
 
 def job_row(record: JobRecord) -> str:
     """The job's line in `_jobs.csv`, its line end included."""
-    asked = (
+    request = (
         f"{record.job_id},{record.workload_name},{record.profile},{record.submission_time:.6f},"
         f"{record.requested_resources},{record.requested_time:.6f},{int(record.success)},{record.final_state},"
     )
     if record.final_state == REJECTED:
-        return f'{asked},,,,,,,,"{record.metadata}"\n'
+        return f'{request},,,,,,,,"{record.metadata}"\n'
     return (
-        f"{asked}{record.starting_time:.6f},{record.execution_time:.6f},{record.finish_time:.6f},"
+        f"{request}{record.starting_time:.6f},{record.execution_time:.6f},{record.finish_time:.6f},"
         f"{record.waiting_time:.6f},{record.turnaround_time:.6f},{record.stretch:.6f},{record.allocated},"
         f'-1.000000,"{record.metadata}"\n'
     )
@@ -332,10 +332,10 @@ class Facts(NamedTuple):
             np.full(n, -1, np.int8),
         )
         for i, text in enumerate(texts):
-            said = FACTS.fullmatch(text) if text else None
-            if said is None:
+            match = FACTS.fullmatch(text) if text else None
+            if match is None:
                 continue
-            user, job_class, probability, divider_s, backfilled = said.groups()
+            user, job_class, probability, divider_s, backfilled = match.groups()
             if user is not None:
                 facts.user[i] = int(user)
             if job_class is not None:

@@ -116,9 +116,9 @@ class NoScheduler:
 
     def __call__(self, message: bytes) -> bytes:
         """The reply to this message."""
-        told = orjson.loads(message)
+        received = orjson.loads(message)
         decisions: list[tuple[str, dict[str, Any]]] = []
-        for event in told["events"]:
+        for event in received["events"]:
             data = event["data"]
             if event["type"] == "SIMULATION_BEGINS":
                 self._n_machines = data["nb_compute_resources"]
@@ -132,7 +132,7 @@ class NoScheduler:
             job_id, res = self._waiting.popleft()
             decisions.append(("EXECUTE_JOB", {"job_id": job_id, "alloc": f"0-{res - 1}" if res > 1 else "0"}))
             self._busy = True
-        now = told["now"]
+        now = received["now"]
         return orjson.dumps(
             {"now": now, "events": [{"timestamp": now, "type": kind, "data": data} for kind, data in decisions]}
         )

@@ -110,7 +110,7 @@ class Simulation:
             SimulationStopped: the scheduler did what Batsim does not allow, or left jobs waiting for ever.
         """
         introduction = protocol.introduction(self._platform, self.settings, self._paths, self.catalogue.profiles)
-        self._tell(b"SIMULATION_BEGINS", introduction)
+        self._post(b"SIMULATION_BEGINS", introduction)
         self._send()
         while True:
             if self._ready and self._outbox:
@@ -123,8 +123,8 @@ class Simulation:
                     self._happen(kind, subject)
             else:
                 raise self._stuck()
-        self._tell(b"SIMULATION_ENDS")
-        if late := read_reply(self._told()).decisions:
+        self._post(b"SIMULATION_ENDS")
+        if late := read_reply(self._deliver()).decisions:
             raise self._stop(f"the scheduler answers SIMULATION_ENDS with {late[0].type}; it is too late")
 
     def next_batch(self) -> list[HeapEntry]:
@@ -188,7 +188,7 @@ class Simulation:
             self.jobs_submitted += 1
             self._announce(subject)
         elif kind == CALL:
-            self._tell(b"REQUESTED_CALL")
+            self._post(b"REQUESTED_CALL")
         elif kind == NOTICE:
             self._outbox.append(protocol.notify(self.now, subject))
         elif kind == DECISION:
@@ -220,7 +220,7 @@ class Simulation:
     def _external(self, event: ExternalEvent) -> None:
         """Machines come or go, or something happens that only the scheduler knows the meaning of."""
         if event.machines is None:
-            self._tell(b"NOTIFY", event.raw)
+            self._post(b"NOTIFY", event.raw)
             return
         change = self.machines.restore if event.type == "machine_available" else self.machines.withdraw
         if why_not := change(event.machines, self.now):
@@ -241,13 +241,13 @@ class Simulation:
 
     # The exchange with the scheduler
 
-    def _tell(self, kind: bytes, data: bytes = b"{}") -> None:
+    def _post(self, kind: bytes, data: bytes = b"{}") -> None:
         """Put an event into the next message."""
         self._outbox.append(protocol.event(self.now, kind, data))
 
     def _send(self) -> None:
         """Tell what happened, and apply the reply."""
-        reply = read_reply(self._told())
+        reply = read_reply(self._deliver())
         if reply.now < self.now - RESOLUTION_S:
             raise self._stop(f"the scheduler's reply has the date {reply.now:.6f} as its 'now', which is in the past")
         due = self.now
@@ -261,7 +261,7 @@ class Simulation:
             self._ready = False
             self._plan(reply.now, READY, None)
 
-    def _told(self) -> bytes:
+    def _deliver(self) -> bytes:
         """Send the message, forget the jobs whose end it told, and return the reply."""
         text = protocol.message(self.now, self._outbox)
         self._outbox.clear()
@@ -337,10 +337,10 @@ def reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """End jobs that run; one that has just ended by itself is only acknowledged."""
-    asked = data.get("job_ids")
-    if not isinstance(asked, list) or not asked:
+    job_ids = data.get("job_ids")
+    if not isinstance(job_ids, list) or not job_ids:
         raise WorkloadError("'job_ids' is not an array of job ids")
-    jobs = [job for job in (_find(simulation, job_id) for job_id in asked) if not job.kill_requested]
+    jobs = [job for job in (_find(simulation, job_id) for job_id in job_ids) if not job.kill_requested]
     for job in jobs:
         if job.state in (NOT_SUBMITTED, SUBMITTED):
             raise WorkloadError(f"job {job.id!r} cannot be killed: its state is {job.state}, it does not run")

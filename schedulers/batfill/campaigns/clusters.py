@@ -222,7 +222,7 @@ class Absence:
     def __init__(self, place: str, limit_s: float, say: Callable[[str], None]) -> None:
         self.place, self.limit_s, self.say = place, limit_s, say
         self.since_s: float | None = None
-        self.said_s = 0.0
+        self.reported_s = 0.0
 
     def note(self, *, present: bool, now_s: float) -> None:
         """Whether there is a worker at this moment.
@@ -234,12 +234,12 @@ class Absence:
             self.since_s = None
             return
         if self.since_s is None:
-            self.since_s = self.said_s = now_s
+            self.since_s = self.reported_s = now_s
         absent_s = now_s - self.since_s
         if absent_s >= self.limit_s:
             raise NoWorkers(f"{self.place}: no worker for {duration(absent_s)}, see --worker-limit")
-        if now_s - self.said_s >= REMINDER_S:
-            self.said_s = now_s
+        if now_s - self.reported_s >= REMINDER_S:
+            self.reported_s = now_s
             self.say(f"{self.place}: no worker for {duration(absent_s)}; waiting up to {duration(self.limit_s)}")
 
 
@@ -379,5 +379,5 @@ def refusal(error: Exception) -> str:
     if "Exit code:" not in str(error):
         return one_line(error)
     status = next(line.removeprefix("Exit code:").strip() for line in lines if line.startswith("Exit code:"))
-    said = " ".join(line for line in lines[lines.index("stderr:") + 1 :] if line) if "stderr:" in lines else ""
-    return f"exit status {status}{f': {said[:200]}' * bool(said)}"
+    message = " ".join(line for line in lines[lines.index("stderr:") + 1 :] if line) if "stderr:" in lines else ""
+    return f"exit status {status}{f': {message[:200]}' * bool(message)}"

@@ -156,8 +156,8 @@ def run_campaign(
         ready = prepare(read, store, where, bar)
         outlook = ready.outlook
         say(outlook.as_text())
-        said_of = ready.plan.warnings().items()
-        warnings = tuple(f"{Path(path).name}: {text}" for path, texts in said_of for text in texts)
+        warnings_by_path = ready.plan.warnings().items()
+        warnings = tuple(f"{Path(path).name}: {text}" for path, texts in warnings_by_path for text in texts)
         for warning in warnings:
             say(f"warning: {warning}")
         if ready.tasks:
@@ -199,7 +199,7 @@ class Session:
         expected = by_kind(list(ready.left.values()), ready.costs)
         parallel = min(ready.outlook.workers, len(ready.tasks))
         self.remaining = Remaining(expected, parallel, known=True)
-        self.began_s = self.said_s = time.monotonic()
+        self.began_s = self.reported_s = time.monotonic()
 
     def run(self, workers: Workers) -> None:
         """Run the tasks, and store each as it ends.
@@ -251,9 +251,9 @@ class Session:
         """Say how far it is, every REPORT_S."""
         now_s = time.monotonic()
         left_s = self.remaining.seconds()
-        if now_s - self.said_s < REPORT_S or self.done >= len(self.ready.left) or left_s is None:
+        if now_s - self.reported_s < REPORT_S or self.done >= len(self.ready.left) or left_s is None:
             return
-        self.said_s = now_s
+        self.reported_s = now_s
         self.say(
             f"{self.done:,} of {len(self.ready.left):,} runs after {duration(now_s - self.began_s)}; "
             f"about {duration(left_s)} left"

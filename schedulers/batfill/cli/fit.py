@@ -62,7 +62,7 @@ def fit(
     from batfill.tuning.results import as_table
     from batfill.workloads import read_workload
 
-    heuristics.check_asked(evaluate, days=days, count=count)
+    heuristics.check_window_options(evaluate, days=days, count=count)
     log = read_workload(workload, procs=procs)
     warn(log.warnings)
     with progress("tuples", tuples) as advance:

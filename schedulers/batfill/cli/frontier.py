@@ -84,11 +84,11 @@ def frontier(
         workers=workers or processors(),
         report=report,
     )
-    told = library.provenance(
+    provenance = library.provenance(
         read, size, tau_s, options, policy=policies, cuts=grid[0], protected=grid[1], levels=several
     )
     if out is not None:
         from batfill.reports.learning import write_frontier
 
-        write_frontier(points, out, told)
-    print(json_text({**told, "points": [p.as_dict() for p in points]}) if as_json else library.as_text(points))
+        write_frontier(points, out, provenance)
+    print(json_text({**provenance, "points": [p.as_dict() for p in points]}) if as_json else library.as_text(points))

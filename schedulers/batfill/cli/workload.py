@@ -380,9 +380,9 @@ def convert(
         print(note, file=sys.stderr)
     print(f"{out}: {made.jobs} jobs, {made.procs} processors", file=sys.stderr)
     if as_json:
-        said = {"file": shown(out), "jobs": made.jobs, "procs": made.procs, "notes": list(made.notes)}
-        said["platform"] = None if platform is None else shown(platform)
-        print_json(said)
+        written = {"file": shown(out), "jobs": made.jobs, "procs": made.procs, "notes": list(made.notes)}
+        written["platform"] = None if platform is None else shown(platform)
+        print_json(written)
 
 
 class InOrder(click.Group):

@@ -16,7 +16,7 @@ PLACES = {
     "jit": "SOURCES announce_compilation",
     "records": "AWAY CANDIDATE JOB LINE OVERDUE QUEUE RUN STARTED TRY QueueArrays RULES "
     "as_records dividers_of new_records",
-    "tree": "clear enlarged has_room new_tree",
+    "tree": "clear enlarged has_capacity new_tree",
     "running": "correct finish start",
     "waiting": "demote enqueue_at enqueue_rows requeue set_level",
     "easy": "decide",

@@ -64,7 +64,7 @@ def decide(now_s, outlived, queue, started):
     """As `easy_pass`, after the jobs that have become overdue by now were moved to the front.
 
     `outlived`: whether running jobs may outlive their estimates, which are then raised. Returns (-1, 0) if the tree ran
-    out of room: enlarge it and call again.
+    full: enlarge it and call again.
     """
     if not sweep_overdue(now_s, queue):
         return -1, 0

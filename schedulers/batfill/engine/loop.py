@@ -14,7 +14,7 @@ from batfill.engine.easy import easy_pass
 from batfill.engine.jit import kernel, outlined
 from batfill.engine.records import AWAY, QUEUE
 from batfill.engine.running import finish
-from batfill.engine.tree import has_room
+from batfill.engine.tree import has_capacity
 from batfill.engine.waiting import demote, requeue, sweep_overdue
 from batfill.policy import UNLIMITED_S, mixed_key
 
@@ -42,9 +42,9 @@ class Events(NamedTuple):
     """What happens, and what has happened; no scheduler may read it."""
 
     duration_s: NDArray[np.float64]  # (n_jobs,)  min(p, p~): how long a job runs if it is not killed at a divider
-    ends: NDArray[np.void]  # END (room,)  of the running jobs, the earliest last
-    starts: NDArray[np.void]  # records.STARTED (room,)  every try in the order of their starts
-    kills: NDArray[np.void]  # KILL (room,)  every kill in the order of time
+    ends: NDArray[np.void]  # END (capacity,)  of the running jobs, the earliest last
+    starts: NDArray[np.void]  # records.STARTED (capacity,)  every try in the order of their starts
+    kills: NDArray[np.void]  # KILL (capacity,)  every kill in the order of time
     clock: NDArray[np.void]  # CLOCK (1,)
 
 
@@ -149,7 +149,7 @@ def advance(until_s, size, queue, events):
         while clock.ends > 0 and ends[clock.ends - 1].end_s == now_s:
             row = ends[clock.ends - 1].row
             killed = jobs[row].killable and queue.tries[row].divider_s < events.duration_s[row]
-            if killed and not has_room(tree):
+            if killed and not has_capacity(tree):
                 return NEEDS_ROOM
             clock.ends -= 1
             finish(queue, row)
@@ -162,7 +162,7 @@ def advance(until_s, size, queue, events):
             if jobs[row].procs > size:
                 clock.rejected += 1
             else:
-                if not has_room(tree):
+                if not has_capacity(tree):
                     return NEEDS_ROOM
                 alone = row + 1 == n_jobs or jobs[row + 1].submit_s > now_s
                 what = arrives(now_s, queue, row, alone)
@@ -200,7 +200,7 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
 
     Args:
         first: number of the first policy.
-        resume: whether its replay is to be resumed: the tree ran out of room and was enlarged.
+        resume: whether its replay is to be resumed: the tree is full and was enlarged.
         moves: bool (n_policies,), as Rules.moves.
         weights: float64 (n_policies, 6), of mixed policies.
         lines: records.LINE (n_policies, n_jobs), the keys; (0, n_jobs) if all are mixed policies.

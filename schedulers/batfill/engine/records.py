@@ -113,7 +113,7 @@ class QueueArrays(NamedTuple):
     backfill_lines: NDArray[np.void]  # LINE (n_jobs,), or (0,) if the backfill order is the queue's
     tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive its estimate
     tree: Tree
-    running: NDArray[np.void]  # RUN (room,)  by expected end, ascending; the first state[0].running count
+    running: NDArray[np.void]  # RUN (capacity,)  by expected end, ascending; the first state[0].running count
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  working space of a pass
     dividers: NDArray[np.void]  # DIVIDER (levels,), ascending
     rules: NDArray[np.void]  # RULES (1,)

@@ -50,7 +50,7 @@ SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, an
 def new_tree(size: int, levels: int = 1, nodes: int = 32) -> Tree:
     """An empty tree for the jobs of a machine of `size` processors with `levels` levels of small jobs.
 
-    `enlarged` doubles it when `has_room` says that it is full.
+    `enlarged` doubles it when `has_capacity` says that it is full.
     """
     widths = int(width_of(size)) + 1
     sections = levels + 2
@@ -78,7 +78,7 @@ def clear(tree: Tree) -> None:
 
 
 def enlarged(tree: Tree) -> Tree:
-    """The same jobs in the same places, with twice the room."""
+    """The same jobs in the same places, with twice the capacity."""
 
     def doubled(array: NDArray[Any], axis: int = 0) -> NDArray[Any]:
         twice: NDArray[Any] = np.concatenate([array, np.zeros_like(array)], axis=axis)
@@ -154,7 +154,7 @@ def drop_node(tree, siblings, size, place):
 
 
 @expression
-def has_room(tree):
+def has_capacity(tree):
     """Whether one more job can be inserted, wherever it belongs: that takes at most one new leaf and one new group."""
     return tree.spare[0].left >= 2
 
@@ -266,7 +266,7 @@ def split(tree, section, group_place, leaf_place):
 
 @kernel
 def insert(tree, section, key, row, estimate_s, procs, jobs):
-    """Insert a job into the section by (key, seq). The caller has made sure of `has_room`."""
+    """Insert a job into the section by (key, seq). The caller has made sure of `has_capacity`."""
     tree.sections[section].jobs += 1
     while True:
         group_place, leaf_place, slot = find(tree, section, key, row, jobs)

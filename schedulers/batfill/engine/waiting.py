@@ -11,7 +11,7 @@ import numpy as np
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.keys import head_with, place_key, slope_of
 from batfill.engine.records import AWAY, OVERDUE
-from batfill.engine.tree import has_room, insert, remove
+from batfill.engine.tree import has_capacity, insert, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # the smallest q and estimate of no jobs
 
@@ -83,10 +83,10 @@ def move_to(now_s, queue, section, row):
 def enqueue_rows(now_s, queue, rows, first):
     """Insert rows[first:] into the sections of their levels, rows uint32 (n,), none of them in the tree.
 
-    Returns the place of the first row that the tree had no room for, n if there is none.
+    Returns the place of the first row for which the tree had no capacity, n if there is none.
     """
     for i in range(first, len(rows)):
-        if not has_room(queue.tree):
+        if not has_capacity(queue.tree):
             return i
         enqueue_at(now_s, queue, np.int64(queue.jobs[rows[i]].level), rows[i])
     return len(rows)
@@ -94,14 +94,14 @@ def enqueue_rows(now_s, queue, rows, first):
 
 @kernel
 def sweep_overdue(now_s, queue):
-    """Move the jobs that have become overdue to the front. False: the tree ran out of room; enlarge it, call again."""
+    """Move the jobs that have become overdue to the front. False: the tree is full; enlarge it, call again."""
     state = queue.state[0]
     while state.looked_at < state.submitted:
         row = queue.ages[state.looked_at]
         if not overdue(now_s, queue, row):
             break
         if queue.jobs[row].section != AWAY and queue.jobs[row].section != OVERDUE:
-            if not has_room(queue.tree):
+            if not has_capacity(queue.tree):
                 return False
             move_to(now_s, queue, OVERDUE, row)
         state.looked_at += 1

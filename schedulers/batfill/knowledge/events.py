@@ -33,11 +33,11 @@ class EventQueue:
 
     def catch_up(self, now_s: float) -> None:
         """Pass on what ended before, and renew what is due, in the order of time."""
-        self.renew_what_is_due(now_s)
+        self.renew_if_due(now_s)
         self.deliver(now_s)
         self.knowledge.renew(now_s)
 
-    def renew_what_is_due(self, now_s: float) -> None:
+    def renew_if_due(self, now_s: float) -> None:
         """Renew the knowledge as a whole if it is time; then it makes no difference how much later this is called."""
         while (due_s := self.knowledge.renewal_s()) <= now_s:
             self.deliver(due_s)
@@ -85,7 +85,7 @@ class KnowledgeByName:
 
     def at(self, now_s: float) -> None:
         """It is `now_s`, and all ends before are added: begin what the next judgement may need."""
-        self.events.renew_what_is_due(now_s)
+        self.events.renew_if_due(now_s)
 
     def started(self, name: str, now_s: float) -> None:
         """A try begins."""

@@ -75,14 +75,14 @@ def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
 
 def columns_of(entry: Entry, table: Table) -> list[str]:
     """The paper's columns that the table has, then the table's own."""
-    theirs = entry.published.columns if entry.published else []
-    return [*(name for name in theirs if name in table.columns), *(n for n in table.columns if n not in theirs)]
+    published = entry.published.columns if entry.published else []
+    return [*(name for name in published if name in table.columns), *(n for n in table.columns if n not in published)]
 
 
 def rows_of(entry: Entry, table: Table) -> list[str]:
     """The paper's rows, then the table's own."""
-    theirs = list(entry.published.rows) if entry.published else []
-    return [*theirs, *(name for name in table.rows if name not in theirs)]
+    published = list(entry.published.rows) if entry.published else []
+    return [*published, *(name for name in table.rows if name not in published)]
 
 
 def rank_agreement(found: Sequence[Cell]) -> Value:

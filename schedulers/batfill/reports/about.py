@@ -59,52 +59,52 @@ def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, 
         return of_replay(json.loads(jobs_csv.with_name(f"{prefix}_{RUN_JSON}").read_text())), {}
     for folder in jobs_csv.absolute().parents[:3]:
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            said = json.loads((folder / RUN_JSON).read_text())
-            if Path(said["export_prefix"]).name == prefix:
-                return of_batsim(said, batsim_version)
+            record = json.loads((folder / RUN_JSON).read_text())
+            if Path(record["export_prefix"]).name == prefix:
+                return of_batsim(record, batsim_version)
     return About(engine=f"Batsim {batsim_version}" if batsim_version else ""), {}
 
 
-def of_replay(said: Mapping[str, Any]) -> About:
+def of_replay(record: Mapping[str, Any]) -> About:
     """What `batfill replay --out` noted."""
-    stated = said["options"]
+    stated = record["options"]
     options = described(stated)
     more = [f"overrun {stated['overrun']}"] if stated["overrun"] != "keep" else []
     more += [f"tau {stated['tau']:g} s"] if stated["tau"] != TAU_S else []
     return About(
-        log=said["workload"],
-        log_sha256=said["workload_sha256"],
+        log=record["workload"],
+        log_sha256=record["workload_sha256"],
         options=", ".join([options, *more]),
-        engine=said["engine"],
-        version=said["version"],
-        clock=Clock.of(said["clock"]) if said["clock"] else None,
-        warnings=tuple(said["warnings"]),
-        notes=tuple(said["workload_notes"]),
+        engine=record["engine"],
+        version=record["version"],
+        clock=Clock.of(record["clock"]) if record["clock"] else None,
+        warnings=tuple(record["warnings"]),
+        notes=tuple(record["workload_notes"]),
     )
 
 
-def of_batsim(said: Mapping[str, Any], batsim_version: str) -> tuple[About, dict[str, int]]:
+def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, dict[str, int]]:
     """What `batfill run` noted, and what the workloads say, if they are still what they were."""
-    sums = said["inputs_sha256"]
-    workloads = [Path(path) for path in said["workloads"]]
+    sums = record["inputs_sha256"]
+    workloads = [Path(path) for path in record["workloads"]]
     users: dict[str, int] = {}
     if len(workloads) == 1 and workloads[0].is_file() and digest(workloads[0]) == sums.get(str(workloads[0])):
         with decompressed(workloads[0]) as content:
             jobs = orjson.loads(content.read())["jobs"]
         users = {str(job["id"]).rpartition("!")[2]: user_of(job) for job in jobs}
-    stated = said.get("options")  # by the scheduler itself, if it is batfill's; its policy is None if it selects some
+    stated = record.get("options")  # by the scheduler itself, if it is batfill's; its policy is None if it selects some
     if stated and stated["policy"]:
         options, scheduler = described(stated), ""
     else:
-        options, scheduler = scheduler_of(said["scheduler_command"])
+        options, scheduler = scheduler_of(record["scheduler_command"])
     about = About(
         log=", ".join(path.name for path in workloads),
         log_sha256=", ".join(sums.get(str(path), "") for path in workloads),
         options=options,
         scheduler=scheduler,
-        engine=f"Batsim {batsim_version}, {'embedded' if said['simulator'] == 'embedded' else 'its own program'}",
-        version=f"by {said['made_by']}",
-        warnings=tuple(said["warnings"]),
+        engine=f"Batsim {batsim_version}, {'embedded' if record['simulator'] == 'embedded' else 'its own program'}",
+        version=f"by {record['made_by']}",
+        warnings=tuple(record["warnings"]),
     )
     return about, users
 

@@ -88,18 +88,18 @@ def compared(workload: str, rows: list[Row]) -> Comparison | None:
             np.float64,
         )
 
-    def said(name: str, form: str = "{}") -> str:
+    def values_of(name: str, form: str = "{}") -> str:
         return ", ".join(dict.fromkeys(form.format(row[name]) for row in rows if row[name] is not None))
 
     each = np.arange(len(shared))
-    machine = f" on {said('procs', '{:,}')} processors" if said("procs") else ""
+    machine = f" on {values_of('procs', '{:,}')} processors" if values_of("procs") else ""
     return Comparison(
         title=f"{workload}{machine}: {len(runs)} choices on {len(shared):,} pieces",
         made=(
             ("log", f"{workload}{machine}"),
-            ("engine", f"{ENGINE} {said('version')}"),
-            ("tau", f"{said('tau_s', '{:g}')} s"),
-            ("overrun", said("overrun")),
+            ("engine", f"{ENGINE} {values_of('version')}"),
+            ("tau", f"{values_of('tau_s', '{:g}')} s"),
+            ("overrun", values_of("overrun")),
         ),
         items="pieces",
         names=tuple(runs),

@@ -26,15 +26,15 @@ def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     differences between neighbours; all else becomes float64. Bytes of equal weight stand together, which deflates
     better.
     """
-    parts, told = [], []
+    parts, heads = [], []
     for name, column in columns.items():
         stored, differences = smallest(column)
         planes = stored.view(np.uint8).reshape(len(stored), stored.itemsize).T
         parts.append(planes.tobytes())
-        told.append({"name": name, "type": stored.dtype.str[1:], "length": len(stored), "differences": differences})
+        heads.append({"name": name, "type": stored.dtype.str[1:], "length": len(stored), "differences": differences})
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     data = deflate.compress(b"".join(parts)) + deflate.flush()
-    return {"columns": told, "data": base64.b64encode(data).decode()}
+    return {"columns": heads, "data": base64.b64encode(data).decode()}
 
 
 def smallest(column: NDArray[Any]) -> tuple[NDArray[Any], bool]:

@@ -49,11 +49,11 @@ def date_ticks(low_s: float, high_s: float, clock: Clock, fewest: int) -> list[t
 
 def worded(ticks: Iterable[tuple[float, datetime]], form: str, below: str) -> list[tuple[float, str]]:
     """Dates in words; what stands below is said where it changes."""
-    words, said = [], ""
+    words, below_before = [], ""
     for at, date in ticks:
         second = date.strftime(below)
-        words.append((at, date.strftime(form) + (f"\n{second}" if second != said else "")))
-        said = second
+        words.append((at, date.strftime(form) + (f"\n{second}" if second != below_before else "")))
+        below_before = second
     return words
 
 

@@ -106,9 +106,9 @@ def title_of(names: Sequence[str]) -> str:
 
 def provenance(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
     """Where the page came from: versions, options, command and the sums of its inputs, as HTML."""
-    asked = f"<p><code>{escape(command)}</code></p>" if command else ""
+    command_text = f"<p><code>{escape(command)}</code></p>" if command else ""
     sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
-    return f"<p>Made by {escape(origin)}, from</p><ul>{sums}</ul>{asked}"
+    return f"<p>Made by {escape(origin)}, from</p><ul>{sums}</ul>{command_text}"
 
 
 def html_page(

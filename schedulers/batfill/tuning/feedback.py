@@ -84,7 +84,7 @@ def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: 
     limit_s = np.maximum(left.jobs.walltime_s, runtime_s)
     table = replace(left.jobs, runtime_s=runtime_s, walltime_s=limit_s)
     run = Replay(table, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
-    run.stand_at(past.from_s, left.start_s)
+    run.begin_at(past.from_s, left.start_s)
     return run, left
 
 

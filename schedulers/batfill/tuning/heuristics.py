@@ -159,15 +159,15 @@ def fit_heuristics(
     return content, fits
 
 
-def check_asked(evaluate: bool, **of_windows: float | None) -> None:
+def check_window_options(evaluate: bool, **of_windows: float | None) -> None:
     """Only an evaluation has windows.
 
     Raises:
         BatfillError: something is said of them where there is none.
     """
-    said = [name for name, value in of_windows.items() if value is not None]
-    if said and not evaluate:
-        raise BatfillError(f"--{said[0]}: says something of the windows of --evaluate; add it, or leave this out")
+    given = [name for name, value in of_windows.items() if value is not None]
+    if given and not evaluate:
+        raise BatfillError(f"--{given[0]}: says something of the windows of --evaluate; add it, or leave this out")
 
 
 def policies_of(fits: Sequence[Fit]) -> list[Policy]:

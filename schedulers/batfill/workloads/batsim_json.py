@@ -218,8 +218,8 @@ def user_of(job: dict[str, Any]) -> int:
 
 def _class(job: dict[str, Any]) -> int:
     """The job's class as the workload says it."""
-    said = job.get("class")
-    return CLASSES.get(said, UNKNOWN) if isinstance(said, str) else UNKNOWN
+    text = job.get("class")
+    return CLASSES.get(text, UNKNOWN) if isinstance(text, str) else UNKNOWN
 
 
 def _shown(value: Any) -> str:

@@ -123,7 +123,7 @@ def clean(
         changed["processors filled in"] = _fill_processors(rows)
     if overrun != "leave":
         changed[f"overrun {overrun}"] = _overrun(rows, overrun)
-    said = "; ".join(
+    changes = "; ".join(
         [f"{name}: {count} rows dropped" for name, count in dropped.items()]
         + [f"{name}: {count} rows changed" for name, count in changed.items()]
     )
@@ -132,7 +132,7 @@ def clean(
         comment._replace(text=f"; MaxRecords: {len(rows)}") if header_name(comment.text) == "maxrecords" else comment
         for comment in cleaned.comments
     )
-    cleaned = replace(cleaned, comments=counted).noted(f"cleaned by batfill {__version__}: {said}")
+    cleaned = replace(cleaned, comments=counted).noted(f"cleaned by batfill {__version__}: {changes}")
     return Cleaned(cleaned, dropped, changed)
 
 

@@ -74,10 +74,10 @@ def missing_rows(log: SwfLog, filters: list[dict[str, Any]]) -> tuple[str, ...]:
     words = (log.header_value("MaxRecords") or "").replace(",", "").split()
     if not words or not (words[0].isascii() and words[0].isdigit()):
         return ()
-    said, removed = int(words[0]), sum(one["removed"] for one in filters)
-    if len(log) in (said, said - removed):
+    in_header, removed = int(words[0]), sum(one["removed"] for one in filters)
+    if len(log) in (in_header, in_header - removed):
         return ()
-    return (f"the header says {said:,} records, and the file has {len(log):,}; is it whole?",)
+    return (f"the header says {in_header:,} records, and the file has {len(log):,}; is it whole?",)
 
 
 def time_report(log: SwfLog, ran: NDArray[np.bool_]) -> dict[str, Any]:
@@ -110,19 +110,19 @@ def load_report(log: SwfLog, ran: NDArray[np.bool_], procs: int) -> dict[str, An
 
 def quality_report(log: SwfLog, ran: NDArray[np.bool_], procs: int | None) -> dict[str, Any]:
     """What a reader must decide about; counts are of all rows, shares of the jobs that ran."""
-    asked = log["requested_s"] > 0
-    any_asked = bool((ran & asked).any())
-    over = ran & asked & (log["runtime_s"] > log["requested_s"])
-    by_reaching = ran & asked & (log["runtime_s"] == log["requested_s"])
+    requested = log["requested_s"] > 0
+    any_requested = bool((ran & requested).any())
+    over = ran & requested & (log["runtime_s"] > log["requested_s"])
+    by_reaching = ran & requested & (log["runtime_s"] == log["requested_s"])
     status = log["status"]
     others = ~np.isin(status, [UNKNOWN_STATUS, *range(FAILED, CANCELLED + 1)])
     codes, of_code = np.unique(status[others], return_counts=True)
     numbers, times_used = np.unique(log["job"], return_counts=True)
     return {
-        "without_estimate": _share(ran & ~asked, ran),
-        "overruns": int(over.sum()) if any_asked else None,
-        "overrun_share": _share(over, ran & asked) if any_asked else None,
-        "ran_exactly_the_request": int(by_reaching.sum()) if any_asked else None,
+        "without_estimate": _share(ran & ~requested, ran),
+        "overruns": int(over.sum()) if any_requested else None,
+        "overrun_share": _share(over, ran & requested) if any_requested else None,
+        "ran_exactly_the_request": int(by_reaching.sum()) if any_requested else None,
         "completed": int((status == COMPLETED).sum()),
         "failed": int((status == FAILED).sum()),
         "cancelled": int((status == CANCELLED).sum()),
@@ -149,9 +149,9 @@ def premature_report(log: SwfLog) -> dict[str, Any]:
     that count (the paper does not say which), the divider (their median run time) and the shares of small jobs (p below
     the divider) that asked for less than it and for at least as much.
     """
-    p, asked = log["runtime_s"], log["requested_s"]
+    p, requested = log["runtime_s"], log["requested_s"]
     ran = p > 0
-    if not (ran & (asked > 0)).any():
+    if not (ran & (requested > 0)).any():
         return {"ccgrid": None, "jpdc": {}}
     populations = {"all_rows": np.ones(len(log), bool), "ran": ran, "completed": log["status"] == COMPLETED}
     jpdc = {}
@@ -161,10 +161,10 @@ def premature_report(log: SwfLog) -> dict[str, Any]:
             small = rows & (p < divider)
             jpdc[name] = {
                 "divider_s": divider,
-                "small_non_premature": _share(small & (asked < divider), rows),
-                "small_premature": _share(small & (asked >= divider), rows),
+                "small_non_premature": _share(small & (requested < divider), rows),
+                "small_premature": _share(small & (requested >= divider), rows),
             }
-    return {"ccgrid": _share(ran & (asked >= PREMATURE * p), ran), "jpdc": jpdc}
+    return {"ccgrid": _share(ran & (requested >= PREMATURE * p), ran), "jpdc": jpdc}
 
 
 def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:

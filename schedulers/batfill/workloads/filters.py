@@ -121,9 +121,9 @@ class _FilterParser:
             match = TOKEN.match(lower, start)
             if not match or not match.lastgroup:
                 raise self.mistake("a field, a number or a date", start)
-            said = match[match.lastgroup]
-            kind = "word" if said in WORDS else match.lastgroup
-            self.tokens.append(_Token(kind, WORDS.get(said, said), match.start(match.lastgroup)))
+            text = match[match.lastgroup]
+            kind = "word" if text in WORDS else match.lastgroup
+            self.tokens.append(_Token(kind, WORDS.get(text, text), match.start(match.lastgroup)))
             start = match.end()
 
     def mistake(self, wanted: str, start: int | None = None) -> WorkloadError:

@@ -74,13 +74,13 @@ def generate_log(
     }
     if kind != "all":
         columns["queue"] = np.full(n_jobs, 1.0) if kind == "batch" else jobs.kind.astype(np.float64)
-    asked = ""
+    note = ""
     if requests == "exact":
         columns["requested_s"] = jobs.runtime_s
-        asked = "Note: requested times are the run times"
+        note = "Note: requested times are the run times"
     elif requests == "tsafrir":
         columns["requested_s"], raised = requested_times(jobs.runtime_s, of_requests, longest_s=longest_request_s)
-        asked = f"Note: requested times by Tsafrir's model (2005), {raised} of them raised to the longest to fit"
+        note = f"Note: requested times by Tsafrir's model (2005), {raised} of them raised to the longest to fit"
     log = new_log((), columns)
     factor = interarrival
     if load is not None:
@@ -97,7 +97,7 @@ def generate_log(
         f"MaxProcs: {procs}",
         f"Note: made by batfill {__version__} workload generate, seed {seed}, kind {kind}, {users} users",
         f"Note: times between submissions multiplied by {factor:.6g}",
-        *([asked] if asked else []),
+        *([note] if note else []),
     ]
     return new_log(header, {name: log[name] for name in columns})
 

@@ -95,8 +95,8 @@ def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob | str:
         submit_s=submit_s,
         start_s=start_s,
         end_s=end_s,
-        procs=processors_given(fields),
-        requested_procs=processors_asked(fields),
+        procs=processors_used(fields),
+        requested_procs=processors_requested(fields),
         requested_s=seconds_of(fields.get("Resource_List.walltime", ""), bare=1) or None,
         status=COMPLETED if completed else CANCELLED if was_deleted else FAILED,
         user=fields.get("user", ""),
@@ -106,7 +106,7 @@ def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob | str:
     )
 
 
-def processors_given(fields: dict[str, str]) -> int | None:
+def processors_used(fields: dict[str, str]) -> int | None:
     """Processors held: resources_used.ncpus, else the slots of exec_host (n1/0+n1/1, n1/0-5, n1/0*16)."""
     if used := count_of(fields.get("resources_used.ncpus", "")):
         return used
@@ -127,7 +127,7 @@ def _range(text: str) -> int:
     return int(last) - int(first) + 1 if dash and first.isdigit() and last.isdigit() and int(last) >= int(first) else 1
 
 
-def processors_asked(fields: dict[str, str]) -> int | None:
+def processors_requested(fields: dict[str, str]) -> int | None:
     """Processors requested: Resource_List.ncpus or .procs, else the chunks of .select or .nodes (2:ncpus=8+1:ppn=4)."""
     for name in ("ncpus", "procs"):
         if found := count_of(fields.get(f"Resource_List.{name}", "")):

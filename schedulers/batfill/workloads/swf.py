@@ -307,10 +307,10 @@ def with_size(path: Path, log: SwfLog, procs: int | None) -> SwfLog:
 
 def size_notes(log: SwfLog, procs: int | None) -> tuple[str, ...]:
     """A line that says where the machine's size comes from if it is neither given (`procs`) nor the header's."""
-    size, said = log.known.processors if log.known else None, log.header_procs
-    if procs is not None or log.known is None or size == said:
+    size, in_header = log.known.processors if log.known else None, log.header_procs
+    if procs is not None or log.known is None or size == in_header:
         return ()
-    header = "the header has none" if said is None else f"the header says {said}"
+    header = "the header has none" if in_header is None else f"the header says {in_header}"
     return (f"{size} processors by the list of known logs ({log.known.name}); {header}; --procs overrides both",)
 
 

@@ -36,9 +36,9 @@ def parse_context(stdout: str) -> ExecutionContext | None:
     """The context in what the dump printed: the last line that is a JSON object, or the whole; None without one."""
     for text in (*reversed(stdout.splitlines()), stdout):
         try:
-            said: Any = json.loads(text)
-            endpoint, prefix = said["socket_endpoint"], said["export_prefix"]
-            external = said["external_scheduler"]
+            context: Any = json.loads(text)
+            endpoint, prefix = context["socket_endpoint"], context["export_prefix"]
+            external = context["external_scheduler"]
         except (ValueError, TypeError, KeyError):
             continue
         return ExecutionContext(str(endpoint), port_of(str(endpoint)), str(prefix), bool(external))

@@ -21,13 +21,13 @@ from batfill.batsim.runner.pair import End, Lookout, SimulationState, Watch, run
 from batfill.batsim.runner.processes import noted_interrupts
 from batfill.batsim.runner.setup import (
     BATSIM_LOG,
-    Asked,
     Setting,
-    ask_context,
+    SimulatorChoice,
     cannot_write,
     check_command,
     choose_engine,
     command_environment,
+    read_context,
     require_scheduler,
     run_folder,
     wait_for_port,
@@ -67,7 +67,11 @@ class JobName(NamedTuple):
 
 
 def run(
-    path: Path, *, simulator: Asked = "auto", command: str = "", show: Callable[[SimulationState], None] | None = None
+    path: Path,
+    *,
+    simulator: SimulatorChoice = "auto",
+    command: str = "",
+    show: Callable[[SimulationState], None] | None = None,
 ) -> SimulationOutcome:
     """Run the experiment that this descriptor describes, and leave `run.json` in its output-dir.
 
@@ -85,38 +89,38 @@ def run(
     with tempfile.TemporaryDirectory(prefix="batfill-run-") as folder, noted_interrupts() as interrupts:
         env = command_environment(engine, os.environ, Path(folder))
         setting = Setting(path, descriptor, simulator, engine, env, Path(folder), interrupts, list(notes))
-        said = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
+        record = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
         try:
-            with run_folder(setting), recorded(setting.output_dir, said):
-                return run_in_folder(setting, said, show)
+            with run_folder(setting), recorded(setting.output_dir, record):
+                return run_in_folder(setting, record, show)
         except Stopped as stopped:
             return SimulationOutcome(stopped.status, stopped.reason, {}, tuple(setting.notes))
 
 
 def run_in_folder(
-    setting: Setting, said: dict[str, Any], show: Callable[[SimulationState], None] | None
+    setting: Setting, record: dict[str, Any], show: Callable[[SimulationState], None] | None
 ) -> SimulationOutcome:
-    """The run, once its folder is ready; adds what it learns to `said`.
+    """The run, once its folder is ready; adds what it learns to `record`.
 
     Raises:
         Stopped: it did not succeed.
         BatfillError: a file that the descriptor names cannot be used.
     """
     require_scheduler(setting)
-    context, command = ask_context(setting)
+    context, command = read_context(setting)
     check_command(setting, context, command)
-    said["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts one of its own
-    said["simulator_command"] = shlex.join(command.words)
-    said["scheduler_command"] = setting.descriptor.schedcmd.strip()
-    said["workloads"] = [str(path) for path in command.workloads]
+    record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts one of its own
+    record["simulator_command"] = shlex.join(command.words)
+    record["scheduler_command"] = setting.descriptor.schedcmd.strip()
+    record["workloads"] = [str(path) for path in command.workloads]
     try:
         remove_results(context.export_prefix)
     except OSError as error:
         raise cannot_write(setting, error) from None
     inputs = [*command.workloads, *([command.platform] if command.platform else [])]
-    said.update(export_prefix=context.export_prefix, inputs_sha256=digests(inputs))
+    record.update(export_prefix=context.export_prefix, inputs_sha256=digests(inputs))
     expected, warnings = expected_jobs(setting, command)
-    said["warnings"] = list(warnings)
+    record["warnings"] = list(warnings)
     if context.external_scheduler and context.port is not None:
         wait_for_port(setting, context.port)
 
@@ -124,8 +128,8 @@ def run_in_folder(
     watch = Watch(setting.progress_file, jobs_csv, len(expected) or None)
     ends = run_pair(setting, context, Lookout(context.port if context.external_scheduler else None, watch, show))
     schedule = read_schedule_csv(context.export_prefix)
-    said["options"] = stated_options(setting.options_file)
-    said["batsim_version"] = schedule.batsim_version if schedule else None
+    record["options"] = stated_options(setting.options_file)
+    record["batsim_version"] = schedule.batsim_version if schedule else None
     refuse_failures(ends)
     overstayer = next((end for end in ends if end.status is None), None)
     if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to look at
@@ -138,7 +142,7 @@ def run_in_folder(
     if overstayer:
         raise overstayed(setting, ends[0], overstayer)
     figures = results.known_figures()
-    said["figures"] = figures
+    record["figures"] = figures
     return SimulationOutcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix), warnings)
 
 

@@ -57,9 +57,9 @@ class Watch:
     def read(self) -> SimulationState:
         """How far it is."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            said = json.loads(self._progress_file.read_bytes())
+            state = json.loads(self._progress_file.read_bytes())
             return SimulationState(
-                int(said["jobs_done"]), int(said["jobs_total"]), float(said["date"]), int(said["waiting"])
+                int(state["jobs_done"]), int(state["jobs_total"]), float(state["date"]), int(state["waiting"])
             )
         with suppress(OSError), self._jobs_csv.open("rb") as file:
             file.seek(self._offset)

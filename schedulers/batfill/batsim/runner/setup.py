@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from batfill.batsim.runner.processes import Interrupts
 
-Asked = Literal["auto", "batsim", "embedded"]
+SimulatorChoice = Literal["auto", "batsim", "embedded"]
 Engine = Literal["batsim", "embedded", "environment"]  # the last: what the caller's variable BATSIM says
 
 # This Python's own programs, which commands find although no virtual environment is activated. -P: a folder of the
@@ -54,7 +54,7 @@ class Setting:
 
     path: Path  # the descriptor's file
     descriptor: Descriptor
-    asked: Asked
+    simulator: SimulatorChoice
     engine: Engine  # what `batsim` and ${BATSIM:-batsim} mean in batcmd
     env: Mapping[str, str]  # of the commands
     scratch: Path  # a folder that lives as long as the run
@@ -150,7 +150,7 @@ def cannot_write(setting: Setting, error: OSError) -> Stopped:
     )
 
 
-def ask_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
+def read_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
     """What batcmd will do, asked of the simulator itself.
 
     Raises:
@@ -161,19 +161,19 @@ def ask_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
     script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
     script.write_text(f"{descriptor.batcmd.rstrip()} {DUMP}\n")
     timeout_s = max(descriptor.ready_timeout, LEAST_CONTEXT_TIMEOUT_S)
-    asked = Command(SIMULATOR, script, env=setting.env, stdout=answer, stderr=log)
+    dump = Command(SIMULATOR, script, env=setting.env, stdout=answer, stderr=log)
     try:
-        answered = setting.wait(asked.ended, timeout_s)
+        answered = setting.wait(dump.ended, timeout_s)
     finally:
-        end([asked])
+        end([dump])
     command = parse_trace(log.read_text(errors="replace"))
     context = parse_context(answer.read_text(errors="replace"))
-    if not answered or asked.status is None:
+    if not answered or dump.status is None:
         raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {quoted([log])}")
-    if asked.status != 0 or (setting.engine, command.program) == ("embedded", "batsim"):
+    if dump.status != 0 or (setting.engine, command.program) == ("embedded", "batsim"):
         refuse_missing(setting, command)
-    if asked.status != 0:
-        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(asked.status)}; {quoted([log])}")
+    if dump.status != 0:
+        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(dump.status)}; {quoted([log])}")
     if context is None:
         raise Stopped(1, f"batcmd gives no answer to {DUMP}; it must end with Batsim's own command; {quoted([log])}")
     return context, command
@@ -210,19 +210,15 @@ def check_command(setting: Setting, context: ExecutionContext, command: Simulato
     Raises:
         BatfillError: it starts another simulator than the one asked for, or does not fit the schedcmd.
     """
-    batcmd_says = f"{setting.path}: batcmd"
-    if setting.asked == "embedded" and command.program != "batsim":
-        raise BatfillError(
-            f"{batcmd_says} starts {command.program or 'no batsim'} itself; write ${{BATSIM:-batsim}} for it"
-        )
+    batcmd = f"{setting.path}: batcmd"
+    if setting.simulator == "embedded" and command.program != "batsim":
+        raise BatfillError(f"{batcmd} starts {command.program or 'no batsim'} itself; write ${{BATSIM:-batsim}} for it")
     if context.external_scheduler and not setting.descriptor.schedcmd.strip():
-        raise BatfillError(f"{batcmd_says} waits for a scheduler and schedcmd is empty; give one, or add --no-sched")
+        raise BatfillError(f"{batcmd} waits for a scheduler and schedcmd is empty; give one, or add --no-sched")
     if not context.external_scheduler and setting.descriptor.schedcmd.strip():
-        raise BatfillError(
-            f"{batcmd_says} runs without a scheduler and schedcmd starts one; empty it or drop --no-sched"
-        )
+        raise BatfillError(f"{batcmd} runs without a scheduler and schedcmd starts one; empty it or drop --no-sched")
     if not Path(context.export_prefix).absolute().is_relative_to(setting.output_dir.absolute()):
-        setting.notes.append(f"{batcmd_says} writes to {context.export_prefix}, which is not in the output-dir")
+        setting.notes.append(f"{batcmd} writes to {context.export_prefix}, which is not in the output-dir")
 
 
 def require_scheduler(setting: Setting) -> None:
@@ -258,21 +254,21 @@ def wait_for_port(setting: Setting, port: int) -> None:
         )
 
 
-def choose_engine(asked: Asked, environ: Mapping[str, str]) -> Engine:
+def choose_engine(simulator: SimulatorChoice, environ: Mapping[str, str]) -> Engine:
     """The simulator to use: the caller's BATSIM, else a batsim on PATH, else (for "auto") the embedded one.
 
     Raises:
         BatfillError: Batsim is asked for and not there, or there is no such simulator.
     """
-    if asked not in get_args(Asked):
-        raise BatfillError(f"simulator: {asked!r} is none of {', '.join(get_args(Asked))}")
-    if asked == "embedded":
+    if simulator not in get_args(SimulatorChoice):
+        raise BatfillError(f"simulator: {simulator!r} is none of {', '.join(get_args(SimulatorChoice))}")
+    if simulator == "embedded":
         return "embedded"
     if environ.get("BATSIM"):
         return "environment"
     if shutil.which("batsim", path=environ.get("PATH", os.defpath)):
         return "batsim"
-    if asked == "batsim":
+    if simulator == "batsim":
         raise BatfillError("batsim is not on PATH; install it, set BATSIM, or pass --simulator embedded")
     return "embedded"
 

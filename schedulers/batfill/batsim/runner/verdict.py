@@ -72,10 +72,10 @@ def digests(paths: Iterable[Path]) -> dict[str, str]:
 
 
 @contextmanager
-def recorded(output_dir: Path, said: dict[str, Any]) -> Iterator[None]:
-    """Write `run.json` when the block ends: versions, times, the exit status and its reason, and what is `said`.
+def recorded(output_dir: Path, record: dict[str, Any]) -> Iterator[None]:
+    """Write `run.json` when the block ends: versions, times, the exit status and its reason, and what `record` holds.
 
-    The block may still add to `said`; what it raises passes on.
+    The block may still add to `record`; what it raises passes on.
 
     Raises:
         WorkloadError: the file cannot be written.
@@ -100,4 +100,4 @@ def recorded(output_dir: Path, said: dict[str, Any]) -> Iterator[None]:
             "exit": status,
             "reason": reason,
         }
-        write_json(output_dir / RUN_JSON, {**about, **said})
+        write_json(output_dir / RUN_JSON, {**about, **record})
