@@ -24,8 +24,9 @@ from batfill.campaigns.plan import plan
 from batfill.campaigns.run import run_campaign
 from batfill.campaigns.traces import piece_of
 from batfill.errors import RunFailed
-from batfill.experiment import replay_file
+from batfill.experiment import replay
 from batfill.files import digest
+from batfill.options import arguments_of
 from command import COMPILING, Done, refusal, result
 
 ROOT = Path(__file__).parents[1]
@@ -90,7 +91,7 @@ def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaig
     table = rows(tmp_path / "out")
     for row in table.itertuples():
         given = {"policy": row.policy, "threshold": None if pd.isna(row.threshold_s) else row.threshold_s}
-        assert replay_file(SAMPLE, given).figures.mean_bsld == row.mean_bsld
+        assert replay(SAMPLE, **arguments_of(given)).figures.mean_bsld == row.mean_bsld
     assert [f"{row.mean_bsld:,.3f}" in ended.out for row in table.itertuples()] == [True] * 4
 
     record = json.loads((tmp_path / "out" / "provenance.json").read_text())

@@ -14,9 +14,9 @@ from batfill.campaigns.config import read_campaign
 from batfill.campaigns.plan import plan
 from batfill.campaigns.store import SCHEMA
 from batfill.campaigns.work import Task, run_task
-from batfill.experiment import replay_file
+from batfill.experiment import replay
 from batfill.metrics import Summary
-from batfill.options import NAMES
+from batfill.options import NAMES, arguments_of
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, windows
@@ -54,7 +54,7 @@ def test_a_whole_log_is_replayed_as_the_command_does(rows, given):
         f"policies: [{given['policy']}]\nbackfills: [{given.get('backfill', 'same')}]\n"
         f"thresholds: [{given.get('threshold', 'null')}]\nknowledge: [{knowledge}]\ntau: 60\n"
     )
-    report = replay_file(SAMPLE, given, tau_s=60)
+    report = replay(SAMPLE, tau_s=60, **arguments_of(given))
     assert figures(row) == report.figures.as_dict()
     assert (row["workload"], row["workload_sha256"]) == ("sample.json", report.workload.digest)
     assert (row["procs"], row["policy"], row["knowledge"], row["tau_s"]) == (64, given["policy"], knowledge, 60)
@@ -66,7 +66,7 @@ def test_a_window_of_a_resampling_is_replayed_as_the_files_of_the_commands_are(r
         log = resample(load_log(SAMPLE), 7, sample=sample)
         window = windows(log, 86_400)[row["window"]]
         save_log(cut(log, window), tmp_path / "window.swf")
-        assert figures(row) == replay_file(tmp_path / "window.swf", {"policy": "saf"}).figures.as_dict()
+        assert figures(row) == replay(tmp_path / "window.swf", "saf").figures.as_dict()
         assert (row["seed"], row["sample"], row["window_start_s"]) == (7, sample, window.start_s)
         assert row["window_end_s"] == window.end_s
     assert len(found) == 2

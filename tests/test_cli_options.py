@@ -21,7 +21,12 @@ from batfill.options import NAMES, OPTIONS, Options
 from command import json_result, refusal, result
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
-LIGHT = ("batfill.cli", "batfill.options", "batfill.errors", "batfill.jobs")  # what commands are made of; all else is the library
+LIGHT = (
+    "batfill.cli",
+    "batfill.options",
+    "batfill.errors",
+    "batfill.jobs",
+)  # what commands are made of; all else is the library
 
 # What an option needs beside it, and texts that its command reads itself.
 BESIDE = {
@@ -229,9 +234,9 @@ def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
     @app.command("lossy")
     @click.option("--cut", type=float)
     def lossy(cut):
-        from batfill.experiment import replay_file
+        from batfill.experiment import replay
 
-        replay_file({} if not cut else {"cut": cut})
+        replay("log", **({} if not cut else {"cut": cut}))
 
     monkeypatch.setattr(app, "get_command", lambda context, name: lossy)
     zero, half = (arrived(monkeypatch, ["lossy", "--cut", cut])[0] for cut in ("0", "0.5"))

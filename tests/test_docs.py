@@ -6,10 +6,13 @@ bottom, as a reader would run it. HTML comments on the lines right above a block
     <!-- before: COMMAND -->      run this first, in the same shell; it stands for what a reader brings, such as a log
     <!-- needs: FILE.swf.gz -->   run where this log is at hand, and skipped elsewhere
     <!-- not run: REASON -->      never run; its `batfill` command lines are parsed, and its files read
+
+A block of Python that shows a prompt, >>>, goes on with the names of the page's earlier ones, and prints what it shows.
 """
 
 from __future__ import annotations
 
+import doctest
 import io
 import json
 import os
@@ -19,7 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -132,6 +135,7 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.names: dict[str, Any] = {}  # of the Python session
         for name in ("benchmarks", "docker", "docs", "expe", "platforms", "tests", "workloads"):
             (folder / name).symlink_to(ROOT / name)
         (folder / "cache").mkdir()
@@ -171,8 +175,22 @@ class Reader:
         lines = printed.splitlines(keepends=True)
         return process.returncode, "".join(line for line in lines if not line.startswith(COMPILING))
 
+    def type(self, block: Block) -> None:
+        """Type what stands after the prompts, and find what follows each."""
+        session = doctest.DocTestParser().get_doctest(block.text, self.names, block.place, None, None)
+        report = io.StringIO()
+        with chdir(self.folder):
+            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+            failed = runner.run(session, out=report.write, clear_globs=False).failed
+        self.names = session.globs
+        if failed:
+            pytest.fail(f"{block.place}: {report.getvalue()}")
+
     def follow(self, block: Block) -> None:
         """Do what the block says, and find what it shows."""
+        if block.language == "python" and block.text.startswith(">>>"):
+            self.type(block)
+            return
         before = "".join(f"{command}\n" for command in block.marked("before"))
         if before:
             before = f"set -e\n{{\n{before}}} >/dev/null 2>&1\nset +e\n"
@@ -243,6 +261,8 @@ def test_a_different_figure_would_be_noticed():
         ("```sh\nfalse | cat\ntrue\n```\n", "PAGE:1 ends with status 1"),
         ("```python\nimport frugal\n\nprint('\"')\n```\n", None),
         ("```python\nimport nothing_like_it\n```\n", "PAGE:1 ends with status 1"),
+        ("```python\n>>> 1 + 1\n2\n```\n", None),
+        ("```python\n>>> 1 + 1\n3\n```\n", r"(?s)PAGE:1: .*Expected:\n    3\nGot:\n    2"),
     ],
 )
 def test_a_block_that_does_not_do_what_it_shows_would_be_noticed(tmp_path, page, noticed):

@@ -49,7 +49,7 @@ def test_a_bug_is_said_in_one_line_and_its_traceback_is_in_a_file(log, tmp_path,
     def broken(*_, **__):
         raise KeyError("of ours")
 
-    monkeypatch.setattr(experiment, "replay_file", broken)
+    monkeypatch.setattr(experiment, "replay", broken)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     done = batfill("replay", log, "--policy", "saf")
@@ -67,7 +67,7 @@ def test_too_little_memory_is_no_bug(log, monkeypatch):
     def hungry(*_, **__):
         raise MemoryError("Unable to allocate 30. GiB")
 
-    monkeypatch.setattr(experiment, "replay_file", hungry)
+    monkeypatch.setattr(experiment, "replay", hungry)
     done = batfill("replay", log)
     assert done.status == 1
     assert done.err.startswith("batfill: not enough memory (Unable to allocate 30. GiB); ")
@@ -265,7 +265,7 @@ def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         time.sleep(30)
 
-    monkeypatch.setattr(experiment, "replay_file", stubborn)
+    monkeypatch.setattr(experiment, "replay", stubborn)
     done = batfill("replay", log)
     assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
 
@@ -280,7 +280,7 @@ def test_an_interrupt_leaves_time_to_clean_up(log, monkeypatch):
             time.sleep(1)
             cleaned.append(True)
 
-    monkeypatch.setattr(experiment, "replay_file", slow)
+    monkeypatch.setattr(experiment, "replay", slow)
     assert batfill("replay", log).status == 130
     assert cleaned
 

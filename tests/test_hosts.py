@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from procset import ProcSet
 
+from batfill import experiment
 from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
-from batfill.experiment import replay_file
 from batfill.jobs import SMALL
 from batfill.policy import POLICIES, policy_named
 from batfill.replays import replay
@@ -150,7 +150,7 @@ def test_on_one_processor_the_hosts_agree_on_kills_and_second_tries(written, pol
 def test_without_a_divider_a_jobs_class_means_nothing_to_any_host(written):
     jobs = random_table(9, n_jobs=200, size=8, span_s=500, small=0.5)
     path = written(jobs, 8)
-    report = replay_file(path, {"policy": "saf"})
+    report = experiment.replay(path, "saf")
     starts = starts_of_plugin(load_document(path), 8, policy="saf")
     waits = [starts[name] - submit_s for name, submit_s in zip(jobs.ids, jobs.submit_s, strict=True) if name in starts]
     assert report.figures.mean_wait_s == pytest.approx(np.mean(waits), rel=1e-12)

@@ -60,7 +60,7 @@ def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupt
         else:
             path = tmp_path_factory.mktemp("saved") / "run.npz"
             save(run, path)
-            run = load(path)
+            run, _ = load(path)
     for end in [*forks, run]:
         assert end.advance()
         assert bytes_of(end) == bytes_of(whole)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # What pip calls the libraries that Python imports by another name.
 DISTRIBUTIONS = {"batsim": "pybatsim", "dask_jobqueue": "dask-jobqueue", "sklearn": "scikit-learn"}
@@ -104,3 +108,14 @@ def missing(library: str, extra: str) -> MissingExtra:
     return MissingExtra(
         f"needs {DISTRIBUTIONS.get(library, library)}, which is not installed: pip install 'batfill[{extra}]'"
     )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """How an error message suggests the known name that is most like an unknown one; "" if none is like it.
+
+    Examples:
+        >>> nearest("safe", ["fcfs", "saf"])
+        "; did you mean 'saf'?"
+    """
+    found = get_close_matches(word, list(known), 1)
+    return f"; did you mean {found[0]!r}?" if found else ""

@@ -1,56 +1,85 @@
-"""One replay from file to figures: read a workload, run it, write what was asked for, say how it came about."""
+"""A replay from a log to figures: `replay` runs it whole, `Replay` stops at any instant, a `Result` says what came."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill import __version__
+from batfill import __version__, replays
 from batfill.batsim.replayed import Judged, write_batsim_files
-from batfill.batsim.results import RUN_JSON, result_file
-from batfill.errors import WorkloadError
+from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
+from batfill.errors import BatfillError, WorkloadError
 from batfill.files import json_text, make_folder, write_json
-from batfill.jobs import SMALL
+from batfill.jobs import SMALL, Clock, Workload, arrow_table, checked_size, data_frame
 from batfill.knowledge.learning import LearningReport, replay_learning
-from batfill.metrics import TAU_S, Summary, as_table, figure_rows
-from batfill.options import USER, Options, tau_of
-from batfill.replays import replay
+from batfill.metrics import TAU_S, Summary, as_html, as_table, bounded_slowdown, figure_rows
+from batfill.options import USER, Options, of_arguments, tau_of
+from batfill.policy import POLICIES, Policy
 from batfill.workloads import read_workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Self, Unpack
 
-    from batfill.jobs import JobTable, Workload
+    import pandas as pd
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from batfill.jobs import JobTable, Overrun
+    from batfill.options import Arguments
     from batfill.replays import Schedule
-    from batfill.workloads.swf import Overrun
 
 ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant
+WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The figures of a replay, and all that is needed to repeat it."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Result:
+    """What came of a replay: its figures, every job, and all that is needed to repeat it.
+
+    Its repr, and its table in a notebook, are the figures.
+
+    Examples:
+        >>> fcfs = replay("workloads/sample.json", "fcfs")
+        >>> fcfs.figures.jobs, fcfs.ended
+        (800, True)
+        >>> table = fcfs.to_pandas()
+        >>> bool(table.wait_s.mean() == fcfs.figures.mean_wait_s)
+        True
+    """
 
     workload: Workload
     options: Options
-    overrun: Overrun
-    size: int
-    tau_s: float
-    figures: Summary
-    read_s: float
-    simulate_s: float
+    schedule: Schedule
+    tau_s: float  # the bound of the bounded slowdown
+    figures: Summary  # of the jobs that have ended
+    simulate_s: float  # what the replay took
+    read_s: float | None = None  # what reading took; None for a workload that was there
     learned: LearningReport | None = None
+    changes: tuple[tuple[float, Options], ...] = ()  # the options until these instants, if they were changed
+
+    @property
+    def ended(self) -> bool:
+        """Whether the replay went to its end; otherwise the figures are of the jobs that have ended."""
+        return self.schedule.until_s == math.inf
+
+    @property
+    def size(self) -> int:
+        """The machine's processors."""
+        return self.schedule.size
 
     def as_dict(self) -> dict[str, Any]:
         """Figures first, provenance last."""
         return {
             **self.figures.as_dict(),
             **(self.learned.as_dict() if self.learned else {}),
+            **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
             "read_s": self.read_s,
             "simulate_s": self.simulate_s,
             "workload": self.workload.name,
@@ -60,40 +89,144 @@ class Report:
             "procs": self.size,
             "tau_s": self.tau_s,
             "options": self.stated(),
+            **({"changes": self.changes_as_dicts()} if self.changes else {}),
             "engine": ENGINE,
             "version": __version__,
         }
 
     def stated(self) -> dict[str, Any]:
         """Every option of the replay that is in force, by its name, default or not."""
-        return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, "overrun": self.overrun}
+        return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, "overrun": self.workload.overrun}
+
+    def changes_as_dicts(self) -> list[dict[str, Any]]:
+        """The options that were in force until an instant, for JSON."""
+        return [{"until_s": until_s, "options": options.as_dict()} for until_s, options in self.changes]
+
+    @property
+    def not_ended(self) -> int:
+        """How many jobs that fit the machine have not ended."""
+        return int((~self.schedule.ended & ~self.schedule.rejected).sum())
 
     def as_json(self) -> str:
         """One object."""
         return json_text(self.as_dict())
 
-    def as_text(self) -> str:
-        """A table to read."""
-        rows = [
+    def rows(self) -> list[tuple[str, str]]:
+        """The figures and what they are of in words, as rows of (label, text)."""
+        reading = "" if self.read_s is None else f"{self.read_s:.3f} s reading, "
+        n_jobs, until = len(self.schedule.jobs), f"{self.schedule.until_s:,.0f} s"
+        running = f"{self.not_ended:,} of {n_jobs:,} jobs by {until}; the figures are of those that have"
+        return [
             ("workload", f"{self.workload.name} on {self.size:,} processors"),
-            ("options", f"{self.options.as_text()}, tau {self.tau_s:g} s, overrun {self.overrun}"),
+            *((f"to {until_s:,.0f} s", before.as_text()) for until_s, before in self.changes),
+            ("options", f"{self.options.as_text()}, tau {self.tau_s:g} s, overrun {self.workload.overrun}"),
             *([("knowledge", self.learned.as_text())] if self.learned else []),
+            *([] if self.ended else [("not ended", running)]),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
-            ("time", f"{self.read_s:.3f} s reading, {self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
+            ("time", f"{reading}{self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),
             *(("note", note) for note in self.workload.notes),
         ]
-        return as_table(rows)
+
+    def as_text(self) -> str:
+        """A table to read."""
+        return as_table(self.rows())
+
+    __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return as_html(self.rows())
+
+    def judged(self) -> Judged | None:
+        """What the scheduler took each job for; None if it made no difference between them."""
+        jobs = self.schedule.jobs
+        if self.learned is not None:
+            small = self.learned.learned.small if self.learned.knowledge.classifies else None
+            return Judged(small, self.learned.learned.probability, self.learned.learned.divider_s)
+        if self.options.divider_s == math.inf:
+            return None
+        return Judged(jobs.job_class == SMALL, np.full(len(jobs), np.nan), np.full(len(jobs), self.options.divider_s))
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Every job by column, shape (n_jobs,), in the order of submission; nan or None is not known, or has none.
+
+        `job_id`, `user`, `submit_s` (r), `runtime_s` (p, of the log), `walltime_s` (p~, nan for no limit), `procs` (q),
+        `class` as the scheduler took the job ("small", "large"), `probability` of being small, `divider_s` in force at
+        the submission, `start_s` and `end_s` of the last try, `wait_s`, `bsld`, whether it was `backfilled`, how many
+        `tries` it had, and its `state`.
+        """
+        schedule, judged = self.schedule, self.judged()
+        jobs, n_jobs, none = schedule.jobs, len(schedule.jobs), np.full(len(schedule.jobs), np.nan)
+        columns = jobs.columns()
+        if judged is not None and judged.small is not None:
+            columns["class"] = np.where(judged.small, "small", "large").astype(object)
+        wait_s = schedule.start_s - jobs.submit_s
+        divider_s = none if judged is None else np.where(np.isinf(judged.divider_s), np.nan, judged.divider_s)
+        bsld = bounded_slowdown(wait_s, schedule.runtime_s, self.tau_s)
+        return {
+            **columns,
+            "probability": none if judged is None else judged.probability,
+            "divider_s": divider_s,
+            "start_s": schedule.start_s,
+            "end_s": np.where(schedule.ended, schedule.end_s, np.nan),
+            "wait_s": wait_s,
+            "bsld": np.where(schedule.ended, bsld, np.nan),
+            "backfilled": schedule.backfilled,
+            "tries": np.bincount(schedule.order, minlength=n_jobs),
+            "state": self.states(),
+        }
+
+    def states(self) -> NDArray[np.object_]:
+        """What became of each job in a word, shape (n_jobs,)."""
+        schedule, words = self.schedule, list(STATES.values())
+        states = np.full(len(schedule.jobs), words[0], object)
+        states[schedule.killed] = words[CUT]
+        states[~schedule.ended] = COMING
+        submitted = schedule.jobs.submit_s <= schedule.until_s
+        states[~schedule.ended & submitted] = WAITING
+        states[~schedule.ended & np.isfinite(schedule.start_s)] = RUNNING
+        states[schedule.rejected & submitted] = words[REFUSED]
+        return states
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per job; see `columns`. The frame's `attrs` say how it came about. It needs pandas."""
+        about = self.as_dict()
+        return data_frame(self.columns(), **{name: about[name] for name in ("workload", "workload_sha256", "options")})
+
+    def to_arrow(self) -> pa.Table:
+        """A row per job; see `columns`. The schema's metadata is `as_json`. It needs pyarrow, and no pandas."""
+        return arrow_table(self.columns(), {b"batfill.replay": self.as_json().encode()})
+
+    def to_batsim(self, prefix: str | Path) -> None:
+        """Write Batsim's PREFIX_jobs.csv and its kin, and PREFIX_run.json, as `batfill replay --out PREFIX` does.
+
+        Args:
+            prefix: of the files' names, with their folder, which is made if it is not there.
+
+        Raises:
+            BatfillError: the replay has not ended, or a file cannot be written.
+        """
+        if not self.ended:
+            raise BatfillError(
+                f"{prefix}: {self.not_ended:,} jobs have not ended, which Batsim's files cannot say; run it to its end"
+            )
+        out = Path(prefix)
+        make_folder(out.parent)
+        write_batsim_files(self.schedule, out, simulate_s=self.simulate_s, judged=self.judged())
+        clock = self.workload.clock
+        about = {**self.as_dict(), "clock": clock.as_dict() if clock else None}
+        write_json(result_file(out, RUN_JSON), about)
 
 
 def simulate(
     jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] = lambda _: None
 ) -> tuple[Schedule, LearningReport | None]:
-    """These jobs on the workload's machine under these options, from an empty machine; `advance` as `replay_file`'s."""
+    """These jobs on the workload's machine under these options, from an empty machine; `advance` as `replay`'s."""
     assert workload.procs is not None
     if options.learning.knowledge != USER:
         return replay_learning(jobs, workload.procs, options, workload.clock, advance)
-    schedule = replay(
+    schedule = replays.replay(
         jobs,
         workload.procs,
         options.policy,
@@ -104,60 +237,355 @@ def simulate(
     return schedule, None
 
 
-def replay_file(
-    path: Path,
-    given: dict[str, Any],
+def opened(
+    log: Workload | str | Path, *, procs: int | None = None, overrun: Overrun | None = None
+) -> tuple[Workload, int]:
+    """The workload with its machine's size, read if `log` is a file.
+
+    Raises:
+        WorkloadError: the file cannot be used, the machine's size is not known, or the workload was read with another
+            `overrun`.
+    """
+    if isinstance(log, Workload):
+        workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
+        if overrun is not None and overrun != log.overrun:
+            raise WorkloadError(f"{log.name}: was read with overrun {log.overrun}; read it with overrun {overrun}")
+    else:
+        workload = read_workload(log, procs=procs, overrun=overrun or "keep")
+    if workload.procs is None:
+        where = log.name if isinstance(log, Workload) else log
+        raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")
+    return workload, workload.procs
+
+
+def load_engine(jobs: JobTable) -> None:
+    """Load the compiled engine, or compile it, which is no part of what a replay takes."""
+    replays.replay(jobs.select(slice(0)), 1, POLICIES["fcfs"])
+
+
+def options_of(policy: Policy | str, arguments: Mapping[str, Any]) -> Options:
+    """The options of `replay`'s arguments.
+
+    Raises:
+        BatfillError: one is unknown, is not what it must be, or would do nothing beside the others.
+    """
+    return Options.of(of_arguments({"policy": policy, **arguments}))
+
+
+def replay(
+    log: Workload | str | Path,
+    policy: Policy | str = "fcfs",
     *,
     procs: int | None = None,
     tau_s: float = TAU_S,
-    overrun: Overrun = "keep",
-    out: Path | None = None,
+    overrun: Overrun | None = None,
     advance: Callable[[int], None] = lambda _: None,
-) -> Report:
-    """Replay a workload file.
+    **options: Unpack[Arguments],
+) -> Result:
+    """Replay a whole workload under one policy in the compiled engine.
 
     Args:
-        path: SWF or Batsim JSON.
-        given: the scheduler's options, as `Options.of` takes them.
-        procs: the machine's size; None for what the file says.
+        log: a workload, or a file as `read_workload` takes it.
+        policy: a policy's name, a `Policy`, six weights as "mixed:1,0,0,0,0,0", or a fitted one as "lin@fitted.json".
+        procs: the machine's size; by default what the workload says.
         tau_s: the bound of the bounded slowdown, in seconds.
-        overrun: see `read_workload`.
-        out: write Batsim's result files with this prefix; its folder is made where it is not there.
-        advance: is told of jobs classified, where they are.
+        overrun: see `read_workload`; for a file only.
+        advance: called with the number of jobs judged, as they are, if the knowledge is not "user".
+        **options: all other options of the scheduler, by the names of docs/options.md with underscores; `threshold_s`,
+            `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, divider_s, knowledge, kill, bound,
+            levels, regime, divider_rule, cut, train, train_lag_s, max_waste, max_kill_share, seed.
 
     Raises:
-        BatfillError: the file or an option cannot be used, or the machine's size is not known.
+        BatfillError: the log or an option cannot be used, the machine's size is not known, or a policy's key is not a
+            finite number for every job.
+
+    Examples:
+        >>> saf = replay("workloads/sample.json", "saf", backfill="spf", threshold_s=200_000)
+        >>> saf.figures.backfilled > 0
+        True
+        >>> replay("workloads/sample.json", "safe")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        batfill.errors.PolicyError: policy 'safe' is unknown; known are fcfs, ...; did you mean 'saf'?
     """
-    options = Options.of(given)
-    tau_s = tau_of(tau_s)
+    chosen, tau_s = options_of(policy, options), tau_of(tau_s)
     began = time.perf_counter()
-    workload = read_workload(path, procs=procs, overrun=overrun)
-    read_s = time.perf_counter() - began
-    if workload.procs is None:
-        raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
-    options.require_classes(workload.jobs, str(path))
-    if out is not None:
-        make_folder(out.parent)
+    workload, _ = opened(log, procs=procs, overrun=overrun)
+    read_s = None if isinstance(log, Workload) else time.perf_counter() - began
+    chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
 
-    replay(workload.jobs.select(slice(0)), workload.procs, options.policy)  # load or compile the engine
+    load_engine(workload.jobs)
     began = time.perf_counter()
-    schedule, learned = simulate(workload.jobs, workload, options, advance)
+    schedule, learned = simulate(workload.jobs, workload, chosen, advance)
     simulate_s = time.perf_counter() - began
-    figures = schedule.summary(tau_s)
-    report = Report(workload, options, overrun, workload.procs, tau_s, figures, read_s, simulate_s, learned)
-    if out is not None:
-        judged = judged_of(workload.jobs, options, learned)
-        write_batsim_files(schedule, out, simulate_s=simulate_s, judged=judged)
-        about = {**report.as_dict(), "clock": workload.clock.as_dict() if workload.clock else None}
-        write_json(result_file(out, RUN_JSON), about)
-    return report
+    return Result(workload, chosen, schedule, tau_s, schedule.summary(tau_s), simulate_s, read_s, learned)
 
 
-def judged_of(jobs: JobTable, options: Options, learned: LearningReport | None) -> Judged | None:
-    """What the scheduler took each job for; None where it made no difference between them."""
-    if learned is not None:
-        small = learned.learned.small if learned.knowledge.classifies else None
-        return Judged(small, learned.learned.probability, learned.learned.divider_s)
-    if options.divider_s == math.inf:
-        return None
-    return Judged(jobs.job_class == SMALL, np.full(len(jobs), np.nan), np.full(len(jobs), options.divider_s))
+def replay_many(
+    log: Workload | str | Path,
+    policies: Iterable[Policy | str],
+    *,
+    procs: int | None = None,
+    tau_s: float = TAU_S,
+    overrun: Overrun | None = None,
+    threads: int | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+    **options: Unpack[Arguments],
+) -> pd.DataFrame:
+    """Replay a workload under each of several policies, on all processors: a row of figures per policy.
+
+    Args:
+        log: see `replay`.
+        policies: as `replay` takes them; an index of the frame by name.
+        procs: see `replay`.
+        tau_s: see `replay`.
+        overrun: see `replay`.
+        threads: how many replays run at once; by default one per processor. The figures do not depend on it.
+        advance: called with 1 after each replay.
+        **options: see `replay`; they hold for every policy.
+
+    Returns:
+        A column per field of `Summary`. It needs pandas.
+
+    Raises:
+        BatfillError: as `replay`.
+
+    Examples:
+        >>> frame = replay_many("workloads/sample.json", ["fcfs", "saf"])
+        >>> frame.index.tolist(), bool(frame.mean_wait_s["saf"] < frame.mean_wait_s["fcfs"])
+        (['fcfs', 'saf'], True)
+    """
+    chosen, tau_s = [options_of(policy, options) for policy in policies], tau_of(tau_s)
+    workload, size = opened(log, procs=procs, overrun=overrun)
+    for each in chosen:
+        each.require_classes(workload.jobs, workload.name)
+    load_engine(workload.jobs)  # once, not in every thread
+
+    def figures_under(one: Options) -> dict[str, Any]:
+        return {"policy": one.policy.name, **simulate(workload.jobs, workload, one)[0].summary(tau_s).as_dict()}
+
+    rows = []
+    with replays.thread_pool(max(1, min(threads or len(os.sched_getaffinity(0)), len(chosen)))) as pool:
+        for row in pool.map(figures_under, chosen):
+            rows.append(row)
+            advance(1)
+    attrs = {"workload": workload.name, "workload_sha256": workload.digest, "procs": size, "tau_s": tau_s}
+    return data_frame(rows, **attrs).set_index("policy")
+
+
+class Replay:
+    """A replay that stops at any instant, can be looked into, copied, given other rules, saved, and goes on.
+
+    Figures and tables of a run that has not ended are of the jobs that have ended, and say so.
+
+    Examples:
+        >>> run = Replay("workloads/sample.json", "saf").run(until_s=100_000)
+        >>> run.ended, len(run.running), len(run.waiting)
+        (False, 6, 2)
+        >>> other = run.fork(policy="wfp3").run()
+        >>> other.ended, run.ended
+        (True, False)
+    """
+
+    def __init__(
+        self,
+        log: Workload | str | Path,
+        policy: Policy | str = "fcfs",
+        *,
+        procs: int | None = None,
+        tau_s: float = TAU_S,
+        overrun: Overrun | None = None,
+        **options: Unpack[Arguments],
+    ) -> None:
+        """Prepare it on an empty machine; the arguments are those of `replay`.
+
+        Raises:
+            BatfillError: as `replay`; a knowledge other than "user" cannot be stopped, copied and saved.
+        """
+        self.options, self.tau_s = options_of(policy, options), tau_of(tau_s)
+        if self.options.learning.knowledge != USER:
+            raise BatfillError(
+                f"option knowledge: {self.options.learning.knowledge!r} learns on the way, which a run that stops does "
+                "not; use `replay`"
+            )
+        self.workload, size = opened(log, procs=procs, overrun=overrun)
+        self.options.require_classes(self.workload.jobs, self.workload.name)
+        self.changes: tuple[tuple[float, Options], ...] = ()
+        self.simulate_s = 0.0
+        self.engine = replays.Replay(
+            self.workload.jobs,
+            size,
+            self.options.policy,
+            backfill=self.options.backfill,
+            threshold_s=self.options.threshold_s,
+            divider_s=self.options.divider_s,
+        )
+
+    # Going on
+
+    def run(self, until_s: float = math.inf) -> Self:
+        """Handle every instant up to `until_s`, itself included; by default all there are.
+
+        Args:
+            until_s: seconds since the workload's origin.
+
+        Raises:
+            BatfillError: it is before the last instant handled, or nan.
+        """
+        if not until_s >= self.now_s:
+            raise BatfillError(f"until_s: {until_s!r} is not a number of seconds >= {self.now_s:g}, the run's now_s")
+        load_engine(self.workload.jobs)
+        began = time.perf_counter()
+        self.engine.advance(until_s)
+        self.simulate_s += time.perf_counter() - began
+        return self
+
+    def fork(self, policy: Policy | str | None = None, **options: Unpack[Arguments]) -> Replay:
+        """A copy that goes its own way from here, under other rules if some are given; this run stays as it is.
+
+        Args:
+            policy: the order from the next decision on; None for the one in force.
+            **options: `backfill` and `threshold_s`, likewise; math.inf is for no threshold.
+
+        Raises:
+            BatfillError: an option is unknown, unusable, or another than these two.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        if other := [name for name in given if name not in ("backfill", "threshold_s")]:
+            of_arguments(given)
+            raise BatfillError(f"argument {other[0]!r}: only policy, backfill and threshold_s may change in a run")
+        wanted = options_of(self.options.policy if policy is None else policy, given)
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied.engine = self.engine.fork()
+        if policy is None and not given:
+            return copied
+        copied.options = replace(
+            self.options,
+            policy=wanted.policy,
+            backfill=wanted.backfill if "backfill" in given else self.options.backfill,
+            threshold_s=wanted.threshold_s if "threshold_s" in given else self.options.threshold_s,
+        )
+        copied.changes = (*self.changes, (self.now_s, self.options))
+        rules = copied.options
+        copied.engine.change_rules(rules.policy, backfill=rules.backfill, threshold_s=rules.threshold_s)
+        return copied
+
+    # What there is to see
+
+    @property
+    def now_s(self) -> float:
+        """The last instant handled, in seconds since the workload's origin; 0 before the first."""
+        return self.engine.now_s
+
+    @property
+    def next_s(self) -> float:
+        """The next instant at which something happens; inf if nothing will."""
+        return self.engine.next_s
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will happen any more."""
+        return self.next_s == math.inf
+
+    @property
+    def waiting(self) -> JobTable:
+        """The waiting jobs, oldest first."""
+        return self.workload.jobs.select(np.sort(self.engine.queue.waiting_rows))
+
+    @property
+    def running(self) -> JobTable:
+        """The running jobs, in the order of submission; `result().to_pandas()` has their starts."""
+        return self.workload.jobs.select(np.sort(self.engine.queue.running_rows))
+
+    @property
+    def free(self) -> int:
+        """The idle processors."""
+        return self.engine.queue.free
+
+    def result(self) -> Result:
+        """What has come of it so far."""
+        schedule = self.engine.schedule()
+        figures = schedule.summary(self.tau_s)
+        return Result(self.workload, self.options, schedule, self.tau_s, figures, self.simulate_s, changes=self.changes)
+
+    @property
+    def figures(self) -> Summary:
+        """The figures of the jobs that have ended; `ended` says whether these are all."""
+        return self.result().figures
+
+    def to_pandas(self) -> pd.DataFrame:
+        """As `Result.to_pandas`, of what has happened so far."""
+        return self.result().to_pandas()
+
+    def to_arrow(self) -> pa.Table:
+        """As `Result.to_arrow`, of what has happened so far."""
+        return self.result().to_arrow()
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Where it stands, and the figures so far, as rows of (label, text)."""
+        busy = self.engine.size - self.free
+        here = f"{len(self.waiting):,} jobs waiting, {len(self.running):,} running on {busy:,} processors"
+        now = f"{self.now_s:,.0f} s, {here}"
+        return [("now", now), *self.result().rows()]
+
+    def __repr__(self) -> str:
+        """The rows, a line each."""
+        return as_table(self.rows())
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return as_html(self.rows())
+
+    # Kept in a file
+
+    def save(self, path: str | Path) -> None:
+        """Write the run where it stands, its workload included, to one file (NumPy's .npz; nothing in it is code)."""
+        workload = self.workload
+        about = {
+            "name": workload.name,
+            "digest": workload.digest,
+            "notes": list(workload.notes),
+            "clock": workload.clock.as_dict() if workload.clock else None,
+            "overrun": workload.overrun,
+            "tau_s": self.tau_s,
+            "simulate_s": self.simulate_s,
+            "options": self.options.as_dict(),
+            "changes": [[until_s, options.as_dict()] for until_s, options in self.changes],
+        }
+        replays.save(self.engine, Path(path), about)
+
+    @classmethod
+    def load(cls, path: str | Path, policies: Iterable[Policy] = ()) -> Replay:
+        """The run saved in this file, where it stood; it goes on with the same results to the last byte.
+
+        Args:
+            path: the file.
+            policies: those of the run that are yours; the others are found by their names.
+
+        Raises:
+            BatfillError: the file is not one that `save` wrote, or a policy is not known.
+        """
+        own = {policy.name: policy for policy in policies}
+        engine, about = replays.load(Path(path), own)
+        if "options" not in about:
+            raise BatfillError(f"{path}: was not saved by Replay.save; use `batfill.replays.load`")
+        run = cls.__new__(cls)
+        run.engine = engine
+        run.workload = Workload(
+            about["name"],
+            engine.table,
+            engine.size,
+            about["digest"],
+            tuple(about["notes"]),
+            Clock.of(about["clock"]) if about["clock"] else None,
+            overrun=about["overrun"],
+        )
+        run.tau_s, run.simulate_s = about["tau_s"], about["simulate_s"]
+
+        def options_again(stated: dict[str, Any]) -> Options:
+            orders = {name: own.get(stated[name], stated[name]) for name in ("policy", "backfill")}
+            return Options.of({**orders, "threshold": stated["threshold"], "divider": stated["divider"]})
+
+        run.options = options_again(about["options"])
+        run.changes = tuple((until_s, options_again(stated)) for until_s, stated in about["changes"])
+        return run

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from batfill.errors import WorkloadError
+from batfill.errors import WorkloadError, optional
+from batfill.metrics import as_html, as_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
+    import pandas as pd
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 HOUR_S = 3600
@@ -22,6 +26,8 @@ WEEK_S = 7 * DAY_S
 
 # A job's class as the workload says it, before anything is learned.
 UNKNOWN, LARGE, SMALL = -1, 0, 1
+
+Overrun = Literal["keep", "kill"]  # what a job of a log does that ran longer than it asked for
 
 FEW_WITHOUT_REQUEST = 0.01  # up to this share of the jobs, missing requests are a note; above it, a warning
 RUN_TIME_STANDS_IN = (
@@ -35,11 +41,11 @@ MOST_PROCS = 2**31 - 1  # Batsim's largest integer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JobTable:
-    """One workload, one row per job, ordered by (submit_s, ids as strings). Every column has shape (n_jobs,).
+class JobColumns:
+    """Jobs in any order, one row each. Every column has shape (n_jobs,).
 
-    A row's index is the job's `seq`: the last tie-break of every order. Times are float64 that hold whole seconds for
-    archive logs (exact up to 2^53) and may be fractional for Batsim workloads.
+    Times are float64 that hold whole seconds for archive logs (exact up to 2^53) and may be fractional for Batsim
+    workloads.
     """
 
     ids: NDArray[np.object_]  # str, unique
@@ -56,23 +62,16 @@ class JobTable:
     def __len__(self) -> int:
         return len(self.submit_s)
 
-    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> JobTable:
-        """The table of these rows only; `rows` must keep the order."""
-        columns = [(f.name, getattr(self, f.name)) for f in fields(self)]
-        chosen: dict[str, Any] = {name: column[rows] for name, column in columns if isinstance(column, np.ndarray)}
-        return replace(self, **chosen)
-
     def check(self, source: str = "the job table", *, entering: bool = False) -> None:
-        """Refuse a table that no engine can take.
+        """Refuse jobs that no engine can take.
 
         Args:
             source: what error messages call it.
-            entering: whether it comes from outside: its rows are still to be sorted, and run times must be finite;
-                later an infinite one may stand for a job that does not end while anything is looked at.
+            entering: whether they come from outside, and run times must be finite; later an infinite one may stand for
+                a job that does not end while anything is looked at.
 
         Raises:
-            WorkloadError: a column's shape or a value is not what it must be (the first such job is named), or the
-                rows are not in the order of (submit_s, ids).
+            WorkloadError: a column's shape or a value is not what it must be; the first such job is named.
         """
         n = len(self)
         for f in fields(self):
@@ -104,20 +103,125 @@ class JobTable:
                     f"{source}: {n - int(good.sum())} of {n} jobs have {what} that is not {rule} "
                     f"(first: job {self.ids[row]}, {what} {values[row]}); mend or drop them"
                 )
-        if not entering and not (row_in_order := self.in_order()).all():
-            row = int(np.argmin(row_in_order)) + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobTable(JobColumns):
+    """One workload's jobs, ordered by (submit_s, ids as strings).
+
+    A row's index is the job's `seq`: the last tie-break of every order. `job_table` makes a table of rows in any order;
+    the constructor refuses them with a `WorkloadError`.
+
+    Examples:
+        >>> import numpy as np
+        >>> jobs = job_table("two jobs", ids=np.array(["b", "a"], object), submit_s=np.array([60.0, 0.0]),
+        ...     runtime_s=np.array([10.0, 20.0]), walltime_s=np.array([60.0, 60.0]), procs=np.array([1, 4]))
+        >>> jobs.ids.tolist()
+        ['a', 'b']
+        >>> jobs.select(np.array([1, 0]))
+        Traceback (most recent call last):
+        batfill.errors.WorkloadError: rows [1, 0] are not in ascending order; sort them before you select
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse rows out of order; what else is wrong with them `check` says."""
+        self.require_order("the job table")
+
+    def require_order(self, source: str) -> None:
+        """Refuse rows that are not in the order of (submit_s, ids); shapes that differ are for `check` to refuse."""
+        submit_s, ids = self.submit_s, self.ids
+        if len(submit_s) != len(ids):
+            return
+        after = ~(submit_s[1:] < submit_s[:-1])  # nan, which `check` refuses, is in any order
+        tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
+        after[tied] = ids[tied + 1] > ids[tied]
+        if not after.all():
+            row = int(np.argmin(after)) + 1
             raise WorkloadError(
-                f"{source}: rows are not in the order of (submit_s, ids): job {self.ids[row]} at "
-                f"{self.submit_s[row]:g} follows job {self.ids[row - 1]} at {self.submit_s[row - 1]:g}; "
-                "make the table with `job_table`, or select rows in ascending order"
+                f"{source}: rows are not in the order of (submit_s, ids): job {ids[row]} at {submit_s[row]:g} follows "
+                f"job {ids[row - 1]} at {submit_s[row - 1]:g}; make the table with `job_table`"
             )
 
-    def in_order(self) -> NDArray[np.bool_]:
-        """Whether each row but the first comes after the one before it, shape (n_jobs - 1,)."""
-        after = self.submit_s[1:] > self.submit_s[:-1]
-        tied = np.flatnonzero(self.submit_s[1:] == self.submit_s[:-1])
-        after[tied] = self.ids[tied + 1] > self.ids[tied]
-        return after
+    def check(self, source: str = "the job table", *, entering: bool = False) -> None:
+        """As `JobColumns.check`; rows out of order, which only a change of the arrays in place can bring, too."""
+        super(JobTable, self).check(source, entering=entering)
+        self.require_order(source)
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> JobTable:
+        """The table of these rows only.
+
+        Args:
+            rows: a mask of shape (n_jobs,), ascending row numbers, or a slice that goes forward.
+
+        Raises:
+            WorkloadError: the rows are in another order, which would give wrong starts, or one occurs twice.
+        """
+        if isinstance(rows, slice):
+            numbers = np.arange(len(self))[rows][:2]
+        else:
+            numbers = np.zeros(0, np.intp) if np.asarray(rows).dtype == bool else np.asarray(rows)
+        if not (numbers[1:] > numbers[:-1]).all():
+            first = max(int(np.argmin(numbers[1:] > numbers[:-1])) - 1, 0)
+            shown = ", ".join(str(number) for number in numbers[first : first + 4].tolist())
+            more = "..., " * (first > 0), ", ..." * (first + 4 < len(numbers))
+            raise WorkloadError(
+                f"rows [{more[0]}{shown}{more[1]}] are not in ascending order; sort them before you select"
+            )
+        columns = [(f.name, getattr(self, f.name)) for f in fields(self)]
+        chosen: dict[str, Any] = {name: column[rows] for name, column in columns if isinstance(column, np.ndarray)}
+        return replace(self, **chosen)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The jobs as a reader of tables wants them, by column; nan or None is not known, or no limit."""
+        classes = np.array(["large", "small", None], object)[self.job_class]  # UNKNOWN is -1, the last
+        return {
+            "job_id": self.ids,
+            "user": self.user,
+            "submit_s": self.submit_s,
+            "runtime_s": self.runtime_s,
+            "walltime_s": np.where(np.isinf(self.walltime_s), np.nan, self.walltime_s),
+            "procs": self.procs,
+            "class": classes,
+        }
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per job; see `columns`. It needs pandas."""
+        return data_frame(self.columns())
+
+    def to_arrow(self) -> pa.Table:
+        """A row per job; see `columns`. It needs pyarrow, and no pandas."""
+        return arrow_table(self.columns())
+
+    def __repr__(self) -> str:
+        """The number of jobs and their span."""
+        span_s = float(self.submit_s[-1] - self.submit_s[0]) if len(self) else 0.0
+        return f"<JobTable: {len(self):,} jobs submitted over {span_s / DAY_S:,.1f} days>"
+
+
+def data_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], **attrs: Any) -> pd.DataFrame:
+    """These columns, or these rows, as a DataFrame with these `attrs`.
+
+    Raises:
+        MissingExtra: pandas is not installed.
+    """
+    frame: pd.DataFrame = optional("pandas", "tables").DataFrame(columns)
+    frame.attrs.update(attrs)
+    return frame
+
+
+def arrow_table(columns: Mapping[str, NDArray[Any]], about: Mapping[bytes, bytes] | None = None) -> pa.Table:
+    """These columns as an Arrow table, nan as null, with this metadata.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    arrow = optional("pyarrow", "tables")
+    arrays = {
+        name: arrow.array(values, arrow.string() if values.dtype == object else None, from_pandas=True)
+        for name, values in columns.items()
+    }
+    table: pa.Table = arrow.table(arrays)
+    return table.replace_schema_metadata(dict(about)) if about else table
 
 
 TIME = f"a number from 0 to {LONGEST_S:g}"
@@ -198,11 +302,50 @@ class Workload:
     digest: str  # sha256 of the source's bytes as stored, hexadecimal; "" where there is no file
     notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
     clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
+    overrun: Overrun = "keep"  # see `read_workload`
+    file: Path | None = None  # what it was read from; None if it was made
+    timezone: str | None = None  # of accounting, see `read_workload`
+    cores_per_resource: int | None = None  # of OAR's accounting
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the figures of these jobs doubtful, one line each; every host and every result shows them."""
         return request_warnings((self.jobs,))
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What it holds in words, as rows of (label, text)."""
+        jobs, procs = self.jobs, "unknown" if self.procs is None else f"{self.procs:,} processors"
+        span_s = float(jobs.submit_s[-1] - jobs.submit_s[0]) if len(jobs) else 0.0
+        users = len(np.unique(jobs.user[jobs.user >= 0]))
+        begun = []
+        if self.clock is not None and len(jobs):
+            date = self.clock.date(float(jobs.submit_s[0]))
+            begun.append(("first job", f"{date:%Y-%m-%d %H:%M} ({self.clock.zone_name})"))
+        return [
+            ("workload", self.name),
+            ("machine", procs),
+            ("jobs", f"{len(jobs):,} of {users or 'an unknown number of'} users"),
+            ("submitted", f"over {span_s / DAY_S:,.1f} days"),
+            *begun,
+            *(("warning", warning) for warning in self.warnings),
+            *(("note", note) for note in self.notes),
+        ]
+
+    def __repr__(self) -> str:
+        """A line per row."""
+        return as_table(self.rows())
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return as_html(self.rows())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per job; see `JobTable.columns`. It needs pandas."""
+        return data_frame(self.jobs.columns(), workload=self.name, sha256=self.digest, procs=self.procs)
+
+    def to_arrow(self) -> pa.Table:
+        """A row per job; see `JobTable.columns`. It needs pyarrow, and no pandas."""
+        return self.jobs.to_arrow()
 
 
 def request_warnings(tables: Sequence[JobTable]) -> tuple[str, ...]:
@@ -257,7 +400,7 @@ def job_table(
         WorkloadError: a value is out of range (the first such job is named), or an id occurs twice.
     """
     n = len(submit_s)
-    table = JobTable(
+    given = JobColumns(
         ids=ids,
         submit_s=submit_s,
         runtime_s=runtime_s,
@@ -269,12 +412,17 @@ def job_table(
         killable=killable,
         no_request=no_request if no_request is not None and no_request.any() else None,
     )
-    table.check(source, entering=True)
-    if not table.in_order().all():
+    given.check(source, entering=True)
+    columns = {f.name: getattr(given, f.name) for f in fields(given)}
+    ordered = submit_s[1:] > submit_s[:-1]
+    tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
+    ordered[tied] = ids[tied + 1] > ids[tied]
+    if not ordered.all():
         by_id = np.argsort(ids, kind="stable")
-        table = table.select(by_id[np.argsort(submit_s[by_id], kind="stable")])
+        order = by_id[np.argsort(submit_s[by_id], kind="stable")]
+        columns = {name: c[order] if isinstance(c, np.ndarray) else c for name, c in columns.items()}
     if len(set(ids)) != n:
         seen: set[str] = set()
         twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
         raise WorkloadError(f"{source}: job id {twice} occurs more than once; ids must be unique")
-    return table
+    return JobTable(**columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -194,3 +195,12 @@ def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def as_html(rows: Iterable[tuple[str, str]]) -> str:
+    """Rows of (label, text) as a table for notebooks."""
+    cells = (
+        f'<tr><th style="text-align:left">{escape(label)}</th><td style="text-align:left">{escape(text)}</td></tr>'
+        for label, text in rows
+    )
+    return f"<table>{''.join(cells)}</table>"

@@ -10,9 +10,9 @@ import math
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from batfill.errors import BatfillError, require
+from batfill.errors import BatfillError, nearest, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,15 +100,15 @@ def text_of(name: str, value: Any) -> str:
 
 
 def policy_of(name: str, value: Any) -> Policy:
-    """The policy of this name."""
-    from batfill.policy import policy_named
+    """The policy of this name, or the policy itself."""
+    from batfill.policy import Policy, policy_named
 
-    return policy_named(text_of(name, value))
+    return value if isinstance(value, Policy) else policy_named(text_of(name, value))
 
 
 def order_of(name: str, value: Any) -> Policy | None:
-    """The policy of this name; None for the queue's own order."""
-    return None if value == SAME else policy_of(name, value)
+    """The policy of this name, or the policy itself; None for the queue's own order."""
+    return None if isinstance(value, str) and value == SAME else policy_of(name, value)
 
 
 def one_of(name: str, value: Any, known: Sequence[str]) -> str:
@@ -182,6 +182,11 @@ class Option:
     needs: tuple[Needs, ...] = ()
     unit: str = ""  # that follows the value in a text
     word: str = "number"  # for the value in a command's help
+
+    @property
+    def argument(self) -> str:
+        """What Python's functions call it; a name that ends in _s takes seconds."""
+        return self.name.replace("-", "_") + self.unit.replace(" ", "_")
 
 
 def choice(name: str, default: str, help: str, choices: Sequence[str], *needs: Needs) -> Option:  # noqa: A002
@@ -328,6 +333,68 @@ OPTIONS = table(
     ),
 )
 NAMES = tuple(OPTIONS)
+ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
+
+
+class Arguments(TypedDict, total=False):
+    """The options as keyword arguments of Python's functions, for type checkers: `ARGUMENTS` without the policy.
+
+    None is the default of each. A duration is a number of seconds, or text such as "20h".
+    """
+
+    backfill: Policy | str | None
+    threshold_s: float | str | None
+    divider_s: float | str | None
+    knowledge: str | None
+    kill: bool | None
+    bound: bool | None
+    levels: str | Sequence[float] | None
+    regime: Regime | None
+    divider_rule: DividerRule | None
+    cut: float | None
+    train: Literal["week", "drift"] | None
+    train_lag_s: float | str | None
+    max_waste: float | None
+    max_kill_share: float | None
+    seed: int | None
+
+
+def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by their own names as keyword arguments, those that are not given left out."""
+    return {OPTIONS[name].argument: value for name, value in given.items() if value is not None}
+
+
+def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of keyword arguments, by the options' own names, as `Options.of` takes them.
+
+    Numbers may be numpy's, `levels` any sequence, and an infinite threshold or divider is none.
+
+    Raises:
+        BatfillError: there is no such argument; the message suggests the nearest.
+
+    Examples:
+        >>> of_arguments({"policy": "saf", "threshold_s": 7200, "divider_rule": None})
+        {'policy': 'saf', 'threshold': 7200, 'divider-rule': None}
+        >>> of_arguments({"threshold": 7200})
+        Traceback (most recent call last):
+        batfill.errors.BatfillError: argument 'threshold' is unknown; did you mean 'threshold_s'?
+    """
+    given = {}
+    for name, value in arguments.items():
+        if name not in ARGUMENTS:
+            suggested = nearest(name, ARGUMENTS) or f"; known are {', '.join(ARGUMENTS)}"
+            raise BatfillError(f"argument {name!r} is unknown{suggested}")
+        option = ARGUMENTS[name]
+        if getattr(value, "ndim", None) == 0:
+            value = value.item()
+        if option.name == "levels" and value is not None and not isinstance(value, str):
+            value = tuple(value) if hasattr(value, "__iter__") else (value,)
+        if option.default is None and option.unit and isinstance(value, float) and value == math.inf:
+            value = None
+        given[option.name] = value
+    return given
+
+
 LEARNING = NAMES[NAMES.index("knowledge") :]  # those that say what is learned
 
 
@@ -338,7 +405,8 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         BatfillError: a name is unknown, a value is not what it must be, or would do nothing with the others.
     """
     if unknown := [name for name in given if name not in OPTIONS]:
-        raise BatfillError(f"option {unknown[0]!r} is unknown; known are {', '.join(OPTIONS)}")
+        suggested = nearest(str(unknown[0]), OPTIONS)
+        raise BatfillError(f"option {unknown[0]!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
     chosen = {}
     for name, option in OPTIONS.items():
         value = option.default if given.get(name) is None else given[name]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import PolicyError
+from batfill.errors import PolicyError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -233,7 +233,8 @@ def policy_named(text: str) -> Policy:
             raise PolicyError(f"policy {text}: weights are six numbers separated by commas, as in {MIXED}") from None
     if name in POLICIES and not colon:
         return POLICIES[name]
-    raise PolicyError(f"policy {text!r} is unknown; known are {', '.join(POLICIES)}, {IN_FILE}, and {MIXED}")
+    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, and {MIXED}"
+    raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
 
 
 def listing() -> list[dict[str, str]]:

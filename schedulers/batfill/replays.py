@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import zipfile
 from collections.abc import Callable
@@ -31,14 +32,14 @@ from batfill.policy import policy_named
 from batfill.queue import Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from batfill.policy import Policy
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 5"
+SAVED_FORMAT = "batfill replay 6"
 BLOCK = 1 << 15  # `replay_many` replays so many jobs at once: their keys and starts stay in the processor's cache
 
 
@@ -52,6 +53,12 @@ class Schedule:
     backfilled: NDArray[np.bool_]  # whether that try was started by backfilling
     kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed at a divider, in the order of time
     order: NDArray[np.int64]  # (n_tries,)  rows in the order of their starts
+    until_s: float = np.inf  # the last instant handled, if the replay has not ended
+
+    @property
+    def ended(self) -> NDArray[np.bool_]:
+        """The jobs whose final try has ended."""
+        return self.end_s <= self.until_s
 
     @property
     def rejected(self) -> NDArray[np.bool_]:
@@ -84,8 +91,8 @@ class Schedule:
         return again
 
     def summary(self, tau_s: float = TAU_S) -> Summary:
-        """The figures of the run."""
-        ran = ~self.rejected
+        """The figures of the jobs that have ended, and of what was rejected and killed so far."""
+        ran = self.ended
         return summarize(
             size=self.size,
             submit_s=self.jobs.submit_s[ran],
@@ -93,9 +100,9 @@ class Schedule:
             runtime_s=self.runtime_s[ran],
             procs=self.jobs.procs[ran],
             tau_s=tau_s,
-            rejected=int(self.rejected.sum()),
-            killed=int(self.killed.sum()),
-            backfilled=int(self.backfilled.sum()),
+            rejected=int((self.rejected & (self.jobs.submit_s <= self.until_s)).sum()),
+            killed=int((self.killed & ran).sum()),
+            backfilled=int((self.backfilled & ran).sum()),
             requeued=len(self.kills),
             wasted_proc_s=float((self.kills["ran_s"] * self.jobs.procs[self.kills["row"]]).sum()),
         )
@@ -325,6 +332,7 @@ class Replay:
             backfilled=backfilled,
             kills=self.kills.copy(),
             order=self.tries["row"].astype(np.int64),
+            until_s=np.inf if self.next_s == np.inf else self.now_s,
         )
 
 
@@ -422,8 +430,11 @@ def replay_many(
 # A replay saved where it stands, to go on in another process with the same results to the last byte
 
 
-def save(run: Replay, path: Path) -> None:
-    """Write the replay's whole state, its workload included, to one file (NumPy's .npz; nothing in it is code)."""
+def save(run: Replay, path: Path, about: Mapping[str, Any] | None = None) -> None:
+    """Write the replay's whole state, its workload included, to one file (NumPy's .npz; nothing in it is code).
+
+    `about` is anything in JSON that `load` gives back.
+    """
     columns = {f.name: getattr(run.table, f.name) for f in fields(run.table)}
     table = {name: np.asarray(column) for name, column in columns.items() if column is not None}
     table["ids"] = table["ids"].astype(np.str_)
@@ -434,6 +445,7 @@ def save(run: Replay, path: Path) -> None:
         "policy": np.array(run.queue.policy.name),
         "backfill": np.array(run.queue.backfill.name if run.queue.backfill else ""),
         "threshold_s": np.array(run.queue.threshold_s),
+        "about": np.array(json.dumps(dict(about or {}))),
     }
     parts = {"queue": run.queue.saved(), "events": run.events._asdict(), "table": table}
     for part, columns in parts.items():
@@ -442,8 +454,12 @@ def save(run: Replay, path: Path) -> None:
         np.savez(stream, **arrays)
 
 
-def load(path: Path) -> Replay:
-    """The replay saved in this file, where it stood.
+def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Replay, dict[str, Any]]:
+    """The replay saved in this file, where it stood, and what `save` was given about it.
+
+    Args:
+        path: the file.
+        policies: by name, those that `policy_named` does not know.
 
     Raises:
         BatfillError: the file is not one that `save` wrote.
@@ -464,17 +480,22 @@ def load(path: Path) -> Replay:
     table = part("table")
     table["ids"] = table["ids"].astype(object)
     table["own_end"] = bool(table["own_end"])
-    backfill = str(arrays["backfill"])
+    own = policies or {}
+    policy, backfill = (
+        own[name] if name in own else policy_named(name) if name else None
+        for name in (str(arrays["policy"]), str(arrays["backfill"]))
+    )
+    assert policy is not None
     queue = part("queue")
     run = Replay(
         JobTable(**table),
         int(arrays["size"]),
-        policy_named(str(arrays["policy"])),
-        backfill=policy_named(backfill) if backfill else None,
+        policy,
+        backfill=backfill,
         threshold_s=float(arrays["threshold_s"]),
         divider_s=queue["dividers"]["divider_s"],
         learns=bool(arrays["learns"]),
     )
     run.queue.restore(queue)
     run.events = type(run.events)(**{name: engine.as_records(array) for name, array in part("events").items()})
-    return run
+    return run, json.loads(str(arrays["about"]))

@@ -10,11 +10,11 @@ from pydantic import Field, ValidationError
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Tau, Text, keys_of, one_line
 from batfill.documents import Document, KeyPath, whole
 from batfill.errors import BatfillError
+from batfill.jobs import Overrun
 from batfill.metrics import TAU_S
 from batfill.options import LEARNING, SAME, USER, Options
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
 from batfill.workloads.splitting import Align, Boundary
-from batfill.workloads.swf import Overrun
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.campaigns.config import CampaignError, Resamplings, Windows
 from batfill.errors import WorkloadError
 from batfill.files import digest
-from batfill.jobs import DAY_S
+from batfill.jobs import DAY_S, Overrun
 from batfill.workloads import read_workload
 from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, select, windows
-from batfill.workloads.swf import Overrun, workload_of
+from batfill.workloads.swf import workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

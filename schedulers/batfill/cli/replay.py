@@ -9,6 +9,7 @@ import click
 from batfill.cli import warn
 from batfill.cli.parameters import JSON, OVERRUN, PROCS, TAU, WORKLOAD, out_option, scheduler_options
 from batfill.cli.progress import announce_compilation, progress
+from batfill.options import arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,17 +23,22 @@ if TYPE_CHECKING:
 @OVERRUN
 @out_option("Write PREFIX_jobs.csv and its kin, as Batsim does.", metavar="PREFIX")
 @JSON
-def replay(workload: Path, options: dict[str, Any], as_json: bool, **how: Any) -> None:
+def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any) -> None:
     """Run one policy over a whole workload in the compiled engine, and print its figures.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.experiment import replay_file
+    from batfill import experiment
+    from batfill.files import make_folder
 
+    if out is not None:
+        make_folder(out.parent)  # what cannot be written is refused before the work
     announce_compilation()
     with progress("jobs judged") as judged:
-        report = replay_file(workload, options, **how, advance=judged)
-    warn(report.options.remarks)
+        result = experiment.replay(workload, **how, **arguments_of(options), advance=judged)
+    if out is not None:
+        result.to_batsim(out)
+    warn(result.options.remarks)
     if as_json:  # the table has them
-        warn(report.workload.warnings)
-    print(report.as_json() if as_json else report.as_text())
+        warn(result.workload.warnings)
+    print(result.as_json() if as_json else result.as_text())

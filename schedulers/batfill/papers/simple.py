@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from batfill.campaigns.sections import Count, Section, Seed
-from batfill.jobs import DAY_S, WEEK_S
+from batfill.jobs import DAY_S, WEEK_S, Overrun
 from batfill.metrics import bounded_slowdown, per_processor_slowdown
 from batfill.papers.core import (
     Array,
@@ -29,7 +29,7 @@ from batfill.workloads.describe import PREMATURE
 from batfill.workloads.formats import load_log
 from batfill.workloads.resampling import ProfileWeeks
 from batfill.workloads.scaling import offered_load
-from batfill.workloads.swf import Overrun, machine_size
+from batfill.workloads.swf import machine_size
 from batfill.workloads.swf_log import COMPLETED
 
 POLICIES = ("fcfs", "spf", "sqf", "saf")

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Workload
+    from batfill.jobs import JobTable, Overrun, Workload
     from batfill.replays import Schedule
-    from batfill.workloads.swf import Overrun
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # the longest wait may be longer than fcfs's by this share of it

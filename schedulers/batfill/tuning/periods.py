@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable
+    from batfill.jobs import JobTable, Overrun
     from batfill.policy import Policy
     from batfill.workloads.splitting import Align, Boundary
-    from batfill.workloads.swf import Overrun
 
 
 @dataclass(frozen=True, slots=True, eq=False)

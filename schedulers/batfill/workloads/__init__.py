@@ -7,36 +7,117 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.jobs import Workload
-    from batfill.workloads.swf import Overrun
+    from batfill.jobs import Overrun, Workload
+    from batfill.workloads.generate import Kind, Requests
 
 
-def read_workload(path: Path, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
-    """The workload in a file: Batsim JSON or SWF, plain or compressed, or Parquet, told apart by their beginnings.
+def read_workload(
+    path: str | Path,
+    *,
+    procs: int | None = None,
+    overrun: Overrun = "keep",
+    timezone: str | None = None,
+    cores_per_resource: int | None = None,
+) -> Workload:
+    """Read a workload: SWF, Batsim JSON, Parquet that batfill wrote, or the accounting of Slurm, OAR or PBS.
+
+    The formats are told apart by the file's beginning; all but Parquet may be compressed (.gz, .xz, .bz2).
 
     Args:
         path: the file.
-        procs: the machine's size in processors; by default what the file says.
-        overrun: what an SWF job does that ran longer than it asked for (see `read_swf`); Batsim JSON says it itself.
+        procs: the machine's size in processors; by default what the file says, and in accounting the most processors
+            seen in use at once.
+        overrun: what a job of a log does that ran longer than it asked for: "keep" its run time, or "kill" it at its
+            limit; Batsim JSON says it itself.
+        timezone: of accounting: the cluster's, such as "Europe/Paris"; UTC by default.
+        cores_per_resource: of OAR's accounting: the processors of one resource; 1 by default.
 
     Raises:
-        WorkloadError: the file is none of them, or is damaged.
+        WorkloadError: the file is none of them or is damaged, or an argument does nothing for this format.
+
+    Examples:
+        >>> read_workload("workloads/sample.json")
+        workload     sample.json
+        machine      64 processors
+        jobs         800 of 12 users
+        submitted    over 4.1 days
     """
-    from batfill.workloads.formats import first_byte, is_parquet
+    from dataclasses import replace
+    from pathlib import Path
 
-    if is_parquet(path):
-        from batfill.workloads.formats import read_parquet
-        from batfill.workloads.swf import workload_of
+    from batfill.errors import WorkloadError
+    from batfill.workloads.formats import accounting_of, first_byte, is_parquet, read_accounting, read_parquet
+    from batfill.workloads.swf import read_swf, workload_of
 
+    path = Path(path)
+    parquet = is_parquet(path)
+    system = None if parquet else accounting_of(path)
+    for name, value, of in (
+        ("timezone", timezone, ("slurm", "oar", "pbs")),
+        ("cores_per_resource", cores_per_resource, ("oar",)),
+    ):
+        if value is not None and system not in of:
+            raise WorkloadError(f"{path}: {name} is for the accounting of {', '.join(of)} alone; leave it out")
+    if system is not None:
+        zone, cores = timezone or "UTC", cores_per_resource or 1
+        log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
+        workload = workload_of(path, log, procs=procs, overrun=overrun)
+        return replace(workload, timezone=zone, cores_per_resource=cores if system == "oar" else None)
+    if parquet:
         return workload_of(path, read_parquet(path), procs=procs, overrun=overrun)
     if first_byte(path) == b"{":
-        from dataclasses import replace
-
         from batfill.jobs import checked_size
         from batfill.workloads.batsim_json import read_batsim_json
 
         workload = read_batsim_json(path)
         return workload if procs is None else replace(workload, procs=checked_size(path, procs))
-    from batfill.workloads.swf import read_swf
-
     return read_swf(path, procs=procs, overrun=overrun)
+
+
+def generate_workload(
+    jobs: int = 10_000,
+    procs: int = 256,
+    seed: int = 0,
+    *,
+    kind: Kind = "all",
+    users: int = 64,
+    requests: Requests = "tsafrir",
+    longest_request_s: float | None = None,
+    interarrival: float = 1.0,
+    load: float | None = None,
+) -> Workload:
+    """Generate a workload by the Lublin-Feitelson model; equal arguments give equal workloads.
+
+    Args:
+        jobs: how many.
+        procs: the machine's size.
+        seed: of all randomness.
+        kind: the model's parameters: one set ("all"), batch and interactive jobs merged ("both"), or one of the two.
+        users: how many synthetic users submit.
+        requests: requested times: Tsafrir's model, exactly the run times ("exact"), or none ("none").
+        longest_request_s: the longest request; by default the longest run, rounded up to hours.
+        interarrival: times between submissions are multiplied by this.
+        load: if given, they are stretched to this offered load instead.
+
+    Raises:
+        WorkloadError: a number is out of range.
+
+    Examples:
+        >>> generate_workload(jobs=100, procs=64, seed=1).jobs
+        <JobTable: 100 jobs submitted over 0.6 days>
+    """
+    from batfill.workloads.generate import generate_log
+    from batfill.workloads.swf import workload_of
+
+    log = generate_log(
+        jobs,
+        procs,
+        seed,
+        kind=kind,
+        users=users,
+        requests=requests,
+        longest_request_s=longest_request_s,
+        interarrival=interarrival,
+        load=load,
+    )
+    return workload_of(f"lublin-{jobs}-jobs-{procs}-procs-seed-{seed}", log, procs=procs)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable
+    from batfill.jobs import JobColumns
 
-    Jobs = tuple[JobTable, Mapping[str, NDArray[np.int64]]]
+    Jobs = tuple[JobColumns, Mapping[str, NDArray[np.int64]]]
 
 SUPPORTED_PROFILES = ("delay",)
 NO_WALLTIME = -1
@@ -109,7 +109,7 @@ def read_batsim_json(path: Path) -> Workload:
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
         no_request=np.array([job.get(NO_REQUEST_FIELD) is True for job in jobs], dtype=np.bool_),
     )
-    return Workload(name=path.name, jobs=table, procs=document.nb_res, digest=document.digest)
+    return Workload(name=path.name, jobs=table, procs=document.nb_res, digest=document.digest, file=path)
 
 
 def check_size(path: Path, nb_res: int) -> None:
@@ -259,7 +259,7 @@ def write_batsim_json(
     return n_jobs
 
 
-def job_lines(jobs: JobTable, fields: Mapping[str, NDArray[np.int64]], durations: dict[str, float]) -> Iterator[str]:
+def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], durations: dict[str, float]) -> Iterator[str]:
     """Each job as JSON text; `durations` gathers the run times met, by their text."""
     extra = {"user_id": jobs.user, **fields}
     columns = {name: column.tolist() for name, column in extra.items()}

@@ -15,7 +15,7 @@ import orjson
 
 from batfill.errors import WorkloadError
 from batfill.files import whole_file
-from batfill.jobs import checked_size, request_warning
+from batfill.jobs import Overrun, checked_size, request_warning
 from batfill.workloads.batsim_json import (
     NO_REQUEST_FIELD,
     NO_WALLTIME,
@@ -30,7 +30,6 @@ from batfill.workloads.formats import first_byte, format_of, pieces_of, provenan
 from batfill.workloads.manifest import listed
 from batfill.workloads.swf import (
     BATSIM_MARGIN_S,
-    Overrun,
     job_rows,
     jobs_in,
     known_size,

@@ -7,16 +7,19 @@ metadata. Cleaning, splitting and resampling work on logs, and so on all three.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from batfill import __version__
 from batfill.errors import WorkloadError, optional
 from batfill.files import decompressed, digest, readable, shown, whole_file
+from batfill.jobs import Overrun, Workload
 from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
-from batfill.workloads.swf import BATSIM_MARGIN_S, Overrun, job_rows, jobs_in, known_size, machine_size, with_size
+from batfill.workloads.swf import BATSIM_MARGIN_S, job_rows, jobs_in, known_size, machine_size, with_size
 from batfill.workloads.swf_log import (
     COMPLETED,
     FIELDS,
@@ -32,14 +35,18 @@ from batfill.workloads.swf_log import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from hashlib import _Hash
-    from pathlib import Path
-
-    from batfill.jobs import Workload
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json", ".parquet")
 PARQUET = b"PAR1"
 COMMENTS = b"batfill.comments"
+System = Literal["slurm", "oar", "pbs"]
+# How the accounting of each system begins: sacct's column names; OAR's jobs by id, as an array or as items; a date.
+ACCOUNTING: dict[System, re.Pattern[bytes]] = {
+    "slurm": re.compile(rb"[^\n]*\bJobID\b[^\n]*\|"),
+    "oar": re.compile(rb'\[|\{\s*"(?:\d+|items)"\s*:'),
+    "pbs": re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;\w;"),
+}
 
 
 def is_parquet(path: Path) -> bool:
@@ -55,6 +62,74 @@ def first_byte(path: Path) -> bytes:
             if text := chunk.lstrip(b"\xef\xbb\xbf \t\r\n"):
                 return text[:1]
     return b""
+
+
+def accounting_of(path: Path) -> System | None:
+    """The batch system whose accounting the file begins like, if it does."""
+    with decompressed(path) as content:
+        beginning = content.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
+    return next((system for system, begins in ACCOUNTING.items() if begins.match(beginning)), None)
+
+
+def read_accounting(
+    path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
+) -> SwfLog:
+    """The jobs of one file of a cluster's accounting; `read_workload` says what the arguments are.
+
+    Raises:
+        WorkloadError: the file is damaged, or holds no job that has ended.
+    """
+    from batfill.workloads.cluster_log import swf_of
+
+    if system == "slurm":
+        from batfill.workloads.slurm import read_slurm
+
+        reading = read_slurm([path], zone=timezone)
+    elif system == "oar":
+        from batfill.workloads.oar import read_oar
+
+        reading = read_oar([path], cores_per_resource=cores_per_resource)
+    else:
+        from batfill.workloads.pbs import read_pbs
+
+        reading = read_pbs([path], zone=timezone)
+    return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
+
+
+class Source(NamedTuple):
+    """A log behind a workload, with what is known of where it came from."""
+
+    where: Path | str  # the file; the name of a workload that was made
+    log: SwfLog
+    digest: str
+    procs: int | None  # as the workload was read with, or what the caller says
+    overrun: Overrun
+
+
+def source_of(log: Workload | str | Path, *, procs: int | None = None, overrun: Overrun | None = None) -> Source:
+    """The log that a workload was read from, read again; the workload as a log, if it was made.
+
+    Args:
+        log: a workload, or a log's file.
+        procs: the machine's size; None for the workload's, and for what the file says.
+        overrun: see `read_workload`; None for the workload's.
+
+    Raises:
+        WorkloadError: the file cannot be read, or has changed since the workload was read from it.
+    """
+    if not isinstance(log, Workload):
+        path = Path(log)
+        return Source(path, load_log(path), digest(path), procs, overrun or "keep")
+    size, cut_off = log.procs if procs is None else procs, overrun or log.overrun
+    if log.file is None:
+        return Source(log.name, log_of(log), log.digest, size, cut_off)
+    if digest(log.file) != log.digest:
+        raise WorkloadError(f"{log.file}: has changed since the workload was read from it; read it again")
+    if log.timezone is not None and (system := accounting_of(log.file)):
+        cores = log.cores_per_resource or 1
+        made = read_accounting(log.file, system, procs=size, timezone=log.timezone, cores_per_resource=cores)
+        return Source(log.file, made, log.digest, size, cut_off)
+    return Source(log.file, load_log(log.file), log.digest, size, cut_off)
 
 
 def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:

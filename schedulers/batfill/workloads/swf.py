@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.files import digest
-from batfill.jobs import UNKNOWN, JobTable, Workload, checked_size, job_table, request_warning
+from batfill.jobs import UNKNOWN, JobColumns, Overrun, Workload, checked_size, job_table, request_warning
 from batfill.workloads.swf_log import FIELD, LAST_PARTIAL_FAILED, PARTIAL, SwfLog, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from numpy.typing import NDArray
-
-Overrun = Literal["keep", "kill"]
 
 # Batsim ends a job with p = p~ as one that overran; a second more lets it complete.
 BATSIM_MARGIN_S = 1
@@ -56,8 +54,9 @@ def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep")
     return workload_of(path, read_log(path), procs=procs, overrun=overrun)
 
 
-def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
-    """As `read_swf`, of a log already read from `path`."""
+def workload_of(source: Path | str, log: SwfLog, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
+    """As `read_swf`, of a log already read from the file `source`; if that is a str, the log was made, and named so."""
+    path = Path(source)
     if overrun not in get_args(Overrun):
         raise WorkloadError(f"{path}: overrun {overrun!r} is none of {', '.join(get_args(Overrun))}; choose one")
     rows = job_rows(path, [log])
@@ -78,9 +77,11 @@ def workload_of(path: Path, log: SwfLog, *, procs: int | None = None, overrun: O
             no_request=jobs.no_request,
         ),
         procs=machine_size(path, log, procs),
-        digest=digest(path),
+        digest="" if isinstance(source, str) else digest(path),
         notes=(*size_notes(log, procs), *notes_of(rows, changed)),
         clock=clock.later(rows.first_submit_s) if clock else None,
+        overrun=overrun,
+        file=None if isinstance(source, str) else path,
     )
 
 
@@ -92,7 +93,7 @@ def jobs_in(
     overrun: Overrun = "keep",
     margin_s: float = 0,
     changed: Counter[str],
-) -> JobTable:
+) -> JobColumns:
     """The jobs of a piece of a log, in the log's order.
 
     Args:
@@ -116,7 +117,7 @@ def jobs_in(
     if overrun == "keep":
         changed["requested time below the run time, raised to it"] += int((walltime_s < runtime_s).sum())
         walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
-    return JobTable(
+    return JobColumns(
         ids=padded_ids(rows.number[here][keep], width=rows.id_width),
         submit_s=rows.submit_s[here][keep] - rows.first_submit_s,
         runtime_s=runtime_s,

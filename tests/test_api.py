@@ -1,0 +1,330 @@
+"""The Python interface: what `import batfill as bf` gives, and that it does what the command line does."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batfill as bf
+from batfill.errors import MissingExtra, PolicyError, WorkloadError
+from batfill.options import ARGUMENTS, OPTIONS, Arguments
+from command import batfill, json_result, result
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "workloads" / "sample.json"
+ACCOUNTING = ROOT / "tests" / "data" / "accounting"
+NAMES = [
+    *("BatfillError", "JobTable", "Policy", "Replay", "Result", "Workload"),
+    *("generate", "job_table", "policies", "read", "replay", "replay_many"),
+]
+SLOW_TO_LOAD = {"numpy", "numba", "pandas", "click", "importlib.metadata"}
+DOCUMENTED = sorted({module for module, _ in bf.PLACES.values()} | {"batfill", "batfill.options"})
+
+
+@pytest.fixture(scope="module")
+def log():
+    return bf.read(SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def fcfs(log):
+    return bf.replay(log, "fcfs")
+
+
+# Names
+
+
+def test_the_public_names_are_these_and_no_module_has_one_of_them():
+    assert sorted(bf.PLACES) == NAMES
+    assert sorted(bf.__all__) == sorted([*NAMES, "__version__"])
+    modules = {path.stem for path in Path(bf.__file__).parent.iterdir()}
+    assert not modules & set(NAMES), "a module that is imported takes its name from the function"
+    for name in NAMES:
+        assert getattr(bf, name) is getattr(bf, name)
+        assert name in dir(bf)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = bf.nothing
+
+
+def test_type_checkers_see_the_names_that_a_program_gets():
+    (block,) = (node for node in ast.parse(Path(bf.__file__).read_text()).body if isinstance(node, ast.If))
+    seen = {
+        alias.asname: (node.module, alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == bf.PLACES
+
+
+def test_importing_batfill_loads_no_library():
+    program = (
+        "import sys, batfill; print(*({'numpy', 'numba', 'pandas', 'click', 'importlib.metadata'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    "module", sorted({module for module, _ in bf.PLACES.values()} | {"batfill", "batfill.options"})
+)
+def test_the_examples_in_the_docstrings_hold(module, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    done = doctest.testmod(importlib.import_module(module))
+    assert done.failed == 0
+
+
+def test_the_arguments_for_type_checkers_are_those_of_the_table():
+    assert set(Arguments.__annotations__) == set(ARGUMENTS) - {"policy"}
+    assert {option.argument for option in OPTIONS.values()} == set(ARGUMENTS)
+    listed = bf.replay.__doc__.partition("are in seconds: ")[2].partition(".")[0]
+    assert [word.strip() for word in listed.split(",")] == [name for name in ARGUMENTS if name != "policy"]
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("file", "how", "jobs", "procs"),
+    [
+        ("slurm.txt", {"timezone": "Europe/Paris"}, 9, 224),
+        ("oar.json", {"cores_per_resource": 2}, 3, 14),
+        ("pbs.txt", {}, 4, 32),
+    ],
+)
+def test_accounting_is_read_as_the_import_command_writes_it(file, how, jobs, procs, tmp_path):
+    read = bf.read(str(ACCOUNTING / file), **how)
+    assert (len(read.jobs), read.procs) == (jobs, procs)
+    words = [word for name, value in how.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    done = batfill(
+        "workload", "import", file.partition(".")[0], ACCOUNTING / file, "--out", tmp_path / "log.swf", *words
+    )
+    assert done.status == 0
+    written = bf.read(tmp_path / "log.swf")
+    assert written.to_pandas().equals(read.to_pandas())
+
+
+def test_an_argument_that_means_nothing_for_a_format_is_refused():
+    with pytest.raises(WorkloadError, match="timezone is for the accounting of slurm, oar, pbs alone; leave it out"):
+        bf.read(SAMPLE, timezone="UTC")
+    with pytest.raises(WorkloadError, match="cores_per_resource is for the accounting of oar alone"):
+        bf.read(ACCOUNTING / "pbs.txt", cores_per_resource=2)
+
+
+def test_a_workload_shows_itself_and_becomes_tables(log):
+    assert repr(log).splitlines()[:3] == [
+        "workload     sample.json",
+        "machine      64 processors",
+        "jobs         800 of 12 users",
+    ]
+    assert log._repr_html_().startswith("<table><tr><th")
+    frame, table = log.to_pandas(), log.to_arrow()
+    assert (
+        list(frame) == table.column_names == ["job_id", "user", "submit_s", "runtime_s", "walltime_s", "procs", "class"]
+    )
+    assert frame["procs"].tolist() == table["procs"].to_pylist() == log.jobs.procs.tolist()
+    assert table["class"].null_count == 800
+
+
+def test_equal_seeds_generate_equal_workloads():
+    one, same, other = (bf.generate(jobs=50, procs=16, seed=seed) for seed in (3, 3, 4))
+    assert one.to_pandas().equals(same.to_pandas())
+    assert not one.to_pandas().equals(other.to_pandas())
+
+
+# Replays
+
+
+def test_a_result_is_what_the_command_prints(log):
+    ours = bf.replay(log, "saf", backfill="spf", threshold_s=200_000)
+    theirs = json_result("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
+    for name, value in ours.as_dict().items():
+        assert value == theirs[name] or name in ("read_s", "simulate_s"), name
+    printed = result("replay", SAMPLE, "--policy", "saf", "--backfill", "spf", "--threshold", "200000")
+    assert repr(ours).splitlines()[:-1] == printed.splitlines()[:-1]
+    assert f'<td style="text-align:left">{ours.figures.makespan_s:,.0f} s</td>' in ours._repr_html_()
+
+
+def test_the_table_of_a_result_has_every_job_with_units(fcfs):
+    frame = fcfs.to_pandas()
+    assert list(frame) == [
+        *("job_id", "user", "submit_s", "runtime_s", "walltime_s", "procs", "class", "probability", "divider_s"),
+        *("start_s", "end_s", "wait_s", "bsld", "backfilled", "tries", "state"),
+    ]
+    assert len(frame) == 800
+    assert (frame.wait_s == frame.start_s - frame.submit_s).all()
+    assert (frame.end_s - frame.start_s).max() <= frame.walltime_s.max()
+    assert frame.bsld.mean() == pytest.approx(fcfs.figures.mean_bsld, rel=1e-12)
+    assert (frame.backfilled.sum(), frame.tries.unique().tolist()) == (fcfs.figures.backfilled, [1])
+    assert frame.groupby("user").wait_s.mean().notna().all()
+    assert frame.attrs["options"]["policy"] == "fcfs"
+    arrow = fcfs.to_arrow()
+    assert arrow.column_names == list(frame)
+    assert arrow["start_s"].to_pylist() == frame.start_s.tolist()
+    assert json.loads(arrow.schema.metadata[b"batfill.replay"])["workload"] == "sample.json"
+
+
+def test_classes_tries_and_dividers_of_a_classifier_are_in_the_table(log):
+    done = bf.replay(log, knowledge="classifier", cut=0, kill=True, levels=[0.25, 0.5])
+    frame = done.to_pandas()
+    assert set(frame["class"]) == {"small", "large"}
+    assert frame.tries.sum() - len(frame) == done.figures.requeued > 0
+    assert frame.divider_s.nunique() > 1
+    assert done.stated()["levels"] == "0.25,0.5"
+
+
+def test_batsims_files_are_those_of_the_command(fcfs, tmp_path):
+    fcfs.to_batsim(tmp_path / "new" / "ours")
+    result("replay", SAMPLE, "--out", tmp_path / "theirs")
+    for name in ("jobs.csv", "machine_states.csv"):
+        assert (tmp_path / "new" / f"ours_{name}").read_bytes() == (tmp_path / f"theirs_{name}").read_bytes()
+    assert (tmp_path / "new" / "ours_run.json").exists()
+
+
+@pytest.mark.parametrize("option", sorted(set(ARGUMENTS) - {"policy"}))
+def test_every_option_of_the_table_is_taken_and_stated(log, option):
+    given = {"backfill": "spf", "threshold_s": np.int64(50), "divider_s": 100.0, "knowledge": "easy++"}
+    classifier = {"knowledge": "classifier", "kill": True, "regime": "weekly"}
+    changed = {"bound": True, "kill": True, "levels": (0.25, 0.5), "regime": "decoupled", "divider_rule": "week"}
+    changed |= {"cut": 0.0, "train": "drift", "train_lag_s": 60, "max_waste": 0.0, "max_kill_share": 0.25, "seed": 7}
+    jobs = log.jobs
+    if option == "divider_s":
+        from dataclasses import replace
+
+        log = replace(log, jobs=replace(jobs, job_class=np.ones(len(jobs), np.int8)))
+    beside = {} if option in given else classifier
+    value = given.get(option, changed.get(option))
+    stated = bf.replay(log, **{**beside, option: value}).stated()[ARGUMENTS[option].name]
+    assert stated == ("0.25,0.5" if option == "levels" else value)
+
+
+def test_a_policy_of_ones_own_is_one_row_among_others(log):
+    mine = bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
+    frame = bf.replay_many(log, [mine, *bf.policies.values()])
+    assert frame.index.tolist() == ["mine", *bf.policies]
+    for policy in (mine, "saf"):
+        alone = bf.replay(log, policy).figures.as_dict()
+        assert frame.loc[getattr(policy, "name", policy)].to_dict() == alone
+    assert frame.attrs["workload_sha256"] == log.digest
+
+
+def test_policies_by_weights_and_from_files_are_taken(log, tmp_path):
+    content = {"format": "batfill policies 1", "functions": {"lin": {"terms": [{"coefficient": 1.0, "r": 1}]}}}
+    (tmp_path / "fitted.json").write_text(json.dumps(content))
+    expected = bf.replay(log, "fcfs").figures
+    assert bf.replay(log, f"lin@{tmp_path}/fitted.json").figures == expected
+    assert bf.replay(log, "mixed:0,0,-1,0,0,0").figures == expected
+
+
+# Runs that stop
+
+
+def test_a_run_that_has_not_ended_says_so_and_gives_what_has_ended(log):
+    run = bf.Replay(log, "saf").run(until_s=86_400)
+    part, whole = run.result(), bf.replay(log, "saf")
+    ends = whole.to_pandas().end_s
+    assert (run.ended, part.ended, whole.ended) == (False, False, True)
+    assert part.figures.jobs == (ends <= 86_400).sum() > 0
+    assert 0 < part.figures.utilisation <= 1
+    assert f"not ended    {800 - part.figures.jobs} of 800 jobs by " in repr(run)
+    assert part.as_dict()["not_ended"] == 800 - part.figures.jobs
+    assert "not_ended" not in whole.as_dict()
+    states = part.to_pandas().state
+    assert (states == "running").sum() == len(run.running)
+    assert (states == "waiting").sum() == len(run.waiting)
+    assert (states == "not submitted").sum() == (log.jobs.submit_s > run.now_s).sum()
+    assert part.to_pandas().end_s.notna().sum() == part.figures.jobs
+    with pytest.raises(bf.BatfillError, match="have not ended, which Batsim's files cannot say; run it to its end"):
+        part.to_batsim("never")
+    assert run.run().figures == whole.figures
+
+
+def test_a_fork_goes_its_own_way_and_says_which(log):
+    run = bf.Replay(log, "fcfs").run(until_s=86_400)
+    other = run.fork(policy="wfp3", threshold_s=7200).run()
+    assert run.options.policy.name == "fcfs"
+    assert not run.ended
+    assert other.result().as_dict()["changes"] == [{"until_s": run.now_s, "options": run.options.as_dict()}]
+    assert (other.options.policy.name, other.options.threshold_s) == ("wfp3", 7200)
+    assert run.fork().run().figures == bf.replay(log, "fcfs").figures != other.figures
+    late = other.to_pandas().start_s.to_numpy() > run.now_s
+    early = other.to_pandas()[~late].start_s
+    assert early.equals(bf.replay(log, "fcfs").to_pandas()[~late].start_s)
+    with pytest.raises(bf.BatfillError, match="argument 'divider_s': only policy, backfill and threshold_s may change"):
+        run.fork(divider_s=5)
+
+
+def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
+    mine = bf.Policy("mine", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
+    bf.Replay(log, mine, threshold_s=900, tau_s=60).run(until_s=40_000).save(tmp_path / "run.npz")
+    with pytest.raises(PolicyError, match="policy 'mine' is unknown"):
+        bf.Replay.load(tmp_path / "run.npz")
+    again = bf.Replay.load(tmp_path / "run.npz", [mine])
+    assert again.now_s <= 40_000
+    expected = bf.replay(log, mine, threshold_s=900, tau_s=60)
+    assert again.run().figures == expected.figures
+    assert again.result().stated() == expected.stated()
+    assert again.to_pandas().equals(expected.to_pandas())
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda log: bf.replay(log, "safe"), "policy 'safe' is unknown; known are fcfs, .*; did you mean 'saf'"),
+        (lambda log: bf.replay(log, threshold=5), "argument 'threshold' is unknown; did you mean 'threshold_s'"),
+        (lambda log: bf.replay(log, threshold_s=math.nan), "option threshold: nan is not a number of seconds >= 0"),
+        (lambda log: bf.replay(log, tau_s=0), "option tau: 0 is not a number of seconds > 0"),
+        (lambda log: bf.replay(log, kill=True), "option kill: knowledge user calls no job small"),
+        (
+            lambda log: bf.replay(log, overrun="kill"),
+            "was read with overrun keep; read it with overrun kill",
+        ),
+        (lambda log: bf.replay(log, procs=0), "sample.json: a machine of 0 processors"),
+        (lambda log: bf.replay(log, key(lambda r, p, q: p * math.nan)), "policy mine: its key is nan for r = 0, p~ = "),
+        (lambda log: bf.replay(log, key(lambda r, p, q: np.exp(p))), "policy mine: its key is inf for r = 0, p~ = "),
+        (
+            lambda log: bf.replay(log, key(lambda r, p, q: 1.0)),
+            r"key has shape \(\), not \(800,\); return one number",
+        ),
+        (lambda log: bf.Replay(log, "saf").run(math.nan), "until_s: nan is not a number of seconds >= 0"),
+        (lambda log: bf.Replay(log, knowledge="classifier"), "option knowledge: 'classifier' learns on the way"),
+        (
+            lambda log: log.jobs.select(slice(None, None, -1)),
+            r"rows \[799, 798\] are not in ascending order",
+        ),
+        (lambda log: log.jobs.select(np.array([5, 3])), r"rows \[5, 3\] are not in ascending order; sort them"),
+        (lambda log: backwards(log.jobs), r"order of \(submit_s, ids\): job 799 at .* `job_table`"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_wrong_use_is_refused_in_words(log, call, says):
+    with pytest.raises(bf.BatfillError, match=says):
+        call(log)
+
+
+def key(function):
+    return bf.Policy("mine", key=function)
+
+
+def backwards(jobs):
+    names = ("ids", "submit_s", "runtime_s", "walltime_s", "procs", "user", "job_class")
+    return bf.JobTable(**{name: getattr(jobs, name)[::-1] for name in names})
+
+
+def test_without_pandas_a_table_says_how_to_install_it_and_arrow_works(fcfs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"needs pandas, which is not installed: pip install 'batfill\[tables\]'"):
+        fcfs.to_pandas()
+    assert fcfs.to_arrow().num_rows == 800
