@@ -47,7 +47,7 @@ class TreeBesideAList(RuleBasedStateMachine):
         for key in keys[: len(self.unused)].tolist():
             row = self.unused.pop()
             estimate_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
-            if not tree.has_room(self.tree):
+            if not tree.has_capacity(self.tree):
                 self.tree = tree.enlarged(self.tree)
             tree.insert(self.tree, np.int64(section), key, row, estimate_s, procs, self.jobs)
             self.lists[section].append((key, int(self.jobs["seq"][row]), row, estimate_s, procs))
