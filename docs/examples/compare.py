@@ -1,14 +1,11 @@
 """Compare the policy with others on a workload, in the compiled replay."""
 
-from pathlib import Path
+from frugal import FRUGAL
 
-import frugal  # noqa: F401 - it adds itself to POLICIES
+import batfill as bf
 
-from batfill.policy import policy_named
-from batfill.replays import replay
-from batfill.workloads import read_workload
-
-workload = read_workload(Path("workloads/sample.json"))
-for name in ("fcfs", "saf", "frugal"):
-    figures = replay(workload.jobs, workload.procs, policy_named(name)).summary()
-    print(f"{name:8}mean wait {figures.mean_wait_s:9.1f} s   mean bsld {figures.mean_bsld:7.2f}")
+log = bf.read("workloads/sample.json")
+for policy in ("fcfs", "saf", FRUGAL):
+    result = bf.replay(log, policy)
+    name = getattr(policy, "name", policy)
+    print(f"{name:8}mean wait {result.figures.mean_wait_s:9.1f} s   mean bsld {result.figures.mean_bsld:7.2f}")
