@@ -1,4 +1,4 @@
-"""The plug-in under pybatsim, with a function call where the network would be."""
+"""The scheduler under either host, with a function call where the network would be."""
 
 from __future__ import annotations
 
@@ -8,20 +8,38 @@ from unittest.mock import patch
 
 from batsim.batsim import Batsim
 
-from batfill.scheduler import Scheduler
+from batfill.cluster.agent import Agent
+from batfill.cluster.loop import Conversation
+from batfill.errors import BatfillError
+from batfill.scheduler import Scheduler, give_up
 
 # The decisions that change what happens, as opposed to calls asked for and notifications.
 DECISIVE = ("EXECUTE_JOB", "REJECT_JOB", "KILL_JOB", "REGISTER_JOB")
 
 
 class Plugin:
-    """Called with a message, as bytes, it replies; it plays the part of pybatsim's `NetworkHandler`."""
+    """Called with a message, as bytes, it answers: `batfill schedule`, or pybatsim, without their sockets."""
+
+    host = "batfill"  # or "pybatsim"
 
     def __init__(self, **options: Any) -> None:
-        self.scheduler = Scheduler(options)
-        self.pybatsim: Batsim | None = None
+        if self.host == "batfill":
+            try:
+                self.agent = Agent(options)
+            except BatfillError as error:
+                give_up(str(error))
+            self.conversation = Conversation(self.agent)
+        else:
+            self.scheduler = Scheduler(options)
+            self.agent = self.scheduler.agent
+            self.pybatsim: Batsim | None = None
 
     def __call__(self, message: bytes) -> bytes:
+        if self.host == "batfill":
+            try:
+                return self.conversation.answer(message)
+            except BatfillError as error:
+                give_up(str(error))
         self.asked = message
         if self.pybatsim is None:
             with patch("batsim.batsim.NetworkHandler", lambda wire, timeout: wire):
@@ -29,6 +47,8 @@ class Plugin:
         else:
             self.pybatsim.do_next_event()
         return self.reply
+
+    # What pybatsim takes for its `NetworkHandler`
 
     def recv(self, blocking: bool = False) -> Any:
         return json.loads(self.asked)

@@ -6,12 +6,15 @@ import csv
 import json
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import zmq
 
+from batfill.cluster import loop
 from command import COMPILING, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
 
@@ -56,9 +59,10 @@ def scheduled(*command):
 
 
 def ended(process):
-    """Exit status and what was said on both streams, compilation aside."""
+    """Exit status and both streams; without the lines about compilation and about where it listens."""
     out, err = process.communicate(timeout=60)
-    return process.returncode, out, [line for line in err.splitlines() if not line.startswith(COMPILING)]
+    usual = COMPILING, "batfill: listening on tcp://127.0.0.1:"
+    return process.returncode, out, [line for line in err.splitlines() if not line.startswith(usual)]
 
 
 BATFILL = [sys.executable, "-m", "batfill", "schedule"]
@@ -112,24 +116,55 @@ def test_a_divider_without_dynamic_jobs_is_a_mistake():
         assert "start Batsim with --enable-dynamic-jobs --enable-profile-reuse" in line
 
 
-def refused_endpoint(endpoint):
-    """The line that refuses it; in a process of its own, as pybatsim leaves its context open when it cannot bind."""
-    done = subprocess.run([*BATFILL, "--socket", endpoint], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = [line for line in done.stderr.splitlines() if not line.startswith(COMPILING)]
-    return line
-
-
 def test_the_port_in_use_is_named():
     with socket_of(zmq.REP) as socket:
         endpoint = f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
-        line = refused_endpoint(endpoint)
-    assert line.startswith(f"batfill: socket {endpoint}: Address already in use")
+        line = refusal("schedule", "--socket", endpoint)
+    assert line.startswith(f"socket {endpoint}: Address already in use")
     assert "give another with --socket" in line
 
 
-def test_an_endpoint_that_is_none_is_named():
-    assert refused_endpoint("nowhere").startswith("batfill: socket nowhere: Invalid argument")
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        ("nowhere", "socket nowhere: Invalid argument"),
+        ("tcp://127.0.0.1:99999", "socket tcp://127.0.0.1:99999: a port is at most 65535"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_bound_is_refused(endpoint, said):
+    assert refusal("schedule", "--socket", endpoint).startswith(said)
+
+
+def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, monkeypatch):
+    monkeypatch.setattr(loop, "PATIENCE_S", 0.1)
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    scheduler = Thread(target=loop.serve, args=({}, endpoint))
+    scheduler.start()
+    err = ""
+    while "--socket tcp://*:28000 accepts one from another machine" not in err:
+        time.sleep(0.05)
+        assert scheduler.is_alive()
+        err += capfd.readouterr().err
+    assert err.startswith(f"batfill: listening on {endpoint}\n")
+    with socket_of(zmq.REQ) as socket:
+        socket.connect(endpoint)
+        for message in (as_message(0, begins(range(2))), as_message(0, END)):
+            socket.send(message)
+            socket.recv()
+    scheduler.join(60)
+
+
+@pytest.mark.parametrize("timeout", ["-5", "-5s"])
+def test_a_negative_timeout_is_refused(timeout):
+    assert "timeout" in refusal("schedule", "--timeout", timeout)
+
+
+def test_a_message_that_cannot_be_used_ends_it_with_one_line_and_status_2():
+    with scheduled(*BATFILL) as (process, tell):
+        tell(0, submitted("1", 0, 9, 2), answered=False)
+        status, out, (line,) = ended(process)
+        assert (status, out) == (2, "")
+        assert line.startswith("batfill: message 1 from Batsim at 0.000000 events[0] (JOB_SUBMITTED) comes before")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,16 @@ import logging
 import pytest
 
 from batfill.options import NAMES, OPTIONS_FILE
-from batfill.scheduler import Scheduler
 from plugin import Plugin, as_message, begins, completed, event, killed, notify, submitted
 
 CALL = event("REQUESTED_CALL")
+
+
+@pytest.fixture(autouse=True, params=["batfill", "pybatsim"])
+def _host(request, monkeypatch):
+    monkeypatch.setattr(Plugin, "host", request.param)
+
+
 # pybatsim says so at every acknowledged registration, by a method of the logging module that is deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
 
@@ -272,8 +278,9 @@ def test_events_that_concern_others_change_nothing():
         notify("coffee", strong=True),
     ]
     assert plugin.tell(1, *events) == []
-    plugin.scheduler.onDatasetArrivedOnStorage("data", 0, 1)
-    plugin.scheduler.onDataTransferNotTerminated("data", 0, 1)
+    if plugin.host == "pybatsim":
+        plugin.scheduler.onDatasetArrivedOnStorage("data", 0, 1)
+        plugin.scheduler.onDataTransferNotTerminated("data", 0, 1)
     assert plugin.tell(2, submitted("2", 2, 10, 1)) == ["start 2 on 1"]
 
 
@@ -297,7 +304,7 @@ def test_no_event_is_sent_after_the_end():
 )
 def test_an_option_that_cannot_be_used_ends_the_scheduler_with_one_line(capsys, options, said):
     with pytest.raises(SystemExit, match=r"^2$"):
-        Scheduler(options)
+        Plugin(**options)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"batfill: {said}")
 

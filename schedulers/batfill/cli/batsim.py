@@ -82,7 +82,12 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     type=SECONDS,
     help="select: the time to spend on each choice, a duration, or nothing is learned [default: 10].",
 )
-@click.option("--socket", "-s", default="tcp://*:28000", help="Where Batsim connects to.")
+@click.option(
+    "--socket",
+    "-s",
+    default="tcp://127.0.0.1:28000",
+    help="Where to listen for Batsim; tcp://*:28000 for a Batsim on another machine or in a container.",
+)
 @click.option(
     "--timeout",
     "-t",
@@ -98,16 +103,14 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     help="info logs every message.",
 )
 def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str, **selection: Any) -> None:
-    """Run the scheduler for the Batsim that connects: the plug-in under pybatsim, with sane defaults."""
+    """Run the scheduler for the Batsim that connects."""
     import logging
 
-    from batfill.scheduler import serve
+    from batfill.cluster.loop import serve
 
     level = logging.getLevelName(verbosity.upper())
     assert isinstance(level, int)
     logging.basicConfig(format="batfill: %(levelname)s: %(message)s", level=level)
-    # pybatsim warns once per acknowledged registration, and that dynamic jobs are enabled: both are as they should be.
-    logging.getLogger("batsim").setLevel(max(level, logging.ERROR) if level >= logging.WARNING else level)
     serve({**options, **{name: value for name, value in selection.items() if value is not None}}, socket, timeout)
 
 

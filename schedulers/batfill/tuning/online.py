@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.jobs import UNKNOWN, WEEK_S, JobTable
-from batfill.options import USER, Options, finite, number_of, one_of, seconds_of, seed_of, share, text_of
+from batfill.jobs import WEEK_S, JobTable
+from batfill.options import Options, finite, number_of, one_of, seconds_of, seed_of, share, text_of
 from batfill.policy import PURE, Policy, policy_named
 from batfill.replays import Replay, Schedule
 from batfill.tuning.bandits import METHODS, Method, chooser, options_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.cluster import Cluster
     from batfill.tuning.bandits import Chooser
 
 log = logging.getLogger("batfill")
@@ -221,92 +220,3 @@ def past_of(run: Replay, from_s: float, until_s: float) -> Past:
     matters = ~(end_s <= from_s) & (run.table.procs[:n] <= run.size)
     rows = np.flatnonzero(matters)
     return Past(run.table.select(rows), start_s[rows], ended[rows], from_s, until_s)
-
-
-@dataclass
-class Seen:
-    """A job of the running period."""
-
-    name: str
-    submit_s: float
-    walltime_s: float
-    procs: int
-    start_s: float = math.nan
-    end_s: float = math.nan
-
-
-class PolicyChoice:
-    """Chooses a cluster's policy again after each period, counted from second 0.
-
-    What a period taught is worked out when the first message after its end arrives, before anything of that message
-    is taken into account.
-    """
-
-    def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
-        """Begin with the first period's policy, on a cluster that is still empty."""
-        self.cluster = cluster
-        self.selector = selection.selector(Site(cluster.size, options.backfill, options.threshold_s))
-        self.period_s = selection.period_s
-        self.periods = 0  # that have ended
-        self.from_s = BEFORE_S
-        self.jobs: dict[int, Seen] = {}  # by row, those that were here in the running period
-        self.just_ended: list[Seen] = []  # in the message being handled
-        self.cluster.change_policy(self.selector.begin())
-
-    @staticmethod
-    def check(options: Options) -> None:
-        """Raise BatfillError if jobs are also classified or predicted, which the replays of the past do not model."""
-        if options.divider_s < math.inf or options.learning.knowledge != USER:
-            raise BatfillError("option select: replays of the past know no divider and no knowledge; leave one out")
-
-    def submitted(self, job: str, submit_s: float, walltime_s: float, procs: int) -> None:
-        """Note a job that the cluster has taken."""
-        self.jobs[self.cluster.rows[job]] = Seen(job, submit_s, walltime_s, procs)
-
-    def ended(self, job: str) -> None:
-        """Note a job that ends; call before the cluster ends it."""
-        self.just_ended.append(self.jobs[self.cluster.rows[job]])
-
-    def started(self, job: str, now_s: float) -> None:
-        """Note a job that starts."""
-        self.jobs[self.cluster.rows[job]].start_s = now_s
-
-    def before_decision(self, now_s: float) -> None:
-        """Choose for the period that `now_s` is in."""
-        while now_s > (until_s := (self.periods + 1) * self.period_s):
-            self.renew(until_s)
-        for job in self.just_ended:
-            job.end_s = now_s
-        self.just_ended.clear()
-
-    def renew(self, until_s: float) -> None:
-        """Learn from the period that ended at `until_s`, and order by the next one's policy."""
-        before = self.selector.over_budget
-        self.cluster.change_policy(self.selector.renew(self.past(until_s)))
-        if self.selector.over_budget > before:
-            log.warning("the replays of the period to %.0f s took longer than the budget; nothing is learned", until_s)
-        self.jobs = {row: job for row, job in self.jobs.items() if math.isnan(job.end_s)}
-        self.from_s = until_s
-        self.periods += 1
-
-    def past(self, until_s: float) -> Past:
-        """What is known of the period: who was here, who started and who ended when."""
-        jobs = sorted(
-            (job for job in self.jobs.values() if job.submit_s <= until_s), key=lambda job: (job.submit_s, job.name)
-        )
-        start_s, end_s, walltime_s, submit_s = (
-            np.array([getattr(job, name) for job in jobs], np.float64)
-            for name in ("start_s", "end_s", "walltime_s", "submit_s")
-        )
-        ended, n = np.isfinite(end_s), len(jobs)
-        table = JobTable(
-            ids=np.array([job.name for job in jobs], object),
-            submit_s=submit_s,
-            runtime_s=np.where(ended, end_s - start_s, walltime_s),
-            walltime_s=walltime_s,
-            procs=np.array([job.procs for job in jobs], np.int64),
-            user=np.full(n, -1, np.int64),
-            job_class=np.full(n, UNKNOWN, np.int8),
-            own_end=True,
-        )
-        return Past(table, start_s, ended, self.from_s, until_s)

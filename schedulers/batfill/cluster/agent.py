@@ -1,0 +1,270 @@
+"""The scheduler as a simulator sees it: events of a message in, decisions out, in no particular protocol.
+
+A simulator's adapter calls `Agent` for each event of a message and `decide` after the last one; `Agent` answers through
+`Host`. `loop.py` adapts Batsim's JSON over ZeroMQ, `scheduler.py` the callbacks of pybatsim.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import logging
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from batfill.batsim.results import name_of
+from batfill.cluster import Cluster
+from batfill.cluster.choice import PolicyChoice
+from batfill.errors import BatfillError
+from batfill.knowledge.choice import make
+from batfill.knowledge.events import KnowledgeByName
+from batfill.options import OPTIONS_FILE, USER, Options
+from batfill.tuning.online import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from batfill.batsim.machines import Intervals
+
+log = logging.getLogger("batfill")
+
+
+class Request(NamedTuple):
+    """What a simulator says of a job at its submission."""
+
+    name: str
+    submit_s: float  # r
+    walltime_s: float  # p~; inf if it has none
+    procs: int  # q
+    profile: str  # what it will do, which only the simulator understands
+    user: int = -1  # -1 if unknown
+    job_class: str | None = None  # "small" or "large" if the workload says so
+    killable: bool = True  # whether a try may be killed and the job submitted again
+
+    @property
+    def walltime_field(self) -> float:
+        """The walltime as Batsim writes it: -1 for none."""
+        return -1 if self.walltime_s == math.inf else self.walltime_s
+
+
+class Registration(NamedTuple):
+    """Whether and how a scheduler may submit jobs."""
+
+    allowed: bool
+    reuses_profiles: bool  # a later job may have the profile of one that has ended
+    acknowledged: bool  # the simulator reports each such job as submitted
+
+
+class Host(Protocol):
+    """What a scheduler may request of its simulator; dates are seconds of the simulation."""
+
+    def execute(self, job: str, machines: Intervals) -> None:
+        """Start a job on these machines now."""
+
+    def reject(self, job: str) -> None:
+        """Refuse a job."""
+
+    def kill(self, job: str) -> None:
+        """End a running job."""
+
+    def call_at(self, date_s: float) -> None:
+        """Send a message at this date, which lies ahead."""
+
+    def register(self, request: Request) -> None:
+        """Submit a job."""
+
+    def finish_registration(self) -> None:
+        """The scheduler will submit no more jobs."""
+
+
+class Agent:
+    """EASY backfilling for a simulation: one pass per message, after all of its events; lowest machine ids first."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """An agent under these options, those of `options.Options` and `tuning.online.Selection`.
+
+        Raises:
+            BatfillError: an option cannot be used.
+        """
+        self.selection, plain = Selection.taken_from(options)
+        self.chosen = Options.of(plain)
+        if self.selection:
+            PolicyChoice.check(self.chosen)
+        self.knowledge: KnowledgeByName | None = None
+        self.choice: PolicyChoice | None = None
+        if self.chosen.learning.knowledge != USER:
+            self.knowledge = KnowledgeByName(make(self.chosen.learning, None, None))
+        for remark in self.chosen.remarks:
+            log.warning("%s", remark)
+        state_options(self.stated())
+        self.cluster: Cluster
+        self.host: Host
+        self.registration = Registration(False, False, False)
+        self.requests: dict[str, Request] = {}  # of the jobs that wait or run
+        self.has_classes = False  # whether a job has a class
+        self.rejected = 0
+        self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to be killed if they still run then
+        self.to_kill: list[str] = []
+        self.killed: set[str] = set()  # jobs whose kill was requested and not answered yet
+        self.tries: dict[str, tuple[str, int]] = {}  # first name and number of the tries that are not a job's first
+        self.requeues: dict[str, str] = {}  # new name: old name, of registrations that are not acknowledged yet
+        self.all_submitted = False
+        self.may_register = False  # until the end of registrations was sent
+        self.done = False
+
+    def stated(self) -> dict[str, Any]:
+        """Every option in force by its name, default or not; those of a selection after the others."""
+        stated = self.chosen.as_dict()
+        if self.selection:
+            stated |= {"policy": None, **self.selection.as_dict()}
+        return stated
+
+    # Events
+
+    def begin(self, machines: Iterable[int], registration: Registration, host: Host) -> None:
+        """The simulation begins, on compute machines of these ids.
+
+        Raises:
+            BatfillError: the options need registrations that the simulator does not allow.
+        """
+        self.host, self.registration, self.may_register = host, registration, registration.allowed
+        self.cluster = Cluster(machines, self.chosen)
+        if self.selection:
+            self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
+        kills = self.chosen.divider_s < math.inf or self.chosen.learning.kill
+        if kills and not (registration.allowed and registration.reuses_profiles):
+            name = "kill" if self.chosen.learning.kill else "divider"
+            raise BatfillError(
+                f"option {name} kills jobs and submits them again; "
+                f"start Batsim with --enable-dynamic-jobs --enable-profile-reuse, or leave the {name} out"
+            )
+
+    def submitted(self, request: Request, now_s: float) -> None:
+        """A job is submitted, or one of ours is acknowledged; one that can never run is rejected."""
+        name = request.name
+        if name in self.requeues:
+            self.cluster.requeue(self.requeues.pop(name), now_s, name)
+            return
+        if self.takes(request):
+            self.requests[name] = request
+            return
+        if self.rejected == 0:
+            log.warning(
+                "%s asks for %d of %d machines: rejected; others like it are only counted",
+                name,
+                request.procs,
+                self.cluster.size,
+            )
+        self.rejected += 1
+        self.host.reject(name)
+
+    def takes(self, request: Request) -> bool:
+        """Queue a job with what is known of it; False if it can never run."""
+        name, submit_s, walltime_s, procs, killable = (*request[:4], request.killable)
+        if self.knowledge is None or procs > self.cluster.size:
+            small = self.chosen.divider_s < math.inf and request.job_class == "small"
+            self.has_classes |= request.job_class is not None
+            level = 1 if small else None
+            taken = self.cluster.submit(name, submit_s, walltime_s, procs, level=level, killable=killable)
+            if taken and self.choice is not None:
+                self.choice.submitted(name, submit_s, walltime_s, procs)
+            return taken
+        verdict = self.knowledge.judge(name, submit_s, walltime_s, procs, user=request.user, killable=killable)
+        kill = self.chosen.learning.kill
+        if kill:
+            self.cluster.renew_dividers(self.knowledge.dividers_s)
+        return self.cluster.submit(
+            name,
+            submit_s,
+            walltime_s,
+            procs,
+            level=verdict.level if verdict.small else None,
+            killable=kill and killable,
+            estimate_s=verdict.estimate_s,
+        )
+
+    def ended(self, job: str, now_s: float, *, killed: bool) -> None:
+        """A running job has ended; `killed` if the simulator did so on request. A small one goes on in the next level.
+
+        That it was killed is known from here alone: another event that reports the kill needs no call.
+        """
+        again = killed and job in self.killed
+        self.killed.discard(job)
+        if self.choice is not None:
+            self.choice.ended(job)
+        self.cluster.end(job, again=again)
+        request = self.requests.pop(job)
+        first, number = self.tries.pop(job, (job, 0))
+        name = name_of(first, number + 1)
+        if self.knowledge is not None:
+            self.knowledge.ended(job, now_s, name if again else None)
+        if not again:
+            return
+        self.tries[name] = first, number + 1
+        self.requests[name] = request._replace(name=name)
+        self.host.register(self.requests[name])
+        if self.registration.acknowledged:
+            self.requeues[name] = job
+        else:
+            self.cluster.requeue(job, now_s, name)
+
+    def called(self, now_s: float) -> None:
+        """A date of `Host.call_at` has come: kill the jobs that are due, unless this very message ends them."""
+        while self.calls and self.calls[0][0] <= now_s:
+            self.to_kill.append(heapq.heappop(self.calls)[1])
+
+    def no_more_jobs(self) -> None:
+        """From now on only jobs of our own are submitted."""
+        self.all_submitted = True
+
+    def finish(self) -> None:
+        """The simulation has ended: nothing can be sent any more."""
+        self.done = True
+        if self.rejected:
+            log.warning("%d jobs were rejected: they ask for more machines than there are", self.rejected)
+        if self.chosen.divider_s < math.inf and not self.has_classes:
+            log.warning(
+                "option divider did nothing: no job had a field `class`; "
+                "add knowledge classifier and kill, use a workload with classes, or leave the divider out"
+            )
+
+    # The decision
+
+    def decide(self, now_s: float) -> None:
+        """Decide once, after all events of a message."""
+        if self.done:
+            return
+        for job in self.to_kill:
+            if job in self.cluster.rows:
+                self.killed.add(job)
+                self.host.kill(job)
+        self.to_kill.clear()
+
+        if self.choice is not None:
+            self.choice.before_decision(now_s)
+        for start in self.cluster.decide(now_s):
+            self.host.execute(start.job, start.machines)
+            for observer in (self.knowledge, self.choice):
+                if observer is not None:
+                    observer.started(start.job, now_s)
+            if start.kill_at_s < math.inf:
+                heapq.heappush(self.calls, (start.kill_at_s, start.job))
+                self.host.call_at(start.kill_at_s)
+
+        if self.knowledge is not None and not self.all_submitted:
+            self.knowledge.at(now_s)
+
+        if self.may_register and self.all_submitted and not self.cluster.small_left and not self.requeues:
+            self.may_register = False
+            self.host.finish_registration()
+
+
+def state_options(stated: dict[str, Any]) -> None:
+    """Write the options in force as JSON to the file that `OPTIONS_FILE` names; `batfill run` reads it."""
+    if path := os.environ.get(OPTIONS_FILE):
+        try:
+            Path(path).write_text(json.dumps(stated))
+        except OSError as error:
+            log.warning("%s: the options in force cannot be written: %s", path, error)

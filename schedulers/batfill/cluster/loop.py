@@ -1,0 +1,324 @@
+"""Batsim 4's protocol for an `Agent`: JSON messages over ZeroMQ, checked, decided on, answered.
+
+`Conversation` is one simulation, bytes in and bytes out, without a network; `serve` binds a socket for it. A message
+that Batsim cannot have sent ends the run with one line that says which message and what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from batfill.batsim.machines import INTERVALS
+from batfill.cluster.agent import Agent, Registration, Request
+from batfill.errors import BatfillError, RunFailed
+from batfill.workloads.batsim_json import user_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from batfill.batsim.machines import Intervals
+
+log = logging.getLogger("batfill")
+
+DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
+ENDPOINT = re.compile(r"tcp://[^:]+:(\d+)")
+HIGHEST_PORT = 65_535
+PATIENCE_S = 10  # without a simulator, until a line says where it is expected
+
+# What has become of a job.
+WAITS, RUNS, REGISTERED, ENDED, REJECTED = "waits", "runs", "is being registered", "has ended", "was rejected"
+KILLED = "COMPLETED_KILLED"
+IGNORED = ("JOB_KILLED", "FROM_JOB_MSG", "RESOURCE_STATE_CHANGED", "ANSWER")  # they change no decision
+NOTIFICATIONS = (
+    "no_more_static_job_to_submit",
+    "no_more_external_event_to_occur",
+    "event_machine_unavailable",
+    "event_machine_available",
+)
+CLASSES = ("small", "large")
+NUMBERS = (int, float)
+JSON_TYPES: dict[Any, str] = {
+    str: "a string",
+    dict: "an object",
+    list: "an array",
+    int: "an integer",
+    NUMBERS: "a number",
+}
+
+
+def request_of(name: str, fields: Mapping[str, Any]) -> Request:
+    """A job of a Batsim workload; `fields` is its JSON object.
+
+    Raises:
+        KeyError: it has no subtime, res or profile.
+    """
+    walltime_s = fields.get("walltime", -1)
+    job_class = fields.get("class")
+    return Request(
+        name,
+        fields["subtime"],
+        walltime_s if walltime_s > 0 else math.inf,
+        fields["res"],
+        fields["profile"],
+        user_of(fields),  # type: ignore[arg-type] # which only reads it
+        job_class if job_class in CLASSES else None,
+        fields.get("killable") is not False,
+    )
+
+
+class Conversation:
+    """One simulation: Batsim's messages to an agent, its requests back as Batsim's events. It is the agent's `Host`."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.messages = 0  # received
+        self.now_s = -math.inf
+        self.begun = False
+        self.ended = False
+        self.jobs: dict[str, str] = {}  # what has become of each
+        self.left = 0  # jobs that were neither started nor rejected
+        self.forwards_unknown = False
+        self.events: list[dict[str, Any]] = []  # of the answer
+
+    def answer(self, text: bytes) -> bytes:
+        """The answer to a message.
+
+        Raises:
+            BatfillError: the message is not one that Batsim sends at this point, or the options need registrations
+                that Batsim was started without.
+        """
+        self.messages += 1
+        try:
+            message = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise self.wrong(f"is not JSON: {error}: {text[:100].decode(errors='replace')!r}") from None
+        now_s, events = self.field(message, "now", NUMBERS), self.field(message, "events", list)
+        if now_s < self.now_s:
+            raise self.wrong(f"goes back in time: the one before was at {self.now_s:g}")
+        self.now_s = now_s
+        self.events = []
+        for place, event in enumerate(events):
+            self.take(place, event)
+        self.agent.decide(now_s)
+        log.info("message %d at %f: %d events, %d in the answer", self.messages, now_s, len(events), len(self.events))
+        return orjson.dumps({"now": now_s, "events": self.events})
+
+    # Events from Batsim
+
+    def take(self, place: int, event: Any) -> None:
+        """Pass one event of the message on to the agent."""
+        kind = self.field(event, "type", str, f"events[{place}]")
+        where = f"events[{place}] ({kind})"
+        self.field(event, "timestamp", NUMBERS, where)
+        data = event.get("data", {})
+        if not self.begun and kind != "SIMULATION_BEGINS":
+            raise self.wrong(f"{where} comes before SIMULATION_BEGINS")
+        if kind == "JOB_SUBMITTED":
+            self.submitted(where, data)
+        elif kind == "JOB_COMPLETED":
+            self.completed(where, data)
+        elif kind == "REQUESTED_CALL":
+            self.agent.called(self.now_s)
+        elif kind == "NOTIFY":
+            self.notified(where, data)
+        elif kind == "SIMULATION_BEGINS":
+            self.begin(where, data)
+        elif kind == "SIMULATION_ENDS":
+            self.ended = True
+            self.agent.finish()
+        elif kind in ("ADD_RESOURCES", "REMOVE_RESOURCES"):
+            change = self.agent.cluster.restore if kind == "ADD_RESOURCES" else self.agent.cluster.withdraw
+            change(self.machines(where, data))
+        elif kind not in IGNORED:
+            raise self.wrong(f"{where} is of a type that Batsim 4 does not send")
+
+    def begin(self, where: str, data: Any) -> None:
+        """SIMULATION_BEGINS."""
+        if self.begun:
+            raise self.wrong(f"{where} is the second: two simulators may be connected; give each its own scheduler")
+        self.begun = True
+        config = self.field(data, "config", dict, where)
+        if config.get("redis-enabled"):
+            raise self.wrong(f"{where} requires redis, which batfill does not use; start Batsim without --enable-redis")
+        machines = self.field(data, "compute_resources", list, where)
+        self.forwards_unknown = bool(config.get("forward-unknown-events"))
+        registration = Registration(
+            bool(config.get("dynamic-jobs-enabled")),
+            bool(config.get("profile-reuse-enabled")),
+            bool(config.get("dynamic-jobs-acknowledged")),
+        )
+        ids = [self.field(machine, "id", int, f"{where}, compute_resources") for machine in machines]
+        self.agent.begin(ids, registration, self)
+
+    def submitted(self, where: str, data: Any) -> None:
+        """JOB_SUBMITTED."""
+        name = self.field(data, "job_id", str, where)
+        fields = self.field(data, "job", dict, where)
+        if (known := self.jobs.get(name)) is not None and known != REGISTERED:
+            raise self.wrong(f"{where} names job {name!r}, which was submitted before and {known}")
+        of_job = f"{where} of {name!r}"
+        self.field(fields, "subtime", NUMBERS, of_job)
+        self.field(fields, "res", int, of_job)
+        self.field(fields, "profile", str, of_job)
+        if "walltime" in fields:
+            self.field(fields, "walltime", NUMBERS, of_job)
+        if known is None:
+            self.left += 1
+        self.jobs[name] = WAITS
+        self.agent.submitted(request_of(name, fields), self.now_s)
+
+    def completed(self, where: str, data: Any) -> None:
+        """JOB_COMPLETED."""
+        name = self.field(data, "job_id", str, where)
+        state = self.field(data, "job_state", str, where)
+        known = self.jobs.get(name)
+        if known != RUNS:
+            raise self.wrong(
+                f"{where} names job {name!r}, which {known or 'was never submitted'}, so it cannot end now"
+            )
+        self.jobs[name] = ENDED
+        self.agent.ended(name, self.now_s, killed=state == KILLED)
+
+    def notified(self, where: str, data: Any) -> None:
+        """NOTIFY."""
+        kind = self.field(data, "type", str, where)
+        if kind == "no_more_static_job_to_submit":
+            self.agent.no_more_jobs()
+        elif kind == "event_machine_unavailable":
+            self.agent.cluster.withdraw(self.machines(where, data))
+        elif kind == "event_machine_available":
+            self.agent.cluster.restore(self.machines(where, data))
+        elif kind not in NOTIFICATIONS and not self.forwards_unknown:
+            raise self.wrong(f"{where} is of type {kind!r}; Batsim 4 sends {', '.join(NOTIFICATIONS)}")
+
+    def machines(self, where: str, data: Any) -> Iterator[int]:
+        """The ids of `resources`, as "0-3 7"."""
+        text = self.field(data, "resources", str, where)
+        if not INTERVALS.fullmatch(text):
+            raise self.wrong(f"{where} has resources {text!r}, which are no machines such as '0-3 7'")
+        for part in text.split():
+            first, _, last = part.partition("-")
+            yield from range(int(first), int(last or first) + 1)
+
+    def field(self, holder: Any, name: str, kind: Any, where: str = "") -> Any:
+        """A field of a JSON object in the message, checked to have this type; true and false are no numbers."""
+        value = holder.get(name) if type(holder) is dict else None
+        if type(value) is kind or (kind is NUMBERS and type(value) in NUMBERS):
+            return value
+        found = "is no object" if type(holder) is not dict else f"has {value!r}" if name in holder else "lacks it"
+        raise self.wrong(f"{where}{' ' if where else ''}needs {name!r}, {JSON_TYPES[kind]}, and {found}")
+
+    def wrong(self, what: str) -> BatfillError:
+        """The error for the message at hand."""
+        date = "" if self.now_s == -math.inf else f" at {self.now_s:.6f}"
+        return BatfillError(f"message {self.messages} from Batsim{date} {what}; this is not Batsim 4's protocol")
+
+    # Requests of the agent: `cluster.agent.Host`
+
+    def send(self, kind: str, data: dict[str, Any]) -> None:
+        """Add an event to the answer."""
+        self.events.append({"timestamp": self.now_s, "type": kind, "data": data})
+
+    def execute(self, job: str, machines: Intervals) -> None:
+        """See `Host`."""
+        self.jobs[job] = RUNS
+        self.left -= 1
+        alloc = " ".join(str(first) if first == last else f"{first}-{last}" for first, last in machines)
+        self.send("EXECUTE_JOB", {"job_id": job, "alloc": alloc})
+
+    def reject(self, job: str) -> None:
+        """See `Host`."""
+        self.jobs[job] = REJECTED
+        self.left -= 1
+        self.send("REJECT_JOB", {"job_id": job})
+
+    def kill(self, job: str) -> None:
+        """See `Host`."""
+        self.send("KILL_JOB", {"job_ids": [job]})
+
+    def call_at(self, date_s: float) -> None:
+        """See `Host`."""
+        self.send("CALL_ME_LATER", {"timestamp": date_s})
+
+    def register(self, request: Request) -> None:
+        """See `Host`."""
+        self.left += 1
+        self.jobs[request.name] = REGISTERED if self.agent.registration.acknowledged else WAITS
+        job = {
+            "profile": request.profile,
+            "id": request.name,
+            "res": request.procs,
+            "walltime": request.walltime_field,
+            "subtime": request.submit_s,
+        }
+        self.send("REGISTER_JOB", {"job_id": request.name, "job": job})
+
+    def finish_registration(self) -> None:
+        """See `Host`."""
+        self.send("NOTIFY", {"type": "registration_finished"})
+
+
+def serve(options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_ms: int = 0) -> None:
+    """Schedule for the one simulator that connects to `endpoint`, to its end.
+
+    Args:
+        options: as `Agent`'s.
+        endpoint: a ZeroMQ address to bind, as tcp://127.0.0.1:28000; tcp://*:28000 listens on every interface.
+        timeout_ms: how long to wait for the simulator's next message once it has sent one; 0 for ever.
+
+    Raises:
+        BatfillError: an option, the endpoint or a message cannot be used.
+        RunFailed: the simulator fell silent, or jobs were neither started nor rejected.
+    """
+    import zmq
+
+    port = ENDPOINT.fullmatch(endpoint)
+    if port and int(port[1]) > HIGHEST_PORT:
+        raise BatfillError(f"socket {endpoint}: a port is at most {HIGHEST_PORT}; give another with --socket")
+    agent = Agent(options)
+    with zmq.Context() as context, context.socket(zmq.REP) as socket:
+        socket.setsockopt(zmq.LINGER, 1000)
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            raise BatfillError(
+                f"socket {endpoint}: {error}; give another with --socket, as tcp://127.0.0.1:28001, or end what uses it"
+            ) from None
+        print(f"batfill: listening on {endpoint}", file=sys.stderr, flush=True)
+        warm_up(agent)
+        conversation = Conversation(agent)
+        if not socket.poll(PATIENCE_S * 1000):
+            print(
+                f"batfill: no simulator has connected to {endpoint} yet; Batsim connects to tcp://localhost:28000 "
+                "unless its --socket-endpoint says otherwise; --socket tcp://*:28000 accepts one from another machine",
+                file=sys.stderr,
+                flush=True,
+            )
+        answer = socket.recv()
+        socket.setsockopt(zmq.RCVTIMEO, timeout_ms or -1)
+        while True:
+            socket.send(conversation.answer(answer))
+            if conversation.ended:
+                break
+            try:
+                answer = socket.recv()
+            except zmq.Again:
+                raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms") from None
+    if conversation.left:
+        raise RunFailed(f"{conversation.left} of {len(conversation.jobs)} jobs were neither started nor rejected")
+
+
+def warm_up(agent: Agent) -> None:
+    """Load or compile the pass before the simulator waits for it."""
+    from batfill.cluster import Cluster
+    from batfill.engine.easy import decide
+    from batfill.engine.jit import announce_compilation
+
+    announce_compilation(decide)
+    Cluster(range(2), agent.chosen).decide(0.0)
