@@ -11,7 +11,7 @@ import click
 COMMANDS = {
     "run": "Run one experiment, simulator and scheduler, as robin would, print its figures and write a page about it.",
     "replay": "Run one policy over a whole workload in the compiled engine, and print its figures.",
-    "schedule": "Run the scheduler for the Batsim that connects: the plug-in under pybatsim, with sane defaults.",
+    "schedule": "Run the scheduler for the Batsim that connects.",
     "batsim": "The embedded simulator under Batsim 4.2's options and exit statuses (see `batfill batsim --help`).",
     "policies": "List every policy: name, formula, whether its order changes while jobs wait, and source.",
     "platform": "Print the SimGrid platform of a cluster of N equal hosts, without latency, as Batsim reads it.",
