@@ -36,6 +36,7 @@ from batfill.campaigns.config import Campaign, read_campaign
 from batfill.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
+from batfill.cluster.agent import Agent
 from batfill.errors import BatfillError
 from batfill.options import NAMES, OPTIONS, Options
 from batfill.papers.protocol import chosen, folder_of_protocols, read_protocols
@@ -345,7 +346,7 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
         return trial(lambda: parse_batsim(arguments))
     if command.name == "schedule" and whole:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("batfill.scheduler.serve", lambda options, *_: Scheduler(options))
+            patch.setattr("batfill.cluster.loop.serve", lambda options, *_: Agent(options))
             return trial(lambda: main(words[1:]))
     parsed: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:

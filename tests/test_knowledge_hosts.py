@@ -89,7 +89,7 @@ def test_the_plugin_begins_to_train_at_the_first_message_after_the_weeks_end():
         plugin.tell(100.0 * row, submitted(str(row), 100 * row, 100, 1))
         plugin.tell(100.0 * row + 5 + row, completed(str(row)))
     plugin.tell(WEEK_S - 10.0, submitted("last", WEEK_S - 10, 100, 1))
-    knowledge = plugin.scheduler.knowledge.knowledge
+    knowledge = plugin.agent.knowledge.knowledge
     assert not knowledge.coming
     plugin.tell(WEEK_S + 10.0, completed("last"))  # which the forest does not learn from: it was not known then
     (in_force_s, forests) = knowledge.coming[0]

@@ -63,7 +63,7 @@ def test_the_wheel_says_how_it_is_run_and_under_which_licence(wheel):
 def test_pybatsim_3_finds_the_scheduler_by_module_path():
     scheduler = instanciate_scheduler("batfill/scheduler", {"policy": "saf"})
     assert type(scheduler) is Scheduler
-    assert scheduler.chosen.policy.name == "saf"
+    assert scheduler.agent.chosen.policy.name == "saf"
 
 
 def test_pybatsim_3_finds_the_scheduler_by_file():

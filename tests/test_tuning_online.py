@@ -271,7 +271,7 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
     selector = Selection.of(given).selector(site)
     starts = select_online(jobs, selector, 37.5).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}
-    chosen = plugin.scheduler.choice.selector.chosen
+    chosen = plugin.agent.choice.selector.chosen
     assert chosen == selector.chosen[: len(chosen)]
     assert len(chosen) > 8
     assert len(set(chosen)) > 1
