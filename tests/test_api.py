@@ -17,14 +17,16 @@ import pytest
 import batfill as bf
 from batfill.errors import MissingExtra, PolicyError, WorkloadError
 from batfill.options import ARGUMENTS, OPTIONS, Arguments
+from batfill.workloads.formats import log_of, save_log, source_of
 from command import batfill, json_result, result
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "workloads" / "sample.json"
 ACCOUNTING = ROOT / "tests" / "data" / "accounting"
 NAMES = [
-    *("BatfillError", "JobTable", "Policy", "Replay", "Result", "Workload"),
-    *("generate", "job_table", "policies", "read", "replay", "replay_many"),
+    *("BatfillError", "JobTable", "Policy", "Replay", "Result", "Workload", "campaign", "classify", "compare", "fit"),
+    *("frontier", "generate", "job_table", "policies", "read", "replay", "replay_many", "report", "select", "tune"),
+    "what_if",
 ]
 SLOW_TO_LOAD = {"numpy", "numba", "pandas", "click", "importlib.metadata"}
 DOCUMENTED = sorted({module for module, _ in bf.PLACES.values()} | {"batfill", "batfill.options"})
@@ -223,6 +225,107 @@ def test_policies_by_weights_and_from_files_are_taken(log, tmp_path):
     expected = bf.replay(log, "fcfs").figures
     assert bf.replay(log, f"lin@{tmp_path}/fitted.json").figures == expected
     assert bf.replay(log, "mixed:0,0,-1,0,0,0").figures == expected
+
+
+# What the commands do
+
+
+def test_every_command_that_learns_or_searches_gives_what_it_prints(log, tmp_path):
+    """Each function as an object, and its command's JSON of the same arguments."""
+    made = bf.generate(jobs=400, procs=32, seed=1, interarrival=8.0)
+    save_log(log_of(made), tmp_path / "made.swf", procs=32)
+    file = bf.read(tmp_path / "made.swf")
+    tuned = bf.tune(file, days=0.5, points=6, last=[1])
+    words = ("--days", "0.5", "--points", "6", "--last", "1")
+    assert json_result("tune", tmp_path / "made.swf", *words) == json.loads(tuned.as_json())
+    assert tuned.to_pandas()["policy"].tolist() == [row["policy"] for row in tuned.rows]
+    assert bf.replay(file, tuned["trained"]).figures.jobs == 400
+    chosen = bf.select(file, "ucb1", policies=["fcfs", "saf"], period_s=7200, seed=3)
+    words = ("--method", "ucb1", "--policies", "fcfs,saf", "--period", "2h", "--seed", "3")
+    assert json_result("select", tmp_path / "made.swf", *words) == json.loads(chosen.as_json())
+    fitted = bf.fit(file, tuples=2, permutations=40)
+    words = ("--tuples", "2", "--permutations", "40", "--out", tmp_path / "fitted.json")
+    assert json_result("fit", tmp_path / "made.swf", *words) == json.loads(fitted.as_json())
+    saved = bf.replay(file, f"lin@{tmp_path}/fitted.json").figures
+    assert bf.replay(file, fitted.policies["lin"]).figures == saved
+    curve = bf.frontier(file, policies=["spf"], cuts=[0])
+    done = batfill("frontier", tmp_path / "made.swf", "--policy", "spf", "--cuts", "0", "--json")
+    assert json.loads(done.out) == curve.as_dict()
+    assert len(curve.to_pandas()) == len(curve.points) == 3
+    answer = bf.what_if(file, small_first=False, thresholds_s=[3600])
+    assert json_result("what-if", tmp_path / "made.swf", "--no-small-first", "--threshold", "1h") == answer.as_dict()
+    assert answer.to_pandas().name.tolist() == ["fcfs", "spf", "saf", "saf, threshold 1 h"]
+
+
+def test_a_classified_log_is_what_the_command_prints(tmp_path):
+    made = bf.generate(jobs=300, procs=32, seed=1, interarrival=40.0)
+    done = bf.classify(made, cut=0.4, divider_rule="week", regime="weekly", seed=2)
+    save_log(log_of(made), tmp_path / "made.swf", procs=32)
+    words = ("--cut", "0.4", "--divider-rule", "week", "--regime", "weekly", "--seed", "2")
+    theirs = json_result("classify", tmp_path / "made.swf", *words)
+    for name in ("workload", "workload_sha256", "seconds"):
+        assert name in theirs
+    ours = json.loads(done.as_json())
+    assert {n: v for n, v in ours.items() if n not in ("workload", "workload_sha256", "seconds")} == {
+        n: v for n, v in theirs.items() if n not in ("workload", "workload_sha256", "seconds")
+    }
+    frame = done.to_pandas()
+    assert frame.right.isna().sum() == ours["not_judged"]
+    assert frame.right.sum() == ours["true_small"] + ours["true_large"]
+
+
+def test_a_campaign_and_a_report_are_functions_too(tmp_path):
+    (tmp_path / "two.yaml").write_text(f"workloads: [{{file: {SAMPLE}}}]\npolicies: [fcfs, saf]\n")
+    done = bf.campaign(tmp_path / "two.yaml", tmp_path / "out", workers=1)
+    frame = done.to_pandas()
+    assert frame.policy.tolist() == done.to_arrow()["policy"].to_pylist() == ["fcfs", "saf"]
+    assert frame.mean_wait_s.tolist() == [bf.replay(SAMPLE, name).figures.mean_wait_s for name in ("fcfs", "saf")]
+    bf.replay(SAMPLE, "saf").to_batsim(tmp_path / "runs" / "saf")
+    assert bf.report(str(tmp_path / "runs")) == [tmp_path / "runs" / "report.html"]
+    assert "sample.json on 64 processors" in (tmp_path / "runs" / "report.html").read_text()
+
+
+def test_differences_are_paired_job_by_job(fcfs, log):
+    saf, again = bf.replay(log, "saf"), bf.replay(log, "saf", threshold_s=3600)
+    frame = bf.compare(fcfs, saf, again)
+    assert frame.options.tolist() == ["saf"] * 2 + ["saf, threshold 3600 s"] * 2
+    waits = saf.to_pandas().wait_s - fcfs.to_pandas().wait_s
+    row = frame[frame.figure == "mean_wait_s"].iloc[0]
+    assert row.difference == pytest.approx(waits.mean(), rel=1e-12)
+    assert row.this - row["first"] == pytest.approx(row.difference, rel=1e-9)
+    assert (row.waits_less, row.waits_more) == ((waits < 0).mean(), (waits > 0).mean())
+    assert row.low < row.difference < row.high
+    assert (frame.attrs["jobs"], frame.attrs["block"]) == (800, "days")
+    assert bf.compare(fcfs, fcfs)[["difference", "low", "high"]].to_numpy().tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (lambda log: (), "one replay alone"),
+        (lambda log: [bf.replay(log, tau_s=60)], "tau is 10 s and 60 s; replay all with one"),
+        (lambda log: [bf.Replay(log).run(9000).result()], "jobs have not ended; run every replay to its end"),
+        (lambda log: [bf.replay(bf.generate(50, 16))], "are not the same jobs; replay one workload"),
+    ],
+)
+def test_replays_that_cannot_be_paired_are_refused(fcfs, log, other, says):
+    with pytest.raises(bf.BatfillError, match=says):
+        bf.compare(fcfs, *other(log))
+
+
+def test_a_log_that_changed_after_it_was_read_is_refused(tmp_path):
+    save_log(log_of(bf.generate(jobs=50, procs=16)), tmp_path / "log.swf", procs=16)
+    read = bf.read(tmp_path / "log.swf")
+    save_log(log_of(bf.generate(jobs=60, procs=16)), tmp_path / "log.swf", procs=16)
+    with pytest.raises(WorkloadError, match=r"log.swf: has changed since the workload was read from it; read it again"):
+        bf.tune(read)
+
+
+def test_accounting_goes_on_in_its_own_time_zone():
+    """Periods of days begin at the cluster's midnight, which only `read` is given."""
+    log = bf.read(ACCOUNTING / "slurm.txt", timezone="Europe/Paris")
+    assert source_of(log).log.clock.zone_name == "Europe/Paris"
+    assert len(source_of(log).log) == 11
 
 
 # Runs that stop

@@ -18,8 +18,8 @@ from batfill.tuning.heuristics import (
     FUNCTIONS,
     RIVALS,
     evaluate,
-    fit,
     fit_heuristics,
+    fit_scores,
     policies_of,
     replay_without_backfilling,
 )
@@ -135,7 +135,7 @@ def made_scores(name, coefficients, n=400, noise=0.0):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_regression_finds_the_function_that_made_the_scores(name, weights):
     coefficients = [0.03 / 50_000**a / 100**b / 30_000**c * (-1) ** b for a, b, c in FUNCTIONS[name]]
-    found = fit(made_scores(name, coefficients), name, weights)
+    found = fit_scores(made_scores(name, coefficients), name, weights)
     assert [term[0] for term in found.terms] == pytest.approx(coefficients, rel=1e-4)
     assert found.mae < 1e-8
 
@@ -146,7 +146,7 @@ def test_coefficients_make_the_weighted_sum_of_squares_least(weights, power):
     design = np.column_stack([np.ones(400), scores.runtime_s, scores.procs, scores.submit_s])
     root = ((scores.runtime_s * scores.procs) ** power) ** 0.5
     expected = np.linalg.lstsq(design * root[:, None], scores.score * root, rcond=None)[0]
-    found = fit(scores, "lin", weights)
+    found = fit_scores(scores, "lin", weights)
     assert [term[0] for term in found.terms] == pytest.approx(expected.tolist())
     assert found.mae == pytest.approx(np.abs(design @ expected - scores.score).mean())
     assert found.warnings == ()
@@ -155,7 +155,7 @@ def test_coefficients_make_the_weighted_sum_of_squares_least(weights, power):
 def test_the_variance_inflation_factor_says_how_far_a_term_follows_from_the_others():
     scores = made_scores("qdr", [0.03] + [1e-9] * 7, noise=0.01)
     columns = [scores.runtime_s**a * scores.procs**b * scores.submit_s**c for a, b, c in FUNCTIONS["qdr"]]
-    found = fit(scores, "qdr")
+    found = fit_scores(scores, "qdr")
     for i in range(1, 8):
         y = columns[i] / columns[i].max()
         others = np.column_stack([column / column.max() for k, column in enumerate(columns) if k != i])

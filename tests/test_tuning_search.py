@@ -15,7 +15,7 @@ from batfill.policy import POLICIES, PURE, policy_named
 from batfill.tuning.periods import Conditions, costs, periods_of
 from batfill.tuning.results import as_json
 from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes
-from batfill.tuning.tune import StudyPlan, choice_of, paired_ratio, rows_of, study, tune, whole_numbers, width_of
+from batfill.tuning.tune import StudyPlan, choice_of, paired_ratio, rows_of, study, tune_on, whole_numbers, width_of
 from oracle import oracle
 from strategies import random_table, table
 
@@ -210,9 +210,9 @@ def test_a_bootstrap_interval_draws_both_costs_of_a_period_together():
 @pytest.mark.parametrize("choices", [{"points": 60}, {"method": "xnes", "features": 6, "evaluations": 20}])
 def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_again(choices):
     weeks = periods_of([random_table(seed, n_jobs=40, size=8, span_s=100) for seed in range(4)], procs=8)
-    first = as_json(tune(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices)))
-    assert first == as_json(tune(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices)))
-    found = tune(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices))
+    first = as_json(tune_on(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices)))
+    assert first == as_json(tune_on(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices)))
+    found = tune_on(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices))
     assert found["seed"] == 3
     assert found["engine"] == "batfill replay"
     assert found["made_by"].startswith("batfill ")
@@ -224,7 +224,7 @@ def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_aga
 
 def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
     for name in ("a", "b"):
-        tune(ONE_BY_ONE, CONDITIONS, StudyPlan(points=60, last=(1,), maps=tmp_path / name))
+        tune_on(ONE_BY_ONE, CONDITIONS, StudyPlan(points=60, last=(1,), maps=tmp_path / name))
     drawn = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert drawn == ["period-0000.png", "period-0001.png", "period-0002.png"]
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in drawn)
@@ -252,12 +252,12 @@ def test_only_drawing_maps_loads_matplotlib():
 )
 def test_choices_that_do_not_go_together_are_refused(choices, words):
     with pytest.raises(BatfillError, match=words):
-        tune(ONE_BY_ONE, CONDITIONS, StudyPlan(**{"last": (1,), **choices}))
+        tune_on(ONE_BY_ONE, CONDITIONS, StudyPlan(**{"last": (1,), **choices}))
 
 
 def test_the_table_compares_every_line_with_the_baseline():
     weeks = periods_of(ONE_BY_ONE.tables * 2, procs=1)
-    found = tune(weeks, CONDITIONS, StudyPlan(points=60, last=(1,)))
+    found = tune_on(weeks, CONDITIONS, StudyPlan(points=60, last=(1,)))
     rows = {row["policy"]: row for row in rows_of(found)}
     assert [row["policy"] for row in found["sums"]] == list(rows)
     assert (rows["saf"]["testing/saf"], rows["saf"]["from"], rows["saf"][""]) == (1, None, "")

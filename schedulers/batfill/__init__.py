@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what PLACES says, for type checkers and editors; a test compares the two
+    from batfill.campaigns.run import campaign as campaign
     from batfill.errors import BatfillError as BatfillError
     from batfill.experiment import Replay as Replay
     from batfill.experiment import Result as Result
@@ -22,8 +23,16 @@ if TYPE_CHECKING:  # what PLACES says, for type checkers and editors; a test com
     from batfill.jobs import JobTable as JobTable
     from batfill.jobs import Workload as Workload
     from batfill.jobs import job_table as job_table
+    from batfill.knowledge.frontier import frontier as frontier
+    from batfill.knowledge.study import classify as classify
     from batfill.policy import POLICIES as policies  # noqa: N811 - a mapping that its users only read
     from batfill.policy import Policy as Policy
+    from batfill.reports.comparison import compare as compare
+    from batfill.reports.what_if import what_if as what_if
+    from batfill.reports.write import report as report
+    from batfill.tuning.heuristics import fit as fit
+    from batfill.tuning.select import select as select
+    from batfill.tuning.tune import tune as tune
     from batfill.workloads import generate_workload as generate
     from batfill.workloads import read_workload as read
 
@@ -37,12 +46,21 @@ PLACES = {
     "Replay": ("batfill.experiment", "Replay"),
     "Result": ("batfill.experiment", "Result"),
     "Workload": ("batfill.jobs", "Workload"),
+    "campaign": ("batfill.campaigns.run", "campaign"),
+    "classify": ("batfill.knowledge.study", "classify"),
+    "compare": ("batfill.reports.comparison", "compare"),
+    "fit": ("batfill.tuning.heuristics", "fit"),
+    "frontier": ("batfill.knowledge.frontier", "frontier"),
     "generate": ("batfill.workloads", "generate_workload"),
     "job_table": ("batfill.jobs", "job_table"),
     "policies": ("batfill.policy", "POLICIES"),
     "read": ("batfill.workloads", "read_workload"),
     "replay": ("batfill.experiment", "replay"),
     "replay_many": ("batfill.experiment", "replay_many"),
+    "report": ("batfill.reports.write", "report"),
+    "select": ("batfill.tuning.select", "select"),
+    "tune": ("batfill.tuning.tune", "tune"),
+    "what_if": ("batfill.reports.what_if", "what_if"),
 }
 __all__ = [
     "BatfillError",
@@ -52,12 +70,21 @@ __all__ = [
     "Result",
     "Workload",
     "__version__",
+    "campaign",
+    "classify",
+    "compare",
+    "fit",
+    "frontier",
     "generate",
     "job_table",
     "policies",
     "read",
     "replay",
     "replay_many",
+    "report",
+    "select",
+    "tune",
+    "what_if",
 ]
 
 

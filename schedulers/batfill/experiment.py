@@ -14,14 +14,14 @@ import numpy as np
 from batfill import __version__, replays
 from batfill.batsim.replayed import Judged, write_batsim_files
 from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
-from batfill.errors import BatfillError, WorkloadError
+from batfill.errors import BatfillError
 from batfill.files import json_text, make_folder, write_json
-from batfill.jobs import SMALL, Clock, Workload, arrow_table, checked_size, data_frame
+from batfill.jobs import SMALL, Clock, Workload, arrow_table, data_frame
 from batfill.knowledge.learning import LearningReport, replay_learning
 from batfill.metrics import TAU_S, Summary, as_html, as_table, bounded_slowdown, figure_rows
 from batfill.options import USER, Options, of_arguments, tau_of
 from batfill.policy import POLICIES, Policy
-from batfill.workloads import read_workload
+from batfill.workloads import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -235,27 +235,6 @@ def simulate(
         divider_s=options.divider_s,
     )
     return schedule, None
-
-
-def opened(
-    log: Workload | str | Path, *, procs: int | None = None, overrun: Overrun | None = None
-) -> tuple[Workload, int]:
-    """The workload with its machine's size, read if `log` is a file.
-
-    Raises:
-        WorkloadError: the file cannot be used, the machine's size is not known, or the workload was read with another
-            `overrun`.
-    """
-    if isinstance(log, Workload):
-        workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
-        if overrun is not None and overrun != log.overrun:
-            raise WorkloadError(f"{log.name}: was read with overrun {log.overrun}; read it with overrun {overrun}")
-    else:
-        workload = read_workload(log, procs=procs, overrun=overrun or "keep")
-    if workload.procs is None:
-        where = log.name if isinstance(log, Workload) else log
-        raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")
-    return workload, workload.procs
 
 
 def load_engine(jobs: JobTable) -> None:

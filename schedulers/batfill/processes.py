@@ -6,14 +6,15 @@ import os
 import signal
 import threading
 from collections import Counter, defaultdict, deque
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from multiprocessing.connection import Connection
 
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
     Answers = Generator[tuple[int, Any], None, None]
 
 Item = TypeVar("Item")
+# bar("weeks", 100) makes a progress bar: a context that gives a function to move it on
+Bar = Callable[[str, float | None], AbstractContextManager[Callable[[float], None]]]
 
 TRIES = 3  # of a task whose process dies
 FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGHUP)  # go to every process in it; the first of ours answers for all
+
+
+@contextmanager
+def no_bar(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """A progress bar that shows nothing, which is what functions use unless they are given another."""
+    yield lambda _: None
 
 
 class WorkerDied(Exception):  # noqa: N818 - what happened, as `BrokenProcessPool`

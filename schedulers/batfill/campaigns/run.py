@@ -10,26 +10,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
+from batfill.campaigns.config import read_campaign
 from batfill.campaigns.costs import Costs, by_kind, kind_of, measured, tasks_of
 from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
 from batfill.campaigns.provenance import Provenance
-from batfill.campaigns.store import Store, open_store
+from batfill.campaigns.store import Store, open_store, read_rows
 from batfill.campaigns.summary import overview
 from batfill.campaigns.work import Finished, one_line
-from batfill.errors import BatfillError, Interrupted, RunFailed
+from batfill.errors import BatfillError, Interrupted, RunFailed, optional
 from batfill.files import json_text
 from batfill.metrics import in_columns
-from batfill.processes import Remaining, duration, processors
+from batfill.processes import Remaining, duration, no_bar, processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+
+    import pandas as pd
+    import pyarrow as pa
 
     from batfill.campaigns.clusters import Workers
     from batfill.campaigns.config import ReadCampaign
     from batfill.campaigns.work import Task
+    from batfill.processes import Bar
 
-    Bar = Callable[[str, float | None], AbstractContextManager[Callable[[int], None]]]
     Say = Callable[[str], None]
 
 REPORT_S = 30.0  # between two lines on how far the campaign is
@@ -62,7 +65,7 @@ class Outlook:
         return json_text(asdict(self))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Done:
     """What a campaign came to."""
 
@@ -89,9 +92,21 @@ class Done:
         ]
         return f"{in_columns([header, *rows], words=(0, 1))}\n{self.runs:,} runs in {self.results}"
 
+    __repr__ = as_text
+
     def as_json(self) -> str:
         """One object."""
         return json_text(asdict(self) | {"results": str(self.results)})
+
+    def to_arrow(self) -> pa.Table:
+        """A row per run, with its figures and every option."""
+        return read_rows(self.results)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per run, with its figures and every option. It needs pandas."""
+        optional("pandas", "tables")
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
 
 
 def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
@@ -128,6 +143,46 @@ def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepare
     total_s = costs.total_s(tasks, by_id, min(workers, cores))
     outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, total_s)
     return Prepared(outlook, whole, by_id, tasks, costs)
+
+
+def campaign(
+    file: str | Path,
+    out: str | Path | None = None,
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    worker_limit_s: float | None = None,
+    bar: Bar = no_bar,
+    say: Say = lambda _: None,
+    again: str = AGAIN,
+) -> Done:
+    """Run a grid of replays, resume it where it stopped, and store one row per run.
+
+    Processes share the runs, so that a script calls this below `if __name__ == "__main__":`.
+
+    Args:
+        file: says what to run; see the guide to campaigns.
+        out: the folder of the results; by default `expe-out/` and the file's name.
+        scheduler: run on the workers of the Dask scheduler at this address.
+        workers: run on this many workers here; by default one per processor.
+        worker_limit_s: how long a cluster or scheduler may have no worker.
+        bar: makes progress bars.
+        say: is given a line from time to time: what the campaign will take, and how far it is.
+        again: how to go on after a stop, for the message that says so.
+
+    Raises:
+        BatfillError: it cannot be run as it is written.
+        RunFailed: some runs failed or found no worker; the others are stored.
+    """
+    path = Path(file)
+    read = read_campaign(path)
+    where = Where(scheduler, workers, read.campaign.cluster, worker_limit_s)
+    return run_campaign(read, folder_of(path, out), where, bar=bar, say=say, again=again)
+
+
+def folder_of(file: Path, out: str | Path | None) -> Path:
+    """The folder of a campaign's results."""
+    return Path("expe-out") / file.stem if out is None else Path(out)
 
 
 def run_campaign(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, out_option
 from batfill.cli.progress import announce_compilation, progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
@@ -61,16 +64,17 @@ def campaign(
     where = clusters.Where(scheduler, workers, read.campaign.cluster, worker_limit)
     where.check()
     announce_compilation()
-    folder = out or Path("expe-out") / file.stem
     if dry_run:
-        outlook = run.look(read, folder, where, bar=progress)
+        outlook = run.look(read, run.folder_of(file, out), where, bar=progress)
         print(outlook.as_json() if as_json else outlook.as_text())
         return
     again = shlex.join(["batfill", "campaign", str(file), *given, *(["--json"] if as_json else [])])
-    done = run.run_campaign(
-        read,
-        folder,
-        where,
+    done = run.campaign(
+        file,
+        out,
+        scheduler=scheduler,
+        workers=workers,
+        worker_limit_s=worker_limit,
         bar=progress,
         say=lambda text: print(f"batfill: {text}", file=sys.stderr),
         again=f"run `{again}`",

@@ -9,6 +9,7 @@ import click
 from batfill.cli import warn
 from batfill.cli.parameters import JSON, WORKLOAD, out_option, scheduler_options
 from batfill.cli.progress import progress
+from batfill.options import arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,19 +26,14 @@ def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json:
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
     from batfill.errors import require
-    from batfill.files import json_text
-    from batfill.knowledge.study import as_text, classify_log, read_jobs
-    from batfill.options import Learning
+    from batfill.knowledge import study
 
     if out is not None:
         require("report,tables", "matplotlib", "pyarrow")
-    settings = Learning.of({"knowledge": "classifier", **options}).settings
-    jobs = read_jobs(workload)
-    warn(jobs.warnings)
-    with progress("jobs judged", len(jobs)) as judged:
-        done = classify_log(jobs, settings, judged)
+    done = study.classify(workload, **arguments_of(options), bar=progress)
+    warn(done.jobs.warnings)
     if out is not None:
         from batfill.reports.learning import write_study
 
         write_study(done, out)
-    print(json_text({**done.as_dict(), "per_week": done.weeks()}) if as_json else as_text(done))
+    print(done.as_json() if as_json else done.as_text())

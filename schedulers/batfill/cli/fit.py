@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @click.option("--permutations", type=WHOLE, default=256_000, help="Orders tried for each of them.")
 @click.option(
     "--shuffle",
-    "how",
     type=click.Choice(["fair", "published"]),
     default="fair",
     help="Every order equally likely, or biased as in the published code.",
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 def fit(
     workload: Path,
     procs: int | None,
-    tuples: int,
     evaluate: bool,
     days: float | None,
     count: int | None,
@@ -55,35 +53,25 @@ def fit(
     """
     import sys
 
-    from batfill.files import write_text
     from batfill.tuning import heuristics
-    from batfill.tuning.periods import read_periods
     from batfill.tuning.results import as_json as text_of
-    from batfill.tuning.results import as_table
-    from batfill.workloads import read_workload
 
     heuristics.check_window_options(evaluate, days=days, count=count)
-    log = read_workload(workload, procs=procs)
-    warn(log.warnings)
-    with progress("tuples", tuples) as advance:
-        content, fits = heuristics.fit_heuristics(log, tuples=tuples, **how, advance=advance)
+    fitted = heuristics.fit(workload, procs=procs, **how, bar=progress)
+    warn(fitted["input"]["warnings"])
     if out is not None:
-        write_text(out, text_of(content) + "\n")
+        fitted.save(out)
     evaluation = None
     if evaluate:
         announce_compilation()
-        windows = read_periods(
-            workload, procs=procs, days=15 if days is None else days, align="first", boundary="submitted", count=count
-        )
-        with progress("windows", 2 * len(windows)) as advance:
-            evaluation = heuristics.evaluate(windows, heuristics.policies_of(fits), advance=advance)
+        width = 15 if days is None else days
+        evaluation = fitted.evaluate(workload, procs=procs, days=width, count=count, bar=progress)
     if as_json:
-        print(text_of({**content, "evaluation": evaluation} if evaluation else content))
+        print(text_of({**fitted, "evaluation": evaluation} if evaluation else fitted))
         return
-    print(as_table(heuristics.coefficient_rows(fits)))
+    print(fitted.as_text())
     if evaluation:
-        print()
-        print(as_table(heuristics.evaluation_rows(evaluation)))
-    for found in fits:
+        print(f"\n{evaluation.as_text()}")
+    for found in fitted.fits:
         for warning in found.warnings:
             print(f"batfill: {found.name}: {warning}", file=sys.stderr)

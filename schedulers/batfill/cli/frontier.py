@@ -8,6 +8,7 @@ import click
 
 from batfill.cli import warn
 from batfill.cli.parameters import JSON, PROCS, TAU, WHOLE, WORKLOAD, out_option, scheduler_options
+from batfill.options import arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,37 +59,28 @@ def frontier(
     from batfill.files import json_text
     from batfill.knowledge import frontier as library
     from batfill.processes import processors
-    from batfill.workloads import read_workload
-    from batfill.workloads.swf import known_size
 
     if out is not None:
         require("report", "matplotlib")
-    grid = library.shares("cuts", cuts), library.shares("protected", protected)
-    policies, several = policy.split(","), levels or ("0.5",)
-    read = read_workload(workload, procs=procs)
-    size = known_size(workload, read.procs)
-    warn(read.warnings)
 
     def report(progress: library.Progress) -> None:
         print(f"batfill: {progress.as_text()}", file=sys.stderr, flush=True)
 
-    points = library.frontier(
-        read,
-        size,
-        policies,
-        grid[0],
-        levels=several,
-        protected=grid[1],
-        learning=options,
+    found = library.frontier(
+        workload,
+        procs=procs,
+        policies=policy.split(","),
+        cuts=library.shares("cuts", cuts),
+        protected=library.shares("protected", protected),
+        levels=levels or ("0.5",),
+        **arguments_of(options),
         tau_s=tau_s,
         workers=workers or processors(),
         report=report,
     )
-    provenance = library.provenance(
-        read, size, tau_s, options, policy=policies, cuts=grid[0], protected=grid[1], levels=several
-    )
+    warn(found.provenance["warnings"])
     if out is not None:
         from batfill.reports.learning import write_frontier
 
-        write_frontier(points, out, provenance)
-    print(json_text({**provenance, "points": [p.as_dict() for p in points]}) if as_json else library.as_text(points))
+        write_frontier(found.points, out, found.provenance)
+    print(json_text(found.as_dict()) if as_json else found.as_text())

@@ -28,14 +28,14 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill import experiment
+    from batfill.experiment import replay as run
     from batfill.files import make_folder
 
     if out is not None:
         make_folder(out.parent)  # what cannot be written is refused before the work
     announce_compilation()
     with progress("jobs judged") as judged:
-        result = experiment.replay(workload, **how, **arguments_of(options), advance=judged)
+        result = run(workload, **how, **arguments_of(options), advance=judged)
     if out is not None:
         result.to_batsim(out)
     warn(result.options.remarks)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 @PROCS
 @click.option(
     "--method",
-    "select",
     type=click.Choice(METHODS),
     default="full",
     help="Replay each past period under all policies, exactly or badly; or learn from what was used.",
@@ -65,35 +64,29 @@ if TYPE_CHECKING:
 @JSON
 def select(
     workload: Path,
-    procs: int | None,
+    period: float,
     options: dict[str, Any],
-    samples: int,
-    weeks: int | None,
-    seed: int,
     out: Path | None,
     as_json: bool,
-    **selected: Any,
+    **how: Any,
 ) -> None:
     """Choose the policy anew after each period by what the past has shown, and compare waits with EASY-FCFS's.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.files import write_text
     from batfill.tuning import select as library
-    from batfill.tuning.online import selection_and_site
-    from batfill.tuning.results import as_json as text_of
-    from batfill.tuning.results import as_table
-    from batfill.tuning.select import Samples
 
     announce_compilation()
-    given = {**selected, "select-seed": seed}
-    logs = Samples.of(workload, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
-    warn(logs.warnings)
-    selection, site = selection_and_site(given, logs.procs, options.get("backfill", "same"), options.get("threshold"))
-    with progress("logs", max(samples, 1)) as advance:
-        found = library.compare_online(
-            logs.jobs, max(samples, 1), selection, site, source=logs.provenance(), advance=advance
-        )
+    found = library.select(
+        workload,
+        period_s=period,
+        lambda_=how.pop("lambda"),
+        backfill=options.get("backfill"),
+        threshold_s=options.get("threshold"),
+        **how,
+        bar=progress,
+    )
+    warn(found["input"]["warnings"])
     if out is not None:
-        write_text(out, text_of(found) + "\n")
-    print(text_of(found) if as_json else as_table(library.rows_of(found)))
+        found.save(out)
+    print(found.as_json() if as_json else found.as_text())

@@ -20,7 +20,6 @@ from batfill.cli.parameters import (
     PolicyName,
     Whole,
     boundary_option,
-    grouped,
     out_option,
     scheduler_option,
     seed_option,
@@ -81,45 +80,36 @@ if TYPE_CHECKING:
 @click.option("--maps", type=FILE, help="coverage: a folder for a map of each period.")
 @out_option("Write all of it to this JSON file.")
 @JSON
-@grouped("conditions", "backfill", "threshold", "tau_s")
-@grouped("periods", "procs", "boundary", "skip", "count", "min_jobs")
 def tune(
     workload: Path,
     features: str,
-    conditions: dict[str, Any],
+    threshold: float | None,
     days: float | None,
     months: bool,
-    periods: dict[str, Any],
     last: str,
     policy: tuple[str, ...],
     out: Path | None,
     as_json: bool,
-    **plan_options: Any,
+    **how: Any,
 ) -> None:
     """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    from batfill.files import write_text
-    from batfill.policy import PURE
-    from batfill.tuning.periods import Conditions, read_periods
-    from batfill.tuning.results import as_json as text_of
-    from batfill.tuning.results import as_table
-    from batfill.tuning.tune import StudyPlan, rows_of, whole_numbers, width_of
-    from batfill.tuning.tune import tune as library_tune
+    from batfill.tuning import tune as library
 
     announce_compilation()
-    compared = Conditions.of(**conditions)
-    plan = StudyPlan(
+    found = library.tune(
+        workload,
         features=3 if features == "3" else 6,
-        last=whole_numbers("--last", last),
-        policies=(*PURE, *policy),
-        **plan_options,
+        threshold_s=threshold,
+        days=library.width_of(days, months),
+        last=library.whole_numbers("--last", last),
+        policies=policy,
+        **how,
+        bar=progress,
     )
-    read = read_periods(workload, days=width_of(days, months), **periods)
-    warn(read.warnings)
-    with progress("searches" if plan.method == "xnes" else "periods", plan.steps(len(read))) as advance:
-        found = library_tune(read, compared, plan, advance)
+    warn(found["input"]["warnings"])
     if out is not None:
-        write_text(out, text_of(found) + "\n")
-    print(text_of(found) if as_json else f"{as_table(rows_of(found))}\n\nw*train is {found['trained']}")
+        found.save(out)
+    print(found.as_json() if as_json else found.as_text())

@@ -7,20 +7,27 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from batfill import __version__
 from batfill.errors import BatfillError
+from batfill.jobs import data_frame
 from batfill.knowledge.learning import confusion, replay_learning
-from batfill.options import Learning, Options
+from batfill.metrics import TAU_S
+from batfill.options import Learning, Options, of_arguments, tau_of
 from batfill.processes import Remaining, duration, spread
+from batfill.workloads import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from pathlib import Path
+
+    import pandas as pd
 
     from batfill.jobs import Workload
+    from batfill.options import DividerRule, Regime
 
 NO_KNOWLEDGE = {"knowledge": "user"}
 PERFECT = {"knowledge": "class-clairvoyant", "kill": True, "bound": True}
@@ -94,37 +101,107 @@ class Progress:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Frontier:
+    """What killing small jobs buys, replay by replay."""
+
+    points: list[Point]
+    provenance: dict[str, Any]  # what is needed to repeat it
+
+    def as_text(self) -> str:
+        """A table to read."""
+        return as_text(self.points)
+
+    __repr__ = as_text
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self.provenance, "points": [point.as_dict() for point in self.points]}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per replay. It needs pandas."""
+        about = {name: self.provenance[name] for name in ("workload", "options")}
+        return data_frame([point.as_dict() for point in self.points], **about)
+
+
 def frontier(
+    log: Workload | str | Path,
+    *,
+    procs: int | None = None,
+    policies: Sequence[str] = ("fcfs", "spf"),
+    cuts: Sequence[float] = (0, 0.1, 0.2, 0.35, 0.5, 0.75),
+    protected: Sequence[float] = (0.0,),
+    levels: Sequence[str] = ("0.5",),
+    regime: Regime | None = None,
+    divider_rule: DividerRule | None = None,
+    train: Literal["week", "drift"] | None = None,
+    train_lag_s: float | None = None,
+    seed: int | None = None,
+    tau_s: float = TAU_S,
+    workers: int = 1,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Frontier:
+    """Replay the workload under every policy, levels, cut and protected share, and without and with perfect knowledge.
+
+    Args:
+        log: a workload, or a file as `read_workload` takes it.
+        procs: the machine's size; by default what the log says.
+        policies: names of orders.
+        cuts: probabilities from which a job counts as small.
+        protected: shares of the jobs that must not be killed.
+        levels: as the option of that name, each of them one to try.
+        regime: of the classifier, as the next four; see the options' table.
+        divider_rule: likewise.
+        train: likewise.
+        train_lag_s: likewise, in seconds.
+        seed: of the classifier and of the jobs that must not be killed.
+        tau_s: the bound of the bounded slowdown.
+        workers: processes that share the replays; the points do not depend on it. With 1 this process makes them; a
+            script that takes more does so below `if __name__ == "__main__":`.
+        report: called after each replay.
+
+    Raises:
+        BatfillError: the log or an option cannot be used; scikit-learn is not installed.
+    """
+    workload, size = opened(log, procs=procs)
+    learning = {
+        "regime": regime,
+        "divider_rule": divider_rule,
+        "train": train,
+        "train_lag_s": train_lag_s,
+        "seed": seed,
+    }
+    further = {name: value for name, value in of_arguments(learning).items() if value is not None}
+    points = points_of(
+        workload,
+        size,
+        policies,
+        cuts,
+        levels=levels,
+        protected=protected,
+        further=further,
+        tau_s=tau_of(tau_s),
+        workers=workers,
+        report=report,
+    )
+    lists = {"policy": policies, "cuts": cuts, "protected": protected, "levels": levels}
+    return Frontier(points, provenance(workload, size, tau_s, further, **lists))
+
+
+def points_of(
     workload: Workload,
     size: int,
     policies: Sequence[str],
     cuts: Sequence[float],
     *,
-    levels: Sequence[str] = ("0.5",),
-    protected: Sequence[float] = (0.0,),
-    learning: dict[str, Any] | None = None,
+    levels: Sequence[str],
+    protected: Sequence[float],
+    further: dict[str, Any],
     tau_s: float,
-    workers: int = 1,
-    report: Callable[[Progress], None] = lambda _: None,
+    workers: int,
+    report: Callable[[Progress], None],
 ) -> list[Point]:
-    """Replay the workload under every policy, levels, cut and protected share, and without and with perfect knowledge.
-
-    Args:
-        workload: the jobs.
-        size: the machine's processors.
-        policies: names of orders.
-        cuts: probabilities from which a job counts as small.
-        levels: as the option of that name, each of them one to try.
-        protected: shares of the jobs that must not be killed.
-        learning: further options of the classifier: regime, divider-rule, train, train-lag, seed.
-        tau_s: the bound of the bounded slowdown.
-        workers: processes that share the replays; the points do not depend on it. With 1 this process makes them.
-        report: called after each replay.
-
-    Raises:
-        BatfillError: an option cannot be used.
-    """
-    further = learning or {}
+    """The points of a frontier; `further` are the classifier's options, the other arguments those of `frontier`."""
     seed = further.get("seed", 0)
     grid = list(choices(policies, cuts, levels, protected, further))
     for policy, chosen, _ in grid:

@@ -9,30 +9,33 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from batfill import __version__
-from batfill.files import digest
-from batfill.jobs import WEEK_S, Clock, request_warning
+from batfill.files import json_text
+from batfill.jobs import WEEK_S, Clock, data_frame, request_warning
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
 from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
 from batfill.knowledge.learning import Confusion
-from batfill.options import as_line
-from batfill.workloads.formats import load_log
+from batfill.options import OPTIONS, Learning, as_line, of_arguments
+from batfill.processes import no_bar
+from batfill.workloads.formats import source_of
 from batfill.workloads.swf import job_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.options import Settings
-    from batfill.workloads.swf_log import SwfLog
+    from batfill.jobs import Workload
+    from batfill.options import DividerRule, Regime, Settings
+    from batfill.processes import Bar
 
 LAGS = 20
 FEWEST = 50  # jobs in a category whose autocorrelation is estimated
@@ -64,13 +67,16 @@ class LoggedJobs:
         return request_warning(missing, len(self), "the classifier sees 0 for it, and judges by the other features")
 
 
-def read_jobs(path: Path) -> LoggedJobs:
+def read_jobs(source: Workload | str | Path) -> LoggedJobs:
     """The jobs of a log that ran, with what their users asked for.
+
+    `source` is a workload, or a file as `read_workload` takes it.
 
     Raises:
         WorkloadError: the file is no log, or holds no job that ran.
     """
-    log: SwfLog = load_log(path)
+    found = source_of(source)
+    log, path = found.log, Path(found.where)
     rows = job_rows(path, [log])
     kept = np.flatnonzero(rows.keep)
     order = kept[np.lexsort((rows.number[kept], rows.submit_s[kept]))]
@@ -81,7 +87,7 @@ def read_jobs(path: Path) -> LoggedJobs:
     clock = log.clock
     return LoggedJobs(
         name=path.name,
-        digest=digest(path),
+        digest=found.digest,
         clock=clock.later(rows.first_submit_s) if clock else None,
         number=rows.number[order],
         submit_s=submit_s,
@@ -94,7 +100,7 @@ def read_jobs(path: Path) -> LoggedJobs:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClassifiedLog:
     """What a classifier made of a log; columns of shape (n_jobs,)."""
 
@@ -134,6 +140,34 @@ class ClassifiedLog:
             rows.append({"week": week, "divider_s": float(self.divider_s[of_week][-1]), **quality})
         return rows
 
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per job: what it was judged, and if that was `right`, None before the first forest. It needs pandas."""
+        jobs = self.jobs
+        columns = {
+            "job": jobs.number,
+            "user": jobs.user,
+            "submit_s": jobs.submit_s,
+            "runtime_s": jobs.runtime_s,
+            "walltime_s": np.where(jobs.requested_s > 0, jobs.requested_s, np.nan),
+            "procs": jobs.procs,
+            "week": self.week,
+            "class": np.where(self.small, "small", "large"),
+            "probability": self.probability,
+            "divider_s": np.where(np.isfinite(self.divider_s), self.divider_s, np.nan),
+            "right": np.where(self.judged, (self.small == self.truth).astype(object), None),
+        }
+        return data_frame(columns, workload=jobs.name, options=self.as_dict()["options"])
+
+    def as_text(self) -> str:
+        """The whole as a table to read: in all, then week by week."""
+        return as_text(self)
+
+    __repr__ = as_text
+
+    def as_json(self) -> str:
+        """One object, with the weeks."""
+        return json_text({**self.as_dict(), "per_week": self.weeks()})
+
     def as_dict(self) -> dict[str, Any]:
         """The whole in figures, with what is needed to repeat it."""
         return {
@@ -150,6 +184,47 @@ class ClassifiedLog:
             "seconds": round(self.seconds, 3),
             "version": __version__,
         }
+
+
+def classify(
+    log: Workload | str | Path,
+    *,
+    regime: Regime = "fresh",
+    divider_rule: DividerRule = "known",
+    cut: float = 0.5,
+    train: Literal["week", "drift"] = "week",
+    train_lag_s: float = 0,
+    seed: int = 0,
+    bar: Bar = no_bar,
+) -> ClassifiedLog:
+    """Judge every job of a log small or large as an online scheduler could have, and say how good that was.
+
+    Args:
+        log: a workload, or a file as `read_workload` takes it.
+        regime: how recent the classifier's information is; see the options' table.
+        divider_rule: the median of all run times known, or of the last week's.
+        cut: the probability from which a job counts as small.
+        train: every week, or when its errors grow.
+        train_lag_s: from a week's end until the forest trained on it judges.
+        seed: of the forests.
+        bar: makes progress bars.
+
+    Raises:
+        BatfillError: the log or an option cannot be used; scikit-learn is not installed.
+
+    Examples:
+        >>> from batfill.workloads import generate_workload
+        >>> done = classify(generate_workload(jobs=400, procs=32, interarrival=8.0, seed=1))
+        >>> sorted(set(done.to_pandas()["class"]))
+        ['large', 'small']
+    """
+    options = {"regime": regime, "divider_rule": divider_rule, "cut": cut, "train": train, "train_lag_s": train_lag_s}
+    given = of_arguments({"knowledge": "classifier", **options, "seed": seed})
+    learning = Learning.of({name: value for name, value in given.items() if value != OPTIONS[name].default})
+    learning.require_libraries()
+    jobs = read_jobs(log)
+    with bar("jobs judged", len(jobs)) as advance:
+        return classify_log(jobs, learning.settings, advance)
 
 
 def classify_log(

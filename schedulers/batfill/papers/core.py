@@ -7,7 +7,6 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from batfill.campaigns.run import run_campaign
 from batfill.campaigns.sections import Section
 from batfill.errors import BatfillError
 from batfill.files import digest, make_folder, raw_file, write_text
+from batfill.processes import Bar
 from batfill.tuning.results import as_json
 from batfill.workloads.formats import load_log
 
@@ -34,7 +34,6 @@ HERE = "batfill.papers"
 Result = TypeVar("Result")
 Value = float | None  # None where it cannot be known
 Array = NDArray[np.float64]
-Bar = Callable[[str, float | None], AbstractContextManager[Callable[[int], None]]]
 ChartKind = Literal["lines", "points", "bands", "boxes", "shares", "map"]
 PERCENTILES = (5, 25, 50, 75, 95)
 

@@ -28,7 +28,7 @@ from batfill.papers.core import (
 )
 from batfill.policy import Term, polynomial
 from batfill.stats import rank_correlation
-from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit
+from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores
 from batfill.tuning.periods import Periods, read_periods
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
@@ -81,7 +81,7 @@ def fits_of(context: Context, label: str, choice: FitVariant, how: Fitting) -> l
     """Lin, Qdr, Cub and Qua of a log."""
     shuffle, weights = drawn(choice)
     scores = scores_of(context, label, shuffle, how)
-    return [fit(scores, name, weights) for name in FUNCTIONS]
+    return [fit_scores(scores, name, weights) for name in FUNCTIONS]
 
 
 # The fits

@@ -24,8 +24,8 @@ from batfill.workloads.manifest import manifest
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.papers.core import Bar
     from batfill.papers.protocol import Named
+    from batfill.processes import Bar
 
 RESULT = "result.json"
 QUICK = "quick"

@@ -1,5 +1,5 @@
 """Runs to look at: a self-contained HTML page, and figures for papers."""
 
-from batfill.reports.write import write_report
+from batfill.reports.write import report, write_report
 
-__all__ = ["write_report"]
+__all__ = ["report", "write_report"]

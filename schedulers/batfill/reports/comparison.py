@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.batsim.results import REFUSED
-from batfill.jobs import DAY_S, WEEK_S
+from batfill.errors import BatfillError
+from batfill.jobs import DAY_S, WEEK_S, data_frame
 from batfill.metrics import bounded_slowdown
+from batfill.options import described
 from batfill.reports.words import date_ticks, zone_text
-from batfill.stats import ratio_intervals
+from batfill.stats import CONFIDENCE, ratio_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
+    from batfill.experiment import Result
     from batfill.jobs import Clock
     from batfill.reports.runs import ReportedRun
 
@@ -202,6 +206,86 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
         made=(*made, ("tau", f"{tau_s:g} s"), ("dates", zone_text(clock) if clock else "no clock: counted from 0")),
         warnings=warnings,
     )
+
+
+def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
+    """Paired differences of replays of one workload, with bootstrap intervals: each of the others minus the first.
+
+    The jobs are those that no replay rejected. Neighbouring jobs wait for each other, so whole weeks are drawn, or days
+    if there are fewer than 8 weeks; the intervals hold 95 % of the resamples.
+
+    Args:
+        first: what all are compared with.
+        *others: replays of the same jobs, with the same tau.
+        seed: of the bootstrap.
+
+    Returns:
+        A row per replay and figure, mean bounded slowdown and mean wait: the two means, the difference, the ends of its
+        interval, and the shares of the jobs that wait less and more. `attrs` say of how many jobs and blocks. It needs
+        pandas.
+
+    Raises:
+        BatfillError: there is nothing to compare, a replay has not ended, or they are of different jobs or taus.
+
+    Examples:
+        >>> from batfill.experiment import replay
+        >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
+        >>> frame = compare(fcfs, saf)
+        >>> frame[["policy", "figure"]].values.tolist()
+        [['saf', 'mean_bsld'], ['saf', 'mean_wait_s']]
+        >>> bool((frame.low < frame.difference).all() and (frame.difference < frame.high).all())
+        True
+    """
+    results = (first, *others)
+    if not others:
+        raise BatfillError("compare: one replay alone; give the first and one or more to compare with it")
+    jobs = first.schedule.jobs
+    for result in results:
+        mine = result.schedule.jobs
+        if not result.ended:
+            raise BatfillError(f"compare: {result.not_ended:,} jobs have not ended; run every replay to its end")
+        if result.tau_s != first.tau_s:
+            raise BatfillError(f"compare: tau is {first.tau_s:g} s and {result.tau_s:g} s; replay all with one")
+        same = len(jobs) == len(mine) and all(
+            np.array_equal(getattr(jobs, name), getattr(mine, name)) for name in ("ids", "submit_s", "procs")
+        )
+        if not same:
+            raise BatfillError(
+                f"compare: {first.workload.name} and {result.workload.name} are not the same jobs; replay one workload"
+            )
+    ran = ~np.any([result.schedule.rejected for result in results], axis=0)
+    if not ran.any():
+        raise BatfillError("compare: no job ran in every replay; give a larger machine")
+    waits = np.array([(result.schedule.start_s - jobs.submit_s)[ran] for result in results])
+    runtimes = [result.schedule.runtime_s[ran] for result in results]
+    bsld = np.array(
+        [bounded_slowdown(wait_s, ran_s, first.tau_s) for wait_s, ran_s in zip(waits, runtimes, strict=True)]
+    )
+    names = tuple(result.options.policy.name for result in results)
+    comparison = of_jobs(names, jobs.submit_s[ran], bsld, waits)
+    rows = []
+    for result, found, k in zip(others, comparison.differences(seed), range(1, len(results)), strict=True):
+        for figure, interval, values in (
+            ("mean_bsld", found.bsld, comparison.bsld),
+            ("mean_wait_s", found.wait_s, comparison.wait_s),
+        ):
+            rows.append(
+                {
+                    "policy": found.name,
+                    "options": described(result.options.as_dict()),
+                    "against": described(first.options.as_dict()),
+                    "figure": figure,
+                    "first": float(values[0].mean()),
+                    "this": float(values[k].mean()),
+                    "difference": interval.mean,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "waits_less": found.better,
+                    "waits_more": found.worse,
+                }
+            )
+    blocks = {"jobs": int(ran.sum()), "blocks": int(comparison.block.max()) + 1, "block": comparison.blocks}
+    return data_frame(rows, workload=first.workload.name, tau_s=first.tau_s, seed=seed, confidence=CONFIDENCE, **blocks)
 
 
 def of_jobs(

@@ -11,19 +11,20 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError, require
 from batfill.experiment import ENGINE, simulate
-from batfill.jobs import HOUR_S
+from batfill.jobs import HOUR_S, Workload, data_frame
 from batfill.metrics import TAU_S, bounded_slowdown
 from batfill.options import Options, number_of, seconds_of, tau_of
 from batfill.reports.comparison import FEWEST_BLOCKS, Comparison, Difference, Interval, of_jobs
-from batfill.workloads import read_workload
+from batfill.workloads import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun, Workload
+    from batfill.jobs import JobTable, Overrun
     from batfill.replays import Schedule
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
@@ -94,7 +95,7 @@ class Pairs(NamedTuple):
         return Interval(float(self.mean[a, b]), float(self.low[a, b]), float(self.high[a, b]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WhatIf:
     """The answer. The first choice, which all are compared with, is fcfs; it stands for what a site has today."""
 
@@ -126,6 +127,18 @@ class WhatIf:
             return tuple(invented)
         days = "1 day" if blocks == 1 else f"{blocks} {self.comparison.blocks}"
         return (*invented, f"jobs were submitted on {days} only, too few for intervals that mean something")
+
+    def __repr__(self) -> str:
+        """The advice in a line."""
+        o, today = self.advice, self.outcomes[0]
+        figures = [f"mean bsld {one.mean_bsld:,.2f}, longest wait {one.max_wait_s:,.0f} s" for one in (o, today)]
+        return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row of figures per choice; `attrs` say the advice and the options. It needs pandas."""
+        rows = [outcome._asdict() for outcome in self.outcomes]
+        about = {"workload": self.workload.name, "advice": self.advice.name, "cautions": list(self.cautions)}
+        return data_frame(rows, **about, options=self.settings)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
@@ -169,10 +182,10 @@ class WhatIf:
 
 
 def what_if(
-    path: Path,
+    log: Workload | str | Path,
     *,
     procs: int | None = None,
-    overrun: Overrun = "keep",
+    overrun: Overrun | None = None,
     thresholds_s: Sequence[float] = THRESHOLDS_S,
     small_first: bool = True,
     max_wait_growth: float = MAX_WAIT_GROWTH,
@@ -185,7 +198,7 @@ def what_if(
     """Replay the log under every choice of `choices`, and choose one.
 
     Args:
-        path: the log, in any format that `read_workload` knows.
+        log: a workload, or a file as `read_workload` takes it.
         procs: the machine's size; None for what the log says.
         overrun: see `read_workload`.
         thresholds_s: waiting times after which jobs come first.
@@ -209,12 +222,11 @@ def what_if(
         seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     number_of("min-gain", min_gain, 0, 1, "a share from 0 to 1, as 5% or 0.05")
-    workload = read_workload(path, procs=procs, overrun=overrun)
-    if workload.procs is None:
-        raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
-    ran = workload.jobs.procs <= workload.procs
+    workload, size = opened(log, procs=procs, overrun=overrun)
+    ran = workload.jobs.procs <= size
     if not ran.any():
-        raise WorkloadError(f"{path}: no job fits {workload.procs} processors; give a larger --procs")
+        where = workload.name if isinstance(log, Workload) else log
+        raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
     jobs = workload.jobs.select(ran)
     tried = choices(thresholds_s, small_first, seed)
     schedules = [replayed(choice, jobs, workload, begin, advance) for choice in tried]
@@ -227,7 +239,7 @@ def what_if(
         jobs.submit_s,
         bslds,
         waits,
-        log=f"{workload.name} on {workload.procs:,} processors",
+        log=f"{workload.name} on {size:,} processors",
         clock=workload.clock,
     )
     outcomes = [outcome_of(choice, comparison, k, schedules[k], jobs.user) for k, choice in enumerate(tried)]
@@ -239,7 +251,7 @@ def what_if(
     ]
     given = next(k for k, limit in enumerate(limits) if limit.growth == max_wait_growth)
     settings = {
-        "overrun": overrun,
+        "overrun": workload.overrun,
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
         "max_wait_growth": max_wait_growth,
@@ -261,7 +273,7 @@ def what_if(
                 waits[:, rows].max(axis=1).tolist(),
                 differences_of(comparison, jobs.submit_s, rows, seed),
             )
-            for name, rows in groups_of(jobs, workload.procs)
+            for name, rows in groups_of(jobs, size)
             if rows.sum() >= FEWEST_JOBS
         ],
         limits=limits,

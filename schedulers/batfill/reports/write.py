@@ -27,6 +27,39 @@ SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.
 MOST_ROWS = 600_000  # tries in one page, of all runs together; 300,000 jobs take about 3 MB
 
 
+def report(
+    places: str | Path | Sequence[str | Path],
+    output: str | Path | None = None,
+    *,
+    tau_s: float = TAU_S,
+    overdue_s: float | None = None,
+    seed: int = 0,
+    figures: Sequence[str] = (),
+) -> list[Path]:
+    """Write one HTML page about runs that needs no network: Gantt charts, curves, tables; several runs are compared.
+
+    Args:
+        places: a folder with runs, the prefix of a run's files, such as the one given to `Result.to_batsim`, a
+            campaign's folder, or several of these.
+        output: the page; by default `report.html` in the first place's folder. Figures go beside it.
+        tau_s: the bound of the bounded slowdown.
+        overdue_s: mark jobs that waited longer.
+        seed: of the bootstrap.
+        figures: also write figures for papers, each with its data, in these formats: "pdf", "svg", "png".
+
+    Returns:
+        The files written, the page first.
+
+    Raises:
+        BatfillError: a place holds no run, a file cannot be used, or an option cannot.
+    """
+    several = [places] if isinstance(places, (str, Path)) else places
+    page = None if output is None else Path(output)
+    return write_report(
+        [Path(place) for place in several], page, tau_s=tau_s, overdue_s=overdue_s, seed=seed, figures=figures
+    )
+
+
 def write_report(
     places: Sequence[Path],
     output: Path | None = None,

@@ -15,19 +15,25 @@ import numpy as np
 from batfill.engine import KILL
 from batfill.engine.keys import key_at
 from batfill.errors import BatfillError, WorkloadError
+from batfill.jobs import data_frame
 from batfill.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
+from batfill.processes import no_bar
 from batfill.replays import Schedule, mean_bsld
 from batfill.stats import least_squares, variance_inflation
-from batfill.tuning.periods import Conditions, costs
+from batfill.tuning.periods import Conditions, costs, read_periods
 from batfill.tuning.proxy import Scores, Shuffle, score_jobs
-from batfill.tuning.results import document
+from batfill.tuning.results import Found, document
+from batfill.workloads import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from batfill.jobs import JobTable, Workload
+    from batfill.processes import Bar
     from batfill.tuning.periods import Periods
 
 Weights = Literal["pq", "pq2"]
@@ -72,7 +78,7 @@ class Fit:
         }
 
 
-def fit(scores: Scores, name: str, weights: Weights = "pq") -> Fit:
+def fit_scores(scores: Scores, name: str, weights: Weights = "pq") -> Fit:
     """The coefficients of FUNCTIONS[name] that minimize the weighted sum of squared errors of the scores.
 
     Args:
@@ -116,6 +122,104 @@ def multicollinear(powers: tuple[Powers, ...], vif: NDArray[np.float64]) -> list
     ]
 
 
+class Fitted(Found):
+    """The content of a policy file, with its functions as policies.
+
+    Attributes:
+        fits: the fitted functions.
+        policies: the same by name, as `replay` takes them.
+    """
+
+    def __init__(self, content: Mapping[str, Any], fits: Sequence[Fit]) -> None:
+        super().__init__(content, coefficient_rows(fits))
+        self.fits = fits
+        self.policies = {policy.name: policy for policy in policies_of(fits)}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per term of each function: the powers of p, q and r, its coefficient and how sure that is."""
+        rows = [{"policy": found.name, **term} for found in self.fits for term in found.as_dict()["terms"]]
+        return data_frame(rows, options=self["options"], input=self["input"])
+
+    def evaluate(
+        self,
+        log: Workload | str | Path,
+        *,
+        procs: int | None = None,
+        days: float = 15,
+        count: int | None = None,
+        bar: Bar = no_bar,
+    ) -> Found:
+        """Compare the functions with six known policies on a log's windows, with backfilling and without.
+
+        Args:
+            log: a workload, or a file as `read_workload` takes it.
+            procs: the machine's size; by default what the log says.
+            days: how long a window is.
+            count: only the first windows, this many.
+            bar: makes progress bars.
+
+        Raises:
+            BatfillError: the log cannot be used.
+        """
+        windows = read_periods(log, procs=procs, days=days, align="first", boundary="submitted", count=count)
+        with bar("windows", 2 * len(windows)) as advance:
+            found = evaluate(windows, list(self.policies.values()), advance=advance)
+        return Found(found, evaluation_rows(found))
+
+
+def fit(
+    log: Workload | str | Path,
+    *,
+    procs: int | None = None,
+    tuples: int = 441,
+    permutations: int = 256_000,
+    shuffle: Shuffle = "fair",
+    weights: Weights = "pq",
+    seed: int = 0,
+    bar: Bar = no_bar,
+) -> Fitted:
+    """Learn heuristics by regression on the scores of many random schedules.
+
+    Args:
+        log: a workload, or a file as `read_workload` takes it.
+        procs: the machine's size; by default what the log says.
+        tuples: how many subtraces are scored.
+        permutations: how many orders of each are tried.
+        shuffle: every order equally likely ("fair"), or biased as in the "published" code.
+        weights: a squared error counts p q times ("pq"), or (p q)^2 times as published ("pq2").
+        seed: of the subtraces and the orders.
+        bar: makes progress bars.
+
+    Returns:
+        The content of the policy file; `save` writes it, for `replay(log, "lin@FILE")`, and `policies` has its
+        functions at once.
+
+    Raises:
+        WorkloadError: the log cannot be read, the machine's size is not known, or the log is too short.
+
+    Examples:
+        >>> from batfill.experiment import replay
+        >>> fitted = fit("workloads/sample.json", tuples=3, permutations=64)
+        >>> list(fitted.policies), len(fitted.to_pandas())
+        (['lin', 'qdr', 'cub', 'qua'], 44)
+        >>> replay("workloads/sample.json", fitted.policies["lin"]).figures.jobs
+        800
+    """
+    workload, _ = opened(log, procs=procs)
+    with bar("tuples", tuples) as advance:
+        return Fitted(
+            *fit_heuristics(
+                workload,
+                seed=seed,
+                tuples=tuples,
+                permutations=permutations,
+                how=shuffle,
+                weights=weights,
+                advance=advance,
+            )
+        )
+
+
 def fit_heuristics(
     workload: Workload,
     *,
@@ -126,7 +230,7 @@ def fit_heuristics(
     weights: Weights = "pq",
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[dict[str, Any], list[Fit]]:
-    """A policy file's content and the fits in it; the arguments are those of `score_jobs` and `fit`.
+    """A policy file's content and the fits in it; the arguments are those of `score_jobs` and `fit_scores`.
 
     Raises:
         WorkloadError: the machine's size is not known, or the log is too short.
@@ -136,7 +240,7 @@ def fit_heuristics(
     scores = score_jobs(
         workload.jobs, workload.procs, seed=seed, tuples=tuples, permutations=permutations, how=how, advance=advance
     )
-    fits = [fit(scores, name, weights) for name in FUNCTIONS]
+    fits = [fit_scores(scores, name, weights) for name in FUNCTIONS]
     firsts = scores.firsts.reshape(tuples, -1).mean(axis=0)
     content = document(
         "fit",

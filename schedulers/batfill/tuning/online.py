@@ -143,7 +143,7 @@ def noise_of(method: Method, given: Any) -> Noise:
 
 
 def selection_and_site(
-    given: Mapping[str, Any], size: int, backfill: str, threshold: float | None
+    given: Mapping[str, Any], size: int, backfill: Policy | str, threshold: float | None
 ) -> tuple[Selection, Site]:
     """A selection for a machine of this size and what its policies have in common, from options as users give them.
 

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.files import digest
 from batfill.jobs import DAY_S, request_warnings
 from batfill.metrics import TAU_S
 from batfill.options import SAME, Options, tau_of
 from batfill.policy import POLICIES
 from batfill.replays import mean_bsld, replay_many
-from batfill.workloads.formats import load_log
+from batfill.workloads.formats import source_of
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun
+    from batfill.jobs import JobTable, Overrun, Workload
     from batfill.policy import Policy
     from batfill.workloads.splitting import Align, Boundary
 
@@ -67,7 +66,7 @@ class Periods:
 
 
 def read_periods(
-    path: Path,
+    log: Workload | str | Path,
     *,
     procs: int | None = None,
     days: float | Literal["month"] = 7,
@@ -76,12 +75,12 @@ def read_periods(
     skip: int = 0,
     count: int | None = None,
     min_jobs: int = 1,
-    overrun: Overrun = "keep",
+    overrun: Overrun | None = None,
 ) -> Periods:
     """The periods of a log.
 
     Args:
-        path: SWF, Parquet or Batsim JSON.
+        log: a workload, or a file as `read_workload` takes it.
         procs: the machine's size; None for what the log says.
         days: how long a period is, or "month" for calendar months.
         align: see `splitting.windows`.
@@ -90,22 +89,26 @@ def read_periods(
         skip: leave out so many periods at first.
         count: take so many consecutive ones; None for all.
         min_jobs: leave out periods with fewer jobs.
-        overrun: see `read_swf`.
+        overrun: see `read_workload`; None for the workload's.
 
     Raises:
         WorkloadError: the log cannot be read or cut so, or its machine's size is not known.
     """
-    log = load_log(path)
+    source = source_of(log, procs=procs, overrun=overrun)
+    where = source.where
     width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
-    found = windows(log, width_s, align=align, boundary=boundary)
+    found = windows(source.log, width_s, align=align, boundary=boundary)
     chosen = select(found, skip=skip, count=count, min_jobs=max(min_jobs, 1))
-    kept = [(window.index, workload_of(path, cut(log, window), procs=procs, overrun=overrun)) for window in chosen]
+    kept = [
+        (window.index, workload_of(where, cut(source.log, window), procs=source.procs, overrun=source.overrun))
+        for window in chosen
+    ]
     size = kept[0][1].procs
     if size is None:
-        raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
-    choices = {"days": days, "align": align, "boundary": boundary, "overrun": overrun}
-    numbers = tuple(number for number, _ in kept)
-    return Periods(path.name, digest(path), size, numbers, tuple(workload.jobs for _, workload in kept), choices)
+        raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")
+    choices = {"days": days, "align": align, "boundary": boundary, "overrun": source.overrun}
+    numbers, tables = tuple(number for number, _ in kept), tuple(workload.jobs for _, workload in kept)
+    return Periods(Path(where).name, source.digest, size, numbers, tables, choices)
 
 
 def periods_of(tables: Sequence[JobTable], procs: int, source: str = "made") -> Periods:
@@ -122,7 +125,7 @@ class Conditions:
     tau_s: float = TAU_S
 
     @classmethod
-    def of(cls, backfill: str, threshold: float | None, tau_s: float = TAU_S) -> Conditions:
+    def of(cls, backfill: Policy | str, threshold: float | None, tau_s: float = TAU_S) -> Conditions:
         """The conditions in options as a command line gives them.
 
         Raises:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill import __version__
 from batfill.experiment import ENGINE
-from batfill.files import json_text
+from batfill.files import json_text, write_text
+from batfill.jobs import data_frame
 from batfill.metrics import in_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
 
 
 def document(
@@ -32,6 +37,47 @@ def document(
     }
 
 
+class Found(dict[str, Any]):
+    """The content of a result file: a dict that shows what a reader wants first, as the command prints it.
+
+    Attributes:
+        rows: what a reader wants first, a dict per row with the same keys.
+        remark: a line below them.
+    """
+
+    def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], remark: str = "") -> None:
+        super().__init__(content)
+        self.rows, self.remark = rows, remark
+
+    def as_text(self) -> str:
+        """The rows as a table, and the remark."""
+        return as_table(self.rows) + (f"\n\n{self.remark}" if self.remark else "")
+
+    __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.rows[0])
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell(value))}</td>' for value in row.values())}</tr>" for row in self.rows
+        )
+        below = f"<p>{escape(self.remark)}</p>" if self.remark else ""
+        return f"<table><tr>{head}</tr>{body}</table>{below}"
+
+    def as_json(self) -> str:
+        """The text of the result file, without its line end."""
+        return as_json(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result file, as the command's `--out` does."""
+        write_text(Path(path), self.as_json() + "\n")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a frame; its `attrs` are the options and the input, if they are known. It needs pandas."""
+        rows = [{name or "verdict": value for name, value in row.items()} for row in self.rows]
+        return data_frame(rows, **{name: self[name] for name in ("options", "input") if name in self})
+
+
 def as_json(content: Mapping[str, Any]) -> str:
     """The text of a result file: keys in their order, null for what is not known."""
     return json_text(plain(content))
@@ -48,7 +94,7 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def as_table(rows: list[dict[str, Any]]) -> str:
+def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows with the same keys as columns to read: words to the left, figures to the right."""
     head = list(rows[0])
     words = [k for k, name in enumerate(head) if isinstance(rows[0][name], str)]

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.errors import BatfillError, WorkloadError
-from batfill.files import digest
+from batfill.jobs import WEEK_S
 from batfill.options import SAME
 from batfill.policy import POLICIES, Policy
+from batfill.processes import no_bar
 from batfill.replays import Schedule, replay, thread_pool
-from batfill.tuning.online import select_online
-from batfill.tuning.results import document
-from batfill.workloads.formats import load_log
+from batfill.tuning.online import select_online, selection_and_site
+from batfill.tuning.results import Found, document
+from batfill.workloads.formats import source_of
 from batfill.workloads.resampling import resample
 from batfill.workloads.swf import workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable
+    from batfill.jobs import JobTable, Workload
+    from batfill.processes import Bar
+    from batfill.tuning.bandits import Method
     from batfill.tuning.feedback import Site
     from batfill.tuning.online import Selection
     from batfill.workloads.swf_log import SwfLog
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 class Samples:
     """A log as it is, or resampled by whole weeks; the k-th sample of a seed is the same however many are made."""
 
-    path: Path
+    path: Path | str  # the file; the name of a workload that was made
+    digest: str
     log: SwfLog
     procs: int
     warnings: tuple[str, ...]  # see `Workload.warnings`; of the whole log
@@ -44,19 +48,21 @@ class Samples:
     seed: int
 
     @classmethod
-    def of(cls, path: Path, *, procs: int | None, resampled: bool, weeks: int | None, seed: int) -> Samples:
-        """The samples of a log's file.
+    def of(
+        cls, log: Workload | str | Path, *, procs: int | None, resampled: bool, weeks: int | None, seed: int
+    ) -> Samples:
+        """The samples of a log.
 
         Raises:
             BatfillError: the log cannot be read, its machine's size is not known, or an option does nothing.
         """
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples have another length than the log; add --samples, or leave it out")
-        log = load_log(path)
-        workload = workload_of(path, log, procs=procs)
+        source = source_of(log, procs=procs)
+        workload = workload_of(source.where, source.log, procs=source.procs)
         if workload.procs is None:
-            raise WorkloadError(f"{path}: does not say how many processors the machine has; give --procs N")
-        return cls(path, log, workload.procs, workload.warnings, resampled, weeks, seed)
+            raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
+        return cls(source.where, source.digest, source.log, workload.procs, workload.warnings, resampled, weeks, seed)
 
     def jobs(self, sample: int) -> JobTable:
         """The jobs of one of them."""
@@ -68,8 +74,8 @@ class Samples:
     def provenance(self) -> dict[str, Any]:
         """What result files say of the input."""
         return {
-            "source": self.path.name,
-            "source_sha256": digest(self.path),
+            "source": Path(self.path).name,
+            "source_sha256": self.digest,
             "resampled": "weeks" if self.resampled else None,
             "weeks": self.weeks,
             "warnings": list(self.warnings),
@@ -112,6 +118,69 @@ def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Cou
 def waits(schedule: Schedule) -> NDArray[np.float64]:
     """Every job's wait in seconds, 0 for a rejected one."""
     return np.nan_to_num(schedule.start_s - schedule.jobs.submit_s)
+
+
+def select(
+    log: Workload | str | Path,
+    method: Method = "full",
+    *,
+    procs: int | None = None,
+    policies: str | Sequence[str] = "ten",
+    period_s: float = WEEK_S,
+    lambda_: float | None = None,
+    alpha: float | None = None,
+    epsilon: float | None = None,
+    gamma: float | None = None,
+    noise: float | str | None = None,
+    backfill: Policy | str | None = None,
+    threshold_s: float | None = None,
+    samples: int = 0,
+    weeks: int | None = None,
+    seed: int = 0,
+    bar: Bar = no_bar,
+) -> Found:
+    """Choose the policy again after each period by what the past has shown, and compare waits with EASY-FCFS's.
+
+    Args:
+        log: a workload, or a file as `read_workload` takes it.
+        method: replay each past period under all policies, exactly ("full") or badly ("noisy"); or learn from what
+            was used, by "epsilon-greedy", "ucb1" or "exp3".
+        procs: the machine's size; by default what the log says.
+        policies: "ten", "twelve", names separated by commas, or a sequence of names.
+        period_s: Delta, the time between choices.
+        lambda_: full, noisy: what a period counts for each that came later; 0.9 by default.
+        alpha: full, noisy: 1, the default, counts periods by their jobs, 0 all alike.
+        epsilon: epsilon-greedy: the share of random choices; 0.1 by default.
+        gamma: exp3: the share of random choices; 0.1 by default.
+        noise: noisy: "walltime", the default, replays with requested times; a number spreads run times.
+        backfill: the order of backfilling; the queue's own by default.
+        threshold_s: jobs that have waited longer come first.
+        samples: resample the log's weeks this often; 0 takes the log as it is.
+        weeks: the length of a sample; the log's by default.
+        seed: of the samples, the noise and the choices.
+        bar: makes progress bars.
+
+    Returns:
+        The content of the result file; a row for the chooser and for each policy used throughout.
+
+    Raises:
+        BatfillError: the log or an option cannot be used.
+
+    Examples:
+        >>> from batfill.workloads import generate_workload
+        >>> found = select(generate_workload(jobs=300, procs=32, seed=1), policies=["fcfs", "saf"], period_s=7200)
+        >>> sorted(found.to_pandas()["policy"])
+        ['chosen online', 'fcfs', 'saf']
+    """
+    own = {"lambda": lambda_, "alpha": alpha, "epsilon": epsilon, "gamma": gamma, "noise": noise}
+    named = policies if isinstance(policies, str) else ";".join(policies)
+    given = {"select": method, "policies": named, "period": period_s, **own, "select-seed": seed}
+    logs = Samples.of(log, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
+    selection, site = selection_and_site(given, logs.procs, SAME if backfill is None else backfill, threshold_s)
+    n_logs = max(samples, 1)
+    with bar("logs", n_logs) as advance:
+        content = compare_online(logs.jobs, n_logs, selection, site, source=logs.provenance(), advance=advance)
+    return Found(content, rows_of(content))
 
 
 def compare_online(

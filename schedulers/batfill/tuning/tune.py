@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.errors import BatfillError, require
+from batfill.metrics import TAU_S
 from batfill.policy import PURE, policy_named
+from batfill.processes import no_bar
 from batfill.stats import CONFIDENCE, RESAMPLES, ratio_intervals
-from batfill.tuning.periods import costs
-from batfill.tuning.results import document
+from batfill.tuning.periods import Conditions, costs, read_periods
+from batfill.tuning.results import Found, document
 from batfill.tuning.search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 
 if TYPE_CHECKING:
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from batfill.jobs import Workload
     from batfill.policy import Policy
-    from batfill.tuning.periods import Conditions, Periods
+    from batfill.processes import Bar
+    from batfill.tuning.periods import Periods
     from batfill.tuning.search import Search
+    from batfill.workloads.splitting import Boundary
 
 SearchMethod = Literal["coverage", "xnes"]
 Units = Literal["typical", "plain"]
@@ -96,9 +101,92 @@ class StudyPlan:
 
 
 def tune(
+    log: Workload | str | Path,
+    *,
+    procs: int | None = None,
+    method: SearchMethod = "coverage",
+    features: Features = 3,
+    units: Units = "typical",
+    points: int | None = None,
+    evaluations: int | None = None,
+    seed: int = 0,
+    backfill: Policy | str = "spf",
+    threshold_s: float | None = None,
+    tau_s: float = TAU_S,
+    days: float | Literal["month"] = 7,
+    boundary: Boundary = "submit-finish",
+    skip: int = 0,
+    count: int | None = None,
+    min_jobs: int = 1,
+    training: int | None = None,
+    last: Sequence[int] = (1, 4),
+    policies: Sequence[str] = (),
+    baseline: str = "saf",
+    maps: str | Path | None = None,
+    bar: Bar = no_bar,
+) -> Found:
+    """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow.
+
+    Args:
+        log: a workload, or a file as `read_workload` takes it.
+        procs: the machine's size; by default what the log says.
+        method: look up a whole grid ("coverage"), or search by "xnes".
+        features: weigh q, p~ and w (3), or also p~/q, (w+p~)/p~ and p~ q (6, xnes only).
+        units: weights count per "typical" value of a feature, or per second and processor ("plain").
+        points: of the grid, at least; 10,000 by default.
+        evaluations: of xnes, policies looked at per question; 1,000 by default.
+        seed: of xnes and of the bootstrap.
+        backfill: the order of backfilling; spf as in the 2019 study.
+        threshold_s: jobs that have waited longer come first.
+        tau_s: the bound of the bounded slowdown.
+        days: how long a period is, or "month" for calendar months.
+        boundary: which jobs a period keeps; see `splitting.windows`.
+        skip: leave out this many periods at first.
+        count: take this many consecutive periods.
+        min_jobs: leave out periods with fewer jobs.
+        training: the periods that w*train learns from, at first; half of them by default.
+        last: walk forward: tune on this many last periods, and use it in the next.
+        policies: compared beside the twelve pure ones, by name.
+        baseline: the one that all are compared with.
+        maps: of a grid: a folder for a map of each period.
+        bar: makes progress bars.
+
+    Returns:
+        The content of the result file; its rows are the lines of the study, see `study`. The policy found is
+        `["trained"]`, which `replay` takes.
+
+    Raises:
+        BatfillError: the log cannot be used, the choices do not go together, or there are too few periods.
+
+    Examples:
+        >>> from batfill.workloads import generate_workload
+        >>> found = tune(generate_workload(jobs=300, procs=32, seed=1), days=0.5, points=6, last=[1])
+        >>> found["trained"].startswith("mixed:"), "w*train" in found.to_pandas()["policy"].tolist()
+        (True, True)
+    """
+    conditions = Conditions.of(backfill, threshold_s, tau_s)
+    plan = StudyPlan(
+        method=method,
+        features=features,
+        units=units,
+        points=points,
+        evaluations=evaluations,
+        seed=seed,
+        training=training,
+        last=tuple(last),
+        policies=(*PURE, *policies),
+        baseline=baseline,
+        maps=None if maps is None else Path(maps),
+    )
+    periods = read_periods(log, procs=procs, days=days, boundary=boundary, skip=skip, count=count, min_jobs=min_jobs)
+    with bar("searches" if method == "xnes" else "periods", plan.steps(len(periods))) as advance:
+        return tune_on(periods, conditions, plan, advance)
+
+
+def tune_on(
     periods: Periods, conditions: Conditions, plan: StudyPlan, advance: Callable[[int], None] = lambda _: None
-) -> dict[str, Any]:
-    """The result file of a study; see `study` for its lines.
+) -> Found:
+    """The result file of a study on these periods; see `study` for its lines.
 
     Args:
         periods: where to search and to test.
@@ -128,13 +216,14 @@ def tune(
         from batfill.tuning.maps import draw_maps  # matplotlib is slow to import, and maps are rare
 
         draw_maps(search, periods, plan.maps)
-    return document(
+    content = document(
         "tune",
         seed=plan.seed,
         given={**conditions.as_dict(), **search.as_dict(), "training": n_training, "last": list(plan.last)},
         source=periods.provenance(),
         results=results_of(done, periods, plan.baseline, plan.seed),
     )
+    return Found(content, rows_of(content), f"w*train is {content['trained']}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

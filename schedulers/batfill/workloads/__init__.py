@@ -74,6 +74,32 @@ def read_workload(
     return read_swf(path, procs=procs, overrun=overrun)
 
 
+def opened(
+    log: Workload | str | Path, *, procs: int | None = None, overrun: Overrun | None = None
+) -> tuple[Workload, int]:
+    """The workload with its machine's size, read if `log` is a file.
+
+    Raises:
+        WorkloadError: the file cannot be used, the machine's size is not known, or the workload was read with another
+            `overrun`.
+    """
+    from dataclasses import replace
+
+    from batfill.errors import WorkloadError
+    from batfill.jobs import Workload, checked_size
+
+    if isinstance(log, Workload):
+        workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
+        if overrun is not None and overrun != log.overrun:
+            raise WorkloadError(f"{log.name}: was read with overrun {log.overrun}; read it with overrun {overrun}")
+    else:
+        workload = read_workload(log, procs=procs, overrun=overrun or "keep")
+    if workload.procs is None:
+        where = log.name if isinstance(log, Workload) else log
+        raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")
+    return workload, workload.procs
+
+
 def generate_workload(
     jobs: int = 10_000,
     procs: int = 256,
