@@ -12,12 +12,13 @@ run: $(VENV)/.installed  ## Run the main job: EASY with SAF on the sample, over 
 test: $(VENV)/.test  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
-# The engine's oracle tests as plain Python, with the lines of engine/ that they reach.
-UNCOMPILED := tests/test_easy.py tests/test_tree.py tests/test_cluster.py tests/test_levels.py tests/test_replay_state.py \
-	tests/test_replay.py tests/test_policies.py
+# The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and queue.py.
+UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/test_policies.py tests/test_cluster.py \
+	tests/test_levels.py tests/test_replay_state.py tests/test_compiled.py
 
-test-uncompiled: $(VENV)/.test  ## Run the engine's tests without compiling it, with line coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n 2 --cov batfill.engine --cov-report term-missing $(UNCOMPILED) $(ARGS)
+test-uncompiled: $(VENV)/.test  ## Run the engine's tests without compiling it: they must reach every line of it
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
+		--cov batfill.queue --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
 
 lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/ruff check .

@@ -149,11 +149,11 @@ def test_ids_and_intervals_are_each_others_inverse():
 
 def test_a_cluster_outgrows_its_first_room():
     cluster = Cluster(range(2), Options.of({"policy": "spf"}))
-    cluster.submit("first", 0.0, 5000.0, 2)
+    cluster.submit("first", 0.0, 2100.0, 2)
     cluster.decide(0.0)
-    names = [f"{i:05}" for i in range(5000)]
+    names = [f"{i:05}" for i in range(2100)]
     for name in names:
-        cluster.submit(name, 1.0, 5001.0 - int(name), 2)
+        cluster.submit(name, 1.0, 2101.0 - int(name), 2)
     for ended, name in zip(["first", *reversed(names)], reversed(names), strict=False):
         cluster.end(ended)
         assert [start.job for start in cluster.decide(2.0)] == [name]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import batfill
-from batfill.engine.jit import FILES, SOURCES
+from batfill.engine.jit import COMPILED, FILES, SOURCES, announce_compilation, drop_stale
 from batfill.engine.loop import advance
 
 PACKAGE = Path(batfill.__file__).parent
@@ -25,9 +25,25 @@ def test_every_file_with_a_kernel_makes_the_cache_stale_when_it_changes():
     assert [path for path in with_kernels if path.parent.name != "engine" and kernels.search(path.read_text())] == []
 
 
+@pytest.mark.compiled
 def test_numba_is_told_of_all_sources():
     # The name is numba's own business; where it is gone, a stale kernel could be used.
     assert advance._cache._cache_file._source_stamp == SOURCES
+
+
+def test_a_list_of_compiled_kernels_is_deleted_if_it_was_made_from_other_sources(tmp_path):
+    stale, fresh = tmp_path / "stale.nbi", tmp_path / "fresh.nbi"
+    stale.write_bytes(b"numba " + b"0" * len(SOURCES))
+    fresh.write_bytes(b"numba " + SOURCES.encode())
+    for index in (stale, fresh, tmp_path / "missing.nbi"):
+        drop_stale(index)
+    assert list(tmp_path.iterdir()) == [fresh]
+
+
+@pytest.mark.skipif(COMPILED, reason="says so only where nothing is compiled")
+def test_nothing_is_announced_where_nothing_is_compiled(capsys):
+    announce_compilation(advance)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.slow

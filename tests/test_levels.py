@@ -106,6 +106,7 @@ def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy)
         assert_same(run.schedule(), beside.run())
 
 
+@pytest.mark.compiled
 def test_a_long_queue_of_five_levels_drains_as_the_oracle_says():
     jobs = random_table(4, n_jobs=1500, size=64, span_s=3, longest=6, unit_s=100, wide=0.0)
     run, beside = classified(jobs, 64, "spf", dividers=(100.0, 200.0, 300.0, 400.0, 500.0), seed=4)

@@ -227,7 +227,7 @@ class Replay:
         self.restart(policies[-1], backfill=backfill, threshold_s=threshold_s)
         known = self.table.submit_s, self.given.estimate_s, self.table.procs
         mixed = all(policy.weights is not None for policy in policies)
-        lines = np.empty((0 if mixed else len(policies), len(self.table)), engine.LINE)
+        lines = engine.as_records(np.empty((0 if mixed else len(policies), len(self.table)), engine.LINE))
         for line, policy in zip(lines, policies, strict=False):
             line["key"], line["rise"] = policy.lines(*known)
         moves = np.array([policy.moves for policy in policies])

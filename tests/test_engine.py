@@ -1,0 +1,259 @@
+"""The whole engine on cases that are small enough for kernels that are not compiled: `make test-uncompiled`.
+
+There a leaf holds four jobs and a group four leaves, so that a hundred waiting jobs fill, split, empty and merge nodes
+as thousands do. Compiled kernels keep the sizes that they were compiled with, and pass the same tests.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from batfill.engine import easy, jit, keys, tree
+from batfill.engine.running import STEPS_S, reservation
+from batfill.errors import BatfillError
+from batfill.jobs import LARGE, SMALL
+from batfill.policies import POLICIES, policy_named
+from batfill.queue import Queue
+from batfill.replay import Replay, load, replay, save
+from oracle import Oracle, assert_same, oracle
+from strategies import options, random_mixed, random_table, table, workloads
+
+SMALL_TREE = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_nodes():
+    with pytest.MonkeyPatch.context() as patch:
+        if not jit.COMPILED:
+            for module in (easy, keys, tree):
+                patch.setattr(module, "LEAF", SMALL_TREE)
+            patch.setattr(tree, "FAN", SMALL_TREE)
+        yield
+
+
+def replayed(jobs, size, policy, *, backfill=None, **rest):
+    return replay(jobs, size, policy_named(policy), backfill=policy_named(backfill) if backfill else None, **rest)
+
+
+def burst(seed, *, n_jobs=150, size=16, small=0.0, **shape):
+    """Many more jobs than the machine can hold, all submitted within a few seconds."""
+    return random_table(seed, n_jobs=n_jobs, size=size, small=small, wide=0.0, **{"span_s": 3, "longest": 20} | shape)
+
+
+@settings(deadline=None, max_examples=60)
+@given(workloads(), options)
+def test_any_workload_under_any_options_starts_what_the_oracle_starts(workload, case):
+    jobs, size = workload
+    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02"])
+def test_a_burst_drains_as_the_oracle_says_under_every_policy(policy):
+    seed = len(policy)
+    jobs = burst(seed, small=0.3)
+    case = {"threshold_s": [math.inf, 40.0][seed % 2], "divider_s": [8.0, math.inf][seed % 2]}
+    assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
+
+
+@pytest.mark.parametrize("backfill", ["fcfs", "lqf", "spf", "unicef"])
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_a_burst_drains_as_the_oracle_says_with_a_backfill_order_of_its_own(policy, backfill):
+    jobs = burst(len(backfill), small=0.3)
+    case = {"backfill": backfill, "threshold_s": 60.0}
+    assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "lqf", "wfp3"])
+def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy):
+    rng = np.random.default_rng(1)
+    rows = [
+        (0, 1000, 1000, 8),  # what the head waits for
+        *((1, 9, 5000, q) for q in rng.integers(9, 17, 150).tolist()),
+        (2, 98, 98, 8),  # backfilled; from now on no processor is free
+        *((40, 9, 5000, q) for q in rng.integers(9, 17, 60).tolist()),
+        *((40, p, 200, q) for p, q in zip(rng.integers(1, 50, 20).tolist(), [1, 2, 3, 4] * 5, strict=True)),
+        (80, 9, 9, 17),  # rejected: an instant at which nothing else happens
+    ]
+    jobs = table(rows)
+    run = Replay(jobs, 16, policy_named(policy), threshold_s=60.0)
+    run.advance(160.0)
+    assert_same(run.schedule(), Oracle(jobs, 16, policy, threshold_s=60.0).run(until=160.0))
+    assert (run.schedule().start_s >= 100).sum() > 5
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "srf", "wfp3"])
+def test_short_jobs_that_arrive_behind_long_ones_are_backfilled_as_the_oracle_says(policy):
+    long, short = burst(5, n_jobs=100, longest=30), burst(6, n_jobs=80, size=4, span_s=300, longest=3)
+    rows = [
+        *zip(long.submit_s, long.runtime_s + 90, long.walltime_s + 90, 6 + long.procs % 5, strict=True),
+        *zip(short.submit_s + 5, short.runtime_s, short.walltime_s, short.procs, strict=True),
+    ]
+    jobs = table(rows)
+    run = Replay(jobs, 16, policy_named(policy), threshold_s=250.0)
+    run.advance(500.0)
+    assert_same(run.schedule(), Oracle(jobs, 16, policy, threshold_s=250.0).run(until=500.0))
+    assert run.schedule().backfilled.sum() > 20
+
+
+# Many policies in one call, as tuning replays them
+
+
+@pytest.mark.parametrize("mixed_only", [False, True])
+def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(mixed_only):
+    rng = np.random.default_rng(3)
+    names = [random_mixed(rng, expansion=expansion) for expansion in (0, 1, 1)]
+    if not mixed_only:
+        names += ["saf", "wfp3"]
+    jobs = random_table(3, n_jobs=150, size=10, span_s=40, longest=15)
+    run = Replay(jobs, 10, policy_named("fcfs"))
+    found = run.starts_under([policy_named(name) for name in names], threshold_s=99.0)
+    for name, start_s in zip(names, found, strict=True):
+        expected = [job.start for job in oracle(jobs, 10, name, threshold_s=99.0).jobs]
+        assert np.array_equal(start_s, expected, equal_nan=True)
+
+
+# A tree that runs out of room wherever it can
+
+
+@pytest.mark.parametrize(
+    "case", [{"threshold_s": 25.0}, {"divider_s": 10.0}, {"divider_s": 10.0, "threshold_s": 5.0}], ids=str
+)
+def test_a_tree_that_is_full_when_jobs_become_overdue_or_are_killed_is_enlarged(case):
+    for waiting in range(50, 64):
+        rows = [(0, 30, 40, 4, SMALL), *((1, 5, 50, 1 + n % 4, LARGE) for n in range(waiting)), (27, 5, 5, 5)]
+        jobs = table(rows)
+        run = Replay(jobs, 4, policy_named("lpf"), **case)
+        run.advance(45.0)
+        assert_same(run.schedule(), Oracle(jobs, 4, "lpf", **case).run(until=45.0))
+
+
+@pytest.mark.parametrize("waiting", range(60, 90, 2))
+def test_a_queue_that_is_full_when_jobs_become_overdue_starts_the_oldest(waiting):
+    queue = Queue(2, policy_named("lcfs"), threshold_s=10.0)
+    rows = [queue.submit(f"{n:02}", float(n), 5.0, 2, level=queue.large) for n in range(waiting)]
+    assert queue.decide(float(waiting)).tolist() == rows[:1]
+    started = rows[0]
+    for row in rows[1:]:
+        queue.finish(started)
+        (started,) = queue.decide(2.0 * waiting).tolist()
+        assert started == row
+
+
+def test_a_machine_taken_over_as_it_stands_goes_on_as_the_oracle_does():
+    jobs = burst(8, n_jobs=200, longest=30)
+    for policy in ("fcfs", "wfp3"):
+        whole = oracle(jobs, 16, policy)
+        start_s = np.array([job.start for job in whole.jobs])
+        left = np.flatnonzero(start_s + np.minimum(jobs.runtime_s, jobs.walltime_s) > 50.5)
+        run = Replay(jobs.select(left), 16, policy_named(policy))
+        run.stand_at(50.5, np.where(start_s <= 50.5, start_s, np.nan)[left])
+        run.advance()
+        assert run.start_s.tolist() == start_s[left].tolist()
+
+
+# A queue that hears of one event at a time, as from Batsim
+
+
+def driven(jobs, queue):
+    """The start of each job's last try, when the queue is given the workload event by event."""
+    ends, start_s = [], np.full(len(jobs), math.nan)
+    coming = list(range(len(jobs)))
+    while ends or coming:
+        now_s = min([*(end_s for end_s, _, _ in ends[:1]), *(float(jobs.submit_s[row]) for row in coming[:1])])
+        while ends and ends[0][0] == now_s:
+            _, row, killed = heapq.heappop(ends)
+            queue.finish(row)
+            if killed:
+                queue.demote(row)
+                queue.requeue(row, now_s)
+        while coming and jobs.submit_s[coming[0]] == now_s:
+            row = coming.pop(0)
+            small = jobs.job_class[row] == SMALL
+            level = 1 if small else queue.large
+            queue.submit(jobs.ids[row], now_s, jobs.walltime_s[row], int(jobs.procs[row]), level=level, killable=small)
+            assert queue.waits(row)
+        for row in queue.decide(now_s).tolist():
+            assert not queue.waits(row)
+            start_s[row] = now_s
+            runs_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
+            if queue.jobs["killable"][row]:
+                assert queue.note_divider(row) == queue.kill_after_s(row)
+            kill_s = queue.kill_after_s(row)
+            heapq.heappush(ends, (float(now_s + min(runs_s, kill_s)), row, bool(kill_s < runs_s)))
+    return start_s
+
+
+@pytest.mark.parametrize(("policy", "backfill"), [("fcfs", None), ("saf", None), ("lpf", "spf"), ("wfp3", "lexp")])
+def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(policy, backfill):
+    for n_jobs in (55, 56, 57, 58, 150):
+        jobs = burst(n_jobs, n_jobs=n_jobs, small=0.5)
+        queue = Queue(
+            16,
+            policy_named(policy),
+            backfill=policy_named(backfill) if backfill else None,
+            threshold_s=50.0,
+            divider_s=[3.0, 8.0],
+        )
+        case = {"backfill": backfill, "threshold_s": 50.0, "divider_s": [3.0, 8.0]}
+        expected = oracle(jobs, 16, policy, **case)
+        assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
+        assert {level for _, level, _, _ in expected.kills} == {1, 2}
+
+
+def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing():
+    queue = Queue(4, policy_named("fcfs"), divider_s=[3.0, 8.0])
+    with pytest.raises(BatfillError, match="threshold_s: nan is not a number of seconds >= 0"):
+        queue.change_rules(policy_named("saf"), None, math.nan)
+    before = queue.arrays
+    queue.change_dividers([3.0, 8.0], bound=False)
+    assert queue.arrays is before
+    assert queue.divider_s.tolist() == [3.0, 8.0]
+
+
+@pytest.mark.parametrize("policy", ["saf", "wfp3"])
+def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(policy, tmp_path):
+    jobs, case = burst(9, n_jobs=100, small=0.3), {"threshold_s": 40.0, "divider_s": 8.0}
+    run = Replay(jobs, 16, policy_named(policy), **case)
+    run.advance(20.0)
+    copied = run.fork()
+    save(run, tmp_path / "run.npz")
+    again = load(tmp_path / "run.npz")
+    for going_on in (run, copied, again):
+        going_on.advance()
+        assert_same(going_on.schedule(), oracle(jobs, 16, policy, **case))
+
+
+# Estimates that jobs outlive
+
+
+def raised(estimate_s, walltime_s, times, ran_s):
+    """The estimate of a job that has run for `ran_s`, and how often it was corrected, by the definition."""
+    while estimate_s <= ran_s and estimate_s < walltime_s:
+        estimate_s = min(estimate_s + STEPS_S[min(times, len(STEPS_S) - 1)], walltime_s)
+        times += 1
+    return estimate_s, walltime_s, times
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_estimates_that_running_jobs_outlive_are_raised_step_by_step_to_their_walltimes(seed):
+    rng = np.random.default_rng(seed)
+    queue = Queue(40, policy_named("fcfs"), outlived=True)
+    known = []
+    for row in range(12):
+        walltime_s, estimate_s = float(rng.choice([100, 5000, 2_000_000])), float(rng.integers(1, 100))
+        queue.submit(f"{row:02}", 0.0, walltime_s, int(rng.integers(1, 4)), level=queue.large, estimate_s=estimate_s)
+        known.append((estimate_s, walltime_s, 0))
+    assert queue.decide(0.0).tolist() == list(range(12))
+    for now_s in (0.5, 50.0, 51.0, 400.0, 1500.0, 9_000.0, 900_000.0):
+        queue.decide(now_s)
+        queue.correct(now_s)  # twice is as good as once
+        known = [raised(*job, now_s) for job in known]
+        ends_s = [estimate_s for estimate_s, _, _ in known]
+        assert queue.jobs["estimate_s"][:12].tolist() == ends_s
+        assert [ends_s[row] for row in queue.running_rows] == sorted(ends_s)
+        assert reservation(40, queue.arrays) == (max(ends_s), 0)
