@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple
 
@@ -52,3 +53,10 @@ def refusal(*arguments: object) -> str:
     (line,) = done.err.splitlines()
     assert line.startswith("batfill: ")
     return line.removeprefix("batfill: ")
+
+
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port: int = unused.getsockname()[1]
+        return port

@@ -8,10 +8,14 @@ from unittest.mock import patch
 
 from batsim.batsim import Batsim
 
+from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
 from batfill.cluster.loop import Conversation
 from batfill.errors import BatfillError
 from batfill.scheduler import Scheduler, give_up
+from batfill.workloads.batsim_json import BatsimDocument
+from small_runs import machines
 
 # The decisions that change what happens, as opposed to calls asked for and notifications.
 DECISIVE = ("EXECUTE_JOB", "REJECT_JOB", "KILL_JOB", "REGISTER_JOB")
@@ -70,6 +74,20 @@ class Plugin:
     def tell(self, now: float, *events: dict[str, Any]) -> list[str]:
         """What it decides, in few words, when told these events at this date."""
         return [word for event in json.loads(self(as_message(now, *events)))["events"] if (word := in_words(event))]
+
+
+def starts_of_plugin(document: BatsimDocument, size: int, *, kills: bool = False, **options: Any) -> dict[str, float]:
+    """Start of every try by its name, as the plug-in and the embedded simulator make them."""
+    records = []
+    settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills)
+    run = Simulation(machines(size), {"w0": document}, Plugin(**options), settings=settings, on_job_end=records.append)
+    run.run()
+    return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
+
+
+def assert_same_starts(ours: dict[str, float], theirs: dict[str, float]) -> None:
+    different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
+    assert not different, f"{len(different)} of {len(ours)} starts differ, that of {min(different)} among them"
 
 
 def as_message(now: float, *events: dict[str, Any]) -> bytes:

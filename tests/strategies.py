@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from batfill.jobs import LARGE, SMALL, UNKNOWN, job_table
-from batfill.policy import POLICIES
+from batfill.policy import POLICIES, policy_named
+from batfill.replays import replay
 
 
 def table(rows, ids=None):
@@ -24,6 +25,11 @@ def table(rows, ids=None):
         procs=np.array(procs, np.int64),
         job_class=np.array(job_class, np.int8),
     )
+
+
+def replayed(jobs, size, policy, *, backfill=None, **rest):
+    """The schedule of a replay under policies given by their names."""
+    return replay(jobs, size, policy_named(policy), backfill=policy_named(backfill) if backfill else None, **rest)
 
 
 def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0):

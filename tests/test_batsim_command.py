@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +23,7 @@ from batfill.batsim.options import REFUSED, ArgumentsError, parse
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.results import BATSIM_VERSION
 from batfill.workloads.batsim_json import BatsimDocument
+from command import free_port
 from golden import recording
 from small_runs import document, execute, job
 
@@ -42,12 +42,6 @@ def write(folder: Path, workload: BatsimDocument = JOBS) -> list[str]:
 def rows(folder: Path, what: str = "jobs") -> list[dict[str, str]]:
     with (folder / f"out_{what}.csv").open() as lines:
         return list(csv.DictReader(lines))
-
-
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return unused.getsockname()[1]
 
 
 @contextmanager

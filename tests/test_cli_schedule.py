@@ -15,7 +15,7 @@ import pytest
 import zmq
 
 from batfill.cluster import loop
-from command import COMPILING, refusal, result
+from command import COMPILING, free_port, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
 
 ROOT = Path(__file__).parents[1]
@@ -27,11 +27,6 @@ def socket_of(kind):
     with zmq.Context() as context, context.socket(kind) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         yield socket
-
-
-def free_port():
-    with socket_of(zmq.REP) as socket:
-        return socket.bind_to_random_port("tcp://127.0.0.1")
 
 
 @contextmanager

@@ -17,11 +17,11 @@ from batfill.engine import easy, jit, keys, tree
 from batfill.engine.running import STEPS_S, reservation
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
-from batfill.policies import POLICIES, policy_named
+from batfill.policy import POLICIES, policy_named
 from batfill.queue import Queue
-from batfill.replay import Replay, load, replay, save
+from batfill.replays import Replay, load, save
 from oracle import Oracle, assert_same, oracle
-from strategies import options, random_mixed, random_table, table, workloads
+from strategies import options, random_mixed, random_table, replayed, table, workloads
 
 SMALL_TREE = 4
 
@@ -34,10 +34,6 @@ def small_nodes():
                 patch.setattr(module, "LEAF", SMALL_TREE)
             patch.setattr(tree, "FAN", SMALL_TREE)
         yield
-
-
-def replayed(jobs, size, policy, *, backfill=None, **rest):
-    return replay(jobs, size, policy_named(policy), backfill=policy_named(backfill) if backfill else None, **rest)
 
 
 def burst(seed, *, n_jobs=150, size=16, small=0.0, **shape):
@@ -151,7 +147,7 @@ def test_a_machine_taken_over_as_it_stands_goes_on_as_the_oracle_does():
         start_s = np.array([job.start for job in whole.jobs])
         left = np.flatnonzero(start_s + np.minimum(jobs.runtime_s, jobs.walltime_s) > 50.5)
         run = Replay(jobs.select(left), 16, policy_named(policy))
-        run.stand_at(50.5, np.where(start_s <= 50.5, start_s, np.nan)[left])
+        run.begin_at(50.5, np.where(start_s <= 50.5, start_s, np.nan)[left])
         run.advance()
         assert run.start_s.tolist() == start_s[left].tolist()
 
@@ -222,7 +218,7 @@ def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(policy, t
     run.advance(20.0)
     copied = run.fork()
     save(run, tmp_path / "run.npz")
-    again = load(tmp_path / "run.npz")
+    again, _ = load(tmp_path / "run.npz")
     for going_on in (run, copied, again):
         going_on.advance()
         assert_same(going_on.schedule(), oracle(jobs, 16, policy, **case))

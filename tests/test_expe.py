@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
 from itertools import pairwise
@@ -18,6 +17,7 @@ from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import read_platform
 from batfill.options import NAMES, Options
 from batfill.workloads.archive import known_log
+from command import free_port
 
 ROOT = Path(__file__).parents[1]
 DESCRIPTORS = sorted((ROOT / "expe").glob("*.yaml"))
@@ -40,11 +40,6 @@ def python(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.Complete
 
 def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
     return python("-m", "batfill", "run", *arguments, cwd=cwd, **env)
-
-
-def free_port() -> str:
-    with socket.create_server(("localhost", 0)) as free:
-        return str(free.getsockname()[1])
 
 
 def test_the_commands_here_are_those_of_the_code_under_test(tmp_path):
@@ -91,7 +86,7 @@ def test_both_ways_to_start_the_scheduler_are_shown_among_the_samples():
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_sample_runs_at_once(study, path):
-    done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=study, BATSIM_PORT=free_port())
+    done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=study, BATSIM_PORT=str(free_port()))
     assert (done.returncode, done.stderr) == (0, "")
     figures = json.loads(done.stdout)
     assert figures["jobs"] == 800
@@ -105,7 +100,7 @@ def test_a_sample_runs_at_once(study, path):
 
 
 def test_the_documentation_shows_what_the_sample_prints(study):
-    done = run("expe/sample_saf.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=free_port())
+    done = run("expe/sample_saf.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(free_port()))
     assert done.returncode == 0
     assert f"$ batfill run expe/sample_saf.yaml\n{done.stdout}" in (ROOT / "docs/how-to/running.md").read_text()
 
@@ -113,7 +108,7 @@ def test_the_documentation_shows_what_the_sample_prints(study):
 def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):
     text = (ROOT / "expe/sample_saf.yaml").read_text().replace('"saf"', '"sfa"')
     (study / "mistake.yaml").write_text(text)
-    done = run("mistake.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=free_port())
+    done = run("mistake.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(free_port()))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "the scheduler ended with status" in done.stderr

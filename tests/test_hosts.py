@@ -10,17 +10,14 @@ import pytest
 from procset import ProcSet
 
 from batfill import experiment
-from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.simulation import Simulation
 from batfill.jobs import SMALL
-from batfill.policy import POLICIES, policy_named
-from batfill.replays import replay
+from batfill.policy import POLICIES
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert
 from golden import RUNS, recording
-from plugin import DECISIVE, Plugin
-from small_runs import machines, starts_by_name
-from strategies import random_table
+from plugin import DECISIVE, Plugin, assert_same_starts, starts_of_plugin
+from small_runs import starts_by_name
+from strategies import random_table, replayed
 
 # pybatsim says so at every acknowledged registration, by a method of the logging module that is deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
@@ -76,27 +73,6 @@ def test_the_recordings_hold_every_kind_of_decision():
 # The embedded simulator and the replay
 
 
-def starts_of_plugin(document, size, **options):
-    """Start of every try by its name, as the plug-in and the embedded simulator make them."""
-    records = []
-    plugin = Plugin(**{name: value for name, value in options.items() if value not in (None, math.inf)})
-    settings = SimulationSettings(dynamic_jobs="divider" in options, reuse_profiles="divider" in options)
-    Simulation(machines(size), {"w0": document}, plugin, settings=settings, on_job_end=records.append).run()
-    return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
-
-
-def starts_of_replay(jobs, size, policy, backfill=None, threshold=math.inf, divider=math.inf):
-    schedule = replay(
-        jobs,
-        size,
-        policy_named(policy),
-        backfill=policy_named(backfill) if backfill else None,
-        threshold_s=threshold,
-        divider_s=divider,
-    )
-    return starts_by_name(schedule)
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A function that writes a job table as a Batsim workload and returns its path."""
@@ -123,11 +99,15 @@ def written(tmp_path_factory):
     return write
 
 
-def assert_hosts_agree(path, size, **options):
-    ours = starts_of_replay(read_batsim_json(path).jobs, size, **options)
-    theirs = starts_of_plugin(load_document(path), size, **options)
-    different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
-    assert not different, f"{len(different)} of {len(ours)} starts differ, that of {min(different)} among them"
+def assert_hosts_agree(path, size, *, policy, backfill=None, threshold=math.inf, divider=math.inf):
+    schedule = replayed(
+        read_batsim_json(path).jobs, size, policy, backfill=backfill, threshold_s=threshold, divider_s=divider
+    )
+    options = {"policy": policy, "backfill": backfill, "threshold": threshold, "divider": divider}
+    given = {name: value for name, value in options.items() if value not in (None, math.inf)}
+    assert_same_starts(
+        starts_by_name(schedule), starts_of_plugin(load_document(path), size, kills="divider" in given, **given)
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -8,14 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from batfill.batsim.protocol import SimulationSettings
-from batfill.batsim.simulation import Simulation
 from batfill.jobs import WEEK_S
 from batfill.knowledge.learning import replay_learning
 from batfill.options import Options
 from batfill.workloads.batsim_json import load_document, read_batsim_json
-from plugin import Plugin, completed, killed, notify, submitted
-from small_runs import machines, starts_by_name
+from plugin import Plugin, assert_same_starts, completed, killed, notify, starts_of_plugin, submitted
+from small_runs import starts_by_name
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
 
@@ -35,28 +33,15 @@ def written(path, seed, *, size, n_jobs=500, weeks=4, protected=0.0):
     return path
 
 
-def starts_of_plugin(path, size, options):
-    records = []
-    kill = options.get("kill", False)
-    Simulation(
-        machines(size),
-        {"w0": load_document(path)},
-        Plugin(**options),
-        settings=SimulationSettings(dynamic_jobs=kill, reuse_profiles=kill),
-        on_job_end=records.append,
-    ).run()
-    return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
-
-
 def starts_of_replay(path, size, options):
     schedule, _ = replay_learning(read_batsim_json(path).jobs, size, Options.of(options), None, lambda _: None)
     return starts_by_name(schedule)
 
 
 def assert_hosts_agree(path, size, options):
-    ours, theirs = starts_of_replay(path, size, options), starts_of_plugin(path, size, options)
-    different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
-    assert not different, f"{len(different)} of {len(ours)} starts differ, that of {min(different)} among them"
+    ours = starts_of_replay(path, size, options)
+    theirs = starts_of_plugin(load_document(path), size, kills=options.get("kill", False), **options)
+    assert_same_starts(ours, theirs)
     return ours
 
 

@@ -18,15 +18,11 @@ from batfill.policy import POLICIES, Policy, policy_named
 from batfill.replays import Replay, replay, replay_many
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
-from strategies import options, policies, random_mixed, random_table, table, workloads
+from strategies import options, policies, random_mixed, random_table, replayed, table, workloads
 from swf_text import row
 
 # The first call may compile the engine, which is no property of an example.
 unhurried = settings(deadline=None, max_examples=300)
-
-
-def replayed(jobs, size, policy, *, backfill=None, **rest):
-    return replay(jobs, size, policy_named(policy), backfill=policy_named(backfill) if backfill else None, **rest)
 
 
 # Random cases
