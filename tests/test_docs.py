@@ -23,6 +23,7 @@ import socket
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -573,6 +574,13 @@ def test_the_table_of_options_is_the_one_that_every_host_reads():
 def test_every_key_of_a_file_is_documented(page, section, keys):
     text = (ROOT / page).read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == sorted(keys)
+
+
+def test_names_of_the_python_reference_are_there():
+    names = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/python.md").read_text(), re.MULTILINE)
+    assert len(names) > 20
+    for module, _, name in (name.rpartition(".") for name in names):
+        assert getattr(import_module(module), name).__doc__, f"{module}.{name}"
 
 
 def test_links_between_pages_lead_somewhere():

@@ -32,10 +32,10 @@ FEWEST_RANKED = 3  # fewer values are in the same order by chance
 HEAD = """\
 # The papers' numbers beside ours
 
-Made by `batfill reproduce {names} --page FILE` from the protocols in `expe/papers`; every section says the command that
-makes it alone. A ratio is ours over the paper's; what is relative is over the value of the same column in the row that
-is 1. Rank agreement is Spearman's coefficient: 1 where both put the rows of a column in the same order. Numbers of the
-papers are typed from their tables; a dash stands where the paper prints none, or where the log is not at hand here."""
+Made by `batfill reproduce {names} --page FILE` from the protocols in `expe/papers`; every section names
+the command that makes it alone. A ratio is ours over the paper's. Relative values are normalised by the reference
+row, whose value is 1. Rank agreement is Spearman's coefficient: 1 if both put the rows of a column in the same order.
+The papers' numbers are typed from their tables; a dash means that the paper prints none, or that a log is missing."""
 
 
 # Ours beside the paper's
