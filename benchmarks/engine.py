@@ -14,7 +14,7 @@ from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating
 from batfill.errors import RunFailed
 from batfill.jobs import WEEK_S, JobTable, Workload
 from batfill.policy import POLICIES, mixed, policy_named
-from batfill.replays import Replay, Schedule, replay, replay_many
+from batfill.replays import EngineReplay, Schedule, replay, replay_many
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import read_log
@@ -43,7 +43,7 @@ def require_equal_starts(case: str, schedule: Schedule, theirs_s: NDArray[np.flo
 
 def beside_c(log: Log, policy: str, bar: float, copies: int, squeeze: float, setting: Setting) -> list[Row]:
     given = workload(log, copies, squeeze)
-    run = Replay(given.jobs, log.procs, policy_named(policy))
+    run = EngineReplay(given.jobs, log.procs, policy_named(policy))
     run.advance()
     schedule, n_jobs = run.schedule(), len(given.jobs)
     case = f"{log.name}{f' x {copies}' if copies > 1 else ''} {policy}, {n_jobs:,} jobs"
@@ -72,7 +72,7 @@ def beside_c(log: Log, policy: str, bar: float, copies: int, squeeze: float, set
 
 def moving_keys(setting: Setting) -> list[Row]:
     jobs = workload(SDSC).jobs
-    runs = {name: Replay(jobs, SDSC.procs, policy_named(name)) for name in ("fcfs", *MOVING)}
+    runs = {name: EngineReplay(jobs, SDSC.procs, policy_named(name)) for name in ("fcfs", *MOVING)}
     seconds = by_turns(setting.rounds, {name: simulating(run) for name, run in runs.items()})
     fcfs_s = seconds.pop("fcfs")
     return [
@@ -89,9 +89,9 @@ def longest_queue(schedule: Schedule) -> int:
     return int((submitted - started_before)[last_of_instant].max())
 
 
-def simulated(tables: Sequence[JobTable], policy: str, setting: Setting) -> tuple[list[float], list[Replay]]:
+def simulated(tables: Sequence[JobTable], policy: str, setting: Setting) -> tuple[list[float], list[EngineReplay]]:
     """The median seconds of each table's simulation, by turns, and the finished replays."""
-    runs = [Replay(jobs, KTH.procs, policy_named(policy)) for jobs in tables]
+    runs = [EngineReplay(jobs, KTH.procs, policy_named(policy)) for jobs in tables]
     seconds = by_turns(setting.rounds, {place: simulating(run) for place, run in enumerate(runs)})
     return list(seconds.values()), runs
 

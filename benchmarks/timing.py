@@ -13,7 +13,7 @@ import numpy as np
 from table import Row
 from yardstick import Yardstick
 
-from batfill.replays import Replay
+from batfill.replays import EngineReplay
 
 Name = TypeVar("Name")
 
@@ -56,7 +56,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def simulating(run: Replay, repetitions: int | None = None) -> Callable[[], float]:
+def simulating(run: EngineReplay, repetitions: int | None = None) -> Callable[[], float]:
     """A contender: the simulation alone, from the empty machine to the last end, its mean over the repetitions."""
 
     def once() -> float:

@@ -18,7 +18,7 @@ import batfill as bf
 from batfill.errors import MissingExtra, PolicyError, WorkloadError
 from batfill.options import ARGUMENTS, OPTIONS, Arguments
 from batfill.workloads.formats import log_of, save_log, source_of
-from command import batfill, json_result, result
+from command import COMPILING, batfill, json_result, result
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "workloads" / "sample.json"
@@ -58,7 +58,7 @@ def test_the_public_names_are_these_and_no_module_has_one_of_them():
 
 
 def test_type_checkers_see_the_names_that_a_program_gets():
-    (block,) = (node for node in ast.parse(Path(bf.__file__).read_text()).body if isinstance(node, ast.If))
+    block = next(node for node in ast.parse(Path(bf.__file__).read_text()).body if isinstance(node, ast.If))
     seen = {
         alias.asname: (node.module, alias.name)
         for node in block.body
@@ -90,6 +90,20 @@ def test_the_arguments_for_type_checkers_are_those_of_the_table():
     assert {option.argument for option in OPTIONS.values()} == set(ARGUMENTS)
     listed = bf.replay.__doc__.partition("are in seconds: ")[2].partition(".")[0]
     assert [word.strip() for word in listed.split(",")] == [name for name in ARGUMENTS if name != "policy"]
+
+
+@pytest.mark.parametrize("log", ["sample", "KTH-SP2-1996-2.1-cln.swf.gz"])
+def test_the_first_minute_works(log, request, tmp_path):
+    """The example that the guide names, as a user runs it: with warnings as errors, in a folder of its own."""
+    path = SAMPLE if log == "sample" else request.getfixturevalue("archive_log")(log)
+    script = [sys.executable, "-W", "error", ROOT / "docs" / "examples" / "first_minute.py", path]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if not line.startswith(COMPILING)]
+    assert (done.returncode, said) == (0, [])
+    assert "policy saf, backfill spf, threshold 200000 s" in done.stdout
+    assert "mean_bsld" in done.stdout
+    assert "\nmine " in done.stdout
+    assert (tmp_path / "out" / "saf_jobs.csv").exists()
 
 
 # Reading

@@ -17,7 +17,7 @@ from batfill.knowledge.learning import LearningReplay
 from batfill.knowledge.quantiles import RollingQuantile, quantiles
 from batfill.options import KNOWLEDGES, Learning, Options
 from batfill.policy import policy_named
-from batfill.replays import Replay, replay
+from batfill.replays import EngineReplay, replay
 from strategies import random_table, table
 
 
@@ -44,7 +44,7 @@ class Told(Plain):
 
 
 def drive(jobs, size, knowledge, policy="fcfs", threshold_s=math.inf, **options):
-    run = Replay(jobs, size, policy_named(policy), threshold_s=threshold_s, learns=True)
+    run = EngineReplay(jobs, size, policy_named(policy), threshold_s=threshold_s, learns=True)
     return LearningReplay(run, knowledge, **options).finish()
 
 
@@ -66,7 +66,7 @@ def test_a_replay_driven_by_the_users_word_is_the_plain_one(policy, threshold_s)
 def test_clairvoyance_is_a_replay_in_which_users_ask_for_what_they_need(policy):
     jobs = random_table(2, n_jobs=300, size=8, span_s=1200)
     runtime_s = np.maximum(np.minimum(jobs.runtime_s, jobs.walltime_s), 1e-9)
-    exact = Replay(jobs, 8, policy_named(policy), estimate_s=runtime_s)
+    exact = EngineReplay(jobs, 8, policy_named(policy), estimate_s=runtime_s)
     exact.advance()
     driven = drive(jobs, 8, RuntimeClairvoyant(runtime_s), policy)
     np.testing.assert_array_equal(driven.schedule.start_s, exact.schedule().start_s)
@@ -124,7 +124,7 @@ def test_a_correction_never_goes_beyond_the_walltime():
 @pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
 def test_no_job_that_runs_is_expected_to_have_ended(policy):
     jobs = random_table(4, n_jobs=300, size=8, span_s=9000, longest=300, unlimited=0.0)
-    run = Replay(jobs, 8, policy_named(policy), learns=True)
+    run = EngineReplay(jobs, 8, policy_named(policy), learns=True)
     replay = LearningReplay(run, Told(dict.fromkeys(range(300), 5.0), outlived=True))
     correct = run.correct
     moments = []

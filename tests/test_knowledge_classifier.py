@@ -20,7 +20,7 @@ from batfill.knowledge.forest import NODE, flattened, walk
 from batfill.knowledge.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
 from batfill.options import Regime, Settings
 from batfill.policy import policy_named
-from batfill.replays import Replay
+from batfill.replays import EngineReplay
 from strategies import table
 
 REGIMES = get_args(Regime)
@@ -40,7 +40,7 @@ def weeks_of_habits(seed, n_jobs=1200, weeks=4):
 
 
 def drive(jobs, classifier, **options):
-    return LearningReplay(Replay(jobs, SIZE, policy_named("saf"), learns=True), classifier, **options).finish()
+    return LearningReplay(EngineReplay(jobs, SIZE, policy_named("saf"), learns=True), classifier, **options).finish()
 
 
 @pytest.mark.parametrize("regime", REGIMES)

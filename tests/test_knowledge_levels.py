@@ -15,12 +15,12 @@ from batfill.knowledge.estimates import ClassClairvoyant
 from batfill.knowledge.learning import LearningReplay, kills_by_level, kills_by_user
 from batfill.options import Settings
 from batfill.policy import policy_named
-from batfill.replays import Replay
+from batfill.replays import EngineReplay
 from test_knowledge_classifier import SIZE, weeks_of_habits
 
 
 def drive(jobs, knowledge, **options):
-    run = Replay(jobs, SIZE, policy_named("saf"), divider_s=knowledge.dividers_s, learns=True)
+    run = EngineReplay(jobs, SIZE, policy_named("saf"), divider_s=knowledge.dividers_s, learns=True)
     return LearningReplay(run, knowledge, **options).finish()
 
 

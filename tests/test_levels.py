@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from batfill.batsim.replayed import Tries, write_batsim_files
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import policy_named
-from batfill.replays import Replay, replay
+from batfill.replays import EngineReplay, replay
 from batfill.reports.runs import find_runs
 from oracle import LARGE as LAST
 from oracle import Oracle, assert_same
@@ -63,7 +63,7 @@ def test_overdue_jobs_go_before_those_of_every_level():
 
 def classified(jobs, size, policy, *, dividers, seed, bound=False, **options):
     """A replay and an oracle whose jobs have random levels, some of them not to be killed."""
-    run = Replay(jobs, size, policy_named(policy), divider_s=[math.inf] * len(dividers), learns=True, **options)
+    run = EngineReplay(jobs, size, policy_named(policy), divider_s=[math.inf] * len(dividers), learns=True, **options)
     run.change_dividers(dividers, bound=bound)
     beside = Oracle(jobs, size, policy, divider_s=list(dividers), bound=bound, **options)
     rng = np.random.default_rng(seed)
@@ -183,7 +183,7 @@ def test_every_job_runs_whole_once_and_is_killed_at_ascending_levels_before(work
 
 def test_a_restarted_replay_of_levels_has_the_same_bytes():
     jobs = random_table(5, n_jobs=300, size=8, span_s=300, small=0.7)
-    run = Replay(jobs, 8, FCFS, divider_s=DIVIDERS)
+    run = EngineReplay(jobs, 8, FCFS, divider_s=DIVIDERS)
     run.advance(200.0)
     run.restart(policy_named("spf"))
     run.advance()

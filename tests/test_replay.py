@@ -15,7 +15,7 @@ from batfill.jobs import LARGE, job_table
 from batfill.knowledge.choice import make
 from batfill.options import Learning
 from batfill.policy import POLICIES, Policy, policy_named
-from batfill.replays import Replay, replay, replay_many
+from batfill.replays import EngineReplay, replay, replay_many
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import options, policies, random_mixed, random_table, replayed, table, workloads
@@ -112,7 +112,7 @@ def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracl
 @pytest.mark.parametrize(("policy", "backfill"), [("sexp", None), ("wfp3", "unicef"), ("mixed:1,2,0,0,-90,0.1", None)])
 def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
     jobs = random_table(2, **BURST)
-    run = Replay(jobs, 64, policy_named(policy), backfill=policy_named(backfill) if backfill else None)
+    run = EngineReplay(jobs, 64, policy_named(policy), backfill=policy_named(backfill) if backfill else None)
     assert not run.advance(10_000.0)
     assert_same(run.schedule(), Oracle(jobs, 64, policy, backfill).run(until=10_000.0))
 
@@ -129,7 +129,7 @@ def test_short_jobs_that_arrive_behind_4500_long_ones_are_backfilled_as_the_orac
         *zip(short.submit_s * 50 + 50, short.runtime_s, short.walltime_s, short.procs, strict=True),
     ]
     jobs = table(rows)
-    run = Replay(jobs, 64, policy_named(policy), threshold_s=threshold_s)
+    run = EngineReplay(jobs, 64, policy_named(policy), threshold_s=threshold_s)
     run.advance(3500.0)
     assert_same(run.schedule(), Oracle(jobs, 64, policy, threshold_s=threshold_s).run(until=3500.0))
     assert len(run.queue.waiting_rows) > 4096
@@ -150,7 +150,7 @@ def test_thousands_that_become_overdue_at_once_leave_the_others_in_order(policy)
         *((t, 9, 9, 65) for t in (502, 650)),  # rejected: instants at which nothing else happens
     ]
     jobs = table(rows)
-    run = Replay(jobs, 64, policy_named(policy), threshold_s=500.0)
+    run = EngineReplay(jobs, 64, policy_named(policy), threshold_s=500.0)
     run.advance(780.0)
     schedule = run.schedule()
     assert_same(schedule, Oracle(jobs, 64, policy, threshold_s=500.0).run(until=780.0))
@@ -400,7 +400,7 @@ def test_a_size_and_estimates_that_cannot_be_are_refused():
         replay(JOBS, 0, FCFS)
     for wrong in (np.ones(3), np.array([1, 2, np.nan, 3]), -np.ones(4)):
         with pytest.raises(BatfillError, match="estimate_s: not 4 numbers of seconds >= 0"):
-            Replay(JOBS, 4, FCFS, estimate_s=wrong)
+            EngineReplay(JOBS, 4, FCFS, estimate_s=wrong)
 
 
 @pytest.mark.parametrize("rows", [slice(None, None, -1), np.array([0, 2, 1, 3]), np.array([0, 0, 1])])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from batfill.policy import policy_named
-from batfill.replays import Replay
+from batfill.replays import EngineReplay
 from oracle import Oracle, assert_same, oracle
 from strategies import random_table
 
@@ -18,7 +18,7 @@ CASE = {"threshold_s": 50.0, "divider_s": 10.0}
 
 
 def new_replay(policy="wfp3", **case):
-    return Replay(JOBS, SIZE, policy_named(policy), **(case or CASE))
+    return EngineReplay(JOBS, SIZE, policy_named(policy), **(case or CASE))
 
 
 def test_a_stopped_replay_goes_on_as_if_it_had_not_been_stopped():
@@ -71,7 +71,7 @@ def estimates(seed):
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
 def test_estimates_stand_for_walltimes_in_keys_and_reservations(policy):
     guess = estimates(1)
-    run = Replay(JOBS, SIZE, policy_named(policy), threshold_s=90.0, estimate_s=guess)
+    run = EngineReplay(JOBS, SIZE, policy_named(policy), threshold_s=90.0, estimate_s=guess)
     run.advance()
     assert_same(run.schedule(), oracle(JOBS, SIZE, policy, threshold_s=90.0, estimate_s=guess))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
-from batfill.replays import Replay, load, replay, replay_many, save
+from batfill.replays import EngineReplay, load, replay, replay_many, save
 from strategies import random_table, table, workloads
 
 NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
@@ -45,9 +45,9 @@ def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupt
     tmp_path_factory, case, name, options, plan
 ):
     jobs, size = case
-    whole = Replay(jobs, size, policy_named(name), **options)
+    whole = EngineReplay(jobs, size, policy_named(name), **options)
     whole.advance()
-    run = Replay(jobs, size, policy_named(name), **options)
+    run = EngineReplay(jobs, size, policy_named(name), **options)
     forks = []
     for action, amount in plan:
         if action == "until":
@@ -70,9 +70,9 @@ def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupt
 @given(case=workloads(), name=st.sampled_from(NAMES), options=rules, until_s=st.floats(0, 100))
 def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s):
     jobs, size = case
-    whole = Replay(jobs, size, policy_named(name), **options)
+    whole = EngineReplay(jobs, size, policy_named(name), **options)
     whole.advance()
-    run = Replay(jobs, size, policy_named(name), **options)
+    run = EngineReplay(jobs, size, policy_named(name), **options)
     run.advance(until_s)
     run.change_rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"])
     run.change_estimates(jobs.walltime_s)
@@ -84,7 +84,7 @@ def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s
 @given(case=workloads(), first=st.sampled_from(NAMES), second=st.sampled_from(NAMES), until_s=st.floats(0, 100))
 def test_a_change_of_policy_leaves_the_past_and_rules_the_future(case, first, second, until_s):
     jobs, size = case
-    run = Replay(jobs, size, policy_named(first))
+    run = EngineReplay(jobs, size, policy_named(first))
     run.advance(until_s)
     past = run.schedule().start_s
     run.change_rules(policy_named(second))
@@ -96,7 +96,7 @@ def test_a_change_of_policy_leaves_the_past_and_rules_the_future(case, first, se
 
 
 def bytes_of_replay(jobs, size, name):
-    run = Replay(jobs, size, policy_named(name))
+    run = EngineReplay(jobs, size, policy_named(name))
     run.advance()
     return bytes_of(run)
 
@@ -133,7 +133,7 @@ def test_replays_that_run_out_of_room_in_the_middle_of_many_go_on_where_they_wer
     # More jobs wait at once than a new replay has room for.
     jobs = random_table(4, n_jobs=6000, size=8, span_s=10, longest=30, wide=0)
     policies = [policy_named(name) for name in names]
-    found = Replay(jobs, 8, policies[0]).starts_under(policies)
+    found = EngineReplay(jobs, 8, policies[0]).starts_under(policies)
     assert found.tolist() == [replay(jobs, 8, policy).start_s.tolist() for policy in policies]
 
 
@@ -151,7 +151,7 @@ def test_small_jobs_exempt_from_the_kill_stay_small_when_the_rules_change():
     # One processor: both wait for the first job; the exempt small job goes before the older large one.
     jobs = table([(0, 10, 10, 1), (1, 5, 5, 1, LARGE), (2, 5, 5, 1, SMALL)])
     jobs = dataclasses.replace(jobs, killable=np.zeros(3, bool))
-    run = Replay(jobs, 1, policy_named("fcfs"), divider_s=3.0)
+    run = EngineReplay(jobs, 1, policy_named("fcfs"), divider_s=3.0)
     run.advance(5)
     run.change_rules(policy_named("spf"))
     run.advance()

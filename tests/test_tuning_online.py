@@ -12,7 +12,7 @@ from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import Workload
 from batfill.policy import policy_named
-from batfill.replays import Replay
+from batfill.replays import EngineReplay
 from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
 from batfill.tuning.feedback import Site, period_costs, replay_from
 from batfill.tuning.online import TEN, Selection, past_of, policies_of, select_online
@@ -35,7 +35,7 @@ def made(seed, *, unlimited=0.05):
 
 def pasts(jobs, site, names, period_s):
     """The past of each period of a run that takes these policies in turn."""
-    run = Replay(jobs, SIZE, policy_named(names[0]), backfill=site.backfill, threshold_s=site.threshold_s)
+    run = EngineReplay(jobs, SIZE, policy_named(names[0]), backfill=site.backfill, threshold_s=site.threshold_s)
     found, from_s = [], -1.0
     for i, name in enumerate([*names[1:], names[0]], start=1):
         run.advance(i * period_s)

@@ -88,16 +88,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module when it is first used: `import batfill` loads nothing slow."""
-    if name not in PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # to a type checker it would make every name an Any
 
-    module, its_name = PLACES[name]
-    value = getattr(import_module(module), its_name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its module when it is first used: `import batfill` loads nothing slow."""
+        if name not in PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        module, its_name = PLACES[name]
+        value = getattr(import_module(module), its_name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -390,7 +390,7 @@ class Replay:
         self.options.require_classes(self.workload.jobs, self.workload.name)
         self.changes: tuple[tuple[float, Options], ...] = ()
         self.simulate_s = 0.0
-        self.engine = replays.Replay(
+        self.engine = replays.EngineReplay(
             self.workload.jobs,
             size,
             self.options.policy,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Key = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
+    Column = NDArray[np.float64] | NDArray[np.int64]
+    Key = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], Column]
 
 Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 

@@ -1,7 +1,7 @@
 """The queue: who waits and who runs on one machine, under which rules. Both hosts are built on it.
 
-`Replay` knows all jobs ahead and hands `arrays` to its compiled event loop; `Cluster` hears of one event at a time and
-calls the methods. No other code writes into the arrays.
+`EngineReplay` knows all jobs ahead and hands `arrays` to its compiled event loop; `Cluster` hears of one event at a
+time and calls the methods. No other code writes into the arrays.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Schedule:
         )
 
 
-class Replay:
+class EngineReplay:
     """A replay that stops at any instant, and can be inspected, changed, copied and saved there.
 
     `queue` is what a scheduler knows and decides by; `events` has the clock, the true ends and what has happened.
@@ -291,7 +291,7 @@ class Replay:
         waiting[running] = False
         self.queue.enqueue_all(np.flatnonzero(waiting), submitted)
 
-    def fork(self) -> Replay:
+    def fork(self) -> EngineReplay:
         """A copy that goes its own way from here."""
         other = copy.copy(self)
         other.queue = self.queue.fork()
@@ -345,8 +345,8 @@ def replay(
     threshold_s: float = np.inf,
     divider_s: float | Sequence[float] = np.inf,
 ) -> Schedule:
-    """Replay the whole workload; the arguments are those of `Replay`."""
-    run = Replay(jobs, size, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)
+    """Replay the whole workload; the arguments are those of `EngineReplay`."""
+    run = EngineReplay(jobs, size, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)
     run.advance()
     return run.schedule()
 
@@ -411,7 +411,7 @@ def replay_many(
     left = iter(blocks)  # who is done with one takes the next
 
     def work() -> None:
-        run = Replay(jobs, size, policies[0])
+        run = EngineReplay(jobs, size, policies[0])
         for block in left:
             start_s = run.starts_under(policies[block], backfill=backfill, threshold_s=threshold_s)
             results[block] = measure(start_s)
@@ -430,7 +430,7 @@ def replay_many(
 # A replay saved where it stands, to go on in another process with the same results to the last byte
 
 
-def save(run: Replay, path: Path, about: Mapping[str, Any] | None = None) -> None:
+def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) -> None:
     """Write the replay's whole state, its workload included, to one file (NumPy's .npz; nothing in it is code).
 
     `about` is anything in JSON that `load` gives back.
@@ -454,7 +454,7 @@ def save(run: Replay, path: Path, about: Mapping[str, Any] | None = None) -> Non
         np.savez(stream, **arrays)
 
 
-def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Replay, dict[str, Any]]:
+def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[EngineReplay, dict[str, Any]]:
     """The replay saved in this file, where it stood, and what `save` was given about it.
 
     Args:
@@ -487,7 +487,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Repl
     )
     assert policy is not None
     queue = part("queue")
-    run = Replay(
+    run = EngineReplay(
         JobTable(**table),
         int(arrays["size"]),
         policy,

@@ -15,7 +15,7 @@ from batfill.knowledge import SubmittedJob
 from batfill.knowledge.choice import make
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
-from batfill.replays import Replay
+from batfill.replays import EngineReplay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ class LearningReplay:
 
     def __init__(
         self,
-        run: Replay,
+        run: EngineReplay,
         knowledge: Knowledge,
         *,
         kill: bool = False,
@@ -316,7 +316,7 @@ def replay_learning(
     """Replay the workload with what the options' knowledge makes of its jobs; `advance` is told of jobs judged."""
     learning = options.learning
     knowledge = make(learning, jobs, clock)
-    run = Replay(
+    run = EngineReplay(
         jobs,
         size,
         options.policy,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from batfill.replays import Replay
+from batfill.replays import EngineReplay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def known_runtimes(past: Past, noise: Noise, rng: np.random.Generator) -> NDArra
     return np.where(past.ended, seen_s, past.jobs.walltime_s)
 
 
-def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: Policy) -> tuple[Replay, Past]:
+def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: Policy) -> tuple[EngineReplay, Past]:
     """A replay that stands at the period's begin as the cluster did, and the part of the past that is in it."""
     end_s = past.start_s + np.minimum(past.jobs.runtime_s, past.jobs.walltime_s)
     kept = ~(past.ended & (end_s <= past.from_s))
@@ -83,7 +83,7 @@ def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: 
     runtime_s = np.where(running, np.maximum(runtime_s[kept], past.from_s - left.start_s), runtime_s[kept])
     limit_s = np.maximum(left.jobs.walltime_s, runtime_s)
     table = replace(left.jobs, runtime_s=runtime_s, walltime_s=limit_s)
-    run = Replay(table, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
+    run = EngineReplay(table, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
     run.begin_at(past.from_s, left.start_s)
     return run, left
 

@@ -18,7 +18,7 @@ from batfill.errors import BatfillError
 from batfill.jobs import WEEK_S, JobTable
 from batfill.options import Options, finite, number_of, one_of, seconds_of, seed_of, share, text_of
 from batfill.policy import PURE, Policy, policy_named
-from batfill.replays import Replay, Schedule
+from batfill.replays import EngineReplay, Schedule
 from batfill.tuning.bandits import METHODS, Method, chooser, options_of
 from batfill.tuning.feedback import Noise, Past, Site, period_costs
 
@@ -199,7 +199,7 @@ def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedu
     Period t is (t period_s, (t + 1) period_s], the first one with its begin; jobs wider than the machine are rejected.
     """
     site = selector.site
-    run = Replay(jobs, site.size, selector.begin(), backfill=site.backfill, threshold_s=site.threshold_s)
+    run = EngineReplay(jobs, site.size, selector.begin(), backfill=site.backfill, threshold_s=site.threshold_s)
     from_s = BEFORE_S
     for period in count(1):
         until_s = period * period_s
@@ -211,7 +211,7 @@ def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedu
     raise AssertionError("a workload has an end")
 
 
-def past_of(run: Replay, from_s: float, until_s: float) -> Past:
+def past_of(run: EngineReplay, from_s: float, until_s: float) -> Past:
     """What a replay that stands at `until_s` has shown, of the jobs that matter in the period from `from_s`."""
     n = run.submitted
     start_s = run.start_s[:n]
