@@ -12,7 +12,7 @@ from batfill.batsim.external_events import ExternalEvent
 from batfill.batsim.platform import Host, Platform
 from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.replayed import Tries
-from batfill.batsim.results import JobRecord, name_of
+from batfill.batsim.results import JobRecord, try_name
 from batfill.batsim.simulation import Simulation
 from batfill.replays import Schedule
 from batfill.workloads.batsim_json import BatsimDocument
@@ -35,7 +35,7 @@ def starts_by_name(schedule: Schedule) -> dict[str, float]:
     """The start of every try of a replay, by the name that it has under Batsim."""
     tries = Tries(schedule)
     named = zip(tries.row.tolist(), tries.number.tolist(), tries.start_s.tolist(), strict=True)
-    return {name_of(schedule.jobs.ids[row], number): start_s for row, number, start_s in named}
+    return {try_name(schedule.jobs.ids[row], number): start_s for row, number, start_s in named}
 
 
 def job(identifier: str, subtime: float = 0, res: int = 1, profile: str = "ten", **fields: Any) -> dict[str, Any]:

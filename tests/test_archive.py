@@ -251,8 +251,8 @@ def test_the_manifests_sums_are_those_of_the_logs(archive_log, name):
     packed = path.read_bytes()
     text = gzip.decompress(packed)
     assert (log.bytes, log.text_bytes) == (len(packed), len(text))
-    assert archive.checked(log, path) == "sha256 as expected"
-    assert "packed anew" in archive.checked(replace(log, sha256="0" * 64), path)
+    assert archive.verified(log, path) == "sha256 as expected"
+    assert "packed anew" in archive.verified(replace(log, sha256="0" * 64), path)
 
 
 def test_a_log_goes_by_its_name_or_its_file_and_others_are_refused_with_the_names():

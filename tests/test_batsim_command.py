@@ -19,7 +19,7 @@ import pytest
 import zmq
 
 from batfill.batsim.command import main
-from batfill.batsim.options import REFUSED, ArgumentsError, parse
+from batfill.batsim.options import REFUSED, ArgumentsError, parse_arguments
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.results import BATSIM_VERSION
 from batfill.workloads.batsim_json import BatsimDocument
@@ -119,7 +119,7 @@ def test_version_and_help_are_printed(capsys):
 
 @pytest.mark.parametrize("verbosity", [["-vquiet"], ["-v", "quiet"], ["--verbosity=quiet"], ["-q"], ["-q", "-vdebug"]])
 def test_short_and_long_forms_mean_the_same(verbosity):
-    assert parse(["-px", *verbosity]).verbosity == "quiet"
+    assert parse_arguments(["-px", *verbosity]).verbosity == "quiet"
 
 
 @pytest.mark.parametrize("names", REFUSED)
@@ -265,7 +265,7 @@ def test_a_scheduler_that_is_not_there_or_keeps_silent_is_not_waited_for_for_eve
     assert "does not answer for 0.3 s" in capsys.readouterr().err
     monkeypatch.setenv("BATFILL_SCHED_TIMEOUT", "soon")
     with pytest.raises(ArgumentsError, match=r"\$BATFILL_SCHED_TIMEOUT: 'soon' is not a number of seconds"):
-        parse(["-p", "x"])
+        parse_arguments(["-p", "x"])
 
 
 def test_an_endpoint_that_is_none_is_refused(tmp_path, capsys):

@@ -16,7 +16,7 @@ import pytest
 import zmq
 
 from batfill.batsim import simulation as core
-from batfill.batsim.options import parse
+from batfill.batsim.options import parse_arguments
 from batfill.batsim.platform import read_platform
 from batfill.batsim.results import BATSIM_VERSION, JOB_COLUMNS, ScheduleTotals, job_row
 from batfill.workloads.batsim_json import load_document
@@ -34,7 +34,7 @@ class Run:
     """One simulation of a recorded run's inputs, and what came out of it."""
 
     def __init__(self, recorded: Recording, kind: type[core.Simulation], exchange: Any) -> None:
-        options = parse(recorded.arguments)
+        options = parse_arguments(recorded.arguments)
         self.jobs: list[str] = []
         self.states: list[tuple[float, int, int]] = []
         self.told: list[bytes] = []

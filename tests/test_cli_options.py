@@ -21,12 +21,8 @@ from batfill.options import NAMES, OPTIONS, Options
 from command import json_result, refusal, result
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
-LIGHT = (
-    "batfill.cli",
-    "batfill.options",
-    "batfill.errors",
-    "batfill.jobs",
-)  # what commands are made of; all else is the library
+# What commands are made of; all else is the library.
+LIGHT = ("batfill.cli", "batfill.options", "batfill.errors", "batfill.jobs")
 
 # What an option needs beside it, and texts that its command reads itself.
 BESIDE = {

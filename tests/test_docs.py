@@ -32,7 +32,7 @@ import click
 import pytest
 
 from batfill.batsim.descriptor import MEANING, read_descriptor
-from batfill.batsim.options import parse as parse_batsim
+from batfill.batsim.options import parse_arguments as parse_batsim
 from batfill.campaigns.config import Campaign, read_campaign
 from batfill.campaigns.sections import keys_of
 from batfill.cli import main
@@ -40,7 +40,7 @@ from batfill.cli.app import app
 from batfill.cluster.agent import Agent
 from batfill.errors import BatfillError
 from batfill.options import NAMES, OPTIONS, Options
-from batfill.papers.protocol import chosen, folder_of_protocols, read_protocols
+from batfill.papers.protocol import entries_named, folder_of_protocols, read_protocols
 from batfill.policy import listing
 from batfill.scheduler import Scheduler
 from batfill.workloads.archive import known_log, manifest
@@ -365,7 +365,7 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
         options = {name: parsed.get(name.replace("-", "_")) for name in NAMES}
         return trial(lambda: Options.of({name: value for name, value in options.items() if value is not None}))
     if command.name == "reproduce":
-        return trial(lambda: chosen(read_protocols(folder_of_protocols(None)), names))
+        return trial(lambda: entries_named(read_protocols(folder_of_protocols(None)), names))
     if command.name == "fetch":
         return trial(lambda: [known_log(name) for name in names])
     return None

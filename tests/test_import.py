@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from batfill.cli import main
 from batfill.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, seconds_of, swf_of, unix_time, zone_of
+from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, seconds_in, swf_of, unix_time, zone_of
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
 from batfill.workloads.slurm import read_slurm
@@ -255,7 +255,7 @@ def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
     ],
 )
 def test_durations_in_every_form(text, seconds):
-    assert seconds_of(text, bare=60) == seconds
+    assert seconds_in(text, bare=60) == seconds
 
 
 def test_times_that_are_none_and_zones_that_are_unknown():

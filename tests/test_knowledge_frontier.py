@@ -9,7 +9,7 @@ import re
 import pytest
 
 from batfill.errors import BatfillError
-from batfill.knowledge.frontier import shares
+from batfill.knowledge.frontier import shares_in
 from command import batfill, refusal
 from test_knowledge_study import log_text, rows_of_habits
 
@@ -77,7 +77,7 @@ def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):
 @pytest.mark.parametrize("text", ["", "1.5", "a,b", "0,,1"])
 def test_shares_are_numbers_from_0_to_1(text):
     with pytest.raises(BatfillError, match=r"option cuts: .* are not numbers from 0 to 1"):
-        shares("cuts", text)
+        shares_in("cuts", text)
 
 
 def test_an_unknown_policy_is_refused_in_one_line(log):

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batfill.processes import TRIES, Remaining, WorkerDied, duration, spread
+from batfill.processes import TRIES, Remaining, WorkerDied, rough_duration, spread
 
 LIMIT_S = 60
 
@@ -140,7 +140,7 @@ def test_work_of_an_unknown_kind_has_no_time_left_that_could_be_said():
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.1, "1 s"), (89, "89 s"), (120, "2 min"), (7200, "2.0 h")])
 def test_durations_are_said_as_a_person_would(seconds, text):
-    assert duration(seconds) == text
+    assert rough_duration(seconds) == text
 
 
 def test_a_stop_in_the_middle_of_an_answer_does_not_wait_for_its_rest(tmp_path):

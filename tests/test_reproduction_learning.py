@@ -16,7 +16,7 @@ from batfill.options import Options, Settings
 from batfill.papers import core
 from batfill.papers.classes import MONTH_S, SCENARIOS, Jobs, Replays, means_of, monthly, runs_of
 from batfill.papers.core import Context
-from batfill.papers.heuristics import drawn, fits_of, with_run_times
+from batfill.papers.heuristics import draw_of, fits_of, with_run_times
 from batfill.papers.protocol import COMPUTATIONS
 from batfill.policy import policy_named
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
@@ -242,8 +242,8 @@ few_jobs = pytest.mark.filterwarnings("ignore:The design matrix is poorly condit
 
 
 def test_a_choice_is_a_shuffle_and_a_weight():
-    assert drawn("published pq2") == ("published", "pq2")
-    assert drawn("fair pq") == ("fair", "pq")
+    assert draw_of("published pq2") == ("published", "pq2")
+    assert draw_of("fair pq") == ("fair", "pq")
 
 
 def test_a_log_without_a_number_of_tuples_is_named(outcome):

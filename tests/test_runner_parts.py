@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
 from batfill.batsim.runner.context import is_listening, parse_context, parse_trace, port_of
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
-from batfill.batsim.runner.pair import SimulationState, Watch, described
+from batfill.batsim.runner.pair import SimulationState, Watch, state_text
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.setup import choose_engine, command_environment
-from batfill.batsim.runner.verdict import ending, quoted
+from batfill.batsim.runner.verdict import ending, last_line_of
 from batfill.errors import BatfillError, WorkloadError
 from batfill.metrics import as_table, figure_rows
 
@@ -123,11 +123,11 @@ def test_a_status_in_words(status, words):
 def test_a_log_is_quoted_without_what_bash_says_of_itself(tmp_path):
     err, out = tmp_path / "err.log", tmp_path / "out.log"
     err.write_text("+ batsched\nno memory left\n\ncmd/s.bash: line 1: 12 Aborted  batsched\n")
-    assert quoted([err, out]) == f"{err} ends with: no memory left"
+    assert last_line_of([err, out]) == f"{err} ends with: no memory left"
     err.write_text("+ batsched\n")
-    assert quoted([err, out]) == f"{err} says nothing"
+    assert last_line_of([err, out]) == f"{err} says nothing"
     out.write_text("x" * 1000)
-    assert quoted([err, out]) == f"{out} ends with: {'x' * 197}..."
+    assert last_line_of([err, out]) == f"{out} ends with: {'x' * 197}..."
 
 
 def test_commands_find_this_pythons_programs_from_a_folder_with_spaces(tmp_path):
@@ -239,4 +239,4 @@ def test_progress_is_read_from_the_simulator_or_counted_in_its_results(tmp_path)
     assert watch.read() == SimulationState(3, 5)
     progress.write_text('{"date": 90000.5, "jobs_done": 4, "jobs_total": 5, "waiting": 1}')
     assert watch.read() == SimulationState(4, 5, 90000.5, 1)
-    assert described(watch.read()) == "simulating, day 1 1:00:00, 1 waiting"
+    assert state_text(watch.read()) == "simulating, day 1 1:00:00, 1 waiting"

@@ -20,7 +20,7 @@ from batfill.tuning.heuristics import (
     evaluate,
     fit_heuristics,
     fit_scores,
-    policies_of,
+    fitted_policies,
     replay_without_backfilling,
 )
 from batfill.tuning.periods import periods_of
@@ -231,7 +231,7 @@ def test_a_fitted_policy_is_one_wherever_policies_are_taken(fitted):
     content, fits = fit_heuristics(read_workload(SAMPLE), tuples=3, permutations=40)
     assert as_json(content) + "\n" == out.read_text()
     workload = read_workload(SAMPLE)
-    for own in policies_of(fits):
+    for own in fitted_policies(fits):
         found = json_result("replay", SAMPLE, "--policy", f"{own.name}@{out}")
         assert found["mean_wait_s"] == replay(workload.jobs, workload.procs, own).summary().mean_wait_s
         assert policy_named(policy_named(f"{own.name}@{out}").name).formula == own.formula

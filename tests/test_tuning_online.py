@@ -15,7 +15,7 @@ from batfill.policy import policy_named
 from batfill.replays import EngineReplay
 from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
 from batfill.tuning.feedback import Site, period_costs, replay_from
-from batfill.tuning.online import TEN, Selection, past_of, policies_of, select_online
+from batfill.tuning.online import TEN, Selection, candidates_of, past_of, select_online
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log
 from command import batfill, json_result, refusal
@@ -302,9 +302,9 @@ def test_a_mistaken_selection_ends_the_plug_in_with_one_line(given, words, capsy
 
 
 def test_policies_are_named_by_paper_or_one_by_one():
-    assert [policy.name for policy in policies_of("ten")] == list(TEN)
-    assert len(policies_of("twelve")) == 12
-    assert [policy.name for policy in policies_of("mixed:1,0,0,0,0,0;saf")] == ["mixed:1,0,0,0,0,0", "saf"]
+    assert [policy.name for policy in candidates_of("ten")] == list(TEN)
+    assert len(candidates_of("twelve")) == 12
+    assert [policy.name for policy in candidates_of("mixed:1,0,0,0,0,0;saf")] == ["mixed:1,0,0,0,0,0", "saf"]
 
 
 # The command

@@ -15,7 +15,16 @@ from batfill.policy import POLICIES, PURE, policy_named
 from batfill.tuning.periods import Conditions, costs, periods_of
 from batfill.tuning.results import as_json
 from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes
-from batfill.tuning.tune import StudyPlan, choice_of, paired_ratio, rows_of, study, tune_on, whole_numbers, width_of
+from batfill.tuning.tune import (
+    StudyPlan,
+    choice_of,
+    paired_ratio,
+    period_length,
+    rows_of,
+    study,
+    tune_on,
+    whole_numbers,
+)
 from oracle import oracle
 from strategies import random_table, table
 
@@ -267,9 +276,9 @@ def test_the_table_compares_every_line_with_the_baseline():
 
 
 def test_a_period_is_a_week_unless_another_length_is_asked_for():
-    assert [width_of(None, False), width_of(3, False), width_of(None, True)] == [7, 3, "month"]
+    assert [period_length(None, False), period_length(3, False), period_length(None, True)] == [7, 3, "month"]
     with pytest.raises(BatfillError, match="leave one of them out"):
-        width_of(7, True)
+        period_length(7, True)
 
 
 @pytest.mark.parametrize("text", ["", "0", "1,x", "-1", "1,,2"])

@@ -65,7 +65,7 @@ def number_of(name: str, value: Any, least: float, most: float, rule: str) -> fl
     return float(value)
 
 
-def share(name: str, value: Any) -> float:
+def probability_of(name: str, value: Any) -> float:
     """The value, which must lie between 0 and 1."""
     return number_of(name, value, 0, 1, "a number from 0 to 1")
 
@@ -196,12 +196,12 @@ def choice(name: str, default: str, help: str, choices: Sequence[str], *needs: N
     return Option(name, value, default, help, lambda name, value: one_of(name, value, known), known, needs)
 
 
-def table(*options: Option) -> dict[str, Option]:
+def by_name(*options: Option) -> dict[str, Option]:
     """The options by their names."""
     return {option.name: option for option in options}
 
 
-OPTIONS = table(
+OPTIONS = by_name(
     Option(
         "policy",
         "a policy's name, `mixed:` and six weights, or `NAME@FILE.json`",
@@ -286,7 +286,7 @@ OPTIONS = table(
         "a number from 0 to 1",
         0.5,
         "The probability from which a job counts as small; at 0 every job does.",
-        share,
+        probability_of,
         needs=(OF_CLASSIFIER,),
     ),
     choice(
@@ -311,7 +311,7 @@ OPTIONS = table(
         "a number from 0 to 1",
         None,
         "Keep killed tries below this share of the work: moves the cut.",
-        share,
+        probability_of,
         needs=(OF_CLASSIFIER, OF_KILLS),
     ),
     Option(
@@ -319,7 +319,7 @@ OPTIONS = table(
         "a number from 0 to 1",
         None,
         "Keep kills below this share of the jobs: moves the cut.",
-        share,
+        probability_of,
         needs=(OF_CLASSIFIER, OF_KILLS),
     ),
     Option(

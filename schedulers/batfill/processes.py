@@ -39,7 +39,7 @@ class WorkerDied(Exception):  # noqa: N818 - what happened, as `BrokenProcessPoo
     """The processes that were given a task ended before it did, `TRIES` times."""
 
 
-def processors() -> int:
+def cpu_count() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0))
 
@@ -163,7 +163,7 @@ class Remaining:
         return total_s / self.workers
 
 
-def duration(seconds: float) -> str:
+def rough_duration(seconds: float) -> str:
     """Seconds as a person says them."""
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"

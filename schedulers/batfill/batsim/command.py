@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from batfill.batsim.external_events import read_external_events
-from batfill.batsim.options import ArgumentsError, BatsimOptions, parse
+from batfill.batsim.options import ArgumentsError, BatsimOptions, parse_arguments
 from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import ProgressDisplay
 from batfill.batsim.protocol import SimulationStopped
@@ -36,7 +36,7 @@ BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status; a failure is one line on stderr."""
     try:
-        options = parse(arguments)
+        options = parse_arguments(arguments)
         if options.dump_execution_context:
             print(json.dumps(options.execution_context(), separators=(",", ":")))
         else:

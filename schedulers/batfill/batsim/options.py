@@ -79,7 +79,7 @@ class BatsimOptions:
         }
 
 
-def parse(arguments: Sequence[str]) -> BatsimOptions:
+def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
     """The options on this command line; --help and --version print and exit.
 
     Raises:

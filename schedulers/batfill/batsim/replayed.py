@@ -8,7 +8,7 @@ import numpy as np
 
 from batfill.batsim import results
 from batfill.batsim.machines import IdleMachines, Intervals, MachineTimes, as_text
-from batfill.batsim.results import metadata_text, name_of
+from batfill.batsim.results import metadata_text, try_name
 from batfill.files import all_or_none
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Tries:
             number = int(self.number[i]) if i < len(self.row) else 0
             walltime_s = float(jobs.walltime_s[row])
             request = (
-                name_of(jobs.ids[row], number),
+                try_name(jobs.ids[row], number),
                 "w0",
                 f"delay{jobs.runtime_s[row]:.15g}",
                 float(jobs.submit_s[row]),

@@ -273,12 +273,12 @@ def _mean(total: float, jobs: int) -> str:
 # What the column `metadata` and the names of tries say
 
 
-def name_of(job: str, number: int) -> str:
+def try_name(job: str, number: int) -> str:
     """How a try of this job is called: the first as the job, the later ones with their number, as in the plug-in."""
     return f"{job}#{number}" if number else job
 
 
-LATER_TRY = re.compile(r"(.+)#(\d+)")  # as `name_of` calls it
+LATER_TRY = re.compile(r"(.+)#(\d+)")  # as `try_name` calls it
 
 
 def metadata_text(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.campaigns.config import CampaignError
 from batfill.campaigns.work import one_line, run_task
 from batfill.errors import MissingExtra, optional, require
-from batfill.processes import duration, processors, spread
+from batfill.processes import cpu_count, rough_duration, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -95,7 +95,7 @@ def worker_count(where: Where) -> int:
             return max(len(client.nthreads()), 1)
     if where.batch is not None:
         return where.batch.jobs * where.batch.cores
-    return where.workers or processors()
+    return where.workers or cpu_count()
 
 
 @contextmanager
@@ -237,10 +237,12 @@ class Absence:
             self.since_s = self.reported_s = now_s
         absent_s = now_s - self.since_s
         if absent_s >= self.limit_s:
-            raise NoWorkers(f"{self.place}: no worker for {duration(absent_s)}, see --worker-limit")
+            raise NoWorkers(f"{self.place}: no worker for {rough_duration(absent_s)}, see --worker-limit")
         if now_s - self.reported_s >= REMINDER_S:
             self.reported_s = now_s
-            self.say(f"{self.place}: no worker for {duration(absent_s)}; waiting up to {duration(self.limit_s)}")
+            self.say(
+                f"{self.place}: no worker for {rough_duration(absent_s)}; waiting up to {rough_duration(self.limit_s)}"
+            )
 
 
 # Batch systems
@@ -361,8 +363,8 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
         while len(accepted) + len(refused) < section.jobs:
             if time.monotonic() > until_s:
                 raise CampaignError(
-                    f"cluster: `{SUBMIT[section.type]}` has not answered for {duration(limit_s)}; see whether the "
-                    "batch system is up, or give a longer --worker-limit"
+                    f"cluster: `{SUBMIT[section.type]}` has not answered for {rough_duration(limit_s)}; see whether "
+                    "the batch system is up, or give a longer --worker-limit"
                 )
             time.sleep(POLL_S)
         if refused:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from batfill.campaigns.sections import Count, Seconds, Section, Seed, Tau, Text, keys_of, one_line
+from batfill.campaigns.sections import Count, Seconds, Section, Seed, Tau, Text, keys_of, mistake_at
 from batfill.documents import Document, KeyPath, whole
 from batfill.errors import BatfillError
 from batfill.jobs import Overrun
@@ -120,7 +120,7 @@ def read_campaign(path: Path) -> ReadCampaign:
         campaign = Campaign.model_validate(document.value)
     except ValidationError as error:
         wrong = error.errors()[0]
-        raise CampaignError(one_line(path, document, wrong["loc"], wrong, keys_around(wrong["loc"]))) from None
+        raise CampaignError(mistake_at(path, document, wrong["loc"], wrong, keys_around(wrong["loc"]))) from None
     check_options(path, document, campaign)
     return ReadCampaign(campaign, path, hashlib.sha256(stored).hexdigest(), stored.decode())
 

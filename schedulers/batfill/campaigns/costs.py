@@ -134,7 +134,7 @@ def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: i
 def timed_plain(planned: Planned) -> Curve:
     """What a replay of the compiled engine takes: on ever longer beginnings, as long as they are quick."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
-    load(workload, options)
+    load_engine(workload, options)
     jobs: list[float] = []
     seconds: list[float] = []
     size = FIRST_JOBS
@@ -158,9 +158,9 @@ class Enough(Exception):  # noqa: N818 - nothing is wrong
 def timed_learning(planned: Planned, budget_s: float) -> Curve:
     """What a replay that learns takes, from its beginning: it is stopped after so many seconds."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
-    load(workload, options)
+    load_engine(workload, options)
     if options.learning.knowledge == "classifier":
-        forest.load()
+        forest.load_forest_code()
     began, processor_s = time.perf_counter(), time.process_time()
     jobs: list[float] = []
     seconds: list[float] = []
@@ -188,7 +188,7 @@ def timed_learning(planned: Planned, budget_s: float) -> Curve:
     return Curve(tuple(jobs), tuple(seconds), max(busy, 1.0))
 
 
-def load(workload: Workload, options: Options) -> None:
+def load_engine(workload: Workload, options: Options) -> None:
     """Load or compile what a replay under these options needs."""
     simulate(workload.jobs.select(slice(0)), workload, options)
 

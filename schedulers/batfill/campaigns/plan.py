@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill import __version__
 from batfill.campaigns.config import CampaignError, seeded
-from batfill.campaigns.traces import Source, Trace, jobs_by_window, log_of, piece_of, warnings_of
+from batfill.campaigns.traces import Source, Trace, jobs_by_window, piece_of, read_source, warnings_by_log
 from batfill.campaigns.work import Run
 from batfill.engine.jit import SOURCES
 from batfill.files import digest
@@ -46,8 +46,8 @@ class Plan:
     readings: Readings
 
     def warnings(self) -> dict[str, tuple[str, ...]]:
-        """See `warnings_of`."""
-        return warnings_of(planned.trace for planned in self.runs)
+        """See `warnings_by_log`."""
+        return warnings_by_log(planned.trace for planned in self.runs)
 
     def left(self, finished: Iterable[str]) -> list[Planned]:
         """The runs that are not finished."""
@@ -67,7 +67,7 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
     for trace in traces_of(read):
         began = time.perf_counter()
         if trace.windows is not None or trace.resamplings is not None:
-            log_of(trace.source)
+            read_source(trace.source)
             readings.logs.setdefault(trace.source, time.perf_counter() - began)  # later ones find it in memory
         began = time.perf_counter()
         piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # says now what a run would say later

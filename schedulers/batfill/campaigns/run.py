@@ -20,7 +20,7 @@ from batfill.campaigns.work import Finished, one_line
 from batfill.errors import BatfillError, Interrupted, RunFailed, optional
 from batfill.files import json_text
 from batfill.metrics import in_columns
-from batfill.processes import Remaining, duration, no_bar, processors
+from batfill.processes import Remaining, cpu_count, no_bar, rough_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ class Outlook:
         before = f", {self.finished:,} of them finished before" if self.finished else ""
         plural = "" if self.workers == 1 else "s"
         return (
-            f"{self.runs:,} runs{before}; about {duration(self.estimated_s)} on {self.workers} worker{plural}, "
+            f"{self.runs:,} runs{before}; about {rough_duration(self.estimated_s)} on {self.workers} worker{plural}, "
             "by an estimate from a few runs"
         )
 
@@ -136,7 +136,7 @@ def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepare
     with bar("logs planned", number_of_traces(read.campaign)) as advance:
         whole = plan(read, advance)
     left = whole.left(store.finished(per_job=whole.per_job))
-    cores, others = (processors(), os.getloadavg()[0]) if where.here else (workers, 0.0)
+    cores, others = (cpu_count(), os.getloadavg()[0]) if where.here else (workers, 0.0)
     costs = measured(left, whole.readings, workers, cores, others)
     tasks = tasks_of(left, costs, whole, workers)
     by_id = {planned.run.id: planned for planned in left}
@@ -310,8 +310,8 @@ class Session:
             return
         self.reported_s = now_s
         self.say(
-            f"{self.done:,} of {len(self.ready.left):,} runs after {duration(now_s - self.began_s)}; "
-            f"about {duration(left_s)} left"
+            f"{self.done:,} of {len(self.ready.left):,} runs after {rough_duration(now_s - self.began_s)}; "
+            f"about {rough_duration(left_s)} left"
         )
 
     def recount(self) -> None:

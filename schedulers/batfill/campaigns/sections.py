@@ -21,11 +21,11 @@ Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 # A duration is checked as the option of its name is; text such as "20h" is read there.
-Seconds = Annotated[float, BeforeValidator(lambda value: checked("threshold", value))]
-Tau = Annotated[float, BeforeValidator(lambda value: checked("tau", value))]
+Seconds = Annotated[float, BeforeValidator(lambda value: checked_seconds("threshold", value))]
+Tau = Annotated[float, BeforeValidator(lambda value: checked_seconds("tau", value))]
 
 
-def checked(name: str, value: Any) -> float:
+def checked_seconds(name: str, value: Any) -> float:
     """The seconds of a duration, for pydantic.
 
     Raises:
@@ -50,7 +50,7 @@ def keys_of(section: type[Section]) -> list[str]:
     return [str(info.alias) for info in section.model_fields.values()]
 
 
-def one_line(path: Path, document: Document, place: KeyPath, wrong: ErrorDetails, known: Iterable[str]) -> str:
+def mistake_at(path: Path, document: Document, place: KeyPath, wrong: ErrorDetails, known: Iterable[str]) -> str:
     """What is wrong at this place of the file, and what would be right; `known` are the keys of its section."""
     at = f"{path}:{document.line(place)}"
     if wrong["type"] == "extra_forbidden":

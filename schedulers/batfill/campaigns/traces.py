@@ -77,7 +77,7 @@ class Piece(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def log_of(source: Source) -> SwfLog:
+def read_source(source: Source) -> SwfLog:
     """The log in the file.
 
     Raises:
@@ -90,7 +90,7 @@ def log_of(source: Source) -> SwfLog:
 @lru_cache(maxsize=2)
 def windows_of(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
     """The log of the trace, and the windows that the campaign takes, by number."""
-    log = log_of(trace.source)
+    log = read_source(trace.source)
     if trace.resamplings is not None:
         made = trace.resamplings
         log = resample(
@@ -133,7 +133,7 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
     return piece
 
 
-def warnings_of(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
+def warnings_by_log(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
     """`Workload.warnings` of the whole log behind each trace, by its path; logs without any are left out."""
     found = {}
     uncut = {trace.source: trace.windows is None and trace.resamplings is None for trace in traces}
@@ -142,7 +142,7 @@ def warnings_of(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
         if whole:
             workload = read_workload(path, procs=procs, overrun=overrun)
         else:
-            workload = workload_of(path, log_of(source), procs=procs, overrun=overrun)
+            workload = workload_of(path, read_source(source), procs=procs, overrun=overrun)
         if workload.warnings:
             found[source.path] = workload.warnings
     return found
@@ -161,5 +161,5 @@ def require_same(source: Source) -> None:
 def jobs_by_window(trace: Trace) -> dict[int | None, int]:
     """How many jobs each window of the trace has, or the whole of it (None), before any rule of reading drops some."""
     if trace.windows is None:
-        return {None: len(log_of(trace.source))}
+        return {None: len(read_source(trace.source))}
     return {number: len(window.rows) for number, window in windows_of(trace)[1].items()}

@@ -58,7 +58,7 @@ def frontier(
     from batfill.errors import require
     from batfill.files import json_text
     from batfill.knowledge import frontier as library
-    from batfill.processes import processors
+    from batfill.processes import cpu_count
 
     if out is not None:
         require("report", "matplotlib")
@@ -70,12 +70,12 @@ def frontier(
         workload,
         procs=procs,
         policies=policy.split(","),
-        cuts=library.shares("cuts", cuts),
-        protected=library.shares("protected", protected),
+        cuts=library.shares_in("cuts", cuts),
+        protected=library.shares_in("protected", protected),
         levels=levels or ("0.5",),
         **arguments_of(options),
         tau_s=tau_s,
-        workers=workers or processors(),
+        workers=workers or cpu_count(),
         report=report,
     )
     warn(found.provenance["warnings"])

@@ -33,7 +33,7 @@ class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have n
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value as the check returns it."""
-        return self.check(name_of(param), number_or_text(value))
+        return self.check(option_name(param), number_or_text(value))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The words that begin so."""
@@ -69,7 +69,7 @@ class Whole(click.IntRange):
         return f"x>={self.min}"
 
 
-def name_of(param: click.Parameter | None) -> str:
+def option_name(param: click.Parameter | None) -> str:
     """The option's name as its user writes it, without dashes."""
     return max(param.opts, key=len).lstrip("-") if param else "value"
 

@@ -54,7 +54,7 @@ def download_progress(label: str) -> Iterator[tuple[Callable[[int | None], None]
 
 
 @contextmanager
-def counted(done: Sized, of_what: str) -> Iterator[None]:
+def count_on_interrupt(done: Sized, of_what: str) -> Iterator[None]:
     """When the block is interrupted, the command line says how many are done, and then these words."""
     try:
         yield

@@ -43,7 +43,7 @@ def reproduce(
     from batfill.papers import run
 
     if list_:
-        listed = run.listing(protocols)
+        listed = run.entries_listing(protocols)
         print(json_text(listed) if as_json else run.as_text(listed))
         return
     announce_compilation()

@@ -103,7 +103,7 @@ def tune(
         workload,
         features=3 if features == "3" else 6,
         threshold_s=threshold,
-        days=library.width_of(days, months),
+        days=library.period_length(days, months),
         last=library.whole_numbers("--last", last),
         policies=policy,
         **how,

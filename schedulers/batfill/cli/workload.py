@@ -28,7 +28,7 @@ from batfill.cli.parameters import (
     out_option,
     seed_option,
 )
-from batfill.cli.progress import counted, progress
+from batfill.cli.progress import count_on_interrupt, progress
 from batfill.cli.workload_sources import fetch, generate, import_log
 
 if TYPE_CHECKING:
@@ -197,7 +197,10 @@ def split(
     stem = stem_of(source)
     made = provenance("split", source, boundary=boundary, align=align)
     rows: list[dict[str, object]] = []
-    with progress("windows", len(chosen)) as advance, counted(rows, f"of {len(chosen)} windows are in {out}"):
+    with (
+        progress("windows", len(chosen)) as advance,
+        count_on_interrupt(rows, f"of {len(chosen)} windows are in {out}"),
+    ):
         for window in chosen:
             file = out / f"{stem}-{window.index:04}{suffix}"
             if len(window.rows):
@@ -268,7 +271,7 @@ def resample(
     stem = stem_of(out)
     description = provenance("resample", source, seed=seed, method=method)
     written: list[dict[str, object]] = []
-    with progress("samples", samples) as advance, counted(written, f"of {samples} samples are written"):
+    with progress("samples", samples) as advance, count_on_interrupt(written, f"of {samples} samples are written"):
         for sample in range(samples):
             path = out if samples == 1 else out.with_name(f"{stem}-{sample:03}{out.name.removeprefix(stem)}")
             made = library(log, seed, sample=sample, **how)

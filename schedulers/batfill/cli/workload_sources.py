@@ -21,7 +21,7 @@ from batfill.cli.parameters import (
     former_place,
     seed_option,
 )
-from batfill.cli.progress import counted, download_progress
+from batfill.cli.progress import count_on_interrupt, download_progress
 from batfill.options import LARGEST
 
 
@@ -157,7 +157,7 @@ def fetch(
     results: list[dict[str, object]] = []
     failures: list[BatfillError | RunFailed] = []
     try:
-        with counted(results, f"of {len(logs)} logs are there: the same command goes on with the rest"):
+        with count_on_interrupt(results, f"of {len(logs)} logs are there: the same command goes on with the rest"):
             for log in logs:
                 try:
                     results.append(one(log))

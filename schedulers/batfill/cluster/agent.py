@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from batfill.batsim.results import name_of
+from batfill.batsim.results import try_name
 from batfill.cluster import Cluster
 from batfill.cluster.choice import PolicyChoice
 from batfill.errors import BatfillError
@@ -197,7 +197,7 @@ class Agent:
         self.cluster.end(job, again=again)
         request = self.requests.pop(job)
         first, number = self.tries.pop(job, (job, 0))
-        name = name_of(first, number + 1)
+        name = try_name(first, number + 1)
         if self.knowledge is not None:
             self.knowledge.ended(job, now_s, name if again else None)
         if not again:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
-from batfill.knowledge.forest import load
+from batfill.knowledge.forest import load_forest_code
 
 if TYPE_CHECKING:
     from batfill.knowledge import Judgement, Knowledge
@@ -58,7 +58,7 @@ class KnowledgeByName:
 
     def __init__(self, knowledge: Knowledge) -> None:
         if isinstance(knowledge, Classifier) and knowledge.settings.learns:
-            load()  # before there are messages to answer
+            load_forest_code()  # before there are messages to answer
         self.knowledge = knowledge
         self.events = EventQueue(knowledge)
         self.jobs: dict[str, SubmittedJob] = {}  # that wait or run

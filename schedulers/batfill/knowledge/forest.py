@@ -60,7 +60,7 @@ def grown_beside(grow: Callable[[], list[Forest | None]]) -> Future[list[Forest 
     return forests
 
 
-def load() -> None:
+def load_forest_code() -> None:
     """Load what growing and asking a forest need, which takes a second or two."""
     Forest(np.array([[0.0], [1.0]], np.float32), np.array([False, True]), 0).probability([0.0])
 

@@ -17,7 +17,7 @@ from batfill.jobs import data_frame
 from batfill.knowledge.learning import confusion, replay_learning
 from batfill.metrics import TAU_S
 from batfill.options import Learning, Options, of_arguments, tau_of
-from batfill.processes import Remaining, duration, spread
+from batfill.processes import Remaining, rough_duration, spread
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ class Progress:
         protected = None if point.protected == 0 else point.protected
         details = {"levels": point.levels, "cut": point.cut, "protected": protected}
         text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
-        left = "time left not known yet" if self.left_s is None else f"about {duration(self.left_s)} left"
+        left = "time left not known yet" if self.left_s is None else f"about {rough_duration(self.left_s)} left"
         return (
             f"{self.done} of {self.of}: {point.policy} {point.knowledge}{text}: "
-            f"mean bsld {point.mean_bsld:,.3f}; {duration(self.elapsed_s)} elapsed, "
+            f"mean bsld {point.mean_bsld:,.3f}; {rough_duration(self.elapsed_s)} elapsed, "
             f"{'done' if self.done == self.of else left}"
         )
 
@@ -203,7 +203,7 @@ def points_of(
 ) -> list[Point]:
     """The points of a frontier; `further` are the classifier's options, the other arguments those of `frontier`."""
     seed = further.get("seed", 0)
-    grid = list(choices(policies, cuts, levels, protected, further))
+    grid = list(grid_of(policies, cuts, levels, protected, further))
     for policy, chosen, _ in grid:
         Options.of({"policy": policy, **chosen}).learning.require_libraries()  # a mistake ends it before anything runs
     trials = [Trial(workload, size, policy, chosen, share, seed, tau_s) for policy, chosen, share in grid]
@@ -230,7 +230,7 @@ def points_of(
     return [replace(point, gain=1 - point.mean_bsld / bsld[point.policy]) for point in ordered]
 
 
-def choices(
+def grid_of(
     policies: Sequence[str],
     cuts: Sequence[float],
     levels: Sequence[str],
@@ -320,7 +320,7 @@ def as_text(points: list[Point]) -> str:
     return "\n".join(lines)
 
 
-def shares(name: str, text: str) -> list[float]:
+def shares_in(name: str, text: str) -> list[float]:
     """Numbers from 0 to 1 separated by commas.
 
     Raises:

@@ -186,11 +186,11 @@ class Confusion:
         """
         right = self.true_small + self.true_large
         return {
-            "accuracy": ratio(right, self.jobs),
-            "precision": ratio(self.true_small, self.true_small + self.false_small),
-            "recall": ratio(self.true_small, self.true_small + self.false_large),
-            "false_large_rate": ratio(self.false_large, self.false_large + self.true_large),
-            "false_small_rate": ratio(self.false_small, self.false_small + self.true_small),
+            "accuracy": share_of(right, self.jobs),
+            "precision": share_of(self.true_small, self.true_small + self.false_small),
+            "recall": share_of(self.true_small, self.true_small + self.false_large),
+            "false_large_rate": share_of(self.false_large, self.false_large + self.true_large),
+            "false_small_rate": share_of(self.false_small, self.false_small + self.true_small),
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class Confusion:
         return {"jobs": self.jobs, **asdict(self), **self.rates()}
 
 
-def ratio(part: int, whole: int) -> float | None:
+def share_of(part: int, whole: int) -> float | None:
     """A share; None of nothing."""
     return part / whole if whole else None
 

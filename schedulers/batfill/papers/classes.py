@@ -30,7 +30,7 @@ from batfill.papers.core import (
     Table,
     Value,
     Verdict,
-    box_chart,
+    chart_of_boxes,
     computation,
     kept,
     listed,
@@ -50,7 +50,7 @@ LABELS = {"fcfs": "FCFS", "wfp3": "WFP", "spf": "SPF", "saf": "SAF"}  # as the p
 TAU_S = 60.0
 
 
-def shown(policy: str) -> str:
+def policy_title(policy: str) -> str:
     """The policy's name in tables."""
     return LABELS.get(policy, policy.upper())
 
@@ -76,14 +76,14 @@ def job_sizes(context: Context, *, of: Literal["jobs", "area"], rows: ChosenRows
     columns = ("Divider (s)" if of == "jobs" else "Large (%)", *small)
     tables, notes = [], []
     for choice in rows:
-        found = {label: shares(path, choice, of) for label, path in context.logs.items()}
+        found = {label: premature_shares(path, choice, of) for label, path in context.logs.items()}
         tables.append(Table.of_rows(columns, {label: values for label, (values, _) in found.items()}, choice))
         counts = (f"{n:,} rows of {label}" for label, (_, n) in found.items())
         notes.append(f"{choice}: {', '.join(counts)}.")
     return Outcome(tuple(tables), notes=tuple(notes))
 
 
-def shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tuple[tuple[float, ...], int]:
+def premature_shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tuple[tuple[float, ...], int]:
     """The three figures of a log, and how many rows they are of."""
     log = load_log(path)
     taken = log["runtime_s"] > 0
@@ -94,8 +94,8 @@ def shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tuple[tuple[f
     small = runtime_s < divider_s
     premature = small & (requested_s > divider_s)
     weight = np.ones(len(runtime_s)) if of == "jobs" else runtime_s * log.needed_procs[taken]
-    percent = [float(100 * weight[part].sum() / weight.sum()) for part in (~small, small & ~premature, premature)]
-    return (divider_s if of == "jobs" else percent[0], *percent[1:]), len(runtime_s)
+    percents = [float(100 * weight[part].sum() / weight.sum()) for part in (~small, small & ~premature, premature)]
+    return (divider_s if of == "jobs" else percents[0], *percents[1:]), len(runtime_s)
 
 
 @computation
@@ -216,11 +216,11 @@ def classifier_quality(context: Context, how: Studied, *, figures: Literal["rate
     for choice, studies in found.items():
         totals = {label: done["total"] for label, done in studies.items()}
         if figures == "rates":
-            rows = {label: [percent(total[name]) for name in RATES.values()] for label, total in totals.items()}
+            rows = {label: [percentage(total[name]) for name in RATES.values()] for label, total in totals.items()}
             tables.append(Table.of_rows(RATES, rows, choice))
             continue
         readings: dict[str, Callable[[dict[str, Any], str], Value]] = {
-            "of those judged so": lambda total, name: percent(total[f"{name}_rate"]),
+            "of those judged so": lambda total, name: percentage(total[f"{name}_rate"]),
             "of all jobs": lambda total, name: 100 * total[name] / total["jobs"],
         }
         for reading, share in readings.items():
@@ -242,7 +242,7 @@ def classifier_quality(context: Context, how: Studied, *, figures: Literal["rate
     )
 
 
-def percent(share: Value) -> Value:
+def percentage(share: Value) -> Value:
     """A share in per cent."""
     return None if share is None else 100 * share
 
@@ -279,7 +279,7 @@ def classifier_importances(context: Context, how: Studied) -> Outcome:
     return Outcome(
         (Table.of_columns({label: found.values() for label, found in columns.items()}, NAMES),),
         verdicts_on_importances(columns),
-        tuple(box_chart(label, by_name, of="feature", y="importance") for label, by_name in trained.items()),
+        tuple(chart_of_boxes(label, by_name, of="feature", y="importance") for label, by_name in trained.items()),
     )
 
 
@@ -406,14 +406,14 @@ def classified_gains(
     """
     found = [runs_of(context, label, how) for label in context.logs]
     rows = {
-        shown(policy) if len(scenarios) == 1 else f"{shown(policy)}, {scenario}": [
+        policy_title(policy) if len(scenarios) == 1 else f"{policy_title(policy)}, {scenario}": [
             runs.gain(policy, scenario) if policy in runs.policies else None for runs in found
         ]
         for policy in how.policies
         for scenario in scenarios
     }
     bases = (
-        f"{runs.label} {', '.join(f'{shown(policy)} {runs.mean(policy, BASE):.2f}' for policy in runs.policies)}"
+        f"{runs.label} {', '.join(f'{policy_title(policy)} {runs.mean(policy, BASE):.2f}' for policy in runs.policies)}"
         for runs in found
     )
     return Outcome(
@@ -437,7 +437,9 @@ def sums_of(runs: Runs) -> Chart:
         order = np.argsort(each.end_s)
         sums = np.concatenate([[0.0], np.cumsum(each.bsld[order])])
         curves.append(sums[np.searchsorted(each.end_s[order], at_s, side="right")].tolist())
-    head = tuple(f"{shown(policy)}{' classified' if scenario == IDEMPOTENT else ''}" for policy, scenario in pairs)
+    head = tuple(
+        f"{policy_title(policy)}{' classified' if scenario == IDEMPOTENT else ''}" for policy, scenario in pairs
+    )
     rows = tuple(zip((at_s / DAY_S).tolist(), *curves, strict=True))
     return Chart(f"{runs.label}-cumulative", "lines", ("day", *head), rows, "day", "sum of bounded slowdowns")
 
@@ -449,7 +451,7 @@ def verdicts_on_gains(found: Sequence[Runs]) -> dict[str, Verdict]:
     def compared(better: str, worse: str, *, times: float = 1.0, most: bool = False) -> Verdict:
         """Whether one scenario has less than `times` the slowdown of another, in all or in most cases."""
         not_so = [
-            f"{runs.label} {shown(policy)} ({runs.mean(policy, better):.2f}, {runs.mean(policy, worse):.2f})"
+            f"{runs.label} {policy_title(policy)} ({runs.mean(policy, better):.2f}, {runs.mean(policy, worse):.2f})"
             for runs, policy in cases
             if not runs.mean(policy, better) < times * runs.mean(policy, worse)
         ]
@@ -487,7 +489,7 @@ def order_of_bases(found: Sequence[Runs]) -> Verdict:
 
 def by_case(values: dict[tuple[str, str], float], words: str) -> str:
     """The values by log and policy."""
-    return listed({f"{label} {shown(policy)}": value for (label, policy), value in values.items()}, words)
+    return listed({f"{label} {policy_title(policy)}": value for (label, policy), value in values.items()}, words)
 
 
 @computation
@@ -500,7 +502,7 @@ def classified_months(context: Context, how: Replays) -> Outcome:
         for policy in runs.policies
     }
     falls = {key: 100 * float((after < before).mean()) for key, (before, after) in pairs.items()}
-    rows = {shown(policy): [falls.get((runs.label, policy)) for runs in found] for policy in how.policies}
+    rows = {policy_title(policy): [falls.get((runs.label, policy)) for runs in found] for policy in how.policies}
     counts = listed({runs.label: len(pairs[runs.label, runs.policies[0]][0]) for runs in found})
     return Outcome(
         (Table.of_rows((runs.label for runs in found), rows),),
@@ -509,9 +511,9 @@ def classified_months(context: Context, how: Replays) -> Outcome:
             marks(
                 runs.label,
                 "month's mean bsld, base",
-                [shown(policy) for policy in runs.policies],
+                [policy_title(policy) for policy in runs.policies],
                 (
-                    (shown(policy), float(before), float(after))
+                    (policy_title(policy), float(before), float(after))
                     for policy in runs.policies
                     for before, after in zip(*pairs[runs.label, policy], strict=True)
                 ),
@@ -555,7 +557,7 @@ def classified_sizes(context: Context, how: Replays) -> Outcome:
         for size in SIZES
     }
     rows = {
-        f"{shown(policy)}, {size}": [change.get((runs.label, policy, size)) for runs in found]
+        f"{policy_title(policy)}, {size}": [change.get((runs.label, policy, size)) for runs in found]
         for policy in how.policies
         for size in SIZES
     }
@@ -607,7 +609,7 @@ def predicted_run_times(
             raise BatfillError(f"{label}: gains are over EASY-FCFS; put fcfs among its policies")
         base = runs.mean("fcfs", BASE)
         classified[label] = {
-            f"{shown(policy)}-CI": 100 * (1 - runs.mean(policy, IDEMPOTENT) / base)
+            f"{policy_title(policy)}-CI": 100 * (1 - runs.mean(policy, IDEMPOTENT) / base)
             for policy in ("fcfs", "spf")
             if policy in runs.policies
         }
@@ -680,8 +682,8 @@ def classified_regimes(
         for choice in ("base", *choices)
         for threshold in thresholds
     }
-    table = Table.of_rows((f"{shown(policy)}-CI" for policy in how.policies), gains)
-    return Outcome((table,), notes=(f"{shown(how.policies[0])} has a mean bounded slowdown of {base:.2f}.",))
+    table = Table.of_rows((f"{policy_title(policy)}-CI" for policy in how.policies), gains)
+    return Outcome((table,), notes=(f"{policy_title(how.policies[0])} has a mean bounded slowdown of {base:.2f}.",))
 
 
 @computation
@@ -691,7 +693,7 @@ def clairvoyant_rows(context: Context, *, policies: Policies, rows: ChosenRows) 
     The study does not say which it replayed; its Figure 9 and Table 2 hang on it.
     """
     scenarios = (BY_CLASS, BY_RUNTIME)
-    names = [f"{shown(policy)}, {scenario}" for policy in policies for scenario in scenarios]
+    names = [f"{policy_title(policy)}, {scenario}" for policy in policies for scenario in scenarios]
     tables, notes = [], []
     with context.bar("replays", len(context.logs) * len(rows) * len(policies)) as advance:
         for choice in rows:
@@ -700,8 +702,8 @@ def clairvoyant_rows(context: Context, *, policies: Policies, rows: ChosenRows) 
                 workload = workload_with(path, choice)
                 bases, gains = {}, []
                 for policy in policies:
-                    base, *known = (mean_bsld(workload, policy, each) for each in (None, *scenarios))
-                    bases[shown(policy)] = base
+                    base, *known = (replayed_bsld(workload, policy, each) for each in (None, *scenarios))
+                    bases[policy_title(policy)] = base
                     gains += [100 * (1 - mean / base) for mean in known]
                     advance(1)
                 columns[label] = gains
@@ -719,7 +721,7 @@ def workload_with(path: Path, rows: Rows) -> Workload:
     return workload_of(path, log)
 
 
-def mean_bsld(workload: Workload, policy: str, knowledge: str | None) -> float:
+def replayed_bsld(workload: Workload, policy: str, knowledge: str | None) -> float:
     """Of a replay of it."""
     schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, "knowledge": knowledge}))
     return schedule.summary(TAU_S).mean_bsld

@@ -145,7 +145,7 @@ def listed(values: Mapping[str, Any], words: str = " {}", between: str = ", ") -
     return between.join(f"{label}{words.format(*value)}" for label, value in each)
 
 
-def box_chart(
+def chart_of_boxes(
     name: str, samples: Mapping[str, NDArray[Any] | Sequence[float]], *, of: str = "of", y: str, log_y: bool = False
 ) -> Chart:
     """A box for each of these samples, by what they are called."""
@@ -274,16 +274,16 @@ def code_of(function: Callable[..., Any], package: Path = PACKAGE) -> str:
 
 def files_behind(package: Path, module: str, name: str) -> set[Path]:
     """The files of batfill that are loaded for this name of a module, directly or for another."""
-    todo, found = set(files_of(package, module, name)), set[Path]()
+    todo, found = set(sources_of(package, module, name)), set[Path]()
     while todo:
         path = todo.pop()
         found.add(path)
-        todo |= {each for _, *source in imports(path) for each in files_of(package, *source)} - found
+        todo |= {each for _, *source in imports(path) for each in sources_of(package, *source)} - found
     return found
 
 
 @cache
-def files_of(package: Path, module: str, name: str) -> tuple[Path, ...]:
+def sources_of(package: Path, module: str, name: str) -> tuple[Path, ...]:
     """Where a name of a module comes from; all of a folder if that loads its names on demand."""
     base = package.parent.joinpath(*module.split("."))
     for path in ((base / name).with_suffix(".py"), base.with_suffix(".py")):

@@ -21,7 +21,7 @@ from batfill.papers.core import (
     Table,
     Value,
     Verdict,
-    box_chart,
+    chart_of_boxes,
     computation,
     kept,
     listed,
@@ -48,7 +48,7 @@ class Fitting(Section):
     seed: Seed = 0
 
 
-def drawn(choice: FitVariant) -> tuple[Shuffle, Weights]:
+def draw_of(choice: FitVariant) -> tuple[Shuffle, Weights]:
     """The shuffle and the weights of a choice."""
     shuffle, weights = choice.split()
     return "fair" if shuffle == "fair" else "published", "pq2" if weights == "pq2" else "pq"
@@ -79,7 +79,7 @@ def scores_of(context: Context, label: str, shuffle: Shuffle, how: Fitting) -> S
 
 def fits_of(context: Context, label: str, choice: FitVariant, how: Fitting) -> list[Fit]:
     """Lin, Qdr, Cub and Qua of a log."""
-    shuffle, weights = drawn(choice)
+    shuffle, weights = draw_of(choice)
     scores = scores_of(context, label, shuffle, how)
     return [fit_scores(scores, name, weights) for name in FUNCTIONS]
 
@@ -235,15 +235,15 @@ def medians(costs: WindowCosts) -> Table:
     return Table.of_columns(columns, next(iter(costs.values()), ()))
 
 
-def boxes(costs: WindowCosts) -> tuple[Chart, ...]:
+def box_charts(costs: WindowCosts) -> tuple[Chart, ...]:
     """A chart per log."""
     return tuple(
-        box_chart(label, by_policy, of="policy", y="mean bounded slowdown", log_y=True)
+        chart_of_boxes(label, by_policy, of="policy", y="mean bounded slowdown", log_y=True)
         for label, by_policy in costs.items()
     )
 
 
-def counted(costs: WindowCosts) -> str:
+def window_counts(costs: WindowCosts) -> str:
     """How many windows there were."""
     numbers = (f"{len(next(iter(by_policy.values())))} windows of {label}" for label, by_policy in costs.items())
     return f"{', '.join(numbers)}."
@@ -288,8 +288,8 @@ def fitted_windows(context: Context, how: LogWindows) -> Outcome:
             ),
             "lin": Verdict(max(over_saf.values()) < 2, f"Lin over SAF: {listed(over_saf, ' {:.2f}')}"),
         },
-        boxes(costs),
-        (counted(costs),),
+        box_charts(costs),
+        (window_counts(costs),),
     )
 
 
@@ -322,6 +322,6 @@ def lin_elsewhere(
                 "by median: " + listed({label: ", ".join(names) for label, names in ranked.items()}, between="; "),
             ),
         },
-        boxes(costs),
-        (counted(costs),),
+        box_charts(costs),
+        (window_counts(costs),),
     )

@@ -18,7 +18,7 @@ from batfill.papers.core import (
     Table,
     Value,
     Verdict,
-    box_chart,
+    chart_of_boxes,
     computation,
     kept,
     listed,
@@ -58,7 +58,7 @@ class Cut(Section):
         return read_periods(path, days=self.days, boundary=self.boundary, skip=skip, count=count)
 
 
-def described(label: str, periods: Periods) -> str:
+def period_note(label: str, periods: Periods) -> str:
     """How many jobs and periods there are, for a note."""
     jobs = sum(len(table) for table in periods.tables)
     word = "months" if periods.choices.get("days") == "month" else "weeks"
@@ -129,7 +129,7 @@ def pure_policies(
                 columns[name] = costs(periods, policies, Conditions.of(backfill, threshold)).sum(axis=1).tolist()
                 advance(1)
             tables.append(Table.of_columns(columns, NAMES, boundary))
-            notes.append(described(boundary, periods))
+            notes.append(period_note(boundary, periods))
     return Outcome(tuple(tables), notes=tuple(notes))
 
 
@@ -173,12 +173,12 @@ def weekly_spread(context: Context, how: Cut) -> Outcome:
             "fcfs-late": Verdict.of(place, lambda at: at > len(NAMES) / 2, "place {} of 12"),
         },
         charts=tuple(
-            box_chart(
+            chart_of_boxes(
                 f"weekly-{each.label}", {NAMES[k]: each.costs[k] for k in each.order}, y="weekly mean bsld", log_y=True
             )
             for each in found
         ),
-        notes=tuple(described(each.label, each.periods) for each in found),
+        notes=tuple(period_note(each.label, each.periods) for each in found),
     )
 
 
@@ -195,7 +195,7 @@ def best_of_week(context: Context, how: Cut, *, near: Times = 1.05, far: Times =
         rows[label] = (float(saf.sum()), float(best.sum()), *counts)
         lines = {"SAF": saf.tolist(), "best pure policy": best.tolist()}
         charts.append(by_period(f"saf-and-best-{label}", periods, lines))
-        notes.append(described(label, periods))
+        notes.append(period_note(label, periods))
     columns = ("SAF, sum", "best of each week, sum", "weeks SAF is best or near", "weeks SAF is far", "weeks")
     return Outcome(
         tables=(Table.of_rows(columns, rows),),
@@ -274,7 +274,7 @@ def space_maps(context: Context, how: Cut, *, units: Unit, points: Count = 10_00
             ),
         },
         charts=tuple(charts),
-        notes=(described(label, periods),),
+        notes=(period_note(label, periods),),
     )
 
 
@@ -352,7 +352,7 @@ def search_methods(
             by_period(f"methods-{label}", logs[label], dict(zip(METHODS, each.tolist(), strict=True)))
             for label, each in first.items()
         ),
-        notes=tuple(described(label, periods) for label, periods in logs.items()),
+        notes=tuple(period_note(label, periods) for label, periods in logs.items()),
     )
 
 
@@ -413,14 +413,14 @@ def mixed_study(
             columns[f"{prefix}Testing"] = [float(line[n:].sum()) for line in lines]
             if (each, boundary) == plans[0]:
                 first[label] = done
-                charts.append(lines_of(label, done, periods))
-            notes.append(f"{choice}: {described(label, periods)}")
+                charts.append(study_lines(label, done, periods))
+            notes.append(f"{choice}: {period_note(label, periods)}")
         tables.append(Table.of_columns(columns, (*LEARNED, *NAMES), choice))
     notes.append("The first period has none before it; it is missing from wgreedy's sum.")
     return Outcome(tuple(tables), verdicts_on_learning(first), tuple(charts), tuple(notes))
 
 
-def lines_of(label: str, done: Study, periods: Periods) -> Chart:
+def study_lines(label: str, done: Study, periods: Periods) -> Chart:
     """The lines of Figure 3."""
     lines = {name: done.lines[name.lower()].costs.tolist() for name in ("FCFS", "SAF", "w*train", "wgreedy", "w*")}
     finite = {name: [None if np.isnan(value) else value for value in line] for name, line in lines.items()}

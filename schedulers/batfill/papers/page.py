@@ -13,7 +13,7 @@ from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.files import csv_text, make_folder, raw_file, write_text
 from batfill.papers.protocol import ProtocolError
-from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, plain, write_figure
+from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
 from batfill.stats import rank_correlation
 
@@ -62,8 +62,8 @@ def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
     """Every figure of ours, and every published one that we have none for, table by table."""
     published, base = entry.published, entry.relative_to
     for table in outcome.tables:
-        for column in columns_of(entry, table):
-            for row in rows_of(entry, table):
+        for column in paper_columns(entry, table):
+            for row in paper_rows(entry, table):
                 paper = published.value(row, column) if published else None
                 ours = table.value(row, column)
                 if paper is None and ours is None:
@@ -73,13 +73,13 @@ def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
                 yield Cell(row, column, table.choice, paper, ours, over(paper, paper_base), over(ours, ours_base))
 
 
-def columns_of(entry: Entry, table: Table) -> list[str]:
+def paper_columns(entry: Entry, table: Table) -> list[str]:
     """The paper's columns that the table has, then the table's own."""
     published = entry.published.columns if entry.published else []
     return [*(name for name in published if name in table.columns), *(n for n in table.columns if n not in published)]
 
 
-def rows_of(entry: Entry, table: Table) -> list[str]:
+def paper_rows(entry: Entry, table: Table) -> list[str]:
     """The paper's rows, then the table's own."""
     published = list(entry.published.rows) if entry.published else []
     return [*published, *(name for name in table.rows if name not in published)]
@@ -104,7 +104,7 @@ def over(value: Value, base: Value) -> Value:
 
 def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -> str:
     """The page of these entries, given on the command line by `names`; its figures are in a folder beside it."""
-    parts = [HEAD.format(names=" ".join(names)), overview(results)]
+    parts = [HEAD.format(names=" ".join(names)), overview_table(results)]
     paper_name = ""
     for result in results:
         paper = result.named.paper
@@ -116,7 +116,7 @@ def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -
     return escaped("\n\n".join(parts)) + "\n"
 
 
-def overview(results: Sequence[Reproduced]) -> str:
+def overview_table(results: Sequence[Reproduced]) -> str:
     """A line per entry: how far orders agree, in the columns that the paper prints, and what was seen."""
     rows = []
     for result in results:
@@ -176,7 +176,7 @@ def escaped(text: str) -> str:
 
 def figure_file(named: Named, chart: str) -> str:
     """The file of a chart in the folder of the page's figures."""
-    return f"{plain(f'{named.name}-{chart}')}.svg"
+    return f"{file_stem(f'{named.name}-{chart}')}.svg"
 
 
 def tables_of(found: Sequence[Cell]) -> list[str]:
@@ -298,11 +298,11 @@ def write_page(results: Sequence[Reproduced], names: Sequence[str], path: Path) 
     for result in results:
         for name in result.named.entry.show if result.outcome else ():
             make_folder(figures)
-            write_svg(shown(result, name), figures / figure_file(result.named, name))
+            write_svg(chart_named(result, name), figures / figure_file(result.named, name))
     write_text(path, page_of(results, names, figures.name))
 
 
-def shown(result: Reproduced, name: str) -> Chart:
+def chart_named(result: Reproduced, name: str) -> Chart:
     """The chart of this name."""
     charts = {chart.name: chart for chart in (result.outcome.charts if result.outcome else ())}
     if name not in charts:
@@ -348,13 +348,13 @@ def figure_of(chart: Chart) -> Figure:
         if chart.log_y:
             axes.set_yscale("log")
 
-    return Figure(plain(chart.name), chart.head, list(chart.rows), whole)
+    return Figure(file_stem(chart.name), chart.head, list(chart.rows), whole)
 
 
 MARKS = "osvD^Px*+1"  # ten marks and six colours make thirty pairs
 
 
-def drawn(n: int) -> list[Style]:
+def series_styles(n: int) -> list[Style]:
     """The styles of n series; of too many, the last are grey."""
     return styles(n, range(DISTINCT))
 
@@ -362,43 +362,43 @@ def drawn(n: int) -> list[Style]:
 def lines(axes: Axes, chart: Chart) -> None:
     """A line for every column but the first; gaps where a value is None."""
     x, *series = columns(chart)
-    for style, name, values in zip(drawn(len(series)), chart.head[1:], series, strict=True):
+    for style, name, values in zip(series_styles(len(series)), chart.head[1:], series, strict=True):
         axes.plot(x, values, linestyle=style.line, color=style.light, label=name)
-    key(axes)
+    draw_key(axes)
 
 
 def points(axes: Axes, chart: Chart) -> None:
     """A mark for every value."""
     x, *series = columns(chart)
-    for k, (style, name, values) in enumerate(zip(drawn(len(series)), chart.head[1:], series, strict=True)):
+    for k, (style, name, values) in enumerate(zip(series_styles(len(series)), chart.head[1:], series, strict=True)):
         axes.plot(x, values, MARKS[k % len(MARKS)], color=style.light, label=name, markersize=2.5)
-    key(axes)
+    draw_key(axes)
 
 
 def bands(axes: Axes, chart: Chart) -> None:
     """A line between the least and the most."""
     x, *series = columns(chart)
-    for k, (style, name) in enumerate(zip(drawn(len(series) // 3), chart.head[1::3], strict=True)):
+    for k, (style, name) in enumerate(zip(series_styles(len(series) // 3), chart.head[1::3], strict=True)):
         values, least, most = series[3 * k : 3 * k + 3]
         axes.plot(x, values, linestyle=style.line, color=style.light, label=name)
         axes.fill_between(x, least, most, color=style.light, alpha=0.15, linewidth=0)
-    key(axes)
+    draw_key(axes)
 
 
-def shares(axes: Axes, chart: Chart) -> None:
+def draw_shares(axes: Axes, chart: Chart) -> None:
     """Stacked bars."""
     names, *parts = columns(chart)
     places = range(len(names))
     base = [0.0] * len(names)
-    for style, part, values in zip(drawn(len(parts)), chart.head[1:], parts, strict=True):
+    for style, part, values in zip(series_styles(len(parts)), chart.head[1:], parts, strict=True):
         axes.barh(places, values, left=base, color=style.light, label=part)
         base = [below + value for below, value in zip(base, values, strict=True)]
     axes.set_yticks(places, [str(name) for name in names])
     axes.invert_yaxis()
-    key(axes)
+    draw_key(axes)
 
 
-def boxes(axes: Axes, chart: Chart) -> None:
+def draw_boxes(axes: Axes, chart: Chart) -> None:
     """Boxes of quartiles with whiskers to the 5th and 95th percentile."""
     keys = ("label", "whislo", "q1", "med", "q3", "whishi")
     axes.bxp([dict(zip(keys, row, strict=True)) for row in chart.rows], showfliers=False, widths=0.5)
@@ -410,14 +410,14 @@ def maps(axes: Axes, chart: Chart) -> None:
     x, y, values = columns(chart)
     least = min(range(len(values)), key=lambda i: values[i])
     norm = "log" if 0 < values[least] < max(values) else "linear"
-    drawn = axes.scatter(x, y, c=values, s=6, marker="D", cmap="viridis_r", norm=norm, linewidths=0, rasterized=True)
+    points = axes.scatter(x, y, c=values, s=6, marker="D", cmap="viridis_r", norm=norm, linewidths=0, rasterized=True)
     axes.plot(x[least], y[least], "o", color="red", markersize=4)
     axes.grid(False)
     axes.set_aspect("equal")
-    axes.figure.colorbar(drawn, ax=axes, label=chart.head[2])
+    axes.figure.colorbar(points, ax=axes, label=chart.head[2])
 
 
-def key(axes: Axes) -> None:
+def draw_key(axes: Axes) -> None:
     """The names of the series, above the plot: lines go everywhere in it."""
     axes.legend(fontsize=6, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1))
 
@@ -431,7 +431,7 @@ DRAW: dict[str, Callable[[Axes, Chart], None]] = {
     "lines": lines,
     "points": points,
     "bands": bands,
-    "shares": shares,
-    "boxes": boxes,
+    "shares": draw_shares,
+    "boxes": draw_boxes,
     "map": maps,
 }

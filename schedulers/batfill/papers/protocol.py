@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from batfill.campaigns.sections import Section, Text, keys_of, one_line
+from batfill.campaigns.sections import Section, Text, keys_of, mistake_at
 from batfill.documents import Document, KeyPath, whole
 from batfill.errors import BatfillError
 from batfill.papers import classes, heuristics, mixed, selection, simple
@@ -139,7 +139,7 @@ def read_protocol(path: Path) -> Iterator[Named]:
     except OSError as error:
         raise ProtocolError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
     document = whole(path, stored, "a protocol; it needs at least `title:` and `entries:`", ProtocolError)
-    paper = checked(path, document, (), Paper, document.value)
+    paper = section_of(path, document, (), Paper, document.value)
     for key, entry in paper.entries.items():
         place: KeyPath = ("entries", key)
         if entry.compute not in COMPUTATIONS:
@@ -149,12 +149,12 @@ def read_protocol(path: Path) -> Iterator[Named]:
             )
         check_published(path, document, place, entry)
         section = COMPUTATIONS[entry.compute].parameters
-        full = checked(path, document, (*place, "parameters"), section, entry.parameters)
-        small = checked(path, document, (*place, "quick"), section, {**entry.parameters, **entry.quick})
+        full = section_of(path, document, (*place, "parameters"), section, entry.parameters)
+        small = section_of(path, document, (*place, "quick"), section, {**entry.parameters, **entry.quick})
         yield Named(f"{path.stem}/{key}", paper, entry, full, small)
 
 
-def checked(path: Path, document: Document, place: KeyPath, section: type[Section], value: object) -> Any:
+def section_of(path: Path, document: Document, place: KeyPath, section: type[Section], value: object) -> Any:
     """The value as this section.
 
     Raises:
@@ -168,7 +168,7 @@ def checked(path: Path, document: Document, place: KeyPath, section: type[Sectio
         at = (*place, *wrong["loc"])
         if len(wrong["loc"]) > 1 and section is Paper:
             section = Published if "published" in wrong["loc"] else Entry
-        raise ProtocolError(one_line(path, document, at, wrong, keys_of(section))) from None
+        raise ProtocolError(mistake_at(path, document, at, wrong, keys_of(section))) from None
 
 
 def check_published(path: Path, document: Document, place: KeyPath, entry: Entry) -> None:
@@ -191,7 +191,7 @@ def check_published(path: Path, document: Document, place: KeyPath, entry: Entry
         )
 
 
-def chosen(entries: dict[str, Named], names: Sequence[str]) -> list[Named]:
+def entries_named(entries: dict[str, Named], names: Sequence[str]) -> list[Named]:
     """The entries of these names, each once, in the protocols' order: PAPER/ENTRY, PAPER for all of it, or all.
 
     Raises:

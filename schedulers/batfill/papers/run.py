@@ -15,7 +15,14 @@ from batfill.errors import Interrupted, RunFailed
 from batfill.files import digest, make_folder, write_text
 from batfill.papers.core import Context, Outcome, code_of, identity_of, read_kept
 from batfill.papers.page import cells, markdown, section_of, write_entry, write_page
-from batfill.papers.protocol import COMPUTATIONS, ProtocolError, Reproduced, chosen, folder_of_protocols, read_protocols
+from batfill.papers.protocol import (
+    COMPUTATIONS,
+    ProtocolError,
+    Reproduced,
+    entries_named,
+    folder_of_protocols,
+    read_protocols,
+)
 from batfill.reports.figures import check_formats
 from batfill.tuning.results import as_json, document
 from batfill.workloads.archive import cache_folder
@@ -31,7 +38,7 @@ RESULT = "result.json"
 QUICK = "quick"
 
 
-def listing(protocols: Path | None) -> list[dict[str, Any]]:
+def entries_listing(protocols: Path | None) -> list[dict[str, Any]]:
     """Every entry: its name, where it stands in which paper, what it is, and its logs."""
     return [
         {
@@ -88,7 +95,7 @@ def run(
         raise ProtocolError(f"--page {page}: the folder {page.parent} does not exist; make it first")
     if not names:
         raise ProtocolError("say what: PAPER/ENTRY, PAPER or all; `batfill reproduce --list` lists all names")
-    wanted = chosen(read_protocols(folder_of_protocols(protocols), names), names)
+    wanted = entries_named(read_protocols(folder_of_protocols(protocols), names), names)
     done: list[Reproduced] = []
     for named in wanted:
         try:
@@ -155,7 +162,7 @@ def reproduce(
     """
     base = out / QUICK if quick else out
     folder = base / named.name
-    found = {label: find(log, places) for label, log in named.entry.logs.items()}
+    found = {label: log_file(log, places) for label, log in named.entry.logs.items()}
     logs = {label: path for label, path in found.items() if path is not None}
     missing = [file_of(named.entry.logs[label]) for label, path in found.items() if path is None]
     if missing:
@@ -234,7 +241,7 @@ def places(given: Path | None) -> list[Path]:
     return [*([Path(traces)] if traces else []), cache_folder()]
 
 
-def find(log: str, folders: Sequence[Path]) -> Path | None:
+def log_file(log: str, folders: Sequence[Path]) -> Path | None:
     """The log's file in the first folder that holds it, packed or not."""
     name = file_of(log)
     candidates = [folder / each for folder in folders for each in (name, name.removesuffix(".gz"))]

@@ -158,11 +158,11 @@ def chosen_shares(context: Context, how: Choosing, *, method: PaperMethod) -> Ou
     return Outcome(
         (Table.of_columns(columns, (name.upper() for name in names)),),
         {"one": Verdict(all(share > 0.5 for _, share in first.values()), f"chosen most: {evidence}")},
-        tuple(shares_of(label, one, shares[label], how.period) for label, one in found.items()),
+        tuple(use_shares(label, one, shares[label], how.period) for label, one in found.items()),
     )
 
 
-def shares_of(label: str, found: dict[str, Any], shares: dict[str, float], period: float) -> Chart:
+def use_shares(label: str, found: dict[str, Any], shares: dict[str, float], period: float) -> Chart:
     """The share of the resamplings in which each of the most chosen policies was in use, by time."""
     most = sorted(shares, key=lambda name: -shares[name])[:CHARTED]
     periods = found["by_period"]

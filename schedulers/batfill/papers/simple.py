@@ -19,7 +19,7 @@ from batfill.papers.core import (
     Outcome,
     Table,
     Verdict,
-    box_chart,
+    chart_of_boxes,
     computation,
     listed,
     longest_request_s,
@@ -56,7 +56,7 @@ def resampled(context: Context, how: Resampled) -> dict[str, dict[str, Grid]]:
     made: dict[str, Any] = {"samples": how.samples, "method": "users", "profile-weeks": how.profile_weeks}
     if how.weeks is not None:
         made["weeks"] = how.weeks
-    found: dict[str, dict[str, Grid]] = {choice_of(each): {} for each in how.longest_requests}
+    found: dict[str, dict[str, Grid]] = {threshold_words(each): {} for each in how.longest_requests}
     for label, path in context.logs.items():
         longest_s = longest_request_s(path)
         thresholds = [each and each * longest_s for each in how.longest_requests]
@@ -73,12 +73,12 @@ def resampled(context: Context, how: Resampled) -> dict[str, dict[str, Grid]]:
     return found
 
 
-def choice_of(longest_requests: float | None) -> str:
+def threshold_words(longest_requests: float | None) -> str:
     """The words for a threshold."""
     return "no threshold" if longest_requests is None else f"threshold {longest_requests:g} longest requests"
 
 
-def described(found: dict[str, dict[str, Grid]]) -> tuple[str, ...]:
+def sample_note(found: dict[str, dict[str, Grid]]) -> tuple[str, ...]:
     """A note: the samples, and every log's thresholds."""
     thresholds = ", ".join(
         f"{label} {grid.rows[0]['threshold_s']:,.0f} s"
@@ -152,7 +152,7 @@ def premature_slowdown(context: Context, how: Resampled) -> Outcome:
                 "SPF and SAF over FCFS: " + listed(amplified, " {:.2f} and {:.2f}"),
             ),
         },
-        notes=described(found),
+        notes=sample_note(found),
     )
 
 
@@ -181,14 +181,14 @@ def cumulative_means(context: Context, how: Resampled) -> Outcome:
     bands = {choice: {label: bands_of(grid) for label, grid in grids.items()} for choice, grids in found.items()}
     first = next(iter(bands.values()))
     return Outcome(
-        tables=tuple(gains(choice, logs) for choice, logs in bands.items()),
+        tables=tuple(final_gains(choice, logs) for choice, logs in bands.items()),
         verdicts=verdicts_on_means(first),
         charts=tuple(curves(label, name, each) for label, of in first.items() for name, each in of.items()),
-        notes=described(found),
+        notes=sample_note(found),
     )
 
 
-def gains(choice: str, bands: dict[str, dict[str, Array]]) -> Table:
+def final_gains(choice: str, bands: dict[str, dict[str, Array]]) -> Table:
     """The gains in % at the end of the log, the largest of all logs first."""
     rows = {
         f"{label}, {policy}": [100 * (1 - float(each[k, 1, -1] / each[0, 1, -1])) for each in by_objective.values()]
@@ -297,10 +297,10 @@ def most_delayed(context: Context, how: Resampled, *, top: Count = 100) -> Outco
             )
         },
         charts=tuple(
-            box_chart(f"width-{label}", by_policy, y="processors", log_y=True)
+            chart_of_boxes(f"width-{label}", by_policy, y="processors", log_y=True)
             for label, by_policy in widths[first].items()
         ),
-        notes=described(found),
+        notes=sample_note(found),
     )
 
 
@@ -357,7 +357,7 @@ def slowdown_classes(context: Context, how: Resampled) -> Outcome:
             )
             for label, by_policy in first.items()
         ),
-        notes=described(found),
+        notes=sample_note(found),
     )
 
 
@@ -398,10 +398,10 @@ def backfilled(context: Context, how: Resampled) -> Outcome:
         tables=tuple(table_of_counts(choice, each) for choice, each in counts.items()),
         verdicts={"none-under-sqf": Verdict.of(most, lambda count: count == 0, "{:,} in the sample that has the most")},
         charts=tuple(
-            box_chart(f"backfilled-{label}", dict(zip(NAMES, each.tolist(), strict=True)), y="jobs backfilled")
+            chart_of_boxes(f"backfilled-{label}", dict(zip(NAMES, each.tolist(), strict=True)), y="jobs backfilled")
             for label, each in first.items()
         ),
-        notes=described(found),
+        notes=sample_note(found),
     )
 
 

@@ -39,10 +39,10 @@ def cumulative_chart(comparison: Comparison) -> str:
     names = [(style, name) for style, name in zip(drawn, comparison.names, strict=True) if not style.rest]
     if len(names) < len(drawn):
         names.append((next(style for style in drawn if style.rest), f"the other {len(drawn) - len(names)}"))
-    return both(draw) + key(names)
+    return both(draw) + series_key(names)
 
 
-def key(names: Sequence[tuple[Style, str]]) -> str:
+def series_key(names: Sequence[tuple[Style, str]]) -> str:
     """The names of these series with their lines."""
     items = "".join(f"<li>{sample(style)}{escape(name)}</li>" for style, name in names)
     return f'<ul class="key">{items}</ul>'

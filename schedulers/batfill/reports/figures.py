@@ -83,7 +83,7 @@ def write_figures(
     if not groups:
         figures += [
             distribution_figure(
-                [run.name], [run.bsld(tau_s)[run.final]], f"-{plain(run.name)}", "jobs", styles(1), run.title
+                [run.name], [run.bsld(tau_s)[run.final]], f"-{file_stem(run.name)}", "jobs", styles(1), run.title
             )
             for run in runs
         ]
@@ -236,9 +236,9 @@ def wait_figure(run: ReportedRun) -> Figure:
     ]
     head = ("processors", "ran", "jobs", "mean_wait_s")
     title = f"{run.title}: mean wait (longest {duration(float(run.wait_s[run.final].max(initial=0.0)))})"
-    return Figure(f"waiting-{plain(run.name)}", head, rows, draw, title=title)
+    return Figure(f"waiting-{file_stem(run.name)}", head, rows, draw, title=title)
 
 
-def plain(name: str) -> str:
+def file_stem(name: str) -> str:
     """The name as part of a file's name."""
     return re.sub(r"[^\w.-]+", "-", name)

@@ -99,7 +99,7 @@ def empty_figure(x: str, y: str) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def title_of(done: ClassifiedLog, what: str) -> str:
+def study_title(done: ClassifiedLog, what: str) -> str:
     """What is drawn, of which log, under which settings."""
     chosen = done.settings
     return (
@@ -119,7 +119,7 @@ def quality_figure(done: ClassifiedLog) -> Figure:
             [row["week"] for row in weeks], values, label=name, linewidth=1, color=drawn.light, linestyle=drawn.line
         )
     axes.set_ylim(0, 1)
-    dress(figure, title_of(done, "how right the classifier was, week by week"))
+    dress(figure, study_title(done, "how right the classifier was, week by week"))
     return figure
 
 
@@ -132,7 +132,7 @@ def confusion_figure(done: ClassifiedLog) -> Figure:
     if weeks:
         numbers, labels = [row["week"] for row in weeks], [name.replace("_", " ") for name in names]
         axes.stackplot(numbers, counts, labels=labels, colors=[style(k).light for k in range(len(names))])
-    dress(figure, title_of(done, "jobs by what they were judged, and whether that was true, week by week"))
+    dress(figure, study_title(done, "jobs by what they were judged, and whether that was true, week by week"))
     return figure
 
 
@@ -143,7 +143,7 @@ def importance_figure(done: ClassifiedLog) -> Figure:
         axes.boxplot([[row[name] for row in done.importances] for name in NAMES], orientation="horizontal")
         axes.set_yticks(range(1, len(NAMES) + 1), NAMES, fontsize=7)
         axes.invert_yaxis()
-    dress(figure, title_of(done, "importance of each feature over the trainings"))
+    dress(figure, study_title(done, "importance of each feature over the trainings"))
     return figure
 
 

@@ -82,7 +82,7 @@ def css() -> str:
     return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
 
-def script() -> str:
+def colour_script() -> str:
     """The colours of jobs, as constants of the page's script."""
     return f"const PALETTE = {list(JOBS)}, GREY = '{IN_ORDER}', FAILED_INK = '{FAILED}';"
 

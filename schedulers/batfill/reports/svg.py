@@ -51,13 +51,13 @@ def log_ticks(low: float, high: float, most: int = 8) -> list[float]:
 def labelled(values: Sequence[float]) -> list[Tick]:
     """These values as ticks, with as many digits as tell them apart; thousands, millions and more by letter."""
     for digits in range(3, 12):
-        words = [number_text(value, digits) for value in values]
+        words = [tick_text(value, digits) for value in values]
         if len(set(words)) == len(set(values)):
             break
     return list(zip(values, words, strict=True))
 
 
-def number_text(value: float, digits: int) -> str:
+def tick_text(value: float, digits: int) -> str:
     """A number in few characters."""
     for scale, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= scale:
@@ -95,11 +95,11 @@ class Plot:
 
     def x(self, value: float) -> float:
         """The place of a value from left to right."""
-        return self.left + share(value, self.x_range, self.log_x) * (self.right - self.left)
+        return self.left + place_between(value, self.x_range, self.log_x) * (self.right - self.left)
 
     def y(self, value: float) -> float:
         """The place of a value from bottom to top."""
-        return self.bottom - share(value, self.y_range) * (self.bottom - self.top)
+        return self.bottom - place_between(value, self.y_range) * (self.bottom - self.top)
 
     def add(self, part: str) -> None:
         """Draw one more element."""
@@ -168,7 +168,7 @@ def wrapped(words: str, width: float) -> list[str]:
     return textwrap.wrap(words, max(int(width / CHARACTER), 4)) or [""]
 
 
-def share(value: float, limits: tuple[float, float], log: bool = False) -> float:
+def place_between(value: float, limits: tuple[float, float], log: bool = False) -> float:
     """How far a value is from the first limit to the second, from 0 to 1."""
     low, high = limits
     if log:

@@ -162,7 +162,7 @@ def limit_text(limit: Limit) -> str:
     )
 
 
-def notes_of(answer: WhatIf) -> list[str]:
+def choice_notes(answer: WhatIf) -> list[str]:
     """What to know of some rows: thresholds that never fire, and what kills cost."""
     idle = [o for o in answer.outcomes if o.overdue == 0]
     notes = []
@@ -202,7 +202,11 @@ def as_text(answer: WhatIf) -> str:
         f"  {users_text(o):>14}"
         for o in answer.outcomes
     ]
-    lines += [*notes_of(answer), "", f"{'limit on the longest wait':30}  {'take':{width}}  mean bsld   longest wait"]
+    lines += [
+        *choice_notes(answer),
+        "",
+        f"{'limit on the longest wait':30}  {'take':{width}}  mean bsld   longest wait",
+    ]
     for k, limit in enumerate(answer.limits):
         o = answer.outcomes[limit.advised]
         mark = "* " if k == answer.given else "  "
@@ -219,7 +223,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         f"<p{' class=warning' if k < len(answer.cautions) else ''}>{coded(line)}</p>"
         for k, line in enumerate(advice_lines(answer))
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in notes_of(answer))
+    notes = "".join(f"<li>{escape(note)}</li>" for note in choice_notes(answer))
     small_first = f" {CLASSIFIED}" if answer.settings["small_first"] else ""
     answered = "\n".join(
         [
@@ -276,14 +280,14 @@ def log_text(answer: WhatIf) -> str:
     first_s, last_s = (float(workload.jobs.submit_s[k]) for k in (0, -1))
     dates = f"submitted {date_text(first_s, workload.clock)} to {date_text(last_s, workload.clock)}"
     zone = f" ({zone_text(workload.clock)})" if workload.clock else " (the log says no date)"
-    other = ", ".join(f"{name} {text}" for name, text, usual in options_of(answer) if not usual)
+    other = ", ".join(f"{name} {text}" for name, text, usual in options_in_force(answer) if not usual)
     return (
         f"{workload.name}: {jobs:,} jobs on {workload.procs:,} processors, {dates}{zone}. {ENGINE} {__version__}; "
         f"{f'options that are not the defaults: {other}' if other else 'all options are the defaults'}."
     )
 
 
-def options_of(answer: WhatIf) -> list[tuple[str, str, bool]]:
+def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
     """Every option in force: its name, its value in words, and whether that is the default."""
     settings = answer.settings
     thresholds = settings["thresholds_s"]
@@ -350,7 +354,7 @@ def groups_table(answer: WhatIf) -> str:
 def made(answer: WhatIf, path: Path) -> str:
     """What was assumed, every option in force, and the command that repeats each choice."""
     workload = answer.workload
-    options = [(name, f"{escape(text)}{' (default)' * usual}") for name, text, usual in options_of(answer)]
+    options = [(name, f"{escape(text)}{' (default)' * usual}") for name, text, usual in options_in_force(answer)]
     shared = shlex.join(
         [
             *("--procs", str(workload.procs)),

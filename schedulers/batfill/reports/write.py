@@ -14,7 +14,7 @@ from batfill.metrics import TAU_S
 from batfill.reports.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
 from batfill.reports.comparison import comparisons
 from batfill.reports.data import run_data
-from batfill.reports.palette import css, script
+from batfill.reports.palette import colour_script, css
 from batfill.reports.runs import find_runs
 from batfill.reports.sections import asset, comparison_section, run_section
 from batfill.reports.words import warning_paragraphs
@@ -116,7 +116,7 @@ def write_report(
         *((f"comparison-{k}", f"Comparison: {group.title}") for k, group in enumerate(groups)),
         *((f"run-{k}", run.title) for k, run in enumerate(runs)),
     ]
-    title = title_of([group.title for group in groups] or [run.title for run in runs])
+    title = page_title([group.title for group in groups] or [run.title for run in runs])
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
     write_text(page, html_page(title, links, sections, data, provenance(origin, command, inputs)))
     if not figures:
@@ -130,7 +130,7 @@ def write_report(
     ]
 
 
-def title_of(names: Sequence[str]) -> str:
+def page_title(names: Sequence[str]) -> str:
     """What the page is called: after what it shows, the first few of many."""
     if len(names) == 1:
         return names[0]
@@ -158,5 +158,5 @@ def html_page(
         body="\n".join(sections),
         provenance=footer,
         data="\n".join(data),
-        script="\n".join([script(), *(asset(name) for name in SCRIPTS)]),
+        script="\n".join([colour_script(), *(asset(name) for name in SCRIPTS)]),
     )

@@ -133,7 +133,7 @@ class Fitted(Found):
     def __init__(self, content: Mapping[str, Any], fits: Sequence[Fit]) -> None:
         super().__init__(content, coefficient_rows(fits))
         self.fits = fits
-        self.policies = {policy.name: policy for policy in policies_of(fits)}
+        self.policies = {policy.name: policy for policy in fitted_policies(fits)}
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per term of each function: the powers of p, q and r, its coefficient and how sure that is."""
@@ -274,7 +274,7 @@ def check_window_options(evaluate: bool, **of_windows: float | None) -> None:
         raise BatfillError(f"--{given[0]}: says something of the windows of --evaluate; add it, or leave this out")
 
 
-def policies_of(fits: Sequence[Fit]) -> list[Policy]:
+def fitted_policies(fits: Sequence[Fit]) -> list[Policy]:
     """The fitted functions as policies."""
     return [polynomial(found.name, found.terms, "regression on scores of the proxy problem") for found in fits]
 

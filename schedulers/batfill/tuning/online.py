@@ -16,7 +16,7 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.jobs import WEEK_S, JobTable
-from batfill.options import Options, finite, number_of, one_of, seconds_of, seed_of, share, text_of
+from batfill.options import Options, finite, number_of, one_of, probability_of, seconds_of, seed_of, text_of
 from batfill.policy import PURE, Policy, policy_named
 from batfill.replays import EngineReplay, Schedule
 from batfill.tuning.bandits import METHODS, Method, chooser, options_of
@@ -43,7 +43,7 @@ BEFORE_S = -1.0  # where the first period begins, so that what happens at second
 TEN = ("fcfs", "lcfs", "lpf", "spf", "lqf", "lexp", "sexp", "lrf", "srf", "laf")
 
 
-def policies_of(text: str) -> tuple[Policy, ...]:
+def candidates_of(text: str) -> tuple[Policy, ...]:
     """The policies of "ten", "twelve", or a list of names separated by commas, or by semicolons if some are mixed.
 
     Raises:
@@ -96,8 +96,8 @@ class Selection:
             )
         method: Any = one_of("select", chosen["select"], METHODS)
         seed = seed_of("select-seed", chosen.get("select-seed", 0))
-        policies = policies_of(text_of("policies", chosen.get("policies", "ten")))
-        options = {name: share(name, chosen[name]) for name in CHOOSERS if name in chosen}
+        policies = candidates_of(text_of("policies", chosen.get("policies", "ten")))
+        options = {name: probability_of(name, chosen[name]) for name in CHOOSERS if name in chosen}
         return cls(
             method=method,
             policies=policies,

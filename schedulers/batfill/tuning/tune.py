@@ -395,7 +395,7 @@ def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def width_of(days: float | None, months: bool) -> float | Literal["month"]:
+def period_length(days: float | None, months: bool) -> float | Literal["month"]:
     """How long a period is, in days, or "month" for calendar months; a week by default.
 
     Raises:

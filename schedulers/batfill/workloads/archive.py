@@ -48,7 +48,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "batfill"
 
 
-def checked(log: ArchiveLog, path: Path) -> str:
+def verified(log: ArchiveLog, path: Path) -> str:
     """What was found right about the file, in a few words.
 
     Raises:
@@ -100,7 +100,7 @@ def fetch(
         return kept, _take(log, local, kept)
     if kept.exists():
         try:
-            return kept, f"already here, {checked(log, kept)}"
+            return kept, f"already here, {verified(log, kept)}"
         except ValueError as error:
             raise RunFailed(f"{kept}: {error}; remove it and fetch again") from None
     if not os.access(folder, os.W_OK):
@@ -139,7 +139,7 @@ def _download(
 ) -> str:
     """Bring the log into the folder, whole and checked, or leave no trace; what was found right about it.
 
-    pooch tries again, with pauses. It knows only the packed file's sum, so `checked` decides: a copy that the archive
+    pooch tries again, with pauses. It knows only the packed file's sum, so `verified` decides: a copy that the archive
     packed again has another.
 
     Raises:
@@ -172,7 +172,7 @@ def _download(
             if error.response is not None and error.response.status_code in GONE:
                 raise unavailable(error) from None
             raise
-        found = checked(log, Path(part))
+        found = verified(log, Path(part))
         umask = os.umask(0)
         os.umask(umask)
         Path(part).chmod(0o666 & ~umask)  # temporary files are their owner's alone; a cache may be shared
@@ -215,7 +215,7 @@ def _take(log: ArchiveLog, folder: Path, kept: Path) -> str:
     if not source.is_file():
         raise WorkloadError(f"{folder}: holds no {log.file}; get it from {log.url}")
     try:
-        found = checked(log, source)
+        found = verified(log, source)
     except ValueError as error:
         raise WorkloadError(f"{source}: {error}; get the file of {log.url}") from None
     with readable(source) as content, raw_file(kept) if source == packed else whole_file(kept) as out:

@@ -279,11 +279,11 @@ def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], duratio
         more = "".join(f', "{field}": {column[row]}' for field, column in columns.items() if column[row] >= 0)
         more += f', "{NO_REQUEST_FIELD}": true' if row in without else ""
         yield (
-            f'{{"id": {quoted(name)}, "subtime": {number_text(submit_s)}, {walltime}"res": {procs}, '
+            f'{{"id": {json_string(name)}, "subtime": {number_text(submit_s)}, {walltime}"res": {procs}, '
             f'"profile": "delay{delay}"{more}}}'
         )
 
 
-def quoted(text: str) -> str:
+def json_string(text: str) -> str:
     """The text as a JSON string."""
     return f'"{text}"' if text.isalnum() else orjson.dumps(text).decode()

@@ -214,7 +214,7 @@ def unix_time(text: str, zone: tzinfo, form: str = "%Y-%m-%dT%H:%M:%S") -> float
         return None
 
 
-def seconds_of(text: str, *, bare: float) -> float | None:
+def seconds_in(text: str, *, bare: float) -> float | None:
     """A duration: [days-]hours:minutes:seconds, minutes:seconds, or a bare number of `bare` seconds each; else None."""
     days, dash, clock = text.rpartition("-")
     parts = clock.split(".")[0].split(":")

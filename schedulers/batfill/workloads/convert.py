@@ -27,7 +27,7 @@ from batfill.workloads.batsim_json import (
     write_batsim_json,
 )
 from batfill.workloads.formats import first_byte, format_of, pieces_of, provenance
-from batfill.workloads.manifest import listed
+from batfill.workloads.manifest import log_with_text
 from batfill.workloads.swf import (
     BATSIM_MARGIN_S,
     job_rows,
@@ -115,7 +115,7 @@ def convert(
 
     rows = job_rows(source, first_pass()).jobs_only(jobs)
     assert head is not None  # there are rows
-    log = replace(head, known=listed(text.hexdigest()))
+    log = replace(head, known=log_with_text(text.hexdigest()))
     size = known_size(source, machine_size(source, log, procs))
     changed: Counter[str] = Counter()
 

@@ -38,6 +38,6 @@ def manifest() -> dict[str, ArchiveLog]:
     return {name: ArchiveLog(name=name, **fields) for name, fields in tomllib.loads(text).items()}
 
 
-def listed(text_sha256: str) -> ArchiveLog | None:
+def log_with_text(text_sha256: str) -> ArchiveLog | None:
     """The log of the list whose unpacked text has this sum, however a copy is packed and whatever it is called."""
     return next((log for log in manifest().values() if log.text_sha256 == text_sha256), None)

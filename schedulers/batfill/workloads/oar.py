@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.errors import WorkloadError
 from batfill.files import read_json
-from batfill.workloads.cluster_log import ClusterJob, Reading, epoch, seconds_of
+from batfill.workloads.cluster_log import ClusterJob, Reading, epoch, seconds_in
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _wanted(text: str) -> int | None:
 
 def _walltime(job: dict[str, Any]) -> float | None:
     walltime = job.get("walltime")
-    return seconds_of(str(walltime), bare=1) or None if walltime is not None else None
+    return seconds_in(str(walltime), bare=1) or None if walltime is not None else None
 
 
 def _time(job: dict[str, Any], *names: str) -> float | None:

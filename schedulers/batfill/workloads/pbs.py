@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batfill.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob, Reading, count_of, epoch, lines_of, seconds_of, unix_time, zone_of
+from batfill.workloads.cluster_log import ClusterJob, Reading, count_of, epoch, lines_of, seconds_in, unix_time, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob | str:
         end_s=end_s,
         procs=processors_used(fields),
         requested_procs=processors_requested(fields),
-        requested_s=seconds_of(fields.get("Resource_List.walltime", ""), bare=1) or None,
+        requested_s=seconds_in(fields.get("Resource_List.walltime", ""), bare=1) or None,
         status=COMPLETED if completed else CANCELLED if was_deleted else FAILED,
         user=fields.get("user", ""),
         group=fields.get("group", "") or fields.get("account", ""),

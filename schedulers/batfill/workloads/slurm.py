@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batfill.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob, Reading, count_of, lines_of, seconds_of, unix_time, zone_of
+from batfill.workloads.cluster_log import ClusterJob, Reading, count_of, lines_of, seconds_in, unix_time, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def _job(fields: dict[str, str], clock: tzinfo) -> ClusterJob | str:
 def _limit(fields: dict[str, str]) -> float | None:
     """The requested time; None for UNLIMITED and Partition_Limit."""
     if "TimelimitRaw" in fields:
-        return seconds_of(fields["TimelimitRaw"], bare=60) or None
-    return seconds_of(fields.get("Timelimit", ""), bare=60) or None
+        return seconds_in(fields["TimelimitRaw"], bare=60) or None
+    return seconds_in(fields.get("Timelimit", ""), bare=60) or None
 
 
 def _last_try(attempts: list[ClusterJob], reading: Reading) -> ClusterJob:

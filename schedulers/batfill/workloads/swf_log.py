@@ -15,7 +15,7 @@ import numpy as np
 from batfill.errors import WorkloadError
 from batfill.files import CHUNK_BYTES, decompressed, whole_file
 from batfill.jobs import Clock
-from batfill.workloads.manifest import listed
+from batfill.workloads.manifest import log_with_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -202,7 +202,7 @@ def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
         tuple(comments),
         np.concatenate([b.rows for b in batches]),
         np.concatenate([b.lines for b in batches]),
-        listed(text.hexdigest()),
+        log_with_text(text.hexdigest()),
     )
 
 
@@ -234,14 +234,14 @@ def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
 
 
 def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
-    from batfill.workloads.swf_parse import TENS, parse  # loads numba, which only reading needs
+    from batfill.workloads.swf_parse import TENS, parse_rows  # loads numba, which only reading needs
 
     most = text.count(b"\n")
     rows = np.empty((most, N_FIELDS), np.float64)
     lines = np.empty(most, np.int64)
     hard = np.empty((min(most * N_FIELDS, len(text) // 2 + 1), 4), np.int64)
     spans = np.empty((most, 3), np.int64)
-    n_rows, n_hard, n_comments, line, wrong = parse(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, spans)
+    n_rows, n_hard, n_comments, line, wrong = parse_rows(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, spans)
     lines += lines_before + 1
     wrong_line = lines_before + line + 1
     for row, field, start, end in hard[:n_hard]:

@@ -19,7 +19,7 @@ TENS: NDArray[np.float64] = np.power(10.0, np.arange(EXACT_DIGITS + 1), dtype=np
 
 
 @njit(cache=True)
-def parse(
+def parse_rows(
     text: NDArray[np.uint8],
     tens: NDArray[np.float64],
     rows: NDArray[np.float64],

@@ -32,7 +32,7 @@ from batfill.batsim.runner.setup import (
     run_folder,
     wait_for_port,
 )
-from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, quoted, recorded, tail
+from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
 from batfill.errors import WorkloadError
 from batfill.files import decompressed
 from batfill.jobs import request_warning
@@ -205,7 +205,7 @@ def refuse_failures(ends: Sequence[End]) -> None:
         Stopped: one did; the first to end comes first, as it may be what the other failed of.
     """
     failures = [
-        f"{end.command.name} {ending(end.status)} after {end.after_s:.1f} s; {quoted(end.command.logs)}"
+        f"{end.command.name} {ending(end.status)} after {end.after_s:.1f} s; {last_line_of(end.command.logs)}"
         for end in ends
         if end.status
     ]
@@ -231,7 +231,7 @@ def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Re
     else:
         return
     raise Stopped(
-        2, f"{count}, although {SIMULATOR} ended with status 0: the scheduler left them waiting; {quoted([log])}"
+        2, f"{count}, although {SIMULATOR} ended with status 0: the scheduler left them waiting; {last_line_of([log])}"
     )
 
 
@@ -241,5 +241,5 @@ def overstayed(setting: Setting, first: End, second: End) -> Stopped:
     return Stopped(
         2,
         f"{second.command.name} did not stop within {limit} after {first.command.name} had ended with status 0; "
-        f"{quoted(second.command.logs)}",
+        f"{last_line_of(second.command.logs)}",
     )

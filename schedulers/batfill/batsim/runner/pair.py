@@ -21,7 +21,7 @@ from batfill.batsim.runner.setup import (
     Setting,
     cannot_write,
 )
-from batfill.batsim.runner.verdict import SCHEDULER, SIMULATOR, Stopped, quoted
+from batfill.batsim.runner.verdict import SCHEDULER, SIMULATOR, Stopped, last_line_of
 from batfill.jobs import DAY_S
 from batfill.options import OPTIONS_FILE
 
@@ -82,11 +82,11 @@ def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("simulating", total=None)
         yield lambda reading: bar.update(
-            task, description=described(reading), completed=reading.done, total=reading.total
+            task, description=state_text(reading), completed=reading.done, total=reading.total
         )
 
 
-def described(reading: SimulationState) -> str:
+def state_text(reading: SimulationState) -> str:
     """The simulated date and the queue's length, as far as they are known."""
     parts = ["simulating"]
     if reading.date_s is not None:
@@ -130,8 +130,8 @@ class Lookout:
         reading = self.watch.read()
         of_all = "" if reading.total is None else f" of {reading.total}"
         if not self._listened:
-            return f"{SCHEDULER} never listened on port {self._port}; {quoted(commands[0].logs)}"
-        return f"{reading.done}{of_all} jobs had ended; {'; '.join(quoted(command.logs) for command in commands)}"
+            return f"{SCHEDULER} never listened on port {self._port}; {last_line_of(commands[0].logs)}"
+        return f"{reading.done}{of_all} jobs had ended; {'; '.join(last_line_of(command.logs) for command in commands)}"
 
 
 def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> list[End]:

@@ -24,7 +24,7 @@ from batfill.batsim.runner.context import (
     parse_trace,
 )
 from batfill.batsim.runner.processes import POLL_S, Command, end
-from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, quoted
+from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, last_line_of
 from batfill.errors import BatfillError, MissingExtra, WorkloadError, installed, require
 from batfill.workloads.archive import known_log
 
@@ -169,13 +169,15 @@ def read_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
     command = parse_trace(log.read_text(errors="replace"))
     context = parse_context(answer.read_text(errors="replace"))
     if not answered or dump.status is None:
-        raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {quoted([log])}")
+        raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {last_line_of([log])}")
     if dump.status != 0 or (setting.engine, command.program) == ("embedded", "batsim"):
         refuse_missing(setting, command)
     if dump.status != 0:
-        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(dump.status)}; {quoted([log])}")
+        raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(dump.status)}; {last_line_of([log])}")
     if context is None:
-        raise Stopped(1, f"batcmd gives no answer to {DUMP}; it must end with Batsim's own command; {quoted([log])}")
+        raise Stopped(
+            1, f"batcmd gives no answer to {DUMP}; it must end with Batsim's own command; {last_line_of([log])}"
+        )
     return context, command
 
 

@@ -46,7 +46,7 @@ def tail(log: Path) -> list[str]:
         return []
 
 
-def quoted(logs: Sequence[Path]) -> str:
+def last_line_of(logs: Sequence[Path]) -> str:
     """The log to read and its last line: the first log that holds more than bash's own words, else the first."""
     for log in logs:
         lines = [line for line in tail(log) if not BASH_TRACE.match(line) and not BASH_REPORT.match(line)]
