@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from batfill.cli import main
 from batfill.errors import WorkloadError
-from batfill.workloads.cleaning import RULES, clean
+from batfill.workloads.cleaning import CLEANING_RULES, clean
 from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.swf_log import new_log, read_log
 from command import batfill
@@ -241,7 +241,7 @@ VALUES = st.integers(-1, 12)
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(VALUES, VALUES, VALUES, VALUES, VALUES), min_size=1, max_size=20),
-    st.permutations(list(RULES)),
+    st.permutations(list(CLEANING_RULES)),
 )
 def test_rows_kept_and_dropped_add_up_and_cleaning_twice_changes_nothing(rows, rules):
     names = ("submit_s", "runtime_s", "procs", "requested_procs", "requested_s")

@@ -26,7 +26,7 @@ def rng(seed=0):
 # The model against what its authors publish
 
 
-@pytest.mark.parametrize("kind", [generate.ALL, generate.BATCH, generate.INTERACTIVE])
+@pytest.mark.parametrize("kind", [generate.SINGLE_MODEL, generate.BATCH, generate.INTERACTIVE])
 def test_sizes_have_the_published_shares(kind):
     size = generate.sizes(kind, 200_000, 128, rng())
     assert np.mean(size == 1) == pytest.approx(kind.serial, abs=0.005 + (kind.low < 0.5))
@@ -38,7 +38,7 @@ def test_sizes_have_the_published_shares(kind):
     assert size.max() <= 128
 
 
-@pytest.mark.parametrize("kind", [generate.ALL, generate.BATCH, generate.INTERACTIVE])
+@pytest.mark.parametrize("kind", [generate.SINGLE_MODEL, generate.BATCH, generate.INTERACTIVE])
 def test_log_run_times_have_the_moments_of_the_hyper_gamma(kind):
     q = np.full(400_000, 8)
     share = np.clip(kind.pa * 8 + kind.pb, 0, 1)
@@ -61,26 +61,26 @@ def test_the_gamma_distribution_is_scipys(shape):
 
 
 def test_wide_jobs_run_longer():
-    narrow, wide = (np.median(generate.runtimes(generate.ALL, np.full(20_000, q), rng())) for q in (1, 100))
+    narrow, wide = (np.median(generate.runtimes(generate.SINGLE_MODEL, np.full(20_000, q), rng())) for q in (1, 100))
     assert wide > 10 * narrow
 
 
 def test_the_day_has_its_rush_in_the_early_afternoon_and_its_low_before_dawn():
-    cycle = generate.daily_cycle(generate.ALL)
+    cycle = generate.daily_cycle(generate.SINGLE_MODEL)
     assert cycle.mean() == pytest.approx(1)
     assert 24 <= cycle.argmax() <= 30  # half hours
     assert 8 <= cycle.argmin() <= 12
 
 
 def test_arrivals_follow_the_daily_cycle():
-    submit_s = generate.arrivals(generate.ALL, 300_000, rng())
+    submit_s = generate.arrivals(generate.SINGLE_MODEL, 300_000, rng())
     half_hour = (submit_s % 86_400 // 1800).astype(int)
     share = np.bincount(half_hour, minlength=48) / len(submit_s) * 48
-    assert np.corrcoef(share, generate.daily_cycle(generate.ALL))[0, 1] > 0.99
+    assert np.corrcoef(share, generate.daily_cycle(generate.SINGLE_MODEL))[0, 1] > 0.99
 
 
 def test_arrivals_agree_with_a_walk_through_the_half_hours():
-    kind, n = generate.ALL, 500
+    kind, n = generate.SINGLE_MODEL, 500
     log = np.full(n, np.inf)
     draws = rng(5)
     while len(again := np.flatnonzero(log > generate.LONGEST_LOG_GAP)):

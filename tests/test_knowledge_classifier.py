@@ -15,7 +15,7 @@ from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, WEEK_S, Clock
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Budget, Classifier, Drift
-from batfill.knowledge.features import NAMES, NONE_YET, History, matrix
+from batfill.knowledge.features import FEATURE_NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
 from batfill.knowledge.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
 from batfill.options import Regime, Settings
@@ -99,7 +99,7 @@ def test_lags_of_a_decoupled_classifier_end_with_the_last_week():
         later = job._replace(row=row, submit_s=submit_s)
         classifier.judge(later)
         history = classifier.history
-        return history.features(history.place(later), divider_s=7.0)[NAMES.index("lag 1 (u, p~)")]
+        return history.features(history.place(later), divider_s=7.0)[FEATURE_NAMES.index("lag 1 (u, p~)")]
 
     for regime, expected in (("decoupled", NONE_YET), ("weekly", 1.0), ("fresh", 1.0)):
         classifier = Classifier(Settings(regime=regime))
@@ -115,7 +115,7 @@ def test_a_job_that_has_run_for_the_divider_is_known_to_be_large(regime, expecte
     classifier = Classifier(Settings(regime=regime))
     first, long = SubmittedJob(0, 0.0, 100.0, 1, 3), SubmittedJob(1, WEEK_S + 1.0, 900.0, 1, 3)
     asked = long._replace(row=9)
-    lag = NAMES.index("lag 1 (u, p~)")
+    lag = FEATURE_NAMES.index("lag 1 (u, p~)")
 
     def known(now_s):
         classifier.renew(now_s)
@@ -177,7 +177,7 @@ def obvious_features(earlier, job, divider_s, unix_start_s):
         for lag in (1, 2, 3):
             features[f"lag {lag} (u, {name})"] = classes[-lag] if len(classes) >= lag else NONE_YET
         features[f"share (u, {name})"] = sum(classes) / len(classes) if classes else NONE_YET
-    return [features[name] for name in NAMES]
+    return [features[name] for name in FEATURE_NAMES]
 
 
 def test_features_are_those_of_the_definition_also_when_they_are_told_later_by_another_divider():

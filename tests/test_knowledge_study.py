@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from batfill.jobs import WEEK_S
-from batfill.knowledge.features import NAMES
+from batfill.knowledge.features import FEATURE_NAMES
 from batfill.knowledge.study import autocorrelation, autocorrelations, classify_log, read_jobs
 from batfill.options import Settings
 from batfill.reports.learning import autocorrelation_figure
@@ -88,7 +88,7 @@ def test_weeks_add_up_to_the_whole(log):
     assert whole["accuracy"] > 0.7
     assert [row["week"] for row in done.importances] == [1, 2, 3]
     for importances in done.importances:
-        assert sum(importances[name] for name in NAMES) == pytest.approx(1)
+        assert sum(importances[name] for name in FEATURE_NAMES) == pytest.approx(1)
 
 
 def test_the_autocorrelation_is_that_of_its_definition():

@@ -16,10 +16,10 @@ from batfill.workloads.cleaning import clean
 from batfill.workloads.describe import describe
 from batfill.workloads.formats import format_of, load_log, read_parquet, save_log, stem_of, write_parquet
 from batfill.workloads.generate import generate_log
-from batfill.workloads.swf_log import LARGEST, Comment, SwfLog
+from batfill.workloads.swf_log import LARGEST_EXACT, Comment, SwfLog
 from swf_text import row
 
-NUMBERS = st.integers(-(2**53), 2**53).map(float) | st.floats(-1e15, 1e15).filter(lambda x: abs(x) <= LARGEST)
+NUMBERS = st.integers(-(2**53), 2**53).map(float) | st.floats(-1e15, 1e15).filter(lambda x: abs(x) <= LARGEST_EXACT)
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,11 +10,11 @@ import pytest
 
 from batfill.errors import BatfillError
 from batfill.experiment import simulate
-from batfill.knowledge.features import NAMES
+from batfill.knowledge.features import FEATURE_NAMES
 from batfill.knowledge.study import autocorrelations, classify_log, read_jobs
 from batfill.options import Options, Settings
 from batfill.papers import core
-from batfill.papers.classes import MONTH_S, SCENARIOS, Jobs, Replays, means_of, monthly, runs_of
+from batfill.papers.classes import SCENARIOS, THIRTY_DAYS_S, Jobs, Replays, means_of, monthly, runs_of
 from batfill.papers.core import Context
 from batfill.papers.heuristics import draw_of, fits_of, with_run_times
 from batfill.papers.protocol import COMPUTATIONS
@@ -96,7 +96,7 @@ def test_rows_that_did_not_complete_can_be_left_out(log, outcome):
 
 def test_every_feature_is_of_one_type(outcome):
     (table,) = outcome("class-features").tables
-    assert sum(value for (value,) in table.values) == len(NAMES)
+    assert sum(value for (value,) in table.values) == len(FEATURE_NAMES)
 
 
 def test_lags_are_medians_over_the_users_categories(log, outcome):
@@ -167,7 +167,7 @@ def test_gains_are_over_the_same_policy_and_curves_end_at_the_sum(outcome, runs)
 
 
 def test_months_are_counted_from_the_first_submission_and_empty_ones_left_out():
-    submit_s = np.array([0.0, 1.0, MONTH_S - 1, 2 * MONTH_S])
+    submit_s = np.array([0.0, 1.0, THIRTY_DAYS_S - 1, 2 * THIRTY_DAYS_S])
     jobs = Jobs(submit_s, submit_s, submit_s, np.array([1.0, 2.0, 6.0, 5.0]))
     assert monthly(jobs).tolist() == [3.0, 5.0]
 

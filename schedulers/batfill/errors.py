@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that ask a command to stop
 # What pip calls the libraries that Python imports by another name.
 DISTRIBUTIONS = {"batsim": "pybatsim", "dask_jobqueue": "dask-jobqueue", "sklearn": "scikit-learn"}
 

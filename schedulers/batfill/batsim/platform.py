@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 COMPUTE, STORAGE, MASTER = "compute_node", "storage", "master"
-UNITS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21}
+PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21}
 SPEED = re.compile(r"([0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?)([kKMGTPEZ]?)(?:f|flops|Flops)?")
 MAX_HOSTS = 10_000_000
 
@@ -188,4 +188,4 @@ def _speed(text: str) -> float:
     match = SPEED.fullmatch(text.strip())
     if not match:
         raise PlatformError(f"speed {text!r} is not a number with a unit; write it like 1Gf")
-    return float(match[1]) * UNITS[match[2]]
+    return float(match[1]) * PREFIXES[match[2]]

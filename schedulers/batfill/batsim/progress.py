@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from batfill.batsim.simulation import Simulation
 
 FILE_VARIABLE = "BATFILL_PROGRESS"
-PERIOD_S = 0.5
+SHOW_EVERY_S = 0.5
 
 
 class ProgressDisplay:
@@ -25,7 +25,7 @@ class ProgressDisplay:
         """`terminal`: whether a bar may be drawn, should stderr be a terminal and no file be asked for."""
         self._show: Callable[[Simulation], None] | None = None
         self._close: Callable[[], None] = lambda: None
-        self._next = time.monotonic() + PERIOD_S
+        self._next = time.monotonic() + SHOW_EVERY_S
         if name := os.environ.get(FILE_VARIABLE):
             path = Path(name)
             self._show = lambda simulation: write_state(path, simulation)
@@ -36,7 +36,7 @@ class ProgressDisplay:
         """Show the state, if the last time is long enough ago."""
         if self._show and time.monotonic() >= self._next:
             self._show(simulation)
-            self._next = time.monotonic() + PERIOD_S
+            self._next = time.monotonic() + SHOW_EVERY_S
 
     def finish(self, simulation: Simulation) -> None:
         """Show the last state."""

@@ -11,7 +11,7 @@ from batfill.options import described
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPTIONS = ("policy", "backfill", "threshold_s", "knowledge", "learning")
+CHOICE_COLUMNS = ("policy", "backfill", "threshold_s", "knowledge", "learning")
 
 
 def overview(table: pa.Table) -> list[dict[str, Any]]:
@@ -20,9 +20,9 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
     Each run counts alike, whatever its number of jobs; runs without a figure do not count.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    columns = ["workload", *OPTIONS, "mean_wait_s", "mean_bsld"]
+    columns = ["workload", *CHOICE_COLUMNS, "mean_wait_s", "mean_bsld"]
     for row in table.select(columns).to_pylist():
-        groups[tuple(row[name] for name in ("workload", *OPTIONS))].append(row)
+        groups[tuple(row[name] for name in ("workload", *CHOICE_COLUMNS))].append(row)
     return [
         {
             "workload": key[0],

@@ -10,14 +10,13 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import BatfillError, Interrupted, RunFailed
+from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["main"]
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ROBIN_INTERRUPTED = 3  # `batfill run` stands in for robin, whose status this is
 AGAIN_S = 0.2  # an interrupt that got lost is raised again after this time
 BUG = 70  # sysexits.h: an internal software error

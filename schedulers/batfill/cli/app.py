@@ -28,7 +28,7 @@ COMMANDS = {
     "export-config": "Print the configuration of a batch system that comes nearest to a policy, and what differs.",
 }
 # The files of the commands that share one; the others have a file of their own name.
-FILES = {"run": "batsim", "schedule": "batsim", "platform": "batsim", "export-config": "policies"}
+COMMAND_FILES = {"run": "batsim", "schedule": "batsim", "platform": "batsim", "export-config": "policies"}
 
 
 class Commands(click.Group):
@@ -43,7 +43,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"batfill.cli.{FILES.get(cmd_name, name)}"), name)
+        command: click.Command = getattr(import_module(f"batfill.cli.{COMMAND_FILES.get(cmd_name, name)}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -25,21 +25,14 @@ FILE = click.Path(path_type=Path)
 class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have no generic one
     """A value that the library's own check reads, so that every host refuses it in the same words."""
 
-    def __init__(self, name: str, check: Callable[[str, Any], Any], words: tuple[str, ...] = ()) -> None:
-        """`check` takes the option's name and its value; `words` complete it in a shell."""
+    def __init__(self, name: str, check: Callable[[str, Any], Any]) -> None:
+        """`check` takes the option's name and its value."""
         self.name = name
         self.check = check
-        self.words = words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value as the check returns it."""
         return self.check(option_name(param), number_or_text(value))
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The words that begin so."""
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
 
 
 class PolicyName(click.ParamType):  # type: ignore[type-arg]
@@ -171,12 +164,12 @@ def out_option(help: str, *, required: bool = False, **more: Any) -> Callable[[C
 LOG_OUT = out_option("The log to write: .swf, .json or .parquet, also compressed.", required=True)
 
 
-def former_place(*, wanted: str = "--out") -> Callable[[Command], Command]:
+def former_place() -> Callable[[Command], Command]:
     """Refuses a word that earlier versions took for the file to write, and names the option for it."""
 
     def refuse(context: click.Context, _: click.Parameter, words: tuple[str, ...]) -> None:
         if words:
-            raise click.UsageError(f"what is written has an option now: {wanted} {words[0]}", context)
+            raise click.UsageError(f"what is written has an option now: --out {words[0]}", context)
 
     return click.argument("former", nargs=-1, metavar="", expose_value=False, is_eager=True, callback=refuse)
 

@@ -9,7 +9,7 @@ from batfill.engine.records import AWAY, NEVER_S
 
 # What is added to an expected run time that a job outlives, the first, second, ... time; then the last again and again.
 # Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
-STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000], np.float64)
+CORRECTION_STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000], np.float64)
 
 
 @kernel
@@ -87,7 +87,7 @@ def correct(now_s, queue):
         limit_s, start_s = queue.tries[row].walltime_s, queue.jobs[row].start_s
         estimate_s = queue.jobs[row].estimate_s
         while start_s + estimate_s <= now_s and estimate_s < limit_s:
-            step_s = STEPS_S[min(queue.tries[row].corrections, len(STEPS_S) - 1)]
+            step_s = CORRECTION_STEPS_S[min(queue.tries[row].corrections, len(CORRECTION_STEPS_S) - 1)]
             estimate_s = min(estimate_s + step_s, limit_s)
             queue.tries[row].corrections += 1
         if estimate_s == queue.jobs[row].estimate_s:

@@ -47,14 +47,14 @@ SECTION = np.dtype([("groups", "u4"), ("jobs", "u4")])  # its groups and its job
 SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, and how many there are
 
 
-def new_tree(size: int, levels: int = 1, nodes: int = 32) -> Tree:
+def new_tree(size: int, levels: int = 1) -> Tree:
     """An empty tree for the jobs of a machine of `size` processors with `levels` levels of small jobs.
 
     `enlarged` doubles it when `has_capacity` says that it is full.
     """
     widths = int(width_of(size)) + 1
     sections = levels + 2
-    nodes = max(nodes, 4 * sections)
+    nodes = max(32, 4 * sections)
     tree = Tree(
         slots=new_records(nodes * LEAF, SLOT),
         nodes=new_records(nodes, NODE),

@@ -16,7 +16,7 @@ import numpy as np
 
 from batfill.jobs import WEEK_S, Clock
 from batfill.knowledge import Judgement, Plain, SubmittedJob
-from batfill.knowledge.features import NAMES, NO_CLOCK, RECORD, History, matrix
+from batfill.knowledge.features import FEATURE_NAMES, NO_CLOCK, RECORD, History, matrix
 from batfill.knowledge.forest import Forest, grown_beside
 from batfill.knowledge.quantiles import RollingQuantiles, quantiles
 from batfill.options import Settings
@@ -161,7 +161,7 @@ class Classifier(Plain):
     def importances(self) -> dict[str, float]:
         """What each feature contributes to the last divider's forest in force (decrease of impurity, summing to 1)."""
         forest = self.forests[-1]
-        return {} if forest is None else dict(zip(NAMES, forest.importances.tolist(), strict=True))
+        return {} if forest is None else dict(zip(FEATURE_NAMES, forest.importances.tolist(), strict=True))
 
 
 class Drift:

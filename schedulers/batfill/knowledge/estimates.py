@@ -143,8 +143,10 @@ class UserHistory:
         ]
 
 
-SIZE = len(UserHistory().features(SubmittedJob(0, 0.0, 1.0, 1, 0)))
-PAIRS = np.array([(i, j) for i in range(SIZE) for j in range(i, SIZE)])  # the constant makes the single ones too
+N_FEATURES = len(UserHistory().features(SubmittedJob(0, 0.0, 1.0, 1, 0)))
+PAIRS = np.array(
+    [(i, j) for i in range(N_FEATURES) for j in range(i, N_FEATURES)]
+)  # the constant makes the single ones too
 
 
 class OnlineRegression(Plain):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CATEGORIES = ("p~", "q", "day")
 LAGS = 3
-NAMES = (
+FEATURE_NAMES = (
     "p~",
     "q",
     "hour",

@@ -52,10 +52,10 @@ class Point:
 
     def as_dict(self) -> dict[str, Any]:
         """By column."""
-        return {name: getattr(self, name) for name in COLUMNS}
+        return {name: getattr(self, name) for name in POINT_COLUMNS}
 
 
-COLUMNS = Point.__slots__
+POINT_COLUMNS = Point.__slots__
 OF_FOREST = ("regime", "divider-rule", "train", "train-lag", "seed")  # the options that all points share
 
 

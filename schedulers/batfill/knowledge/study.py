@@ -20,7 +20,7 @@ from batfill.jobs import WEEK_S, Clock, data_frame, request_warning
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
-from batfill.knowledge.features import CATEGORIES, NAMES, NO_CLOCK
+from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES, NO_CLOCK
 from batfill.knowledge.learning import Confusion
 from batfill.options import OPTIONS, Learning, as_line, of_arguments
 from batfill.processes import no_bar
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from batfill.options import DividerRule, Regime, Settings
     from batfill.processes import Bar
 
-LAGS = 20
+CORRELATION_LAGS = 20
 FEWEST = 50  # jobs in a category whose autocorrelation is estimated
 
 
@@ -255,7 +255,7 @@ def classify_log(
     return ClassifiedLog(jobs, settings, small, probability, divider_s, importances, seconds)
 
 
-def autocorrelation(runtime_s: NDArray[np.float64], lags: int = LAGS) -> NDArray[np.float64]:
+def autocorrelation(runtime_s: NDArray[np.float64], lags: int = CORRELATION_LAGS) -> NDArray[np.float64]:
     """Of a series at lags 1 to `lags`, shape (lags,), by the estimate below the paper's Figure 2; nan of a constant."""
     centred = runtime_s - runtime_s.mean()
     variance = float((centred**2).mean())
@@ -310,7 +310,7 @@ def as_text(done: ClassifiedLog) -> str:
         f"{'all':>6}{whole['jobs']:>8}{'':>10}{shown(whole)}",
     ]
     if done.importances:
-        mean = {name: float(np.mean([row[name] for row in done.importances])) for name in NAMES}
+        mean = {name: float(np.mean([row[name] for row in done.importances])) for name in FEATURE_NAMES}
         top = sorted(mean, key=lambda name: -mean[name])
         lines += ["", "importance, mean of the trainings: " + ", ".join(f"{name} {mean[name]:.3f}" for name in top)]
     return "\n".join(lines)

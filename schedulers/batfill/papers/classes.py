@@ -18,8 +18,8 @@ from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.files import digest
 from batfill.jobs import DAY_S, WEEK_S, Workload
-from batfill.knowledge.features import CATEGORIES, NAMES
-from batfill.knowledge.study import LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
+from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
+from batfill.knowledge.study import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from batfill.options import USER, DividerRule, Options, Regime, Settings
 from batfill.papers.core import (
     Array,
@@ -47,7 +47,7 @@ Choices = Annotated[list[ClassifierVariant], Field(min_length=1)]  # the regime 
 Policies = Annotated[list[Text], Field(min_length=1)]
 Days = Annotated[float, Field(gt=0)]
 LABELS = {"fcfs": "FCFS", "wfp3": "WFP", "spf": "SPF", "saf": "SAF"}  # as the paper calls them
-TAU_S = 60.0
+PAPER_TAU_S = 60.0
 
 
 def policy_title(policy: str) -> str:
@@ -101,17 +101,17 @@ def premature_shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tup
 @computation
 def class_features(context: Context) -> Outcome:
     """Table 4, what the classifier looks at: how many features of each type there are."""
-    lags = [name for name in NAMES if name.startswith("lag ")]
-    aggregates = [name for name in NAMES if name.startswith("share ")]
-    job = [name for name in NAMES if name in ("p~", "q")]
+    lags = [name for name in FEATURE_NAMES if name.startswith("lag ")]
+    aggregates = [name for name in FEATURE_NAMES if name.startswith("share ")]
+    job = [name for name in FEATURE_NAMES if name in ("p~", "q")]
     counts = {
         "Job features": len(job),
-        "Temporal features": len(NAMES) - len(job) - len(lags) - len(aggregates),
+        "Temporal features": len(FEATURE_NAMES) - len(job) - len(lags) - len(aggregates),
         "Lag features": len(lags),
         "Aggregation features": len(aggregates),
     }
     table = Table.of_columns({"features": map(float, counts.values())}, counts)
-    return Outcome((table,), notes=(f"In the order of the forest: {', '.join(NAMES)}.",))
+    return Outcome((table,), notes=(f"In the order of the forest: {', '.join(FEATURE_NAMES)}.",))
 
 
 @computation
@@ -125,7 +125,7 @@ def category_autocorrelation(context: Context, *, user: int) -> Outcome:
     for row in autocorrelations(jobs):
         if row["user"] == user and np.isfinite(row["autocorrelation"]):
             by_place[row["category"], row["lag"]].append(row["autocorrelation"])
-    lags = range(1, LAGS + 1)
+    lags = range(1, CORRELATION_LAGS + 1)
     quartiles = np.array([[quartiles_of(by_place[name, lag]) for name in names] for lag in lags])  # (lag, name, 3)
     by_size = quartiles[:, names.index("(u, q)"), 0]
     near, far = by_size[:3].mean(), by_size[3:].mean()
@@ -135,7 +135,8 @@ def category_autocorrelation(context: Context, *, user: int) -> Outcome:
         (Table.of_rows(names, {f"lag {lag}": quartiles[lag - 1, :, 0].tolist() for lag in (1, 2, 3, 5, 10, 20)}),),
         {
             "first-lags": Verdict(
-                float(near) > float(far), f"(u, q): {near:.2f} over lags 1 to 3, {far:.2f} over lags 4 to {LAGS}"
+                float(near) > float(far),
+                f"(u, q): {near:.2f} over lags 1 to 3, {far:.2f} over lags 4 to {CORRELATION_LAGS}",
             )
         },
         (Chart("autocorrelation", "bands", head, curves, "lag", "autocorrelation"),),
@@ -269,7 +270,7 @@ def classifier_importances(context: Context, how: Studied) -> Outcome:
     """
     studies = {label: study_of(context, label, how.choices[0], how) for label in context.logs}
     trained = {
-        label: {name: [row[name] for row in done["importances"]] for name in NAMES}
+        label: {name: [row[name] for row in done["importances"]] for name in FEATURE_NAMES}
         for label, done in studies.items()
         if done and done["importances"]
     }
@@ -277,7 +278,7 @@ def classifier_importances(context: Context, how: Studied) -> Outcome:
         label: {name: float(np.median(each)) for name, each in by_name.items()} for label, by_name in trained.items()
     }
     return Outcome(
-        (Table.of_columns({label: found.values() for label, found in columns.items()}, NAMES),),
+        (Table.of_columns({label: found.values() for label, found in columns.items()}, FEATURE_NAMES),),
         verdicts_on_importances(columns),
         tuple(chart_of_boxes(label, by_name, of="feature", y="importance") for label, by_name in trained.items()),
     )
@@ -331,7 +332,7 @@ class Replayed(Section):
         """The campaign of these sections on the part of the log that is replayed."""
         days = self.days or self.first_days.get(label)
         part = {} if days is None else {"windows": {"days": days, "count": 1, "align": "first"}}
-        return run_grid(context, label, {**content, "tau": TAU_S, **part}, overrun="keep")
+        return run_grid(context, label, {**content, "tau": PAPER_TAU_S, **part}, overrun="keep")
 
 
 class Replays(Replayed):
@@ -391,7 +392,7 @@ def runs_of(context: Context, label: str, how: Replays) -> Runs:
     return Runs(how.grid(context, label, content), policies)
 
 
-CLOSE = 1.2  # two are about equal if the worse is at most this many times the better
+ABOUT_EQUAL = 1.2  # two are about equal if the worse is at most this many times the better
 RANGES = {"fcfs": (33, 79), "spf": (3, 32), "saf": (10, 51)}  # of gains over the seven logs, in per cent
 Scenario = Literal["classification", "classification-idempotent", "class-clairvoyant", "runtime-clairvoyant"]
 
@@ -465,7 +466,7 @@ def verdicts_on_gains(found: Sequence[Runs]) -> dict[str, Verdict]:
         "reduces": compared(IDEMPOTENT, BASE),
         "without-killing": compared(CLASSIFIED, BASE, most=True),
         "killing": compared(IDEMPOTENT, CLASSIFIED, most=True),
-        "close": compared(IDEMPOTENT, BY_CLASS, times=CLOSE),
+        "close": compared(IDEMPOTENT, BY_CLASS, times=ABOUT_EQUAL),
         "class": compared(BY_CLASS, IDEMPOTENT),
         "runtime": compared(BY_RUNTIME, BY_CLASS),
         "order": order_of_bases(found),
@@ -481,7 +482,8 @@ def order_of_bases(found: Sequence[Runs]) -> Verdict:
         if set(runs.policies) == set(LABELS)
     }
     holds = all(
-        max(saf, spf) <= CLOSE * min(saf, spf) and max(saf, spf) < wfp < fcfs for saf, spf, wfp, fcfs in bases.values()
+        max(saf, spf) <= ABOUT_EQUAL * min(saf, spf) and max(saf, spf) < wfp < fcfs
+        for saf, spf, wfp, fcfs in bases.values()
     )
     evidence = listed(bases, " SAF {:.1f}, SPF {:.1f}, WFP {:.1f}, FCFS {:.1f}", "; ")
     return Verdict(holds and bool(bases), evidence or "no log was run under all four")
@@ -524,12 +526,12 @@ def classified_months(context: Context, how: Replays) -> Outcome:
     )
 
 
-MONTH_S = 30 * DAY_S
+THIRTY_DAYS_S = 30 * DAY_S
 
 
 def monthly(jobs: Jobs) -> Array:
     """The mean bounded slowdown of the jobs submitted in each month that has any, shape (n_months,)."""
-    month = (jobs.submit_s // MONTH_S).astype(np.int64)
+    month = (jobs.submit_s // THIRTY_DAYS_S).astype(np.int64)
     count = np.bincount(month)
     return np.asarray((np.bincount(month, weights=jobs.bsld)[count > 0]) / count[count > 0])
 
@@ -724,4 +726,4 @@ def workload_with(path: Path, rows: Rows) -> Workload:
 def replayed_bsld(workload: Workload, policy: str, knowledge: str | None) -> float:
     """Of a replay of it."""
     schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, "knowledge": knowledge}))
-    return schedule.summary(TAU_S).mean_bsld
+    return schedule.summary(PAPER_TAU_S).mean_bsld

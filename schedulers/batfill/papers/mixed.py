@@ -30,7 +30,7 @@ from batfill.tuning.tune import Study, Units, study
 from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import Boundary
 
-NAMES = tuple(name.upper() for name in PURE)
+PURE_NAMES = tuple(name.upper() for name in PURE)
 Unit = Annotated[list[Units], Field(min_length=1)]  # of the weights; each is a choice, statements are of the first
 Boundaries = Annotated[list[Boundary], Field(min_length=1)]  # rules for jobs on a border; each is a choice
 Skipped = Annotated[int, Field(ge=0)]
@@ -128,7 +128,7 @@ def pure_policies(
             for name, threshold in thresholds.items():
                 columns[name] = costs(periods, policies, Conditions.of(backfill, threshold)).sum(axis=1).tolist()
                 advance(1)
-            tables.append(Table.of_columns(columns, NAMES, boundary))
+            tables.append(Table.of_columns(columns, PURE_NAMES, boundary))
             notes.append(period_note(boundary, periods))
     return Outcome(tuple(tables), notes=tuple(notes))
 
@@ -160,21 +160,24 @@ def weekly_costs(context: Context, how: Cut) -> Iterator[Weekly]:
 def weekly_spread(context: Context, how: Cut) -> Outcome:
     """Figure 1: means over weeks, a row per policy and a column per log, with boxes of the weeks."""
     found = list(weekly_costs(context, how))
-    ranking = {each.label: [NAMES[k] for k in each.order] for each in found}
+    ranking = {each.label: [PURE_NAMES[k] for k in each.order] for each in found}
     best = "; ".join(f"{label} {', '.join(order[:3])}" for label, order in ranking.items())
     place = {label: order.index("FCFS") + 1 for label, order in ranking.items()}
     return Outcome(
-        tables=(Table.of_columns({each.label: each.costs.mean(axis=1).tolist() for each in found}, NAMES),),
+        tables=(Table.of_columns({each.label: each.costs.mean(axis=1).tolist() for each in found}, PURE_NAMES),),
         verdicts={
             "saf-first": Verdict(all(order[0] == "SAF" for order in ranking.values()), best),
             "short-first": Verdict(
                 all(set(order[:3]) == {"SAF", "SPF", "LEXP"} for order in ranking.values()), f"the best three: {best}"
             ),
-            "fcfs-late": Verdict.of(place, lambda at: at > len(NAMES) / 2, "place {} of 12"),
+            "fcfs-late": Verdict.of(place, lambda at: at > len(PURE_NAMES) / 2, "place {} of 12"),
         },
         charts=tuple(
             chart_of_boxes(
-                f"weekly-{each.label}", {NAMES[k]: each.costs[k] for k in each.order}, y="weekly mean bsld", log_y=True
+                f"weekly-{each.label}",
+                {PURE_NAMES[k]: each.costs[k] for k in each.order},
+                y="weekly mean bsld",
+                log_y=True,
             )
             for each in found
         ),
@@ -190,7 +193,7 @@ def best_of_week(context: Context, how: Cut, *, near: Times = 1.05, far: Times =
     """
     rows, charts, notes = {}, [], []
     for label, periods, cost in weekly_costs(context, how):
-        saf, best = cost[NAMES.index("SAF")], cost.min(axis=0)
+        saf, best = cost[PURE_NAMES.index("SAF")], cost.min(axis=0)
         counts = (int((saf <= near * best).sum()), int((saf >= far * best).sum()), len(best))
         rows[label] = (float(saf.sum()), float(best.sum()), *counts)
         lines = {"SAF": saf.tolist(), "best pure policy": best.tolist()}
@@ -304,9 +307,9 @@ def half_of(search: Coverage, column: int, name: str, side: int) -> Chart:
 
 # Searches
 
-FEATURES: tuple[Features, Features] = (3, 6)
-METHODS = ("w*3", "xnes3", "xnes6")
-SAME = 1.02  # results within 2 % are "the same"
+FEATURE_COUNTS: tuple[Features, Features] = (3, 6)
+SEARCHES = ("w*3", "xnes3", "xnes6")
+ABOUT_SAME = 1.02  # results within 2 % are "the same"
 NEAR = 1.10  # "the differences are minor"
 
 
@@ -326,30 +329,32 @@ def search_methods(
     def searched(label: str, each: Units) -> Array:
         """What every method finds for every week, shape (n_methods, n_weeks)."""
         periods = logs[label]
-        three, six = (space_of(each, periods, len(periods) // 2, n) for n in FEATURES)
+        three, six = (space_of(each, periods, len(periods) // 2, n) for n in FEATURE_COUNTS)
         grid = coverage_of(context, label, periods, how.setting, three, points).costs.min(axis=0)
         searches = (Evolution(periods, how.setting, space, seed, evaluations) for space in (three, six))
         return np.array([grid, *(evolved(context, label, search) for search in searches)])
 
     found = {each: {label: searched(label, each) for label in logs} for each in units}
     first = found[units[0]]
-    same = {label: float((abs(np.log(c[1] / c[0])) <= np.log(SAME)).mean()) for label, c in first.items()}
+    same = {label: float((abs(np.log(c[1] / c[0])) <= np.log(ABOUT_SAME)).mean()) for label, c in first.items()}
     beyond = {label: float(c[1].sum() / c[0].sum()) for label, c in first.items()}
     six = {label: float(c[2].sum() / c[1].sum()) for label, c in first.items()}
     return Outcome(
         tables=tuple(
             Table.of_columns(
-                {label: weekly.sum(axis=1).tolist() for label, weekly in by_log.items()}, METHODS, f"{each} units"
+                {label: weekly.sum(axis=1).tolist() for label, weekly in by_log.items()}, SEARCHES, f"{each} units"
             )
             for each, by_log in found.items()
         ),
         verdicts={
-            "same-as-grid": Verdict.of(same, lambda share: share > 0.5, f"{{:.0%}} of the weeks within {SAME - 1:.0%}"),
+            "same-as-grid": Verdict.of(
+                same, lambda share: share > 0.5, f"{{:.0%}} of the weeks within {ABOUT_SAME - 1:.0%}"
+            ),
             "near-grid": Verdict.of(beyond, lambda ratio: ratio < NEAR, "xnes3 over the grid, in sum: {:.3f}"),
             "six-little-better": Verdict.of(six, lambda ratio: 0.9 < ratio <= 1, "xnes6 over xnes3, in sum: {:.3f}"),
         },
         charts=tuple(
-            by_period(f"methods-{label}", logs[label], dict(zip(METHODS, each.tolist(), strict=True)))
+            by_period(f"methods-{label}", logs[label], dict(zip(SEARCHES, each.tolist(), strict=True)))
             for label, each in first.items()
         ),
         notes=tuple(period_note(label, periods) for label, periods in logs.items()),
@@ -415,7 +420,7 @@ def mixed_study(
                 first[label] = done
                 charts.append(study_lines(label, done, periods))
             notes.append(f"{choice}: {period_note(label, periods)}")
-        tables.append(Table.of_columns(columns, (*LEARNED, *NAMES), choice))
+        tables.append(Table.of_columns(columns, (*LEARNED, *PURE_NAMES), choice))
     notes.append("The first period has none before it; it is missing from wgreedy's sum.")
     return Outcome(tuple(tables), verdicts_on_learning(first), tuple(charts), tuple(notes))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TABLE, PAGE = "table.csv", "page.md"
 SCREEN_DPI = 72  # of what is drawn as pixels in an SVG: maps
 FEWEST_RANKED = 3  # fewer values are in the same order by chance
-HEAD = """\
+PAGE_HEAD = """\
 # The papers' numbers beside ours
 
 Made by `batfill reproduce {names} --page FILE` from the protocols in `expe/papers`; every section names
@@ -104,7 +104,7 @@ def over(value: Value, base: Value) -> Value:
 
 def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -> str:
     """The page of these entries, given on the command line by `names`; its figures are in a folder beside it."""
-    parts = [HEAD.format(names=" ".join(names)), overview_table(results)]
+    parts = [PAGE_HEAD.format(names=" ".join(names)), overview_table(results)]
     paper_name = ""
     for result in results:
         paper = result.named.paper

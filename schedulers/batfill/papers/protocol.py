@@ -139,7 +139,7 @@ def read_protocol(path: Path) -> Iterator[Named]:
     except OSError as error:
         raise ProtocolError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
     document = whole(path, stored, "a protocol; it needs at least `title:` and `entries:`", ProtocolError)
-    paper = section_of(path, document, (), Paper, document.value)
+    paper = validated(path, document, (), Paper, document.value)
     for key, entry in paper.entries.items():
         place: KeyPath = ("entries", key)
         if entry.compute not in COMPUTATIONS:
@@ -149,12 +149,12 @@ def read_protocol(path: Path) -> Iterator[Named]:
             )
         check_published(path, document, place, entry)
         section = COMPUTATIONS[entry.compute].parameters
-        full = section_of(path, document, (*place, "parameters"), section, entry.parameters)
-        small = section_of(path, document, (*place, "quick"), section, {**entry.parameters, **entry.quick})
+        full = validated(path, document, (*place, "parameters"), section, entry.parameters)
+        small = validated(path, document, (*place, "quick"), section, {**entry.parameters, **entry.quick})
         yield Named(f"{path.stem}/{key}", paper, entry, full, small)
 
 
-def section_of(path: Path, document: Document, place: KeyPath, section: type[Section], value: object) -> Any:
+def validated(path: Path, document: Document, place: KeyPath, section: type[Section], value: object) -> Any:
     """The value as this section.
 
     Raises:

@@ -13,11 +13,15 @@ from batfill.tuning.online import selection_and_site
 from batfill.tuning.select import Samples, compare_online, mean_share
 
 PaperMethod = Literal["full", "noisy", "epsilon-greedy"]
-TITLES: dict[PaperMethod, str] = {"full": "FullFeedback", "noisy": "NoisyFeedback", "epsilon-greedy": "EpsilonGreedy"}
+METHOD_TITLES: dict[PaperMethod, str] = {
+    "full": "FullFeedback",
+    "noisy": "NoisyFeedback",
+    "epsilon-greedy": "EpsilonGreedy",
+}
 Share = Annotated[float, Field(ge=0, le=1)]
 Period = Annotated[float, Field(gt=0)]
 PaperNoise = Literal["walltime"] | float
-POINTS = 120  # of a chart, at most
+CHART_POINTS = 120  # of a chart, at most
 
 
 class Choosing(Section):
@@ -50,7 +54,7 @@ def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -
 
     def make() -> dict[str, Any]:
         selection, site = selection_and_site(given, logs.procs, "same", how.threshold)
-        with context.bar(f"{label}, {TITLES[method]}: logs", samples) as advance:
+        with context.bar(f"{label}, {METHOD_TITLES[method]}: logs", samples) as advance:
             return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)
 
     found: dict[str, Any] = kept(context.folder, "selected", key, selected, make)
@@ -59,7 +63,7 @@ def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -
 
 # Figures 1 and 2: waits
 
-BEST = "best policy throughout"
+BEST_THROUGHOUT = "best policy throughout"
 AS_GOOD = 1.05  # "recovers" is a wait of at most this many times that of the best policy throughout
 
 
@@ -79,10 +83,11 @@ def online_courses(
     for name, period in periods.items():
         taken = how.model_copy(update={"period": period})
         found = {
-            label: {title: selected(context, label, m, taken) for m, title in TITLES.items()} for label in context.logs
+            label: {title: selected(context, label, m, taken) for m, title in METHOD_TITLES.items()}
+            for label in context.logs
         }
         ratios = {label: ratios_of(by_method) for label, by_method in found.items()}
-        rows = (*TITLES.values(), BEST)
+        rows = (*METHOD_TITLES.values(), BEST_THROUGHOUT)
         tables.append(Table.of_rows(ratios, {row: [each[row] for each in ratios.values()] for row in rows}, name))
         if period == how.period:
             shown = ratios
@@ -96,7 +101,7 @@ def online_courses(
 def ratios_of(by_method: dict[str, Any]) -> dict[str, float]:
     """At the end of the log: of each method, and of the policy that hindsight would have used throughout."""
     ratios = {title: float(found["wait_over_fcfs"]["mean"]) for title, found in by_method.items()}
-    return {**ratios, BEST: best_throughout(next(iter(by_method.values())))[1]}
+    return {**ratios, BEST_THROUGHOUT: best_throughout(next(iter(by_method.values())))[1]}
 
 
 def best_throughout(found: dict[str, Any]) -> tuple[str, float]:
@@ -108,7 +113,7 @@ def best_throughout(found: dict[str, Any]) -> tuple[str, float]:
 def course_of(label: str, by_method: dict[str, Any], period: float) -> Chart:
     """The course: mean over the resamplings, and the band from the 10th to the 90th percentile."""
     courses = [found["by_period"] for found in by_method.values()]
-    step = -(-len(courses[0]) // POINTS)
+    step = -(-len(courses[0]) // CHART_POINTS)
     rows = [
         (
             (k + 1) * period / DAY_S,
@@ -122,7 +127,7 @@ def course_of(label: str, by_method: dict[str, Any], period: float) -> Chart:
 
 def verdicts_on_waits(ratios: dict[str, dict[str, float]]) -> dict[str, Verdict]:
     """On what the abstract says."""
-    full, noisy, bandit = TITLES.values()
+    full, noisy, bandit = METHOD_TITLES.values()
 
     def waits(row: str) -> str:
         return f"{row}: {listed({label: found[row] for label, found in ratios.items()}, ' {:.3f}')}"
@@ -130,8 +135,8 @@ def verdicts_on_waits(ratios: dict[str, dict[str, float]]) -> dict[str, Verdict]
     return {
         "half": Verdict(min(found[noisy] for found in ratios.values()) <= 0.5, waits(noisy)),
         "hindsight": Verdict(
-            all(found[noisy] <= AS_GOOD * found[BEST] for found in ratios.values()),
-            f"{waits(noisy)}; {waits(BEST)}",
+            all(found[noisy] <= AS_GOOD * found[BEST_THROUGHOUT] for found in ratios.values()),
+            f"{waits(noisy)}; {waits(BEST_THROUGHOUT)}",
         ),
         "bandit": Verdict(min(found[bandit] for found in ratios.values()) <= 0.4, waits(bandit)),
         "noisy-as-full": Verdict(
@@ -167,7 +172,7 @@ def use_shares(label: str, found: dict[str, Any], shares: dict[str, float], peri
     most = sorted(shares, key=lambda name: -shares[name])[:CHARTED]
     periods = found["by_period"]
     rows = []
-    for k in range(0, len(periods), -(-len(periods) // POINTS)):
+    for k in range(0, len(periods), -(-len(periods) // CHART_POINTS)):
         now = [periods[k]["shares"][name] for name in most]
         rows.append(((k + 0.5) * period / DAY_S, *now, max(0.0, 1 - sum(now))))
     head = ("day", *(name.upper() for name in most), "others")
@@ -204,7 +209,9 @@ def online_choices(
     varied: Annotated[dict[Text, Change], Field(min_length=1)],  # what takes the usual values' place, by rows' labels
 ) -> Outcome:
     """Each open choice varied alone: mean waits over EASY-FCFS's, a column per method and log, a row per change."""
-    columns = {f"{title}, {label}": (method, label) for label in context.logs for method, title in TITLES.items()}
+    columns = {
+        f"{title}, {label}": (method, label) for label in context.logs for method, title in METHOD_TITLES.items()
+    }
     rows: dict[str, list[Value]] = {}
     for name, change in {"as in the other entries": Change(), **varied}.items():
         changed = change.model_dump(exclude_unset=True)

@@ -32,9 +32,9 @@ from batfill.workloads.scaling import offered_load
 from batfill.workloads.swf import machine_size
 from batfill.workloads.swf_log import COMPLETED
 
-POLICIES = ("fcfs", "spf", "sqf", "saf")
-NAMES = FCFS, SPF, SQF, SAF = tuple(name.upper() for name in POLICIES)
-MONTH_S = 365.25 / 12 * DAY_S
+COMPARED = ("fcfs", "spf", "sqf", "saf")
+COMPARED_NAMES = FCFS, SPF, SQF, SAF = tuple(name.upper() for name in COMPARED)
+MEAN_MONTH_S = 365.25 / 12 * DAY_S
 FEWEST_TRIMMED = 4  # of fewer samples none is left out
 LongestRequests = Annotated[float, Field(gt=0)]
 
@@ -63,7 +63,7 @@ def resampled(context: Context, how: Resampled) -> dict[str, dict[str, Grid]]:
         content = {
             "resamplings": made,
             "seeds": [how.seed],
-            "policies": list(POLICIES),
+            "policies": list(COMPARED),
             "thresholds": thresholds,
             "per-job": True,
         }
@@ -87,7 +87,7 @@ def sample_note(found: dict[str, dict[str, Grid]]) -> tuple[str, ...]:
         if grid.rows[0]["threshold_s"] is not None
     )
     grid, *_ = next(iter(found.values())).values()
-    return (f"{len(grid.of(POLICIES[0]))} samples of each log; thresholds {thresholds or 'none'}.",)
+    return (f"{len(grid.of(COMPARED[0]))} samples of each log; thresholds {thresholds or 'none'}.",)
 
 
 # Tables II and III: the logs
@@ -100,7 +100,7 @@ def log_figures(context: Context) -> Outcome:
     for label, path in context.logs.items():
         log = load_log(path)
         procs = machine_size(path, log, None)
-        months = float(np.ptp(log["submit_s"])) / MONTH_S
+        months = float(np.ptp(log["submit_s"])) / MEAN_MONTH_S
         rows[label] = (procs, len(log), 100 * offered_load(log, procs) if procs else None, months)
     return Outcome((Table.of_rows(("# CPUs", "# Jobs", "Util %", "Duration (months)"), rows),))
 
@@ -134,7 +134,7 @@ def premature_slowdown(context: Context, how: Resampled) -> Outcome:
     """
     found = resampled(context, how)
     ratios = {
-        choice: {label: dict(zip(NAMES, ratios_of(grid), strict=True)) for label, grid in grids.items()}
+        choice: {label: dict(zip(COMPARED_NAMES, ratios_of(grid), strict=True)) for label, grid in grids.items()}
         for choice, grids in found.items()
     }
     first = next(iter(ratios.values()))
@@ -142,7 +142,7 @@ def premature_slowdown(context: Context, how: Resampled) -> Outcome:
     least = {label: min(each.values()) for label, each in first.items()}
     return Outcome(
         tables=tuple(
-            Table.of_columns({label: each.values() for label, each in logs.items()}, NAMES, choice)
+            Table.of_columns({label: each.values() for label, each in logs.items()}, COMPARED_NAMES, choice)
             for choice, logs in ratios.items()
         ),
         verdicts={
@@ -158,7 +158,7 @@ def premature_slowdown(context: Context, how: Resampled) -> Outcome:
 
 def ratios_of(grid: Grid) -> list[float]:
     """The mean over the samples, by policy."""
-    return [float(np.mean([ratio(grid, row) for row in grid.of(policy)])) for policy in POLICIES]
+    return [float(np.mean([ratio(grid, row) for row in grid.of(policy)])) for policy in COMPARED]
 
 
 def ratio(grid: Grid, row: dict[str, Any]) -> float:
@@ -193,7 +193,7 @@ def final_gains(choice: str, bands: dict[str, dict[str, Array]]) -> Table:
     rows = {
         f"{label}, {policy}": [100 * (1 - float(each[k, 1, -1] / each[0, 1, -1])) for each in by_objective.values()]
         for label, by_objective in bands.items()
-        for k, policy in enumerate(NAMES)
+        for k, policy in enumerate(COMPARED_NAMES)
         if policy != FCFS
     }
     largest = [max(column) for column in zip(*rows.values(), strict=True)]
@@ -202,7 +202,7 @@ def final_gains(choice: str, bands: dict[str, dict[str, Array]]) -> Table:
 
 def bands_of(grid: Grid) -> dict[str, Array]:
     """By objective: least, mean and most over the samples that are kept, shape (n_policies, 3, n_weeks)."""
-    runs = [[cumulative(grid, row) for row in grid.of(policy)] for policy in POLICIES]
+    runs = [[cumulative(grid, row) for row in grid.of(policy)] for policy in COMPARED]
     weeks = min(len(curve) for of_policy in runs for curve in of_policy)
     # (n_policies, n_samples, n_weeks, n_objectives)
     stacked = np.array([[curve[:weeks] for curve in of_policy] for of_policy in runs])
@@ -239,7 +239,7 @@ def curves(label: str, objective: str, bands: Array) -> Chart:
     """The mean of each policy between its least and its most."""
     head = ["week"]
     columns = [list(range(1, bands.shape[2] + 1))]
-    for name, (least, mean, most) in zip(NAMES, bands.tolist(), strict=True):
+    for name, (least, mean, most) in zip(COMPARED_NAMES, bands.tolist(), strict=True):
         head += [name, f"{name} least", f"{name} most"]
         columns += [mean, least, most]
     rows = tuple(zip(*columns, strict=True))
@@ -252,7 +252,7 @@ def verdicts_on_means(bands: dict[str, dict[str, Array]]) -> dict[str, Verdict]:
     oblivious, pp, close = [], [], {}
     for label, by_objective in bands.items():
         for name, each in by_objective.items():
-            mean = dict(zip(NAMES, each[:, 1, -1], strict=True))
+            mean = dict(zip(COMPARED_NAMES, each[:, 1, -1], strict=True))
             if max(mean[SPF], mean[SAF]) >= min(mean[FCFS], mean[SQF]):
                 oblivious.append(f"{label}, {name}")
             close[f"{label}, {name}"] = float(mean[SAF] / min(mean.values()))
@@ -287,7 +287,7 @@ def most_delayed(context: Context, how: Resampled, *, top: Count = 100) -> Outco
     pairs = {label: (each[SPF], each[SAF]) for label, each in medians[first].items()}
     return Outcome(
         tables=tuple(
-            Table.of_columns({label: each.values() for label, each in logs.items()}, NAMES, choice)
+            Table.of_columns({label: each.values() for label, each in logs.items()}, COMPARED_NAMES, choice)
             for choice, logs in medians.items()
         ),
         verdicts={
@@ -308,7 +308,7 @@ def widths_by_policy(grid: Grid, top: int) -> dict[str, NDArray[np.int64]]:
     """The processors of the most delayed jobs, `top` of each sample."""
     return {
         name: np.concatenate([widths_of(grid.jobs(row, "bsld", "procs"), top) for row in grid.of(policy)])
-        for policy, name in zip(POLICIES, NAMES, strict=True)
+        for policy, name in zip(COMPARED, COMPARED_NAMES, strict=True)
     }
 
 
@@ -317,7 +317,7 @@ def widths_of(jobs: dict[str, NDArray[Any]], top: int) -> NDArray[np.int64]:
     return np.asarray(jobs["procs"][np.argsort(-jobs["bsld"], kind="stable")[:top]])
 
 
-CLASSES = {
+BSLD_CLASSES = {
     "1": "share_bsld_1",
     "1 to 10": "share_bsld_10",
     "10 to 100": "share_bsld_100",
@@ -351,7 +351,7 @@ def slowdown_classes(context: Context, how: Resampled) -> Outcome:
             Chart(
                 f"classes-{label}",
                 "shares",
-                ("policy", *CLASSES),
+                ("policy", *BSLD_CLASSES),
                 tuple((policy, *each.values()) for policy, each in by_policy.items()),
                 x="share of the jobs (%)",
             )
@@ -364,8 +364,11 @@ def slowdown_classes(context: Context, how: Resampled) -> Outcome:
 def shares_of(grid: Grid) -> dict[str, dict[str, float]]:
     """Means over the samples in %, by policy and class."""
     return {
-        name: {each: float(100 * np.mean([row[column] for row in grid.of(policy)])) for each, column in CLASSES.items()}
-        for policy, name in zip(POLICIES, NAMES, strict=True)
+        name: {
+            each: float(100 * np.mean([row[column] for row in grid.of(policy)]))
+            for each, column in BSLD_CLASSES.items()
+        }
+        for policy, name in zip(COMPARED, COMPARED_NAMES, strict=True)
     }
 
 
@@ -378,8 +381,8 @@ def table_of_shares(choice: str, shares: dict[str, dict[str, dict[str, float]]])
         AT_ONCE: (max(at_once), *at_once),
         WAITED: (max((each for each in fewer if each is not None), default=None), *fewer),
     }
-    for policy in NAMES:
-        for name in CLASSES:
+    for policy in COMPARED_NAMES:
+        for name in BSLD_CLASSES:
             rows[f"{policy}, bsld {name} (%)"] = (None, *(each[policy][name] for each in shares.values()))
     return Table.of_rows(("largest", *shares), rows, choice)
 
@@ -393,12 +396,14 @@ def backfilled(context: Context, how: Resampled) -> Outcome:
     found = resampled(context, how)
     counts = {choice: {label: counts_of(grid) for label, grid in grids.items()} for choice, grids in found.items()}
     first = next(iter(counts.values()))
-    most = {label: int(each[NAMES.index(SQF)].max()) for label, each in first.items()}
+    most = {label: int(each[COMPARED_NAMES.index(SQF)].max()) for label, each in first.items()}
     return Outcome(
         tables=tuple(table_of_counts(choice, each) for choice, each in counts.items()),
         verdicts={"none-under-sqf": Verdict.of(most, lambda count: count == 0, "{:,} in the sample that has the most")},
         charts=tuple(
-            chart_of_boxes(f"backfilled-{label}", dict(zip(NAMES, each.tolist(), strict=True)), y="jobs backfilled")
+            chart_of_boxes(
+                f"backfilled-{label}", dict(zip(COMPARED_NAMES, each.tolist(), strict=True)), y="jobs backfilled"
+            )
             for label, each in first.items()
         ),
         notes=sample_note(found),
@@ -407,7 +412,7 @@ def backfilled(context: Context, how: Resampled) -> Outcome:
 
 def counts_of(grid: Grid) -> NDArray[np.int64]:
     """Shape (n_policies, n_samples)."""
-    return np.array([[row["backfilled"] for row in grid.of(policy)] for policy in POLICIES])
+    return np.array([[row["backfilled"] for row in grid.of(policy)] for policy in COMPARED])
 
 
 def table_of_counts(choice: str, counts: dict[str, NDArray[np.int64]]) -> Table:
@@ -419,7 +424,7 @@ def table_of_counts(choice: str, counts: dict[str, NDArray[np.int64]]) -> Table:
         **{f"{label}: {FEWER}": each for label, each in fewer.items()},
         **{f"{label}: jobs": each for label, each in means.items()},
     }
-    return Table.of_columns({name: each.tolist() for name, each in columns.items()}, NAMES, choice)
+    return Table.of_columns({name: each.tolist() for name, each in columns.items()}, COMPARED_NAMES, choice)
 
 
 # Proposition 1: smallest request first backfills nothing

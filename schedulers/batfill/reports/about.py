@@ -30,7 +30,6 @@ class About:
     """What is known of how a run came about; None and "" are unknown."""
 
     log: str = ""  # the workload's name, or several
-    log_sha256: str = ""
     options: str = ""  # the policy and all options that are not the default, see `options.described`
     scheduler: str = ""  # the command of a scheduler whose options are not known
     engine: str = ""
@@ -73,7 +72,6 @@ def of_replay(record: Mapping[str, Any]) -> About:
     more += [f"tau {stated['tau']:g} s"] if stated["tau"] != TAU_S else []
     return About(
         log=record["workload"],
-        log_sha256=record["workload_sha256"],
         options=", ".join([options, *more]),
         engine=record["engine"],
         version=record["version"],
@@ -99,7 +97,6 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
         options, scheduler = scheduler_of(record["scheduler_command"])
     about = About(
         log=", ".join(path.name for path in workloads),
-        log_sha256=", ".join(sums.get(str(path), "") for path in workloads),
         options=options,
         scheduler=scheduler,
         engine=f"Batsim {batsim_version}, {'embedded' if record['simulator'] == 'embedded' else 'its own program'}",

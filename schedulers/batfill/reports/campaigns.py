@@ -46,9 +46,9 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
     from pyarrow import compute
 
     from batfill.campaigns.store import Store
-    from batfill.campaigns.summary import OPTIONS
+    from batfill.campaigns.summary import CHOICE_COLUMNS
 
-    figures = [*MADE, *OPTIONS, "seed", "sample", "window", "mean_bsld", "mean_wait_s", "max_wait_s"]
+    figures = [*MADE, *CHOICE_COLUMNS, "seed", "sample", "window", "mean_bsld", "mean_wait_s", "max_wait_s"]
     some_ran = compute.field("jobs") > compute.field("rejected")
     table = Store(folder).rows().filter(some_ran).select(figures)
     workloads: dict[str, list[Row]] = defaultdict(list)
@@ -73,11 +73,11 @@ def campaign_warnings(folder: Path) -> list[str]:
 
 def compared(workload: str, rows: list[Row]) -> Comparison | None:
     """The choices of one workload; None where there are no two on the same pieces."""
-    from batfill.campaigns.summary import OPTIONS, options_text
+    from batfill.campaigns.summary import CHOICE_COLUMNS, options_text
 
     runs: dict[str, dict[tuple[int, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        runs[options_text(*(row[name] for name in OPTIONS))][piece(row)].append(row)
+        runs[options_text(*(row[name] for name in CHOICE_COLUMNS))][piece(row)].append(row)
     shared = sorted(set.intersection(*(set(pieces) for pieces in runs.values())))
     if len(runs) < 2 or not shared:
         return None

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from batfill.reports.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
-from batfill.reports.svg import CHARACTER, LINE, Plot, both, wrapped
+from batfill.reports.svg import CHARACTER, LINE_HEIGHT, Plot, both, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def rows_plot(
     """A plot with a row for each name, and each row's middle and name in lines."""
     left = min(max(len(name) for name in names) * CHARACTER + 12, NAMES_SHARE * width)
     lines = [wrapped(name, left - 12) for name in names]
-    heights = [max(30, LINE * len(row) + 8) for row in lines]
+    heights = [max(30, LINE_HEIGHT * len(row) + 8) for row in lines]
     height = 66 + sum(heights)
     plot = Plot(title, limits, (0, 1), width=width, x_label=x_label, height=height, left=left, log_x=log_x)
     middles = [plot.top + sum(heights[:k]) + heights[k] / 2 for k in range(len(names))]

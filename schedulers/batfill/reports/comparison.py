@@ -296,7 +296,6 @@ def of_jobs(
     *,
     log: str = "",
     clock: Clock | None = None,
-    advised: int | None = None,
     made: tuple[tuple[str, str], ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> Comparison:
@@ -309,7 +308,6 @@ def of_jobs(
         wait_s: shape (n_runs, n_jobs).
         log: the workload and its machine, for titles.
         clock: the date of second 0.
-        advised: the run to take, if one is.
         made: what else is said of the runs, by name.
         warnings: what makes their figures doubtful.
     """
@@ -329,7 +327,6 @@ def of_jobs(
         blocks="days" if few else "weeks",
         block=day if few else week,
         clock=clock.later(float(submit_s[0])) if clock else None,
-        advised=advised,
         made=made,
         warnings=warnings,
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from batfill.reports.comparison import Comparison
     from batfill.reports.runs import ReportedRun
 
-FORMATS = ("pdf", "svg", "png")
+FIGURE_FORMATS = ("pdf", "svg", "png")
 COLUMN_IN = 3.5  # the width of a column in the two-column styles of IEEE and ACM, within a twentieth
 NAME_CHARACTERS = 26  # in a line of a row's name
 STYLE: Any = {
@@ -60,8 +60,8 @@ def check_formats(formats: Sequence[str]) -> None:
     Raises:
         BatfillError: a format is unknown, or matplotlib is not installed.
     """
-    if unknown := [name for name in formats if name not in FORMATS]:
-        raise BatfillError(f"--figures: {unknown[0]!r} is none of {', '.join(FORMATS)}; separate several by commas")
+    if unknown := [name for name in formats if name not in FIGURE_FORMATS]:
+        raise BatfillError(f"--figures: {unknown[0]!r} is none of {', '.join(FIGURE_FORMATS)}; separate several by commas")
     require("report", "matplotlib")
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from batfill import __version__
 from batfill.files import all_or_none, csv_text, make_folder, whole_file, write_json, write_text
-from batfill.knowledge.features import CATEGORIES, NAMES
-from batfill.knowledge.frontier import COLUMNS, OF_FOREST, PERFECT
-from batfill.knowledge.study import LAGS, autocorrelations
+from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
+from batfill.knowledge.frontier import OF_FOREST, PERFECT, POINT_COLUMNS
+from batfill.knowledge.study import CORRELATION_LAGS, autocorrelations
 from batfill.options import as_line
 from batfill.reports.palette import DISTINCT, MEAN_BSLD, dress, style, styles
 
@@ -140,8 +140,8 @@ def importance_figure(done: ClassifiedLog) -> Figure:
     """The spread over the trainings of each feature's importance (Figure 5)."""
     figure, axes = empty_figure("importance, share of the forest's splits", "feature")
     if done.importances:
-        axes.boxplot([[row[name] for row in done.importances] for name in NAMES], orientation="horizontal")
-        axes.set_yticks(range(1, len(NAMES) + 1), NAMES, fontsize=7)
+        axes.boxplot([[row[name] for row in done.importances] for name in FEATURE_NAMES], orientation="horizontal")
+        axes.set_yticks(range(1, len(FEATURE_NAMES) + 1), FEATURE_NAMES, fontsize=7)
         axes.invert_yaxis()
     dress(figure, study_title(done, "importance of each feature over the trainings"))
     return figure
@@ -150,7 +150,7 @@ def importance_figure(done: ClassifiedLog) -> Figure:
 def autocorrelation_figure(done: ClassifiedLog, alike: list[dict[str, Any]]) -> Figure:
     """The median over the categories, and the middle half, at each lag (Figure 2)."""
     figure, axes = empty_figure("lag, jobs of the same category", "autocorrelation of run times")
-    lags = np.arange(1, LAGS + 1)
+    lags = np.arange(1, CORRELATION_LAGS + 1)
     for k, name in enumerate(CATEGORIES):
         rows = [row for row in alike if row["category"] == f"(u, {name})" and not np.isnan(row["autocorrelation"])]
         if not rows:
@@ -174,7 +174,7 @@ def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]
     rows = [point.as_dict() for point in points]
     with all_or_none():
         write_json(folder / "frontier.json", {**provenance, "points": rows})
-        write_text(folder / "frontier.csv", csv_text([COLUMNS, *(row.values() for row in rows)]))
+        write_text(folder / "frontier.csv", csv_text([POINT_COLUMNS, *(row.values() for row in rows)]))
         save_svg(frontier_figure(points, provenance), folder / "frontier.svg")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-WHOLE = ("i1", "i2", "i4")
+INTEGER_TYPES = ("i1", "i2", "i4")
 
 
 def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def smallest(column: NDArray[Any]) -> tuple[NDArray[Any], bool]:
         return column.astype("<f8"), False
     whole = column.astype(np.int64)
     steps = np.diff(whole, prepend=0)
-    for kind in WHOLE:
+    for kind in INTEGER_TYPES:
         limits = np.iinfo(kind)
         for values, differences in ((whole, False), (steps, True)):
             if limits.min <= values.min(initial=0) and values.max(initial=0) <= limits.max:

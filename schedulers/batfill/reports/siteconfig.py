@@ -38,7 +38,7 @@ WAITING = {
     "unicef": "-(w / (log2(max(q, 2)) * p))",
 }
 KEYS = {**ARRIVAL, **SMALLEST_FIRST, **LARGEST_FIRST, **WAITING}
-FEATURES = ("q", "p", "w", "p / q", "(w + p) / p", "p * q")  # of a mixed policy, as `policies.FEATURES`
+FEATURE_TEXTS = ("q", "p", "w", "p / q", "(w + p) / p", "p * q")  # of a mixed policy, as `policies.FEATURES`
 
 NODES = "the first waiting job's reservation is for nodes chosen in advance, not for a number of processors"
 LOGS_CLOCK = "it counts the submission time from the first second of a log, which a running cluster does not have"
@@ -106,7 +106,7 @@ def key_of(policy: Policy) -> str | None:
     """The policy's key as text; None if it cannot be computed on a running cluster."""
     if policy.weights is None:
         return KEYS.get(policy.name)
-    terms = zip(policy.weights, FEATURES, strict=True)
+    terms = zip(policy.weights, FEATURE_TEXTS, strict=True)
     return " + ".join(f"({weight:.17g}) * ({feature})" for weight, feature in terms if weight != 0)
 
 
@@ -249,7 +249,7 @@ def slurm(policy: Policy, threshold_s: float | None) -> Draft:
 
 def slurm_step(policy: Policy) -> float:
     """The difference of a mixed policy's keys that is one step of the site factor."""
-    weights = dict(zip(FEATURES, policy.weights or (), strict=True))
+    weights = dict(zip(FEATURE_TEXTS, policy.weights or (), strict=True))
     largest = sum(abs(weights[feature]) * most for feature, most in SLURM_LARGEST.items())
     return float(f"{largest / SLURM_MIDDLE:.3g}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WIDE, NARROW = 720, 360
 FEWEST_TICKS = 3
 CHARACTER = 7.0  # the width of one in 12 px, with some to spare
-LINE = 15  # the height of a line of text
+LINE_HEIGHT = 15  # the height of a line of text
 STEPS = (1, 2, 5, 10)
 Tick = tuple[float, str]  # where, and the words there; a second line after a line break
 
@@ -83,9 +83,9 @@ class Plot:
     ) -> None:
         self.width = width
         self.x_label = wrapped(x_label, width)
-        height += LINE * (len(self.x_label) - 1)
+        height += LINE_HEIGHT * (len(self.x_label) - 1)
         self.left, self.right, self.top = left, width - 16, 12
-        self.bottom = height - 39 - LINE * len(self.x_label)
+        self.bottom = height - 39 - LINE_HEIGHT * len(self.x_label)
         self.log_x = log_x
         self.x_range, self.y_range = x, y
         self.parts = [
@@ -130,7 +130,7 @@ class Plot:
         for row, line in enumerate(self.x_label):
             inside = len(line) * CHARACTER < self.right - self.left
             middle = (self.left + self.right) / 2 if inside else self.width / 2
-            self.text(middle, self.bottom + 46 + LINE * row, line)
+            self.text(middle, self.bottom + 46 + LINE_HEIGHT * row, line)
 
     def y_axis(self, label: str) -> None:
         """Ticks and a label at the left."""
@@ -151,7 +151,7 @@ class Plot:
     def row_name(self, middle: float, lines: Sequence[str]) -> None:
         """The name of a row at its left, in as many lines as it takes."""
         for k, line in enumerate(lines):
-            self.text(self.left - 8, middle + 4 + LINE * (k - (len(lines) - 1) / 2), line, "end", "name")
+            self.text(self.left - 8, middle + 4 + LINE_HEIGHT * (k - (len(lines) - 1) / 2), line, "end", "name")
 
     def svg(self) -> str:
         """The whole."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from batfill.jobs import Clock
 
-MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
-STEPS_S = (
+TICK_MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
+TICK_STEPS_S = (
     *(days * DAY_S for days in (14, 7, 4, 2, 1)),
     *(hours * HOUR_S for hours in (12, 6, 3, 2, 1)),
     *(1800, 900, 600, 300, 120, 60, 30, 15, 10, 5, 2, 1),
@@ -31,13 +31,13 @@ def date_ticks(low_s: float, high_s: float, clock: Clock, fewest: int) -> list[t
         return [(at, date) for at, date in takewhile(lambda tick: tick[0] <= high_s, places) if at >= low_s]
 
     first = clock.date(low_s)
-    for months in MONTHS:
+    for months in TICK_MONTHS:
         begin = (first.year * 12 + first.month - 1) // months
         found = within(datetime(k * months // 12, k * months % 12 + 1, 1, tzinfo=clock.zone) for k in count(begin))
         if len(found) >= fewest:
             return worded(found, "%b" if months < 12 else "%Y", "%Y" if months < 12 else "")
     midnight = datetime(first.year, first.month, first.day)  # naive: the zone comes once the steps are added
-    for step_s in STEPS_S:
+    for step_s in TICK_STEPS_S:
         begun = midnight - timedelta(days=midnight.toordinal() % max(step_s // DAY_S, 1))
         found = within((begun + timedelta(seconds=k * step_s)).replace(tzinfo=clock.zone) for k in count())
         if len(found) >= fewest:

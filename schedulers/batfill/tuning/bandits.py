@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Method = Literal["full", "noisy", "epsilon-greedy", "ucb1", "exp3"]
 # Each method's own options and what they are by default.
 HINDSIGHT = {"lambda": 0.9, "alpha": 1.0}
-OPTIONS: dict[Method, dict[str, float]] = {
+CHOOSER_DEFAULTS: dict[Method, dict[str, float]] = {
     "full": HINDSIGHT,
     "noisy": HINDSIGHT,
     "epsilon-greedy": {"epsilon": 0.1},
     "ucb1": {},
     "exp3": {"gamma": 0.1},
 }
-METHODS = tuple(OPTIONS)
+METHODS = tuple(CHOOSER_DEFAULTS)
 
 
 class Chooser(Protocol):
@@ -166,7 +166,7 @@ def options_of(method: Method, given: Mapping[str, float]) -> dict[str, float]:
     Raises:
         BatfillError: an option is out of its range, or the method has none of that name.
     """
-    known = OPTIONS[method]
+    known = CHOOSER_DEFAULTS[method]
     for name, value in given.items():
         if name not in known:
             raise BatfillError(f"option {name}: {method} has none of that name; leave it out")

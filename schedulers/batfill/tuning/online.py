@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("batfill")
 
 CHOOSERS = ("lambda", "alpha", "epsilon", "gamma")
-NAMES = ("select", "period", "policies", "budget", "noise", *CHOOSERS, "select-seed")
+SELECTION_OPTIONS = ("select", "period", "policies", "budget", "noise", *CHOOSERS, "select-seed")
 PERIOD_S = float(WEEK_S)
 BUDGET_S = 10.0  # under Batsim, which waits meanwhile
 
@@ -74,8 +74,8 @@ class Selection:
         Raises:
             BatfillError: as `of`, or a policy is given too.
         """
-        mine = {name: given[name] for name in NAMES if given.get(name) is not None}
-        plain = {name: value for name, value in given.items() if name not in NAMES}
+        mine = {name: given[name] for name in SELECTION_OPTIONS if given.get(name) is not None}
+        plain = {name: value for name, value in given.items() if name not in SELECTION_OPTIONS}
         if "select" in mine and plain.get("policy") is not None:
             raise BatfillError("option policy: select chooses it; put it among the policies, or leave one of them out")
         return cls.of({"budget": BUDGET_S, **mine} if "select" in mine else mine), plain
@@ -87,7 +87,7 @@ class Selection:
         Raises:
             BatfillError: a value is not what it must be, or something is asked for that needs a selection.
         """
-        chosen = {name: given[name] for name in NAMES if given.get(name) is not None}
+        chosen = {name: given[name] for name in SELECTION_OPTIONS if given.get(name) is not None}
         if not chosen:
             return None
         if "select" not in chosen:

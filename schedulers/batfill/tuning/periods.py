@@ -111,9 +111,9 @@ def read_periods(
     return Periods(Path(where).name, source.digest, size, numbers, tables, choices)
 
 
-def periods_of(tables: Sequence[JobTable], procs: int, source: str = "made") -> Periods:
+def periods_of(tables: Sequence[JobTable], procs: int) -> Periods:
     """Periods from job tables that are there already."""
-    return Periods(source, "", procs, tuple(range(len(tables))), tuple(tables), {})
+    return Periods("made", "", procs, tuple(range(len(tables))), tuple(tables), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,6 @@ def costs(
     policies: Sequence[Policy],
     conditions: Conditions,
     *,
-    threads: int | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> NDArray[np.float64]:
     """The mean bounded slowdown of every policy on every period, shape (n_policies, n_periods).
@@ -164,7 +163,6 @@ def costs(
             backfill=conditions.backfill,
             threshold_s=conditions.threshold_s,
             measure=mean_bsld(jobs, periods.procs, conditions.tau_s),
-            threads=threads,
         )
         advance(1)
     return result

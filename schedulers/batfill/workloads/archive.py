@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ELSEWHERE = "choose another cache with --cache or $BATFILL_CACHE"
-TRIES = 5
+DOWNLOAD_TRIES = 5
 TIMEOUT_S = 30.0
 BLOCK_BYTES = 1 << 16
 GONE = (401, 403, 404, 410)  # trying again would not help
@@ -181,7 +181,9 @@ def _download(
         return RunFailed(f"{log.url}: {_reason(error)}; fetch it by hand and pass its folder with --from")
 
     pooch.get_logger().setLevel(logging.WARNING)  # it would report each try
-    source = pooch.create(folder, "", registry={log.file: None}, urls={log.file: log.url}, retry_if_failed=TRIES - 1)
+    source = pooch.create(
+        folder, "", registry={log.file: None}, urls={log.file: log.url}, retry_if_failed=DOWNLOAD_TRIES - 1
+    )
     try:
         with answers:
             source.fetch(log.file, downloader=download)

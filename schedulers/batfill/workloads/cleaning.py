@@ -65,7 +65,7 @@ def duplicates(log: SwfLog, procs: int | None) -> Rows:
     return again
 
 
-RULES: dict[str, Callable[[SwfLog, int | None], Rows]] = {
+CLEANING_RULES: dict[str, Callable[[SwfLog, int | None], Rows]] = {
     "wide": wide,
     "processors": processors,
     "times": times,
@@ -107,9 +107,9 @@ def clean(
         keep[rows] = False
 
     for name in rules:
-        if name not in RULES:
-            raise WorkloadError(f"no cleaning rule {name!r}; there are {', '.join(RULES)}")
-        drop(name, RULES[name](log, procs))
+        if name not in CLEANING_RULES:
+            raise WorkloadError(f"no cleaning rule {name!r}; there are {', '.join(CLEANING_RULES)}")
+        drop(name, CLEANING_RULES[name](log, procs))
     if statuses:
         drop(f"status not {' or '.join(map(str, statuses))}", ~np.isin(log["status"], list(statuses)))
     for text in flurries:

@@ -9,7 +9,7 @@ import numpy as np
 from batfill.errors import WorkloadError
 from batfill.files import digest
 from batfill.jobs import WEEK_S, request_warning
-from batfill.workloads.cleaning import RULES
+from batfill.workloads.cleaning import CLEANING_RULES
 from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.formats import load_log
 from batfill.workloads.scaling import runs
@@ -135,7 +135,7 @@ def quality_report(log: SwfLog, ran: NDArray[np.bool_], procs: int | None) -> di
         "wider_than_machine": int((ran & (log.needed_procs > procs)).sum()) if procs else None,
         "without_user": int((log["user"] < 0).sum()),
         "job_numbers_used_again": int((times_used - 1)[numbers >= 0].sum()),
-        "equal_rows": int(RULES["duplicates"](log, procs).sum()),
+        "equal_rows": int(CLEANING_RULES["duplicates"](log, procs).sum()),
         "sorted_by_submission": bool((np.diff(log["submit_s"]) >= 0).all()),
     }
 
@@ -170,7 +170,8 @@ def premature_report(log: SwfLog) -> dict[str, Any]:
 def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
     """How many rows each cleaning rule would drop alone; None where the machine's size would be needed."""
     report: dict[str, int | None] = {
-        name: None if name == "wide" and procs is None else int(rule(log, procs).sum()) for name, rule in RULES.items()
+        name: None if name == "wide" and procs is None else int(rule(log, procs).sum())
+        for name, rule in CLEANING_RULES.items()
     }
     return report
 

@@ -46,7 +46,7 @@ ORDERS: dict[str, Callable[[NDArray[np.float64], float], Any]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
 }  # fmt: skip
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-UNITS_S = {"s": 1, "second": 1, "min": 60, "minute": 60, "h": HOUR_S, "hour": HOUR_S, "day": DAY_S}
+FILTER_UNITS_S = {"s": 1, "second": 1, "min": 60, "minute": 60, "h": HOUR_S, "hour": HOUR_S, "day": DAY_S}
 QUARTER_S = 900  # time zones differ by whole quarters of an hour
 TOKEN = re.compile(
     r"""\s*(?:
@@ -231,8 +231,8 @@ class _FilterParser:
         """What the number before counts for this column: 1, or the seconds of the unit that stands here."""
         if not name.endswith("_s"):
             return 1
-        word = self.take("word", *UNITS_S, *(f"{unit}s" for unit in UNITS_S))
-        return 1 if word is None else UNITS_S.get(word) or UNITS_S[word.removesuffix("s")]
+        word = self.take("word", *FILTER_UNITS_S, *(f"{unit}s" for unit in FILTER_UNITS_S))
+        return 1 if word is None else FILTER_UNITS_S.get(word) or FILTER_UNITS_S[word.removesuffix("s")]
 
 
 def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:

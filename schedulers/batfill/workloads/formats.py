@@ -23,7 +23,7 @@ from batfill.workloads.swf import BATSIM_MARGIN_S, job_rows, jobs_in, known_size
 from batfill.workloads.swf_log import (
     COMPLETED,
     FIELDS,
-    LARGEST,
+    LARGEST_EXACT,
     Comment,
     SwfLog,
     batches_of,
@@ -215,16 +215,15 @@ def save_log(
     out: Path,
     *,
     procs: int | None = None,
-    overrun: Overrun = "keep",
     description: Mapping[str, object] | None = None,
 ) -> int:
     """Write the log; return how many jobs (of a Batsim workload) or rows (otherwise) the file holds.
 
     Args:
-        log: what to write. SWF and Parquet keep all of it, Batsim JSON its jobs.
+        log: what to write. SWF and Parquet keep all of it, Batsim JSON its jobs, each with a request of at least its
+            run time.
         out: the file; its name says the format.
         procs: the machine's size, which the file says from then on; by default what `machine_size` finds.
-        overrun: what becomes of requests below the run time in Batsim JSON.
         description: what made the file. Batsim JSON holds it as such; other logs get it as a note in their header,
             where it names a source (without one, the log was made with such a note).
 
@@ -233,7 +232,7 @@ def save_log(
             number beyond 2^53, which could not be read again.
     """
     wanted = format_of(out)
-    held = np.abs(log.rows) <= LARGEST
+    held = np.abs(log.rows) <= LARGEST_EXACT
     if not held.all():
         row, column = np.unravel_index(np.argmin(held), held.shape)
         raise WorkloadError(
@@ -253,7 +252,7 @@ def save_log(
         return len(log)
     rows = job_rows(out, [log])
     machine = known_size(out, machine_size(out, log, procs))
-    jobs = jobs_in(log, rows, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
+    jobs = jobs_in(log, rows, overrun="keep", margin_s=BATSIM_MARGIN_S, changed=Counter())
     return write_batsim_json(out, [(jobs, {})], procs=machine, description=description)
 
 

@@ -170,13 +170,13 @@ INTERACTIVE = JobKind(
     a1=3.8351, b1=0.6605, a2=7.073, b2=0.6856, pa=-0.0118, pb=0.9156,
     a_gap=6.5510, b_gap=0.6621, rush_to_all=0.9797, a_day=8.9186, b_day=3.6680,
 )  # fmt: skip
-ALL = JobKind(
+SINGLE_MODEL = JobKind(
     serial=0.244, pow2=0.576, low=0.8, med=4.5, high=7, first_stage=0.86,
     a1=4.2, b1=0.94, a2=312, b2=0.03, pa=-0.0054, pb=0.78,
     a_gap=10.2303, b_gap=0.4871, rush_to_all=1.0225, a_day=8.1737, b_day=3.9631,
 )  # fmt: skip
 KINDS: dict[Kind, tuple[JobKind, ...]] = {
-    "all": (ALL,),
+    "all": (SINGLE_MODEL,),
     "both": (INTERACTIVE, BATCH),
     "batch": (BATCH,),
     "interactive": (INTERACTIVE,),
@@ -281,7 +281,7 @@ def gamma_below(shape: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
 # Requested times: Tsafrir's model
 
 MINUTE_S = 60
-HEAD = 20  # popular values
+POPULAR = 20  # popular values
 HEAD_SHARE = 0.89  # of the jobs use one of them
 # Popular in all four logs examined, beside the longest.
 COMMON_S = tuple(m * MINUTE_S for m in (5, 10, 15, 20, 30)) + tuple(
@@ -350,7 +350,7 @@ def distribution(
     rank = np.arange(2, len(head) + 1)
     others = (14.0491 * np.exp(-0.177531 * rank) + 0.462513) / 100
     by_rank = np.sort(np.concatenate([[HEAD_SHARE - others.sum()], others]))[::-1]
-    rare = rng.permutation(np.arange(HEAD + 1, HEAD + 1 + len(tail), dtype=np.float64) ** -2.267)
+    rare = rng.permutation(np.arange(POPULAR + 1, POPULAR + 1 + len(tail), dtype=np.float64) ** -2.267)
     rare *= (1 - HEAD_SHARE) / rare.sum() if len(tail) else 0
     shares = np.concatenate([by_rank[_popularity(len(head), rng) - 1], rare])
     return np.concatenate([head, tail]), shares / shares.sum()
@@ -363,7 +363,7 @@ def popular_values(longest_s: int) -> NDArray[np.int64]:
         multiple for step in ROUND_S for multiple in range(longest_s // step * step, 0, -step) if multiple not in chosen
     )
     for value in candidates:
-        if len(chosen) >= HEAD:
+        if len(chosen) >= POPULAR:
             break
         chosen[value] = None
     return np.array([longest_s, *sorted(set(chosen) - {longest_s})])
@@ -371,11 +371,11 @@ def popular_values(longest_s: int) -> NDArray[np.int64]:
 
 def _popularity(n_values: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A rank for each popular value, drawn among the ranks its place had in the four logs; the longest comes first."""
-    last_place = {rank: max(log.index(rank) for log in RANKS) for rank in range(1, HEAD + 1)}
-    free = set(range(2, HEAD + 1))
+    last_place = {rank: max(log.index(rank) for log in RANKS) for rank in range(1, POPULAR + 1)}
+    free = set(range(2, POPULAR + 1))
     ranks = [1]
     pool = [log[0] for log in RANKS]
-    for place in range(1, HEAD):
+    for place in range(1, POPULAR):
         pool = [rank for rank in (*pool, *(log[place] for log in RANKS)) if rank in free]
         due = [rank for rank in sorted(free) if last_place[rank] <= place]
         # two draws, the more popular wins: popular ranks belong to short values

@@ -20,7 +20,7 @@ from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 if TYPE_CHECKING:
     from pathlib import Path
 
-ENDED = ("Terminated", "Error")
+FINISHED_STATES = ("Terminated", "Error")
 ENDING = ("SWITCH_INTO_TERMINATE_STATE", "SWITCH_INTO_ERROR_STATE")
 DELETED = "FRAG_JOB_REQUEST"
 WANTED = re.compile(r"/([a-z_]+)=(\d+)")
@@ -58,7 +58,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 def _job(job: dict[str, Any], cores: int) -> ClusterJob | str:
     """The job of a record, or why it is none."""
-    if _first(job, "state") not in ENDED:
+    if _first(job, "state") not in FINISHED_STATES:
         return "jobs that have not ended, left out"
     if "inner" in " ".join(str(kind) for kind in job.get("types") or []):
         return "jobs inside a container job, left out"

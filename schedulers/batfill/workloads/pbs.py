@@ -17,8 +17,8 @@ from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 if TYPE_CHECKING:
     from pathlib import Path
 
-LINE = re.compile(r"^(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?);(\w);([^;]*);(.*)$")
-FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
+RECORD_LINE = re.compile(r"^(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?);(\w);([^;]*);(.*)$")
+RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
 QUEUED, DELETED, ABORTED, ENDED = "Q", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
@@ -47,7 +47,7 @@ def read_pbs(paths: list[Path], *, zone: str = "UTC") -> Reading:
         for number, line in lines_of(path):
             if not line.strip():
                 continue
-            match = LINE.match(line)
+            match = RECORD_LINE.match(line)
             if not match:
                 raise WorkloadError(f"{path}:{number}: not `date time;type;job id;...`; is it a PBS accounting file?")
             date, kind, job, text = match.groups()
@@ -55,7 +55,7 @@ def read_pbs(paths: list[Path], *, zone: str = "UTC") -> Reading:
                 reading.notes["records of whole arrays, left out"] += kind == ENDED
                 continue
             at_s = unix_time(date.split(".")[0], clock, "%m/%d/%Y %H:%M:%S")
-            fields = {name: value.strip('"') for name, value in FIELD.findall(text)}
+            fields = {name: value.strip('"') for name, value in RECORD_FIELD.findall(text)}
             if kind == QUEUED and at_s is not None:
                 queued.setdefault(job, at_s)
                 queues[job] = fields.get("queue", "")

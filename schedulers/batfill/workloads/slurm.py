@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State")
-ENDED = {
+ENDED_STATES = {
     "COMPLETED": COMPLETED,
     "CANCELLED": CANCELLED,
     **dict.fromkeys(
@@ -108,7 +108,7 @@ def _odd(job_id: str) -> str:
 def _job(fields: dict[str, str], clock: tzinfo) -> ClusterJob | str:
     """The job of a record, or why it is none."""
     state = fields["State"].split(" ")[0].rstrip("+")
-    if state not in ENDED:
+    if state not in ENDED_STATES:
         return "jobs that have not ended, left out"
     submit_s, start_s, end_s = (unix_time(fields[name], clock) for name in ("Submit", "Start", "End"))
     if submit_s is None:
@@ -124,7 +124,7 @@ def _job(fields: dict[str, str], clock: tzinfo) -> ClusterJob | str:
         procs=count_of(fields.get("AllocCPUS", "")),
         requested_procs=count_of(fields.get("ReqCPUS", "")),
         requested_s=_limit(fields),
-        status=ENDED[state],
+        status=ENDED_STATES[state],
         user=fields.get("User", ""),
         group=fields.get("Group", "") or fields.get("Account", ""),
         executable=fields.get("JobName", ""),

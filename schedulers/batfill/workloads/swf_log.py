@@ -48,7 +48,7 @@ FIELDS = (
 )
 FIELD = {name: place for place, name in enumerate(FIELDS)}
 N_FIELDS = len(FIELDS)
-LARGEST = 2.0**53  # whole numbers are exact in a float64 up to here
+LARGEST_EXACT = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 MAX_PROCS = "MaxProcs"
@@ -269,7 +269,7 @@ def _number(path: Path, line: int, field: int, token: bytes) -> float:
     if not NUMBER.fullmatch(token):
         raise WorkloadError(f"{where} is {shown}, not a number; write -1 for what is unknown")
     value = float(token)
-    if not abs(value) <= LARGEST or abs(Decimal(token.decode())) > LARGEST:  # which rounds 2^53 + 1 to 2^53
+    if not abs(value) <= LARGEST_EXACT or abs(Decimal(token.decode())) > LARGEST_EXACT:  # which rounds 2^53 + 1 to 2^53
         raise WorkloadError(f"{where} is {shown}, larger than 2^53; write -1 for what is unknown")
     return value
 

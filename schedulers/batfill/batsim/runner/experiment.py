@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from batfill.batsim.results import Results
     from batfill.batsim.runner.context import SimulatorCommand
 
-SHOWN_JOBS = 3
+UNFINISHED_SHOWN = 3
 BATSIM_STUCK = "Deadlock detected"
 
 
@@ -223,8 +223,8 @@ def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Re
     missing = missing_jobs(expected, results)
     if missing:
         several = len({name.workload for name in expected}) > 1
-        shown = ["!".join(name) if several else name.id for name in missing[:SHOWN_JOBS]]
-        some = ", ".join(shown) + (", ..." if len(missing) > SHOWN_JOBS else "")
+        shown = ["!".join(name) if several else name.id for name in missing[:UNFINISHED_SHOWN]]
+        some = ", ".join(shown) + (", ..." if len(missing) > UNFINISHED_SHOWN else "")
         count = f"{len(missing)} of {len(expected)} jobs were never executed ({some})"
     elif any(BATSIM_STUCK in line for line in tail(log)):
         count = "jobs were never executed"

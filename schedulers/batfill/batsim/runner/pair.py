@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.batsim.progress import FILE_VARIABLE
+from batfill.batsim.progress import FILE_VARIABLE, SHOW_EVERY_S
 from batfill.batsim.runner.context import is_listening
 from batfill.batsim.runner.processes import POLL_S, Command, end
 from batfill.batsim.runner.setup import (
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from batfill.batsim.runner.context import ExecutionContext
 
-SHOW_EVERY_S = 0.5
 LISTEN_EVERY_S = 0.1
 
 

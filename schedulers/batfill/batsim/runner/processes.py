@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batfill.errors import STOPPING
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from types import FrameType
@@ -21,7 +23,6 @@ TERM_GRACE_S = 2.0
 KILL_GRACE_S = 5.0
 POLL_S = 0.02
 # Signals that ask a run to stop, noted while it can still clean up.
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Command:
