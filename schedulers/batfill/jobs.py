@@ -80,7 +80,7 @@ class JobColumns:
                 raise WorkloadError(
                     f"{source}: column {f.name} has shape {column.shape}, not ({n},); give one value per job"
                 )
-        limit_s, runs = self.walltime_s, in_time(self.runtime_s)
+        walltime_s, runs = self.walltime_s, in_time(self.runtime_s)
         if not entering:
             runs |= np.isposinf(self.runtime_s)
         within = f"a number > 0 and <= {LONGEST_S:g}"
@@ -89,8 +89,8 @@ class JobColumns:
             ("a run time", self.runtime_s, runs, TIME),
             (
                 "a requested time",
-                limit_s,
-                np.isposinf(limit_s) | (in_time(limit_s) & (limit_s > 0)),
+                walltime_s,
+                np.isposinf(walltime_s) | (in_time(walltime_s) & (walltime_s > 0)),
                 within,
             ),
             ("a number of processors", self.procs, self.procs >= 1, ">= 1"),

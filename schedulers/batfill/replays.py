@@ -151,13 +151,13 @@ class EngineReplay:
         estimate_s = np.asarray(jobs.walltime_s if estimate_s is None else estimate_s, np.float64)
         if estimate_s.shape != (n_jobs,) or not (estimate_s >= 0).all():
             raise BatfillError(f"estimate_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
-        limits_s = np.atleast_1d(np.asarray(divider_s, np.float64))
-        if not len(limits_s) or not (limits_s > 0).all() or not (limits_s[1:] >= limits_s[:-1]).all():
+        dividers_s = np.atleast_1d(np.asarray(divider_s, np.float64))
+        if not len(dividers_s) or not (dividers_s > 0).all() or not (dividers_s[1:] >= dividers_s[:-1]).all():
             raise BatfillError(f"divider_s: {divider_s!r} is not a number of seconds > 0, or several, ascending")
         self.table, self.size, self.learns = jobs, size, learns
-        at_once, levels = min(n_jobs, size), len(limits_s)
+        at_once, levels = min(n_jobs, size), len(dividers_s)
         # Without a divider a class means nothing.
-        small = (jobs.job_class == SMALL) & (not learns) & bool(np.isfinite(limits_s).any())
+        small = (jobs.job_class == SMALL) & (not learns) & bool(np.isfinite(dividers_s).any())
         n_small = n_jobs if learns else int(small.sum())
         self.queue = Queue(
             size,

@@ -15,6 +15,7 @@ from batfill.cli.parameters import (
     MILLISECONDS,
     POSITIVE_SECONDS,
     SECONDS,
+    choice_option,
     former_option,
     out_option,
     scheduler_options,
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("descriptor", type=FILE)
-@click.option(
+@choice_option(
     "--simulator",
-    type=click.Choice(["auto", "batsim", "embedded"]),
-    default="auto",
+    choices=("auto", "batsim", "embedded"),
     help="auto: what BATSIM says, else the batsim on PATH, else the embedded one.",
 )
 @JSON

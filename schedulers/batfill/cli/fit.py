@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.cli import warn
-from batfill.cli.parameters import JSON, POSITIVE, PROCS, WHOLE, WORKLOAD, out_option, seed_option
+from batfill.cli.parameters import JSON, POSITIVE, PROCS, WHOLE, WORKLOAD, choice_option, out_option, seed_option
 from batfill.cli.progress import announce_compilation, progress
 
 if TYPE_CHECKING:
@@ -19,17 +19,13 @@ if TYPE_CHECKING:
 @PROCS
 @click.option("--tuples", type=WHOLE, default=441, help="Subtraces that are scored.")
 @click.option("--permutations", type=WHOLE, default=256_000, help="Orders tried for each of them.")
-@click.option(
+@choice_option(
     "--shuffle",
-    type=click.Choice(["fair", "published"]),
-    default="fair",
+    choices=("fair", "published"),
     help="Every order equally likely, or biased as in the published code.",
 )
-@click.option(
-    "--weights",
-    type=click.Choice(["pq", "pq2"]),
-    default="pq",
-    help="A squared error counts p q times, or (p q)^2 times as published.",
+@choice_option(
+    "--weights", choices=("pq", "pq2"), help="A squared error counts p q times, or (p q)^2 times as published."
 )
 @seed_option("the subtraces and the orders")
 @click.option("--evaluate", is_flag=True, help="Also compare the functions with six known policies on windows.")

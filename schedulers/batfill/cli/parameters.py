@@ -11,7 +11,7 @@ import click
 from batfill.options import LARGEST, NAMES, OPTIONS, number_of, part_of, seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -156,6 +156,11 @@ def grouped(group: str, *names: str) -> Callable[[Callable[..., Any]], Callable[
     return add
 
 
+def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002
+    """One of these words, by default the first."""
+    return click.option(*names, type=click.Choice(choices), default=choices[0], help=help)
+
+
 def out_option(help: str, *, required: bool = False, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
     """Where a command writes: `--out` everywhere."""
     return click.option("--out", "-o", type=FILE, required=required, help=help, **more)
@@ -194,10 +199,9 @@ TAU = click.option(
     default="10",
     help="The bound of the bounded slowdown, a duration.",
 )
-OVERRUN = click.option(
+OVERRUN = choice_option(
     "--overrun",
-    type=click.Choice(["keep", "kill"]),
-    default="keep",
+    choices=("keep", "kill"),
     help="A job that ran longer than it asked for: `keep` its run time, or `kill` it at its limit.",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")

@@ -16,6 +16,7 @@ from batfill.cli.parameters import (
     WHOLE,
     WHOLE_OR_NONE,
     WORKLOAD,
+    choice_option,
     out_option,
     scheduler_options,
     seed_option,
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
 @click.command()
 @WORKLOAD
 @PROCS
-@click.option(
+@choice_option(
     "--method",
-    type=click.Choice(METHODS),
-    default="full",
+    choices=METHODS,
     help="Replay each past period under all policies, exactly or badly; or learn from what was used.",
 )
 @click.option(

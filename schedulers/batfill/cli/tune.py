@@ -20,6 +20,7 @@ from batfill.cli.parameters import (
     PolicyName,
     Whole,
     boundary_option,
+    choice_option,
     out_option,
     scheduler_option,
     seed_option,
@@ -34,22 +35,13 @@ if TYPE_CHECKING:
 @click.command()
 @WORKLOAD
 @PROCS
-@click.option(
-    "--method",
-    type=click.Choice(["coverage", "xnes"]),
-    default="coverage",
-    help="Look up a whole grid, or search by xNES.",
+@choice_option("--method", choices=("coverage", "xnes"), help="Look up a whole grid, or search by xNES.")
+@choice_option(
+    "--features", choices=("3", "6"), help="Weigh q, p~ and w, or also p~/q, (w+p~)/p~ and p~ q (xnes only)."
 )
-@click.option(
-    "--features",
-    type=click.Choice(["3", "6"]),
-    default="3",
-    help="Weigh q, p~ and w, or also p~/q, (w+p~)/p~ and p~ q (xnes only).",
-)
-@click.option(
+@choice_option(
     "--units",
-    type=click.Choice(["typical", "plain"]),
-    default="typical",
+    choices=("typical", "plain"),
     help="Weights count per typical value of a feature, or per second and processor.",
 )
 @click.option("--points", type=Whole(6, LARGEST), help="coverage: the grid's points, at least [default: 10000].")

@@ -24,6 +24,7 @@ from batfill.cli.parameters import (
     WHOLE,
     WHOLE_OR_NONE,
     boundary_option,
+    choice_option,
     former_place,
     out_option,
     seed_option,
@@ -83,10 +84,9 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
     type=FILE,
     help="Drop the flurries that this log's header names, as the archive's cleaned logs do.",
 )
-@click.option(
+@choice_option(
     "--overrun",
-    type=click.Choice(["leave", "keep", "kill"]),
-    default="leave",
+    choices=("leave", "keep", "kill"),
     help="Of jobs that ran too long: leave them, keep (raise the request), kill (cut the run).",
 )
 @PROCS
@@ -148,10 +148,9 @@ def clean(
 @out_option("The folder of the windows, one file each.", required=True, metavar="FOLDER")
 @click.option("--days", type=POSITIVE, help="Days per window [default: 7, a week].")
 @MONTHS
-@click.option(
+@choice_option(
     "--align",
-    type=click.Choice(["log", "first", "calendar"]),
-    default="log",
+    choices=("log", "first", "calendar"),
     help="First window: at the log's second 0, the first submission, or midnight (Monday's).",
 )
 @boundary_option(
@@ -227,10 +226,9 @@ def split(
 @SOURCE
 @former_place()
 @out_option("The log to write, x.swf.gz; several samples are x-000.swf.gz, ...", required=True)
-@click.option(
+@choice_option(
     "--method",
-    type=click.Choice(["users", "weeks"]),
-    default="users",
+    choices=("users", "weeks"),
     help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper).",
 )
 @click.option("--weeks", type=WHOLE, help="Length [default: the log's].")

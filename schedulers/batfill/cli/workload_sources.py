@@ -18,6 +18,7 @@ from batfill.cli.parameters import (
     SIZE,
     WHOLE,
     Whole,
+    choice_option,
     former_place,
     seed_option,
 )
@@ -31,17 +32,15 @@ from batfill.options import LARGEST
 @click.option("--jobs", type=WHOLE, default=10_000, help="How many jobs.")
 @click.option("--procs", type=Whole(2, LARGEST), default=256, help="The machine's processors.")
 @seed_option("everything that is random: equal seeds and options give equal files")
-@click.option(
+@choice_option(
     "--kind",
-    type=click.Choice(["all", "both", "batch", "interactive"]),
-    default="all",
+    choices=("all", "both", "batch", "interactive"),
     help="all: one set of parameters; both: batch and interactive jobs merged.",
 )
 @click.option("--users", type=WHOLE, default=64, help="How many synthetic users.")
-@click.option(
+@choice_option(
     "--requests",
-    type=click.Choice(["tsafrir", "exact", "none"]),
-    default="tsafrir",
+    choices=("tsafrir", "exact", "none"),
     help="Requested times: Tsafrir's model, exactly the run times, or none.",
 )
 @click.option(

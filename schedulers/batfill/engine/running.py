@@ -84,11 +84,11 @@ def correct(now_s, queue):
     for i in range(late):
         place = late - 1 - i
         row, procs = running[place].row, running[place].procs
-        limit_s, start_s = queue.tries[row].walltime_s, queue.jobs[row].start_s
+        walltime_s, start_s = queue.tries[row].walltime_s, queue.jobs[row].start_s
         estimate_s = queue.jobs[row].estimate_s
-        while start_s + estimate_s <= now_s and estimate_s < limit_s:
+        while start_s + estimate_s <= now_s and estimate_s < walltime_s:
             step_s = CORRECTION_STEPS_S[min(queue.tries[row].corrections, len(CORRECTION_STEPS_S) - 1)]
-            estimate_s = min(estimate_s + step_s, limit_s)
+            estimate_s = min(estimate_s + step_s, walltime_s)
             queue.tries[row].corrections += 1
         if estimate_s == queue.jobs[row].estimate_s:
             continue

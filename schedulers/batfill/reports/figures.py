@@ -61,7 +61,9 @@ def check_formats(formats: Sequence[str]) -> None:
         BatfillError: a format is unknown, or matplotlib is not installed.
     """
     if unknown := [name for name in formats if name not in FIGURE_FORMATS]:
-        raise BatfillError(f"--figures: {unknown[0]!r} is none of {', '.join(FIGURE_FORMATS)}; separate several by commas")
+        raise BatfillError(
+            f"--figures: {unknown[0]!r} is none of {', '.join(FIGURE_FORMATS)}; separate several by commas"
+        )
     require("report", "matplotlib")
 
 

@@ -81,8 +81,8 @@ def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: 
     running = left.start_s <= past.from_s
     # However short noise has made a running job, it has not ended by the period's begin.
     runtime_s = np.where(running, np.maximum(runtime_s[kept], past.from_s - left.start_s), runtime_s[kept])
-    limit_s = np.maximum(left.jobs.walltime_s, runtime_s)
-    table = replace(left.jobs, runtime_s=runtime_s, walltime_s=limit_s)
+    walltime_s = np.maximum(left.jobs.walltime_s, runtime_s)
+    table = replace(left.jobs, runtime_s=runtime_s, walltime_s=walltime_s)
     run = EngineReplay(table, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
     run.begin_at(past.from_s, left.start_s)
     return run, left
