@@ -401,11 +401,11 @@ def package(tmp_path):
         ("pure-policies", "metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
         ("pure-policies", "engine/easy.py", "from __future__", "# other\nfrom __future__"),
         ("pure-policies", "workloads/splitting.py", "def windows(", "def windows(more: str, "),
-        ("pure-policies", "papers/mixed.py", "def described(", "def described(more: str, "),
+        ("pure-policies", "papers/mixed.py", "def period_note(", "def period_note(more: str, "),
         ("pure-policies", "papers/core.py", "class Table:", "class Table(list):"),
         ("classifier-quality", "knowledge/forest.py", "from __future__", "# other\nfrom __future__"),
         ("classifier-quality", "papers/classes.py", "def first(", "def first(more: str, "),  # behind what is kept
-        ("classified-gains", "papers/classes.py", "CLOSE = 1.2", "CLOSE = 1.3"),
+        ("classified-gains", "papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
         ("most-delayed", "campaigns/work.py", "from __future__", "# other\nfrom __future__"),  # in another process
         ("premature-share", "workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
     ],
@@ -420,7 +420,7 @@ def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(p
     ("name", "old", "new"),
     [
         ("papers/mixed.py", "def longest_jobs(", "def longest_jobs(more: str, "),  # another entry of the paper
-        ("papers/classes.py", "CLOSE = 1.2", "CLOSE = 1.3"),
+        ("papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
         ("papers/page.py", "FEWEST_RANKED = 3", "FEWEST_RANKED = 4"),
         ("papers/core.py", "def longest_request_s(", "def longest_request_s(more: str, "),
         ("reports/figures.py", "from __future__", "# other\nfrom __future__"),
