@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.batsim.machines import INTERVALS
+from batfill.batsim.results import KILLED
 from batfill.cluster.agent import Agent, Registration, Request
 from batfill.errors import BatfillError, RunFailed
 from batfill.workloads.batsim_json import user_of
@@ -33,7 +34,6 @@ PATIENCE_S = 10  # without a simulator, until a line says where it is expected
 
 # What has become of a job.
 WAITS, RUNS, REGISTERED, ENDED, REJECTED = "waits", "runs", "is being registered", "has ended", "was rejected"
-KILLED = "COMPLETED_KILLED"
 IGNORED = ("JOB_KILLED", "FROM_JOB_MSG", "RESOURCE_STATE_CHANGED", "ANSWER")  # they change no decision
 NOTIFICATIONS = (
     "no_more_static_job_to_submit",
