@@ -19,7 +19,7 @@ from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
 from batfill.queue import Queue
-from batfill.replays import Replay, load, save
+from batfill.replays import EngineReplay, load, save
 from oracle import Oracle, assert_same, oracle
 from strategies import options, random_mixed, random_table, replayed, table, workloads
 
@@ -76,7 +76,7 @@ def test_hundreds_that_become_overdue_at_once_leave_the_others_in_order(policy):
         (80, 9, 9, 17),  # rejected: an instant at which nothing else happens
     ]
     jobs = table(rows)
-    run = Replay(jobs, 16, policy_named(policy), threshold_s=60.0)
+    run = EngineReplay(jobs, 16, policy_named(policy), threshold_s=60.0)
     run.advance(160.0)
     assert_same(run.schedule(), Oracle(jobs, 16, policy, threshold_s=60.0).run(until=160.0))
     assert (run.schedule().start_s >= 100).sum() > 5
@@ -90,7 +90,7 @@ def test_short_jobs_that_arrive_behind_long_ones_are_backfilled_as_the_oracle_sa
         *zip(short.submit_s + 5, short.runtime_s, short.walltime_s, short.procs, strict=True),
     ]
     jobs = table(rows)
-    run = Replay(jobs, 16, policy_named(policy), threshold_s=250.0)
+    run = EngineReplay(jobs, 16, policy_named(policy), threshold_s=250.0)
     run.advance(500.0)
     assert_same(run.schedule(), Oracle(jobs, 16, policy, threshold_s=250.0).run(until=500.0))
     assert run.schedule().backfilled.sum() > 20
@@ -106,7 +106,7 @@ def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(mixe
     if not mixed_only:
         names += ["saf", "wfp3"]
     jobs = random_table(3, n_jobs=150, size=10, span_s=40, longest=15)
-    run = Replay(jobs, 10, policy_named("fcfs"))
+    run = EngineReplay(jobs, 10, policy_named("fcfs"))
     found = run.starts_under([policy_named(name) for name in names], threshold_s=99.0)
     for name, start_s in zip(names, found, strict=True):
         expected = [job.start for job in oracle(jobs, 10, name, threshold_s=99.0).jobs]
@@ -123,7 +123,7 @@ def test_a_tree_that_is_full_when_jobs_become_overdue_or_are_killed_is_enlarged(
     for waiting in range(50, 64):
         rows = [(0, 30, 40, 4, SMALL), *((1, 5, 50, 1 + n % 4, LARGE) for n in range(waiting)), (27, 5, 5, 5)]
         jobs = table(rows)
-        run = Replay(jobs, 4, policy_named("lpf"), **case)
+        run = EngineReplay(jobs, 4, policy_named("lpf"), **case)
         run.advance(45.0)
         assert_same(run.schedule(), Oracle(jobs, 4, "lpf", **case).run(until=45.0))
 
@@ -146,7 +146,7 @@ def test_a_machine_taken_over_as_it_stands_goes_on_as_the_oracle_does():
         whole = oracle(jobs, 16, policy)
         start_s = np.array([job.start for job in whole.jobs])
         left = np.flatnonzero(start_s + np.minimum(jobs.runtime_s, jobs.walltime_s) > 50.5)
-        run = Replay(jobs.select(left), 16, policy_named(policy))
+        run = EngineReplay(jobs.select(left), 16, policy_named(policy))
         run.begin_at(50.5, np.where(start_s <= 50.5, start_s, np.nan)[left])
         run.advance()
         assert run.start_s.tolist() == start_s[left].tolist()
@@ -214,7 +214,7 @@ def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing()
 @pytest.mark.parametrize("policy", ["saf", "wfp3"])
 def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(policy, tmp_path):
     jobs, case = burst(9, n_jobs=100, small=0.3), {"threshold_s": 40.0, "divider_s": 8.0}
-    run = Replay(jobs, 16, policy_named(policy), **case)
+    run = EngineReplay(jobs, 16, policy_named(policy), **case)
     run.advance(20.0)
     copied = run.fork()
     save(run, tmp_path / "run.npz")
