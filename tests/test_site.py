@@ -95,6 +95,7 @@ def test_the_reference_has_every_command_and_option(site):
         for option in command.params:
             if isinstance(option, click.Option) and not option.hidden:
                 assert option.opts[0] in text, f"{path} {option.opts[0]}"
+    assert "--sched-timeout" in text  # of the embedded Batsim, which reads its options itself
 
 
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")

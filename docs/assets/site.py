@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
+from contextlib import redirect_stdout, suppress
+from inspect import cleandoc
 from typing import Any
 
 import click
 
+from batfill.cli import main
 from batfill.cli.app import app
 
 COMMANDS = "<!-- the commands -->"
@@ -36,6 +40,9 @@ def reference(group: click.Group, path: str) -> list[str]:
         if isinstance(command, click.Group):
             lines += reference(command, whole)
             continue
+        if command.context_settings.get("ignore_unknown_options"):  # it reads its arguments itself
+            lines += ["```text", printed([*whole.split()[1:], "--help"]), "```", ""]
+            continue
         lines += ["```text", command.get_usage(inside).removeprefix("Usage: "), "```", ""]
         options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
         records = [record for option in options if (record := option.get_help_record(inside))]
@@ -46,9 +53,17 @@ def reference(group: click.Group, path: str) -> list[str]:
     return lines
 
 
+def printed(arguments: list[str]) -> str:
+    """The output of a command."""
+    out = io.StringIO()
+    with redirect_stdout(out), suppress(SystemExit):
+        main(arguments)
+    return out.getvalue().rstrip("\n")
+
+
 def prose(text: str) -> str:
     """A help text as Markdown: click's mark for kept lines matters only for columns, which become a block."""
-    parts = [part.strip("\b\n") for part in text.replace("\f", "").split("\n\n")]
+    parts = [part.strip("\b\n") for part in cleandoc(text.replace("\f", "")).split("\n\n")]
     return "\n\n".join(f"```text\n{part}\n```" if "   " in part else escaped(part) for part in parts if part)
 
 
