@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import pytest
 
+import batfill
+from batfill import PLACES
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.batsim.options import parse_arguments as parse_batsim
 from batfill.campaigns.config import Campaign, read_campaign
@@ -581,6 +583,8 @@ def test_names_of_the_python_reference_are_there():
     assert len(names) > 20
     for module, _, name in (name.rpartition(".") for name in names):
         assert getattr(import_module(module), name).__doc__, f"{module}.{name}"
+    public = {".".join(place) for name, place in PLACES.items() if callable(getattr(batfill, name))}
+    assert public <= set(names), "every public name has a section"
 
 
 def test_links_between_pages_lead_somewhere():

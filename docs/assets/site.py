@@ -1,4 +1,4 @@
-"""What mkdocs cannot know: the command line's reference, made from the commands; the tests' marks are left out."""
+"""What mkdocs cannot know: the commands' reference, and the public names of Python; the tests' marks are left out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from batfill import PLACES
 from batfill.cli import main
 from batfill.cli.app import app
 
@@ -21,6 +22,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri.startswith("results/"):
         page.meta["search"] = {"boost": 0.2}  # long pages of figures: guides and reference are found first
     markdown = re.sub(r"^<!-- (before|needs|not run): .*-->\n", "", markdown, flags=re.MULTILINE)
+    for name, (module, its_name) in PLACES.items():
+        heading = f"    options: {{heading: bf.{name}, toc_label: bf.{name}}}"
+        place = re.escape(f"{module}.{its_name}")
+        markdown = re.sub(rf"^::: {place}$", rf"\g<0>\n{heading}\n", markdown, flags=re.MULTILINE)
     if COMMANDS in markdown:
         markdown = markdown.replace(COMMANDS, "\n".join(reference(app, "batfill")))
     return markdown
