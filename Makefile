@@ -1,16 +1,23 @@
-# Everything runs in a virtual environment of its own and needs only Python (3.11-3.13) with pip.
+# Everything runs in a virtual environment of its own and needs only Python (3.11-3.14) with pip.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-uncompiled lint docs bench format clean
+.PHONY: run test test-core test-oldest test-uncompiled lint docs bench format clean
 
 run: $(VENV)/.installed  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
 
 test: $(VENV)/.test  ## Run the tests but the slow ones, one process per processor; ARGS="-m quick" for the quickest
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+
+# What the core alone can run, in environments of their own; the other tests are skipped, each with its reason.
+test-core: $(VENV)-core/.installed  ## Run the tests with the core alone, no extra
+	$(VENV)-core/bin/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+
+test-oldest: $(VENV)-oldest/.installed  ## The same with the oldest versions that pyproject.toml allows
+	$(VENV)-oldest/bin/pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 # The engine's oracle tests as plain Python; they fail if they do not reach every line of engine/ and queue.py.
 UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/test_policies.py tests/test_cluster.py \
@@ -36,7 +43,7 @@ format: $(VENV)/.dev  ## Format the code
 	$(BIN)/ruff format .
 
 clean:  ## Remove what the commands above made
-	rm -rf $(VENV) build dist site expe-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-core $(VENV)-oldest build dist site expe-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Installed again whenever the project's metadata or the pins change.
 $(VENV)/bin/python:
@@ -57,3 +64,14 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[docs,pybatsim]
 	touch $@ $(VENV)/.installed
+
+$(VENV)-core/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(VENV)-core
+	$(VENV)-core/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .[test-core]
+	touch $@
+
+$(VENV)-oldest/.installed: pyproject.toml .ci/oldest.py
+	$(PYTHON) -m venv --clear $(VENV)-oldest
+	$(PYTHON) .ci/oldest.py > $(VENV)-oldest/oldest.txt
+	$(VENV)-oldest/bin/pip install --quiet --disable-pip-version-check --constraint $(VENV)-oldest/oldest.txt --editable .[test-core]
+	touch $@

@@ -320,6 +320,7 @@ def test_progress_is_written_while_the_run_lasts(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["fillerSched", "easyBackfill"])
 def test_a_scheduler_of_pybatsims_own_runs_unchanged(name, tmp_path):
+    pytest.importorskip("batsim", reason="needs the extra pybatsim")
     whole = json.loads(gzip.decompress((recording("fcfs").folder / "workload.json.gz").read_bytes()))
     (tmp_path / "w.json").write_text(json.dumps({**whole, "jobs": whole["jobs"][:300]}))
     (tmp_path / "platform.xml").write_text(homogeneous_platform(whole["nb_res"]))

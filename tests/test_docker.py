@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +38,50 @@ def test_what_the_dockerfile_copies_is_enough_to_build_batfill(tmp_path):
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "dist").glob("batfill-*.whl"))
+
+
+def steps():
+    """The Dockerfile's ENV, COPY and RUN, in order: (word, rest of the line)."""
+    return re.findall(r"^(ENV|COPY|RUN) (.+)$", DOCKERFILE, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_dockerfiles_steps_install_everything_in_a_fresh_environment(tmp_path):
+    """Every step in order, in a virtual environment instead of an image, with the image's folders elsewhere."""
+    image, venv = tmp_path / "image", tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True, timeout=100)
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NUMBA"))}
+    env["PATH"] = f"{venv}/bin{os.pathsep}{env['PATH']}"
+    here = image / re.search(r"^WORKDIR /(.+)$", DOCKERFILE, re.MULTILINE)[1]
+    here.mkdir(parents=True)
+
+    def inside(text):
+        return re.sub(r"(?<![\w.])/(tmp|var|usr)/", rf"{image}/\1/", text)
+
+    ran = 0
+    for word, rest in steps():
+        if word == "ENV":
+            name, _, value = rest.partition("=")
+            env[name] = inside(value)
+        elif word == "COPY":
+            *sources, target = rest.split()
+            for source in sources:
+                place = here / inside(target)
+                whole = (ROOT / source).is_dir()
+                to = place if whole or not target.endswith("/") else place / source
+                to.parent.mkdir(parents=True, exist_ok=True)
+                (shutil.copytree if whole else shutil.copy)(ROOT / source, to)
+        else:
+            command = ["sh", "-c", inside(rest)]
+            done = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True, timeout=900)
+            if "pip install" in rest and re.search("NewConnectionError|No matching distribution", done.stderr):
+                pytest.skip("the Dockerfile's libraries cannot be installed here: no package index answers")
+            assert done.returncode == 0, done.stderr
+            ran += 1
+    assert ran == DOCKERFILE.count("\nRUN ") > 0
+    listed = subprocess.run(["batfill", "reproduce", "--list"], env=env, capture_output=True, text=True, timeout=300)
+    assert (listed.returncode, listed.stderr) == (0, "")  # it needs nearly every extra
+    assert subprocess.run(["pybatsim", "--help"], env=env, capture_output=True, timeout=100).returncode == 0
 
 
 def test_compose_starts_the_two_processes_of_the_sample():

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path
 
 import pytest
+import yaml
 
 from batfill.cli.app import COMMANDS
 from batfill.errors import DISTRIBUTIONS
@@ -231,3 +232,38 @@ def test_an_extra_brings_nothing_that_the_core_has():
     core_libraries = {name_of(one) for one in PROJECT["dependencies"]}
     for extra in EXTRAS.keys() - OF_DEVELOPERS:
         assert not core_libraries & set().union(*(libraries(one) for one in EXTRAS[extra]))
+
+
+def test_the_page_lists_every_extra_with_its_libraries():
+    page = (ROOT / "docs/how-to/install.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w-]+)` \|.*\| ([\w, -]*) ?\|$", page, re.MULTILINE))
+    assert rows.keys() == EXTRAS.keys() - OF_DEVELOPERS
+    for extra in rows.keys() - {"all"}:
+        brought = set().union(*(libraries(one) for one in EXTRAS[extra]))
+        assert set(rows[extra].strip().split(", ")) == brought, extra
+
+
+def test_what_runs_on_every_push_runs_every_kind_of_test_on_every_python():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    pipeline = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
+    del pipeline["default"]
+    assert workflow.keys() == pipeline.keys()
+    targets = set(re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for name, job in workflow.items():
+        (said,) = (step["run"] for step in job["steps"] if "run" in step)
+        assert said == pipeline[name]["script"]
+        assert said.split()[:1] == ["make"]
+        assert said.split()[1] in targets
+    pythons = {line.rpartition(":: ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}
+    assert set(workflow["test"]["strategy"]["matrix"]["python"]) == pythons
+    assert set(pipeline["test"]["parallel"]["matrix"][0]["PYTHON_VERSION"]) == pythons
+    first = min(pythons, key=lambda version: int(version.partition(".")[2]))
+    assert pipeline["oldest"]["image"] == f"python:{first}"
+    assert workflow["oldest"]["steps"][1]["with"]["python-version"] == first
+
+
+def test_the_oldest_versions_are_those_of_the_project():
+    said = subprocess.run([sys.executable, ROOT / ".ci/oldest.py"], check=True, capture_output=True, text=True)
+    assert len(said.stdout.splitlines()) == len(PROJECT["dependencies"])
+    for line, requirement in zip(said.stdout.splitlines(), PROJECT["dependencies"], strict=True):
+        assert requirement.split(",")[0] == line.replace("==", ">=")

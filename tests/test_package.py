@@ -12,12 +12,10 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import pytest
-from batsim.tools.launcher import instanciate_scheduler
 
 import batfill
 from batfill.jobs import DAY_S, WEEK_S
 from batfill.options import UNITS_S
-from batfill.scheduler import Scheduler
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,17 +59,27 @@ def test_the_wheel_says_how_it_is_run_and_under_which_licence(wheel):
 
 
 def test_pybatsim_3_finds_the_scheduler_by_module_path():
+    from batsim.tools.launcher import instanciate_scheduler
+
+    from batfill.scheduler import Scheduler
+
     scheduler = instanciate_scheduler("batfill/scheduler", {"policy": "saf"})
     assert type(scheduler) is Scheduler
     assert scheduler.agent.chosen.policy.name == "saf"
 
 
 def test_pybatsim_3_finds_the_scheduler_by_file():
+    from batsim.tools.launcher import instanciate_scheduler
+
+    from batfill.scheduler import Scheduler
+
     path = Path(batfill.__file__).with_name("scheduler.py")
     assert type(instanciate_scheduler(str(path), {"policy": "saf"})) is Scheduler
 
 
 def test_pybatsim_4_finds_the_scheduler_by_entry_point():
+    from batfill.scheduler import Scheduler
+
     (point,) = entry_points(group="pybatsim.schedulers", name="batfill")
     assert point.load() is Scheduler
 

@@ -131,6 +131,7 @@ def test_a_log_is_quoted_without_what_bash_says_of_itself(tmp_path):
 
 
 def test_commands_find_this_pythons_programs_from_a_folder_with_spaces(tmp_path):
+    pytest.importorskip("batsim", reason="needs the extra pybatsim")
     programs = tmp_path / "a folder"
     programs.mkdir()
     env = command_environment("embedded", {"PATH": "/usr/bin:/bin"}, programs)

@@ -224,7 +224,7 @@ def check_command(setting: Setting, context: ExecutionContext, command: Simulato
 
 
 def require_scheduler(setting: Setting) -> None:
-    """Refuse a schedcmd that starts pybatsim, or batfill's scheduler on top of it, if pybatsim is not installed.
+    """Refuse a schedcmd that starts pybatsim if that is neither installed here nor on PATH.
 
     Raises:
         BatfillError: with the command that installs it.
@@ -233,8 +233,7 @@ def require_scheduler(setting: Setting) -> None:
         words = shlex.split(setting.descriptor.schedcmd)
     except ValueError:  # for bash to say
         return
-    needed = words[:1] == ["pybatsim"] and shutil.which("pybatsim", path=setting.env["PATH"]) is None
-    if needed or words[:2] == ["batfill", "schedule"]:
+    if words[:1] == ["pybatsim"] and shutil.which("pybatsim", path=setting.env["PATH"]) is None:
         try:
             require("pybatsim", "batsim")
         except MissingExtra as error:
