@@ -74,8 +74,8 @@ def test_the_dockerfiles_steps_install_everything_in_a_fresh_environment(tmp_pat
         else:
             command = ["sh", "-c", inside(rest)]
             done = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True, timeout=900)
-            if "pip install" in rest and re.search("NewConnectionError|No matching distribution", done.stderr):
-                pytest.skip("the Dockerfile's libraries cannot be installed here: no package index answers")
+            if "pip install" in rest and re.search("NewConnectionError|ConnectTimeoutError", done.stderr):
+                pytest.skip("the Dockerfile's libraries cannot be fetched here: the network is not reached")
             assert done.returncode == 0, done.stderr
             ran += 1
     assert ran == DOCKERFILE.count("\nRUN ") > 0
