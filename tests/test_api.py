@@ -151,6 +151,25 @@ def test_a_workload_shows_itself_and_becomes_tables(log):
     assert table["class"].null_count == 800
 
 
+def test_arrays_of_ones_own_become_a_workload_in_any_order():
+    jobs = bf.job_table(
+        "mine",
+        ids=np.array(["b", "a", "c"], object),
+        submit_s=np.array([5.0, 0.0, 5.0]),
+        runtime_s=np.array([10.0, 20.0, 10.0]),
+        walltime_s=np.array([10.0, 30.0, np.inf]),
+        procs=np.array([2, 4, 9]),
+    )
+    frame = bf.replay(bf.Workload("mine", jobs, procs=4)).to_pandas()
+    assert frame.job_id.tolist() == ["a", "b", "c"]
+    assert frame.state.tolist() == ["completed", "ended at its walltime", "rejected"]
+    assert frame.start_s.tolist()[:2] == [0, 20]
+    assert frame.iloc[2][["start_s", "wait_s", "bsld", "walltime_s"]].isna().all()
+    assert bf.tune(bf.generate(jobs=300, procs=32), days=0.5, points=6, last=[1])["input"]["source"].startswith(
+        "lublin-"
+    )
+
+
 def test_equal_seeds_generate_equal_workloads():
     one, same, other = (bf.generate(jobs=50, procs=16, seed=seed) for seed in (3, 3, 4))
     assert one.to_pandas().equals(same.to_pandas())
@@ -231,6 +250,9 @@ def test_a_policy_of_ones_own_is_one_row_among_others(log):
         alone = bf.replay(log, policy).figures.as_dict()
         assert frame.loc[getattr(policy, "name", policy)].to_dict() == alone
     assert frame.attrs["workload_sha256"] == log.digest
+    late = bf.replay_many(log, "saf", threshold_s=3600, threads=1)
+    assert late.loc["saf"].to_dict() == bf.replay(log, "saf", threshold_s=3600).figures.as_dict()
+    assert late.attrs["options"]["threshold"] == 3600
 
 
 def test_policies_by_weights_and_from_files_are_taken(log, tmp_path):
@@ -404,6 +426,9 @@ def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
         (lambda log: bf.replay(log, threshold_s=math.nan), "option threshold: nan is not a number of seconds >= 0"),
         (lambda log: bf.replay(log, tau_s=0), "option tau: 0 is not a number of seconds > 0"),
         (lambda log: bf.replay(log, kill=True), "option kill: knowledge user calls no job small"),
+        (lambda log: bf.replay(log, knowledge="classifer"), "option knowledge: .*; did you mean 'classifier'"),
+        (lambda log: bf.replay_many(log, []), "policies: there is none; give one or more"),
+        (lambda log: bf.read("nothing.swf"), "nothing.swf: "),
         (
             lambda log: bf.replay(log, overrun="kill"),
             "was read with overrun keep; read it with overrun kill",

@@ -160,7 +160,9 @@ class Result:
         jobs, n_jobs, none = schedule.jobs, len(schedule.jobs), np.full(len(schedule.jobs), np.nan)
         columns = jobs.columns()
         if judged is not None and judged.small is not None:
-            columns["class"] = np.where(judged.small, "small", "large").astype(object)
+            small = np.where(judged.small, "small", "large").astype(object)
+            small[schedule.rejected] = None
+            columns["class"] = small
         wait_s = schedule.start_s - jobs.submit_s
         divider_s = none if judged is None else np.where(np.isinf(judged.divider_s), np.nan, judged.divider_s)
         bsld = bounded_slowdown(wait_s, schedule.runtime_s, self.tau_s)
@@ -301,7 +303,7 @@ def replay(
 
 def replay_many(
     log: Workload | str | Path,
-    policies: Iterable[Policy | str],
+    policies: Policy | str | Iterable[Policy | str],
     *,
     procs: int | None = None,
     tau_s: float = TAU_S,
@@ -314,7 +316,7 @@ def replay_many(
 
     Args:
         log: see `replay`.
-        policies: as `replay` takes them; an index of the frame by name.
+        policies: each as `replay` takes it; their names are the frame's index.
         procs: see `replay`.
         tau_s: see `replay`.
         overrun: see `replay`.
@@ -333,7 +335,10 @@ def replay_many(
         >>> frame.index.tolist(), bool(frame.mean_wait_s["saf"] < frame.mean_wait_s["fcfs"])
         (['fcfs', 'saf'], True)
     """
-    chosen, tau_s = [options_of(policy, options) for policy in policies], tau_of(tau_s)
+    several = [policies] if isinstance(policies, (str, Policy)) else list(policies)
+    if not several:
+        raise BatfillError("policies: there is none; give one or more, such as bf.policies.values()")
+    chosen, tau_s = [options_of(policy, options) for policy in several], tau_of(tau_s)
     workload, size = opened(log, procs=procs, overrun=overrun)
     for each in chosen:
         each.require_classes(workload.jobs, workload.name)
@@ -347,8 +352,9 @@ def replay_many(
         for row in pool.map(figures_under, chosen):
             rows.append(row)
             advance(1)
-    attrs = {"workload": workload.name, "workload_sha256": workload.digest, "procs": size, "tau_s": tau_s}
-    return data_frame(rows, **attrs).set_index("policy")
+    stated = {name: value for name, value in chosen[0].as_dict().items() if name != "policy"}
+    of_log = {"workload": workload.name, "workload_sha256": workload.digest, "overrun": workload.overrun}
+    return data_frame(rows, **of_log, procs=size, tau_s=tau_s, options=stated).set_index("policy")
 
 
 class Replay:

@@ -299,7 +299,7 @@ class Workload:
     name: str  # the file's name, or what made it
     jobs: JobTable
     procs: int | None  # m    the machine's size, where the source says it
-    digest: str  # sha256 of the source's bytes as stored, hexadecimal; "" where there is no file
+    digest: str = ""  # sha256 of the source's bytes as stored, hexadecimal; "" if there is no file
     notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
     clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
     overrun: Overrun = "keep"  # see `read_workload`

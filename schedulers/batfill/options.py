@@ -114,7 +114,8 @@ def order_of(name: str, value: Any) -> Policy | None:
 def one_of(name: str, value: Any, known: Sequence[str]) -> str:
     """The value, which must be one of these."""
     if not isinstance(value, str) or value not in known:
-        raise BatfillError(f"option {name}: {value!r} is none of {', '.join(known)}")
+        suggested = nearest(value, known) if isinstance(value, str) else ""
+        raise BatfillError(f"option {name}: {value!r} is none of {', '.join(known)}{suggested}")
     return value
 
 
