@@ -41,7 +41,7 @@ from batfill.cli import main
 from batfill.cli.app import app
 from batfill.cluster.agent import Agent
 from batfill.errors import BatfillError
-from batfill.options import NAMES, OPTIONS, Options
+from batfill.options import NAMES, OPTIONS, SELECTION, Options
 from batfill.papers.protocol import entries_named, folder_of_protocols, read_protocols
 from batfill.policy import listing
 from batfill.scheduler import Scheduler
@@ -547,9 +547,9 @@ def test_the_table_of_policies_is_the_one_that_the_command_prints():
     )
 
 
-def option_table():
+def option_table(options):
     rows = [("name", "value", "default", "with", "meaning"), ("---",) * 5]
-    for option in OPTIONS.values():
+    for option in options.values():
         usual = "none" if option.default is None else word(option.default)
         needs = " and ".join(f"`{need.option}` {' or '.join(map(word, need.values))}" for need in option.needs)
         rows.append((f"`{option.name}`", option.value, usual, needs, option.help))
@@ -560,10 +560,10 @@ def word(value):
     return str(value).lower() if isinstance(value, bool) else f"`{value}`"
 
 
-def test_the_table_of_options_is_the_one_that_every_host_reads():
-    assert option_table() in (ROOT / "docs" / "reference" / "options.md").read_text(), (
-        f"the table is now\n{option_table()}"
-    )
+@pytest.mark.parametrize("options", [OPTIONS, SELECTION], ids=["scheduler", "selection"])
+def test_the_table_of_options_is_the_one_that_every_host_reads(options):
+    table = option_table(options)
+    assert table in (ROOT / "docs" / "reference" / "options.md").read_text(), f"the table is now\n{table}"
 
 
 @pytest.mark.parametrize(

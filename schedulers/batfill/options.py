@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from batfill.errors import BatfillError, nearest, require
@@ -140,6 +141,16 @@ def levels_of(name: str, value: Any) -> tuple[float, ...]:
     return levels
 
 
+def noise_of(name: str, value: Any) -> float | str:
+    """The value as "walltime" or a number >= 0."""
+    if value == "walltime":
+        return "walltime"
+    try:
+        return number_of(name, float(value), 0, math.inf, "a number >= 0")
+    except (TypeError, ValueError):
+        raise BatfillError(f"option {name}: {value!r} is neither walltime nor a number >= 0; try 0.5") from None
+
+
 def seed_of(name: str, value: Any) -> int:
     """The value, which must be a whole number that every generator of random numbers takes."""
     if type(value) is not int or not 0 <= value <= LARGEST:
@@ -187,7 +198,8 @@ class Option:
     @property
     def argument(self) -> str:
         """What Python's functions call it; a name that ends in _s takes seconds."""
-        return self.name.replace("-", "_") + self.unit.replace(" ", "_")
+        name = self.name.replace("-", "_") + self.unit.replace(" ", "_")
+        return f"{name}_" if iskeyword(name) else name
 
 
 def choice(name: str, default: str, help: str, choices: Sequence[str], *needs: Needs) -> Option:  # noqa: A002
@@ -334,6 +346,84 @@ OPTIONS = by_name(
     ),
 )
 NAMES = tuple(OPTIONS)
+
+# Of a policy that is chosen again after each period, in `batfill select` and while a cluster runs.
+METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")
+SELECTION = by_name(
+    Option(
+        "select",
+        ", ".join(f"`{word}`" for word in METHODS),
+        None,
+        "Choose the policy again after each period: by replays of the past under every policy, exact or noisy, or by "
+        "the waits under the policies used so far.",
+        lambda name, value: one_of(name, value, METHODS),
+        METHODS,
+    ),
+    Option(
+        "policies",
+        "`ten`, `twelve`, or names separated by commas, by semicolons if some are mixed",
+        "ten",
+        "The policies to choose from.",
+        text_of,
+        word="names",
+    ),
+    Option(
+        "period",
+        "a duration, > 0",
+        "7d",
+        "Delta: the time between choices.",
+        lambda name, value: seconds_of(name, value, least=1e-9),
+        unit=" s",
+        word="duration",
+    ),
+    Option(
+        "lambda",
+        "a number from 0 to 1",
+        None,
+        "full, noisy: the weight of a period relative to the one after it; 0.9 if not given.",
+        probability_of,
+    ),
+    Option(
+        "alpha",
+        "a number from 0 to 1",
+        None,
+        "full, noisy: 1 weighs periods by their jobs, 0 equally; 1 if not given.",
+        probability_of,
+    ),
+    Option(
+        "epsilon",
+        "a number from 0 to 1",
+        None,
+        "epsilon-greedy: the share of random choices; 0.1 if not given.",
+        probability_of,
+    ),
+    Option(
+        "gamma",
+        "a number from 0 to 1",
+        None,
+        "exp3: the share of random choices; 0.1 if not given.",
+        probability_of,
+    ),
+    Option(
+        "noise",
+        "`walltime`, or a number >= 0",
+        None,
+        "noisy: replay with requested times, or with run times spread by this number; walltime if not given.",
+        noise_of,
+        word="number",
+    ),
+    Option(
+        "budget",
+        "a duration, >= 0",
+        None,
+        "The real time for the replays of one period; a period that needs more teaches nothing. Under Batsim 10 s if "
+        "not given.",
+        seconds_of,
+        unit=" s",
+        word="duration",
+    ),
+    Option("select-seed", "a whole number", 0, "Seed of the choices and the noise.", seed_of, word="integer"),
+)
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 
 

@@ -11,15 +11,13 @@ from batfill.cli import fail, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
-    METHODS,
     MILLISECONDS,
-    POSITIVE_SECONDS,
-    SECONDS,
     choice_option,
     former_option,
     out_option,
     scheduler_options,
 )
+from batfill.options import NAMES, SELECTION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,19 +67,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
 
 @click.command()
-@scheduler_options()
-@click.option(
-    "--select",
-    type=click.Choice(METHODS),
-    help="Choose the policy anew after each period; see `batfill select`.",
-)
-@click.option("--policies", help="select: from `ten`, `twelve`, or names separated by commas [default: ten].")
-@click.option("--period", type=POSITIVE_SECONDS, help="select: the time between choices, a duration [default: 7d].")
-@click.option(
-    "--budget",
-    type=SECONDS,
-    help="select: the time to spend on each choice, a duration, or nothing is learned [default: 10].",
-)
+@scheduler_options(*NAMES, *SELECTION)
 @click.option(
     "--socket",
     "-s",
@@ -102,7 +88,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     default="warning",
     help="info logs every message.",
 )
-def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str, **selection: Any) -> None:
+def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str) -> None:
     """Run the scheduler for the Batsim that connects."""
     import logging
 
@@ -111,7 +97,7 @@ def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str,
     level = logging.getLevelName(verbosity.upper())
     assert isinstance(level, int)
     logging.basicConfig(format="batfill: %(levelname)s: %(message)s", level=level)
-    serve({**options, **{name: value for name, value in selection.items() if value is not None}}, socket, timeout)
+    serve(options, socket, timeout)
 
 
 @click.command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from batfill.options import LARGEST, NAMES, OPTIONS, number_of, part_of, seconds_of
+from batfill.options import LARGEST, NAMES, OPTIONS, SELECTION, number_of, part_of, seconds_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,6 +118,8 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
         kind = click.Choice(option.choices)
     elif option.name in ("policy", "backfill"):
         kind = PolicyName(*([option.default] if option.name == "backfill" else []))
+    elif option.check is text_of:
+        kind = str
     else:
         kind = Checked(option.word, as_given(option.check) if option.name == "levels" else option.check)
     return click.option(f"--{option.name}", **{"type": kind, "default": None, "help": text, **changes})
@@ -136,7 +138,7 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
             return command(**values, options={name: value for name, value in given.items() if value is not None})
 
         for name in reversed(names or NAMES):
-            collected = scheduler_option(OPTIONS[name])(collected)
+            collected = scheduler_option((OPTIONS | SELECTION)[name])(collected)
         return collected
 
     return add
@@ -205,7 +207,6 @@ OVERRUN = choice_option(
     help="A job that ran longer than it asked for: `keep` its run time, or `kill` it at its limit.",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
-METHODS = ("full", "noisy", "epsilon-greedy", "ucb1", "exp3")  # that choose a policy anew after each period
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 

@@ -9,10 +9,7 @@ import click
 from batfill.cli import warn
 from batfill.cli.parameters import (
     JSON,
-    METHODS,
-    POSITIVE_SECONDS,
     PROCS,
-    SHARE,
     WHOLE,
     WHOLE_OR_NONE,
     WORKLOAD,
@@ -22,6 +19,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import announce_compilation, progress
+from batfill.options import METHODS, OPTIONS, SELECTION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,23 +33,7 @@ if TYPE_CHECKING:
     choices=METHODS,
     help="Replay each past period under all policies, exactly or badly; or learn from what was used.",
 )
-@click.option(
-    "--policies",
-    default="ten",
-    help="`ten`, `twelve`, or names separated by commas (by semicolons, if some are mixed).",
-)
-@click.option(
-    "--period",
-    type=POSITIVE_SECONDS,
-    default="7d",
-    help="Delta: the time between choices, a duration.",
-)
-@click.option("--lambda", type=SHARE, help="full, noisy: what a period counts for each that came later [default: 0.9].")
-@click.option("--alpha", type=SHARE, help="full, noisy: 1 lets periods count by their jobs, 0 all alike [default: 1].")
-@click.option("--epsilon", type=SHARE, help="epsilon-greedy: the share of random choices [default: 0.1].")
-@click.option("--gamma", type=SHARE, help="exp3: the share of random choices [default: 0.1].")
-@click.option("--noise", help="noisy: `walltime` replays with requested times [default], a number spreads run times.")
-@scheduler_options("backfill", "threshold")
+@scheduler_options("policies", "period", "lambda", "alpha", "epsilon", "gamma", "noise", "backfill", "threshold")
 @click.option(
     "--samples",
     type=WHOLE_OR_NONE,
@@ -64,7 +46,6 @@ if TYPE_CHECKING:
 @JSON
 def select(
     workload: Path,
-    period: float,
     options: dict[str, Any],
     out: Path | None,
     as_json: bool,
@@ -79,11 +60,8 @@ def select(
     announce_compilation()
     found = library.select(
         workload,
-        period_s=period,
-        lambda_=how.pop("lambda"),
-        backfill=options.get("backfill"),
-        threshold_s=options.get("threshold"),
         **how,
+        **{(OPTIONS | SELECTION)[name].argument: value for name, value in options.items()},
         bar=progress,
     )
     warn(found["input"]["warnings"])

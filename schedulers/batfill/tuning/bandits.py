@@ -24,7 +24,6 @@ CHOOSER_DEFAULTS: dict[Method, dict[str, float]] = {
     "ucb1": {},
     "exp3": {"gamma": 0.1},
 }
-METHODS = tuple(CHOOSER_DEFAULTS)
 
 
 class Chooser(Protocol):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.jobs import WEEK_S, JobTable
-from batfill.options import Options, finite, number_of, one_of, probability_of, seconds_of, seed_of, text_of
+from batfill.jobs import JobTable
+from batfill.options import METHODS, SELECTION, Options, finite
 from batfill.policy import PURE, Policy, policy_named
 from batfill.replays import EngineReplay, Schedule
-from batfill.tuning.bandits import METHODS, Method, chooser, options_of
+from batfill.tuning.bandits import Method, chooser, options_of
 from batfill.tuning.feedback import Noise, Past, Site, period_costs
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("batfill")
 
 CHOOSERS = ("lambda", "alpha", "epsilon", "gamma")
-SELECTION_OPTIONS = ("select", "period", "policies", "budget", "noise", *CHOOSERS, "select-seed")
-PERIOD_S = float(WEEK_S)
 BUDGET_S = 10.0  # under Batsim, which waits meanwhile
 
 BEFORE_S = -1.0  # where the first period begins, so that what happens at second 0 belongs to it
@@ -74,8 +72,8 @@ class Selection:
         Raises:
             BatfillError: as `of`, or a policy is given too.
         """
-        mine = {name: given[name] for name in SELECTION_OPTIONS if given.get(name) is not None}
-        plain = {name: value for name, value in given.items() if name not in SELECTION_OPTIONS}
+        mine = {name: given[name] for name in SELECTION if given.get(name) is not None}
+        plain = {name: value for name, value in given.items() if name not in SELECTION}
         if "select" in mine and plain.get("policy") is not None:
             raise BatfillError("option policy: select chooses it; put it among the policies, or leave one of them out")
         return cls.of({"budget": BUDGET_S, **mine} if "select" in mine else mine), plain
@@ -87,25 +85,24 @@ class Selection:
         Raises:
             BatfillError: a value is not what it must be, or something is asked for that needs a selection.
         """
-        chosen = {name: given[name] for name in SELECTION_OPTIONS if given.get(name) is not None}
+        chosen = {name: given[name] for name in SELECTION if given.get(name) is not None}
         if not chosen:
             return None
         if "select" not in chosen:
             raise BatfillError(
                 f"option {next(iter(chosen))}: nothing selects a policy; add select, one of {', '.join(METHODS)}"
             )
-        method: Any = one_of("select", chosen["select"], METHODS)
-        seed = seed_of("select-seed", chosen.get("select-seed", 0))
-        policies = candidates_of(text_of("policies", chosen.get("policies", "ten")))
-        options = {name: probability_of(name, chosen[name]) for name in CHOOSERS if name in chosen}
+        defaults = {name: option.default for name, option in SELECTION.items() if option.default is not None}
+        in_force = {name: SELECTION[name].check(name, value) for name, value in {**defaults, **chosen}.items()}
+        method: Any = in_force["select"]
         return cls(
             method=method,
-            policies=policies,
-            period_s=seconds_of("period", chosen.get("period", PERIOD_S), least=1e-9),
-            noise=noise_of(method, chosen.get("noise")),
-            seed=seed,
-            chooser=options_of(method, options),
-            budget_s=math.inf if chosen.get("budget") is None else seconds_of("budget", chosen["budget"]),
+            policies=candidates_of(in_force["policies"]),
+            period_s=in_force["period"],
+            noise=noise_under(method, in_force.get("noise")),
+            seed=in_force["select-seed"],
+            chooser=options_of(method, {name: in_force[name] for name in CHOOSERS if name in in_force}),
+            budget_s=in_force.get("budget", math.inf),
         )
 
     def selector(self, site: Site, sample: int = 0) -> Selector:
@@ -128,18 +125,13 @@ class Selection:
         }
 
 
-def noise_of(method: Method, given: Any) -> Noise:
-    """The noise of a method: by default walltimes for "noisy", and none for the others, which take none."""
-    if method != "noisy":
-        if given is not None:
-            raise BatfillError(f"option noise: {method} takes none; choose noisy, or leave it out")
-        return "none"
-    if given is None or given == "walltime":
-        return "walltime"
-    try:
-        return number_of("noise", float(given), 0, math.inf, "a number >= 0")
-    except (TypeError, ValueError):
-        raise BatfillError(f"option noise: {given!r} is neither walltime nor a number >= 0; try 0.5") from None
+def noise_under(method: Method, given: Noise | None) -> Noise:
+    """The noise of a method: by default walltimes for "noisy"; the others have none."""
+    if method == "noisy":
+        return "walltime" if given is None else given
+    if given is not None:
+        raise BatfillError(f"option noise: {method} takes none; choose noisy, or leave it out")
+    return "none"
 
 
 def selection_and_site(
