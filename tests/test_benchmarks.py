@@ -176,3 +176,11 @@ def test_messages_keep_the_queue_as_long_as_they_say(suite):
 def test_the_documentation_shows_the_latest_results():
     latest = max((BENCHMARKS / "results").glob("*.txt")).read_text()
     assert latest in (BENCHMARKS.parent / "docs" / "background" / "performance.md").read_text()
+
+
+def test_the_ledger_has_a_row_for_every_result_file():
+    made = subprocess.run([sys.executable, BENCHMARKS / "ledger.py"], check=True, capture_output=True, text=True)
+    assert made.stdout == (BENCHMARKS / "results" / "README.md").read_text()
+    for path in (BENCHMARKS / "results").glob("*.txt"):
+        (row,) = (line for line in made.stdout.splitlines() if f"({path.name})" in line)
+        assert "| - |" not in row

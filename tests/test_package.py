@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from configparser import ConfigParser
 from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import pytest
+import yaml
 
 import batfill
+from batfill.cli.app import COMMANDS
 from batfill.jobs import DAY_S, WEEK_S
 from batfill.options import UNITS_S
 
@@ -88,6 +92,43 @@ def test_one_version_is_said_everywhere():
     assert version("batfill") == batfill.__version__
     assert f"\nversion: {batfill.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"\n## {batfill.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert json.loads((ROOT / ".zenodo.json").read_text())["version"] == batfill.__version__
+
+
+def test_the_citation_files_agree():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    archived = json.loads((ROOT / ".zenodo.json").read_text())
+    assert archived["title"] == cited["title"]
+    assert archived["keywords"] == cited["keywords"]
+    assert archived["license"] == cited["license"]
+    assert archived["creators"] == cited["authors"]
+
+
+def test_a_version_of_the_changelog_has_each_section_once_and_no_entry_twice():
+    _, *versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    for version_text in versions:
+        sections = re.findall(r"^### (.+)$", version_text, re.MULTILINE)
+        assert sections == [name for name in ("Added", "Changed", "Fixed") if name in sections]
+        entries = re.split(r"^- ", version_text, flags=re.MULTILINE)[1:]
+        assert len(entries) == len(set(entries))
+
+
+def test_the_licence_of_every_file_is_stated_and_its_text_is_there():
+    stated = tomllib.loads((ROOT / "REUSE.toml").read_text())
+    (every,) = stated["annotations"]
+    assert every["path"] == "**"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert every["SPDX-License-Identifier"] == project["license"]
+    assert (ROOT / f"LICENSES/{project['license']}.txt").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_the_paper_cites_what_its_references_hold_and_only_commands_that_exist():
+    paper, references = (ROOT / "paper.md").read_text(), (ROOT / "paper.bib").read_text()
+    assert set(re.findall(r"@(\w+\d{4})", paper)) == set(re.findall(r"^@\w+\{(\w+),", references, re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([\w-]+)", paper)) <= targets
+    assert set(re.findall(r"`batfill ([\w-]+)", paper)) <= COMMANDS.keys()
+    assert all((ROOT / path).is_file() for path in re.findall(r"(?:tests|docs|benchmarks)/[\w/.-]+\.\w+", paper))
 
 
 LIGHT = ("batfill.cli", "batfill.options", "batfill.errors")  # which load nothing that is slow
