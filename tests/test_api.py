@@ -382,7 +382,7 @@ def test_a_run_that_has_not_ended_says_so_and_gives_what_has_ended(log):
     assert (states == "waiting").sum() == len(run.waiting)
     assert (states == "not submitted").sum() == (log.jobs.submit_s > run.now_s).sum()
     assert part.to_pandas().end_s.notna().sum() == part.figures.jobs
-    with pytest.raises(bf.BatfillError, match="have not ended, which Batsim's files cannot say; run it to its end"):
+    with pytest.raises(bf.BatfillError, match="have not ended, which Batsim's files cannot show; run it to its end"):
         part.to_batsim("never")
     assert run.run().figures == whole.figures
 
@@ -441,7 +441,7 @@ def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
             r"key has shape \(\), not \(800,\); return one number",
         ),
         (lambda log: bf.Replay(log, "saf").run(math.nan), "until_s: nan is not a number of seconds >= 0"),
-        (lambda log: bf.Replay(log, knowledge="classifier"), "option knowledge: 'classifier' learns on the way"),
+        (lambda log: bf.Replay(log, knowledge="classifier"), "option knowledge: 'classifier' learns during the run"),
         (
             lambda log: log.jobs.select(slice(None, None, -1)),
             r"rows \[799, 798\] are not in ascending order",

@@ -317,7 +317,7 @@ def test_the_text_of_a_replay_states_the_options_too():
 
 def test_a_cut_of_zero_is_refused_beside_a_knowledge_that_has_none():
     line = refusal("replay", SAMPLE, "--knowledge", "class-clairvoyant", "--cut", 0)
-    assert line.startswith("option cut: only a classifier has it")
+    assert line.startswith("option cut: only the classifier uses it")
 
 
 def test_a_divider_without_classes_is_refused():
@@ -328,12 +328,12 @@ def test_a_divider_without_classes_is_refused():
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        (("report", "runs", "--output", "x.html"), "--output is called --out now"),
-        (("what-if", "x.swf", "--output", "x.html"), "--output is called --out now"),
-        (("platform", 4, "--output", "x.xml"), "--output is called --out now"),
-        (("workload", "clean", "x.swf", "y.swf"), "what is written has an option now: --out y.swf"),
-        (("workload", "convert", "x.swf", "y.json"), "what is written has an option now: --out y.json"),
-        (("workload", "generate", "y.swf"), "what is written has an option now: --out y.swf"),
+        (("report", "runs", "--output", "x.html"), "--output is now called --out"),
+        (("what-if", "x.swf", "--output", "x.html"), "--output is now called --out"),
+        (("platform", 4, "--output", "x.xml"), "--output is now called --out"),
+        (("workload", "clean", "x.swf", "y.swf"), "the output file is now an option: --out y.swf"),
+        (("workload", "convert", "x.swf", "y.json"), "the output file is now an option: --out y.json"),
+        (("workload", "generate", "y.swf"), "the output file is now an option: --out y.swf"),
     ],
 )
 def test_a_former_spelling_is_answered_with_the_one_of_now(words, instead):

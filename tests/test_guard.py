@@ -86,7 +86,7 @@ def test_a_full_device_as_standard_output_is_one_line(log, command):
         )  # fmt: skip
     assert done.returncode == 1
     assert lines_of(done.stderr) == [
-        "batfill: standard output cannot be written (No space left on device); make space, or send it elsewhere"
+        "batfill: standard output cannot be written (No space left on device); free space, or redirect it"
     ]
 
 

@@ -342,10 +342,13 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
     [
         ({"cut": 1.5}, "option cut: 1.5 is not a number from 0 to 1"),
         ({"cut": math.nan}, "option cut: nan is not"),
-        ({"levels": ()}, r"option levels: \(\) are not ascending numbers"),
-        ({"levels": (0.75, 0.5)}, r"option levels: \(0.75, 0.5\) are not ascending numbers"),
+        ({"levels": ()}, r"option levels: \(\) is not a list of ascending numbers"),
+        ({"levels": (0.75, 0.5)}, r"option levels: \(0.75, 0.5\) is not a list of ascending numbers"),
         ({"regime": "daily"}, "option regime: 'daily' is none of decoupled, weekly, fresh"),
-        ({"divider_rule": "week"}, "option divider-rule: week is renewed weekly; choose regime weekly or decoupled"),
+        (
+            {"divider_rule": "week"},
+            "option divider-rule: week moves the divider weekly; use regime weekly or decoupled",
+        ),
         ({"train_lag_s": -1.0}, "option train-lag: -1.0 is not a number of seconds >= 0"),
         ({"max_waste": 2.0}, "option max-waste: 2.0 is not a number from 0 to 1"),
         ({"max_kill_share": math.nan}, "option max-kill-share: nan is not"),

@@ -71,12 +71,12 @@ def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):
     assert told["points"][:4] == alone["points"]
     once, twice = (told["points"][i]["kills"] for i in (2, 5))  # at cut 0
     assert twice > once > 0
-    assert refusal("frontier", log, "--levels", "2").startswith("option levels: '2' are not ascending numbers")
+    assert refusal("frontier", log, "--levels", "2").startswith("option levels: '2' is not a list of ascending numbers")
 
 
 @pytest.mark.parametrize("text", ["", "1.5", "a,b", "0,,1"])
 def test_shares_are_numbers_from_0_to_1(text):
-    with pytest.raises(BatfillError, match=r"option cuts: .* are not numbers from 0 to 1"):
+    with pytest.raises(BatfillError, match=r"option cuts: .* is not a list of numbers from 0 to 1"):
         shares_in("cuts", text)
 
 

@@ -161,7 +161,7 @@ def test_the_command_prints_json(log):
 
 
 def test_mistakes_are_answered_in_a_line(log, tmp_path):
-    assert "option divider-rule: week is renewed weekly" in refusal("classify", log, "--divider-rule", "week")
+    assert "option divider-rule: week moves the divider weekly" in refusal("classify", log, "--divider-rule", "week")
     assert "nothing.swf" in refusal("classify", tmp_path / "nothing.swf")
 
 

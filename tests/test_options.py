@@ -72,7 +72,7 @@ def test_every_default_of_the_table_is_accepted_and_stated():
 
 def test_options_that_do_nothing_at_a_cut_of_zero_are_remarked_on():
     given = {"knowledge": "classifier", "cut": 0, "train": "drift"}
-    assert Options.of(given).remarks == ("option train does nothing at cut 0 without a limit: no forest is trained",)
+    assert Options.of(given).remarks == ("option train has no effect at cut 0 without a limit: no forest is trained",)
     assert Options.of({**given, "kill": True, "max-waste": 0.1}).remarks == ()
 
 

@@ -278,7 +278,7 @@ def test_a_change_says_its_unit_and_whether_it_is_beyond_chance():
 def test_the_command_prints_a_table_and_writes_a_page(log, answer, tmp_path):
     page = tmp_path / "page.html"
     done = batfill("what-if", log, "--threshold", "6h", "--threshold", "24h", "--no-small-first", "-o", page)
-    assert (done.status, done.err) == (0, f"batfill: look at it in a browser: {page}\n")
+    assert (done.status, done.err) == (0, f"batfill: open it in a browser: {page}\n")
     assert done.out == as_text(answer) + "\n"
     assert "Who gains, who loses" in page.read_text()
 

@@ -119,7 +119,7 @@ def test_scores_do_not_depend_on_the_number_of_threads_but_on_the_seed():
     one = score_jobs(jobs, SIZE, seed=2, threads=1, **case)
     assert one.score.tolist() == score_jobs(jobs, SIZE, seed=2, threads=3, **case).score.tolist()
     assert one.score.tolist() != score_jobs(jobs, SIZE, seed=3, threads=1, **case).score.tolist()
-    with pytest.raises(WorkloadError, match="one tuple takes 48"):
+    with pytest.raises(WorkloadError, match="one tuple needs 48"):
         score_jobs(jobs.select(slice(0, 47)), SIZE, seed=0)
 
 
@@ -275,8 +275,8 @@ def test_a_file_that_is_no_policy_file_is_refused(content, words, tmp_path):
 
 
 def test_what_is_said_of_windows_needs_an_evaluation():
-    assert "--count: says something of the windows" in refusal("fit", SAMPLE, "--count", 3)
-    assert "--days: says something of the windows" in refusal("fit", SAMPLE, "--days", 3)
+    assert "--count: applies to the windows" in refusal("fit", SAMPLE, "--count", 3)
+    assert "--days: applies to the windows" in refusal("fit", SAMPLE, "--days", 3)
 
 
 def test_a_policy_file_that_is_not_there_is_said_in_one_line(tmp_path):

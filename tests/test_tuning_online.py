@@ -281,7 +281,7 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
     ("given", "words"),
     [
         ({"select": "best"}, "option select: 'best' is none of full, noisy"),
-        ({"period": 5}, "option period: nothing selects a policy"),
+        ({"period": 5}, "option period: no policy is being selected"),
         ({"select": "full", "period": 0}, "option period"),
         ({"select": "full", "policies": "fcfs,none"}, "policy 'none' is unknown"),
         ({"select": "full", "policy": "saf"}, "option policy: select chooses it"),
@@ -347,7 +347,7 @@ def test_a_selection_that_always_takes_one_policy_is_that_policy_throughout(log)
 def test_batfill_select_refuses_what_cannot_be(log):
     assert "option lambda" in refusal("select", log, "--lambda", 3)
     assert "--weeks: only samples" in refusal("select", log, "--weeks", 3)
-    assert "option epsilon: full has none of that name" in refusal("select", log, "--epsilon", 0.2)
-    assert "option lambda: ucb1 has none" in refusal("select", log, "--method", "ucb1", "--lambda", 0.2)
+    assert "option epsilon: full has no such option" in refusal("select", log, "--epsilon", 0.2)
+    assert "option lambda: ucb1 has no such option" in refusal("select", log, "--method", "ucb1", "--lambda", 0.2)
     assert "option noise: full takes none" in refusal("select", log, "--noise", 1)
     assert "none" in refusal("select", log, "--policies", "none")

@@ -252,10 +252,10 @@ def test_only_drawing_maps_loads_matplotlib():
     [
         ({"last": (3,)}, "3 periods are too few to train on 1 and look 3 back"),
         ({"training": 3}, "too few to train on 3"),
-        ({"features": 6}, "take --method xnes"),
+        ({"features": 6}, "use --method xnes"),
         ({"method": "xnes", "maps": "x"}, "only a grid can be drawn"),
-        ({"evaluations": 9}, "--evaluations: --method coverage has no such number"),
-        ({"method": "xnes", "points": 9}, "--points: --method xnes has no such number"),
+        ({"evaluations": 9}, "--evaluations: --method coverage does not use it"),
+        ({"method": "xnes", "points": 9}, "--points: --method xnes does not use it"),
         ({"baseline": "wfp3"}, "add --policy wfp3"),
     ],
 )

@@ -1,6 +1,6 @@
 """EASY-backfilling schedulers for the Batsim simulator, and a compiled engine that replays the same decisions.
 
-Everything a study needs is here, and is loaded when it is first used:
+Everything a study needs is here, and is loaded on first use:
 
 >>> import batfill as bf
 >>> log = bf.read("workloads/sample.json")
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what PLACES says, for type checkers and editors; a test compares the two
+if TYPE_CHECKING:  # repeats PLACES for type checkers and editors; a test compares the two
     from batfill.campaigns.run import campaign as campaign
     from batfill.errors import BatfillError as BatfillError
     from batfill.experiment import Replay as Replay
@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what PLACES says, for type checkers and editors; a test com
 
 __version__ = "0.1.0"
 
-# The public names: the module that has each, and its name there if it is another.
+# The public names: the module of each, and its name there if it differs.
 PLACES = {
     "BatfillError": ("batfill.errors", "BatfillError"),
     "JobTable": ("batfill.jobs", "JobTable"),
@@ -88,10 +88,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to a type checker it would make every name an Any
+if not TYPE_CHECKING:  # type checkers would take every name for Any
 
     def __getattr__(name: str) -> Any:
-        """Load a public name from its module when it is first used: `import batfill` loads nothing slow."""
+        """Load a public name from its module on first use: `import batfill` loads nothing slow."""
         if name not in PLACES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

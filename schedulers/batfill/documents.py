@@ -1,4 +1,4 @@
-"""YAML files with the line of each key, so that a message names a mistake's place."""
+"""YAML files with the line of each key, so that messages can point at a mistake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KeyPath = tuple[int | str, ...]  # the keys and indices that lead to a value
 
 
 class YamlValue(NamedTuple):
-    """A key's value and the line the key stands on."""
+    """A key's value and the line of the key."""
 
     value: object
     line: int
@@ -30,7 +30,7 @@ class Document(NamedTuple):
     lines: dict[KeyPath, int]
 
     def line(self, place: KeyPath) -> int:
-        """The line of this place, or of the innermost one around it that the document has."""
+        """The line of this place, or of the innermost enclosing one in the document."""
         while place not in self.lines:
             place = place[:-1]
         return self.lines[place]
@@ -42,8 +42,8 @@ def top_level(path: Path, stored: bytes, what: str, error: type[BatfillError]) -
     Args:
         path: what error messages call the document.
         stored: its bytes.
-        what: completes "not ..." where it is no mapping.
-        error: what is raised where it is none, is not YAML, or has a key twice.
+        what: completes "not ..." if it is not a mapping.
+        error: raised if it is not a mapping, not YAML, or has a key twice.
     """
     with mapping_of(path, stored, what, error) as (loader, root):
         keys = entries_of(path, root, error)
@@ -51,7 +51,7 @@ def top_level(path: Path, stored: bytes, what: str, error: type[BatfillError]) -
 
 
 def whole(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> Document:
-    """The document with the lines of all that is in it; the arguments are those of `top_level`."""
+    """The document with the lines of everything in it; the arguments are those of `top_level`."""
     lines: dict[KeyPath, int] = {(): 1}
 
     def visit(node: yaml.Node, place: KeyPath) -> object:
@@ -75,7 +75,7 @@ def whole(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> Do
 def mapping_of(
     path: Path, stored: bytes, what: str, error: type[BatfillError]
 ) -> Iterator[tuple[yaml.SafeLoader, yaml.MappingNode]]:
-    """The document's root, and the loader that makes values of its nodes."""
+    """The document's root node, and the loader that constructs values from nodes."""
     loader = yaml.SafeLoader(b"")
     try:
         loader = yaml.SafeLoader(stored)
@@ -100,13 +100,13 @@ def entries_of(path: Path, mapping: yaml.MappingNode, error: type[BatfillError])
     for key_node, value_node in mapping.value:
         key, line = str(key_node.value), key_node.start_mark.line + 1
         if key in found:
-            raise error(f"{path}:{line}: key {key} stands on line {found[key][1]} already; keep one of them")
+            raise error(f"{path}:{line}: key {key} is already on line {found[key][1]}; keep one of them")
         found[key] = value_node, line
     return found
 
 
 def value_of(loader: yaml.SafeLoader, node: yaml.Node) -> object:
-    """What the node says, or its text where that is no value of YAML's (the check of its type then shows it)."""
+    """The node's value, or its text if YAML cannot construct it (the type check then shows the text)."""
     try:
         return loader.construct_object(node, deep=True)
     except (yaml.constructor.ConstructorError, ValueError):

@@ -1,4 +1,4 @@
-"""What batfill raises for a user's mistake; the command line prints it as one line and exits with status 2."""
+"""Exceptions for a user's mistakes; the command line prints them as one line and exits with status 2."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that ask a command to stop
-# What pip calls the libraries that Python imports by another name.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that stop a command
+# pip's names of libraries that Python imports under another name.
 DISTRIBUTIONS = {"batsim": "pybatsim", "dask_jobqueue": "dask-jobqueue", "sklearn": "scikit-learn"}
 
 
 class BatfillError(Exception):
-    """Something the user gave cannot be used; the message is one line: where, what, and how to mend it."""
+    """Unusable input from the user; the message is one line: where, what, and how to mend it."""
 
 
 class WorkloadError(BatfillError):
-    """A workload file cannot be read as what it claims to be."""
+    """A workload file is not what it claims to be."""
 
 
 class PolicyError(BatfillError):
@@ -29,21 +29,22 @@ class PolicyError(BatfillError):
 
 
 class PlatformError(BatfillError):
-    """A platform description cannot be used."""
+    """A platform description is unusable."""
 
 
 class MissingExtra(BatfillError, ImportError):  # noqa: N818 - the name says what is wrong
-    """Something needs a library that only an extra of the installation brings."""
+    """A library is missing that an extra of the installation provides."""
 
 
-class RunFailed(Exception):  # noqa: N818 - it is a result, not a mistake in the program
+class RunFailed(Exception):  # noqa: N818 - a result, not a mistake in the program
     """A run that was started correctly did not succeed; the command line prints the message and exits with status 1."""
 
 
 class Interrupted(BaseException):
-    """A signal asked the command line to stop. Its notes (`add_note`) say what was finished and kept.
+    """A signal stopped the command line. Its notes (`add_note`) say what was finished and kept.
 
-    No KeyboardInterrupt, and no Exception: libraries catch those and go on, or print something of their own.
+    Neither a KeyboardInterrupt nor an Exception, because libraries catch those and continue, or print text of their
+    own.
     """
 
     def __init__(self, number: int) -> None:
@@ -52,14 +53,14 @@ class Interrupted(BaseException):
 
 
 def optional(module: str, extra: str) -> Any:
-    """Import and return a module that an extra of the installation brings.
+    """Import and return a module that an extra of the installation provides.
 
     Args:
-        module: its full name; the message names the library, which is the part before the first dot.
+        module: its full name; the message names the library, the part before the first dot.
         extra: the extra of batfill that installs it.
 
     Raises:
-        MissingExtra: the library is not installed. A library that is there and broken raises its own error.
+        MissingExtra: the library is not installed. An installed but broken library raises its own error.
 
     Examples:
         >>> optional("json", "tables").dumps({"a": 1})
@@ -78,11 +79,11 @@ def optional(module: str, extra: str) -> Any:
 
 
 def require(extra: str, *libraries: str) -> None:
-    """Check that libraries are installed before work begins. It imports none of them: some take a second.
+    """Check that libraries are installed before work begins, without importing them, which can take seconds.
 
     Args:
         extra: the extra of batfill that installs them, or several separated by commas.
-        libraries: the names by which Python imports them.
+        libraries: their import names.
 
     Raises:
         MissingExtra: one of them is not installed.
@@ -98,7 +99,7 @@ def require(extra: str, *libraries: str) -> None:
 
 
 def installed(library: str) -> bool:
-    """Whether Python finds the library, which is not imported."""
+    """Whether Python finds the library; does not import it."""
     try:
         return find_spec(library) is not None
     except (ImportError, ValueError):  # ValueError: sys.modules has None in its place
@@ -106,14 +107,14 @@ def installed(library: str) -> bool:
 
 
 def missing(library: str, extra: str) -> MissingExtra:
-    """The error for a library that is not installed; it names what pip installs."""
+    """The error for a missing library, with the name that pip installs."""
     return MissingExtra(
         f"needs {DISTRIBUTIONS.get(library, library)}, which is not installed: pip install 'batfill[{extra}]'"
     )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """How an error message suggests the known name that is most like an unknown one; "" if none is like it.
+    """Text for an error message suggesting the most similar known name; "" if none is similar.
 
     Examples:
         >>> nearest("safe", ["fcfs", "saf"])

@@ -1,4 +1,4 @@
-"""A replay from a log to figures: `replay` runs it whole, `Replay` stops at any instant, a `Result` says what came."""
+"""A replay from log to figures: `replay` runs it whole, `Replay` stops at any instant, `Result` holds the outcome."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
-    """What came of a replay: its figures, every job, and all that is needed to repeat it.
+    """The result of a replay: its figures, every job, and everything needed to repeat it.
 
-    Its repr, and its table in a notebook, are the figures.
+    Its repr, and its table in a notebook, show the figures.
 
     Examples:
         >>> fcfs = replay("workloads/sample.json", "fcfs")
@@ -58,15 +58,15 @@ class Result:
     options: Options
     schedule: Schedule
     tau_s: float  # the bound of the bounded slowdown
-    figures: Summary  # of the jobs that have ended
-    simulate_s: float  # what the replay took
-    read_s: float | None = None  # what reading took; None for a workload that was there
+    figures: Summary  # over the jobs that have ended
+    simulate_s: float  # elapsed time of the replay
+    read_s: float | None = None  # elapsed time of reading; None for a workload in memory
     learned: LearningReport | None = None
     changes: tuple[tuple[float, Options], ...] = ()  # the options until these instants, if they were changed
 
     @property
     def ended(self) -> bool:
-        """Whether the replay went to its end; otherwise the figures are of the jobs that have ended."""
+        """Whether the replay ran to its end; otherwise the figures cover only the jobs that have ended."""
         return self.schedule.until_s == math.inf
 
     @property
@@ -95,16 +95,16 @@ class Result:
         }
 
     def stated(self) -> dict[str, Any]:
-        """Every option of the replay that is in force, by its name, default or not."""
+        """Every option of the replay in force, by name, default or not."""
         return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, "overrun": self.workload.overrun}
 
     def changes_as_dicts(self) -> list[dict[str, Any]]:
-        """The options that were in force until an instant, for JSON."""
+        """The options in force until an instant, for JSON."""
         return [{"until_s": until_s, "options": options.as_dict()} for until_s, options in self.changes]
 
     @property
     def not_ended(self) -> int:
-        """How many jobs that fit the machine have not ended."""
+        """The number of jobs that fit the machine and have not ended."""
         return int((~self.schedule.ended & ~self.schedule.rejected).sum())
 
     def as_json(self) -> str:
@@ -112,7 +112,7 @@ class Result:
         return json_text(self.as_dict())
 
     def rows(self) -> list[tuple[str, str]]:
-        """The figures and what they are of in words, as rows of (label, text)."""
+        """The figures, and the log, machine and options they are for, as rows of (label, text)."""
         reading = "" if self.read_s is None else f"{self.read_s:.3f} s reading, "
         n_jobs, until = len(self.schedule.jobs), f"{self.schedule.until_s:,.0f} s"
         running = f"{self.not_ended:,} of {n_jobs:,} jobs by {until}; the figures are of those that have"
@@ -139,7 +139,7 @@ class Result:
         return as_html(self.rows())
 
     def judged(self) -> Judged | None:
-        """What the scheduler took each job for; None if it made no difference between them."""
+        """The scheduler's judgement of each job; None if it treated all jobs alike."""
         jobs = self.schedule.jobs
         if self.learned is not None:
             small = self.learned.learned.small if self.learned.knowledge.classifies else None
@@ -149,12 +149,12 @@ class Result:
         return Judged(jobs.job_class == SMALL, np.full(len(jobs), np.nan), np.full(len(jobs), self.options.divider_s))
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Every job by column, shape (n_jobs,), in the order of submission; nan or None is not known, or has none.
+        """Every job by column, shape (n_jobs,), in order of submission; nan or None means unknown, or not applicable.
 
         `job_id`, `user`, `submit_s` (r), `runtime_s` (p, of the log), `walltime_s` (p~, nan for no limit), `procs` (q),
-        `class` as the scheduler took the job ("small", "large"), `probability` of being small, `divider_s` in force at
-        the submission, `start_s` and `end_s` of the last try, `wait_s`, `bsld`, whether it was `backfilled`, how many
-        `tries` it had, and its `state`.
+        `class` as judged ("small", "large"), `probability` of being small, `divider_s` in force at the submission,
+        `start_s` and `end_s` of the last try, `wait_s`, `bsld`, whether it was `backfilled`, the number of `tries`, and
+        its `state`.
         """
         schedule, judged = self.schedule, self.judged()
         jobs, n_jobs, none = schedule.jobs, len(schedule.jobs), np.full(len(schedule.jobs), np.nan)
@@ -180,7 +180,7 @@ class Result:
         }
 
     def states(self) -> NDArray[np.object_]:
-        """What became of each job in a word, shape (n_jobs,)."""
+        """The state of each job in a word, shape (n_jobs,)."""
         schedule, words = self.schedule, list(STATES.values())
         states = np.full(len(schedule.jobs), words[0], object)
         states[schedule.killed] = words[CUT]
@@ -192,26 +192,26 @@ class Result:
         return states
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row per job; see `columns`. The frame's `attrs` say how it came about. It needs pandas."""
+        """A row per job; see `columns`. The frame's `attrs` hold the provenance. Needs pandas."""
         about = self.as_dict()
         return data_frame(self.columns(), **{name: about[name] for name in ("workload", "workload_sha256", "options")})
 
     def to_arrow(self) -> pa.Table:
-        """A row per job; see `columns`. The schema's metadata is `as_json`. It needs pyarrow, and no pandas."""
+        """A row per job; see `columns`. The schema's metadata is `as_json`. Needs pyarrow, not pandas."""
         return arrow_table(self.columns(), {b"batfill.replay": self.as_json().encode()})
 
     def to_batsim(self, prefix: str | Path) -> None:
-        """Write Batsim's PREFIX_jobs.csv and its kin, and PREFIX_run.json, as `batfill replay --out PREFIX` does.
+        """Write Batsim's result files PREFIX_*.csv, and PREFIX_run.json, as `batfill replay --out PREFIX` does.
 
         Args:
-            prefix: of the files' names, with their folder, which is made if it is not there.
+            prefix: of the files' names, with their folder, which is made if needed.
 
         Raises:
             BatfillError: the replay has not ended, or a file cannot be written.
         """
         if not self.ended:
             raise BatfillError(
-                f"{prefix}: {self.not_ended:,} jobs have not ended, which Batsim's files cannot say; run it to its end"
+                f"{prefix}: {self.not_ended:,} jobs have not ended, which Batsim's files cannot show; run it to its end"
             )
         out = Path(prefix)
         make_folder(out.parent)
@@ -224,7 +224,7 @@ class Result:
 def simulate(
     jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] = lambda _: None
 ) -> tuple[Schedule, LearningReport | None]:
-    """These jobs on the workload's machine under these options, from an empty machine; `advance` as `replay`'s."""
+    """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.procs is not None
     if options.learning.knowledge != USER:
         return replay_learning(jobs, workload.procs, options, workload.clock, advance)
@@ -240,15 +240,15 @@ def simulate(
 
 
 def load_engine(jobs: JobTable) -> None:
-    """Load the compiled engine, or compile it, which is no part of what a replay takes."""
+    """Load the compiled engine, or compile it, so that a replay's time excludes this."""
     replays.replay(jobs.select(slice(0)), 1, POLICIES["fcfs"])
 
 
 def options_of(policy: Policy | str, arguments: Mapping[str, Any]) -> Options:
-    """The options of `replay`'s arguments.
+    """The options from `replay`'s arguments.
 
     Raises:
-        BatfillError: one is unknown, is not what it must be, or would do nothing beside the others.
+        BatfillError: one is unknown, invalid, or has no effect with the others.
     """
     return Options.of(of_arguments({"policy": policy, **arguments}))
 
@@ -266,19 +266,19 @@ def replay(
     """Replay a whole workload under one policy in the compiled engine.
 
     Args:
-        log: a workload, or a file as `read_workload` takes it.
+        log: a workload or a file, as for `read_workload`.
         policy: a policy's name, a `Policy`, six weights as "mixed:1,0,0,0,0,0", or a fitted one as "lin@fitted.json".
-        procs: the machine's size; by default what the workload says.
+        procs: the machine's size; by default the workload's.
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`; for a file only.
-        advance: called with the number of jobs judged, as they are, if the knowledge is not "user".
-        **options: all other options of the scheduler, by the names of docs/options.md with underscores; `threshold_s`,
+        advance: called with the number of jobs judged, unless the knowledge is "user".
+        **options: the scheduler's other options, named as in the options' reference with underscores; `threshold_s`,
             `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, divider_s, knowledge, kill, bound,
             levels, regime, divider_rule, cut, train, train_lag_s, max_waste, max_kill_share, seed.
 
     Raises:
-        BatfillError: the log or an option cannot be used, the machine's size is not known, or a policy's key is not a
-            finite number for every job.
+        BatfillError: the log or an option is unusable, the machine's size is unknown, or a policy's key is not
+            finite for every job.
 
     Examples:
         >>> saf = replay("workloads/sample.json", "saf", backfill="spf", threshold_s=200_000)
@@ -320,12 +320,12 @@ def replay_many(
         procs: see `replay`.
         tau_s: see `replay`.
         overrun: see `replay`.
-        threads: how many replays run at once; by default one per processor. The figures do not depend on it.
+        threads: number of replays at a time; by default one per processor. The figures do not depend on it.
         advance: called with 1 after each replay.
-        **options: see `replay`; they hold for every policy.
+        **options: see `replay`; the same for every policy.
 
     Returns:
-        A column per field of `Summary`. It needs pandas.
+        A column per field of `Summary`. Needs pandas.
 
     Raises:
         BatfillError: as `replay`.
@@ -358,9 +358,9 @@ def replay_many(
 
 
 class Replay:
-    """A replay that stops at any instant, can be looked into, copied, given other rules, saved, and goes on.
+    """A replay that can stop at any instant, be inspected, copied, given other rules, saved, and continued.
 
-    Figures and tables of a run that has not ended are of the jobs that have ended, and say so.
+    Before the end, figures and tables cover the jobs that have ended, and say so.
 
     Examples:
         >>> run = Replay("workloads/sample.json", "saf").run(until_s=100_000)
@@ -381,16 +381,16 @@ class Replay:
         overrun: Overrun | None = None,
         **options: Unpack[Arguments],
     ) -> None:
-        """Prepare it on an empty machine; the arguments are those of `replay`.
+        """Set up the replay on an empty machine; the arguments are those of `replay`.
 
         Raises:
-            BatfillError: as `replay`; a knowledge other than "user" cannot be stopped, copied and saved.
+            BatfillError: as `replay`; only knowledge "user" allows stopping, copying and saving.
         """
         self.options, self.tau_s = options_of(policy, options), tau_of(tau_s)
         if self.options.learning.knowledge != USER:
             raise BatfillError(
-                f"option knowledge: {self.options.learning.knowledge!r} learns on the way, which a run that stops does "
-                "not; use `replay`"
+                f"option knowledge: {self.options.learning.knowledge!r} learns during the run, so it cannot stop; "
+                "use `replay`"
             )
         self.workload, size = opened(log, procs=procs, overrun=overrun)
         self.options.require_classes(self.workload.jobs, self.workload.name)
@@ -408,13 +408,13 @@ class Replay:
     # Going on
 
     def run(self, until_s: float = math.inf) -> Self:
-        """Handle every instant up to `until_s`, itself included; by default all there are.
+        """Process every instant up to and including `until_s`; by default all.
 
         Args:
             until_s: seconds since the workload's origin.
 
         Raises:
-            BatfillError: it is before the last instant handled, or nan.
+            BatfillError: it is before the last instant processed, or nan.
         """
         if not until_s >= self.now_s:
             raise BatfillError(f"until_s: {until_s!r} is not a number of seconds >= {self.now_s:g}, the run's now_s")
@@ -425,14 +425,14 @@ class Replay:
         return self
 
     def fork(self, policy: Policy | str | None = None, **options: Unpack[Arguments]) -> Replay:
-        """A copy that goes its own way from here, under other rules if some are given; this run stays as it is.
+        """A copy that continues independently from here, under other rules if given; this run is not changed.
 
         Args:
-            policy: the order from the next decision on; None for the one in force.
-            **options: `backfill` and `threshold_s`, likewise; math.inf is for no threshold.
+            policy: the order from the next decision on; None for the current one.
+            **options: `backfill` and `threshold_s`, from the next decision on; math.inf means no threshold.
 
         Raises:
-            BatfillError: an option is unknown, unusable, or another than these two.
+            BatfillError: an option is unknown, unusable, or not one of these two.
         """
         given = {name: value for name, value in options.items() if value is not None}
         if other := [name for name in given if name not in ("backfill", "threshold_s")]:
@@ -459,17 +459,17 @@ class Replay:
 
     @property
     def now_s(self) -> float:
-        """The last instant handled, in seconds since the workload's origin; 0 before the first."""
+        """The last instant processed, in seconds since the workload's origin; 0 before the first."""
         return self.engine.now_s
 
     @property
     def next_s(self) -> float:
-        """The next instant at which something happens; inf if nothing will."""
+        """The next instant with an event; inf if there is none."""
         return self.engine.next_s
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will happen any more."""
+        """Whether no events are left."""
         return self.next_s == math.inf
 
     @property
@@ -479,7 +479,7 @@ class Replay:
 
     @property
     def running(self) -> JobTable:
-        """The running jobs, in the order of submission; `result().to_pandas()` has their starts."""
+        """The running jobs, in order of submission; `result().to_pandas()` has their starts."""
         return self.workload.jobs.select(np.sort(self.engine.queue.running_rows))
 
     @property
@@ -488,33 +488,33 @@ class Replay:
         return self.engine.queue.free
 
     def result(self) -> Result:
-        """What has come of it so far."""
+        """The result so far."""
         schedule = self.engine.schedule()
         figures = schedule.summary(self.tau_s)
         return Result(self.workload, self.options, schedule, self.tau_s, figures, self.simulate_s, changes=self.changes)
 
     @property
     def figures(self) -> Summary:
-        """The figures of the jobs that have ended; `ended` says whether these are all."""
+        """The figures over the jobs that have ended; `ended` says whether these are all."""
         return self.result().figures
 
     def to_pandas(self) -> pd.DataFrame:
-        """As `Result.to_pandas`, of what has happened so far."""
+        """As `Result.to_pandas`, so far."""
         return self.result().to_pandas()
 
     def to_arrow(self) -> pa.Table:
-        """As `Result.to_arrow`, of what has happened so far."""
+        """As `Result.to_arrow`, so far."""
         return self.result().to_arrow()
 
     def rows(self) -> list[tuple[str, str]]:
-        """Where it stands, and the figures so far, as rows of (label, text)."""
+        """The state of the run and the figures so far, as rows of (label, text)."""
         busy = self.engine.size - self.free
         here = f"{len(self.waiting):,} jobs waiting, {len(self.running):,} running on {busy:,} processors"
         now = f"{self.now_s:,.0f} s, {here}"
         return [("now", now), *self.result().rows()]
 
     def __repr__(self) -> str:
-        """The rows, a line each."""
+        """The rows, one per line."""
         return as_table(self.rows())
 
     def _repr_html_(self) -> str:
@@ -524,7 +524,7 @@ class Replay:
     # Kept in a file
 
     def save(self, path: str | Path) -> None:
-        """Write the run where it stands, its workload included, to one file (NumPy's .npz; nothing in it is code)."""
+        """Write the run's state, including its workload, to one file (NumPy's .npz; contains no code)."""
         workload = self.workload
         about = {
             "name": workload.name,
@@ -541,14 +541,14 @@ class Replay:
 
     @classmethod
     def load(cls, path: str | Path, policies: Iterable[Policy] = ()) -> Replay:
-        """The run saved in this file, where it stood; it goes on with the same results to the last byte.
+        """The run saved in this file; it continues with results identical to the last byte.
 
         Args:
             path: the file.
-            policies: those of the run that are yours; the others are found by their names.
+            policies: the run's custom policies; the others are found by name.
 
         Raises:
-            BatfillError: the file is not one that `save` wrote, or a policy is not known.
+            BatfillError: the file was not written by `save`, or a policy is unknown.
         """
         own = {policy.name: policy for policy in policies}
         engine, about = replays.load(Path(path), own)

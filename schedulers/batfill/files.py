@@ -1,4 +1,4 @@
-"""Opening files that may be compressed, and writing files that are whole or absent."""
+"""Files: reading compressed ones, and writing ones that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 CHUNK_BYTES = 1 << 23
 STANDARD_INPUT = Path("-")
 
-# Pairs of a finished file's temporary name and its own, within `all_or_none`; None outside of it.
+# Pairs of a finished file's temporary name and its final one, within `all_or_none`; None outside of it.
 finished: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("finished", default=None)
 
 
@@ -42,10 +42,10 @@ def digest(path: Path) -> str:
 
 @contextmanager
 def readable(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes as stored; WorkloadError in one line where it cannot be opened.
+    """The file's bytes as stored; a WorkloadError if it cannot be opened.
 
     `-` is standard input. It and pipes (/dev/stdin, <(command)) are kept in memory, since a workload is read several
-    times: once for its format, once for its digest, once or twice for its jobs.
+    times: for its format, for its digest, and once or twice for its jobs.
     """
     try:
         if path == STANDARD_INPUT:
@@ -65,7 +65,7 @@ def readable(path: Path) -> Iterator[BinaryIO]:
 
 @cache
 def read_once(path: Path) -> bytes:
-    """All that comes through this pipe, which gives it only once."""
+    """All bytes from this pipe, which can be read only once."""
     if path != STANDARD_INPUT:
         return path.read_bytes()
     if sys.stdin is None:
@@ -75,7 +75,7 @@ def read_once(path: Path) -> bytes:
 
 @contextmanager
 def decompressed(path: Path) -> Iterator[BinaryIO]:
-    """The file's content as a stream of bytes, whether it is gzip, xz, bzip2 or plain (told by its first bytes)."""
+    """The file's content as a stream of bytes; gzip, xz, bzip2 or plain by its first bytes."""
     with readable(path) as stored:
         try:
             start = stored.read(6)
@@ -94,9 +94,9 @@ def decompressed(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose bytes become `path` when the block ends well, and leave no trace when it fails.
+    """A stream whose bytes become `path` if the block succeeds, and leave no trace if it fails.
 
-    A name that ends in .gz, .xz or .bz2 is compressed (gzip without a time stamp: equal content is equal bytes).
+    A name ending in .gz, .xz or .bz2 is compressed (gzip without a time stamp: equal content gives equal bytes).
     """
     with raw_file(path) as stored:
         if path.suffix == ".gz":
@@ -114,7 +114,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def raw_file(path: Path) -> Iterator[BinaryIO]:
-    """As `whole_file`, with the bytes as they are given. A device or a pipe is written as it is."""
+    """As `whole_file`, without compression. Devices and pipes are written directly."""
     with writing(path):
         if path.exists() and not path.is_file() and not path.is_dir():
             with path.open("wb") as stored:
@@ -136,8 +136,8 @@ def raw_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def all_or_none() -> Iterator[None]:
-    """Files that are written in the block get their names when it ends well, all of them or none."""
-    if finished.get() is not None:  # the outer block has them
+    """Rename the files written in the block to their final names if it succeeds: all of them or none."""
+    if finished.get() is not None:  # the outer block renames them
         yield
         return
     together: list[tuple[Path, Path]] = []
@@ -158,7 +158,7 @@ def all_or_none() -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise WorkloadError, which names the file, for what the system refuses in the block."""
+    """Turn operating system errors in the block into a WorkloadError that names the file."""
     try:
         yield
     except OSError as error:
@@ -166,7 +166,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file, or leave no trace. A path in the text that is not UTF-8 keeps its bytes."""
+    """Write a whole text file, or leave no trace. Bytes of paths that are not UTF-8 are preserved."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "surrogateescape"))
 
@@ -175,7 +175,7 @@ def read_json(path: Path, mend: str) -> Any:
     """The JSON document in this file, which may be compressed.
 
     Raises:
-        WorkloadError: the file cannot be read, is empty, or is not JSON, with `mend` at the message's end.
+        WorkloadError: the file is unreadable, empty or not JSON; `mend` ends the message.
     """
     import orjson
 
@@ -190,12 +190,12 @@ def read_json(path: Path, mend: str) -> Any:
 
 
 def json_text(value: object) -> str:
-    """The value as every result and every `--json` has it: indented by one, keys in their order."""
+    """The value as JSON, as in all results and every `--json`: indented by one, keys in insertion order."""
     return json.dumps(value, indent=1)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a whole file of `json_text`, or leave no trace."""
+    """Write `json_text` to a whole file, or leave no trace."""
     write_text(path, json_text(value) + "\n")
 
 
@@ -207,13 +207,13 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def shown(path: Path | str) -> str:
-    """The path as text that JSON can hold: bytes of it that are not UTF-8 are escaped."""
+    """The path as text that JSON can hold; bytes that are not UTF-8 are escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def make_folder(path: Path, *, mend: str = "choose another") -> None:
-    """Make the folder and those above it, where they are not there yet."""
+    """Make the folder and its parents if they do not exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WorkloadError(f"{path}: no folder can be made ({error.strerror or error}); {mend}") from None
+        raise WorkloadError(f"{path}: cannot make the folder ({error.strerror or error}); {mend}") from None

@@ -1,4 +1,4 @@
-"""The job table: one workload as a struct of arrays, checked once where it enters, and the clock of its dates."""
+"""The job table: one workload as a struct of arrays, checked once on entry, and the clock of its dates."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ HOUR_S = 3600
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 
-# A job's class as the workload says it, before anything is learned.
+# A job's class as the workload states it, before anything is learned.
 UNKNOWN, LARGE, SMALL = -1, 0, 1
 
-Overrun = Literal["keep", "kill"]  # what a job of a log does that ran longer than it asked for
+Overrun = Literal["keep", "kill"]  # for jobs of a log that ran longer than requested
 
-FEW_WITHOUT_REQUEST = 0.01  # up to this share of the jobs, missing requests are a note; above it, a warning
+FEW_WITHOUT_REQUEST = 0.01  # missing requests are a note up to this share of the jobs, and a warning above it
 RUN_TIME_STANDS_IN = (
     "their true run time stands in for it, which no scheduler knows beforehand; figures that depend on requests "
     "(backfilling, orders by requested time, classes) do not show what such a scheduler would do"
 )
 
-# 30,000 years: no date or duration of a log is later. Sums of thousands of them are exact in a float64.
+# 30,000 years: no date or duration of a log exceeds it. Sums of thousands of them are exact in a float64.
 LONGEST_S = 1e12
 MOST_PROCS = 2**31 - 1  # Batsim's largest integer
 
@@ -51,27 +51,27 @@ class JobColumns:
     ids: NDArray[np.object_]  # str, unique
     submit_s: NDArray[np.float64]  # r    seconds since the workload's origin, >= 0
     runtime_s: NDArray[np.float64]  # p    true duration: the engine and the metrics read it, a policy never does
-    walltime_s: NDArray[np.float64]  # p~   requested limit, > 0; inf where the job has none; the job is ended there
-    procs: NDArray[np.int64]  # q    processors, >= 1; may exceed the machine (such a job is rejected at submission)
-    user: NDArray[np.int64]  # the submitting user's number, -1 where unknown
-    job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload says
-    own_end: bool = False  # whether a job with p = p~ ended by itself, as logs have it; to Batsim its walltime ended it
-    killable: NDArray[np.bool_] | None = None  # whether a try may be killed and the job started again; None: all may
-    no_request: NDArray[np.bool_] | None = None  # whether p~ is p because the log has no request; None: no such job
+    walltime_s: NDArray[np.float64]  # p~   requested limit, > 0, where the job is killed; inf for none
+    procs: NDArray[np.int64]  # q    processors, >= 1; may exceed the machine (such jobs are rejected at submission)
+    user: NDArray[np.int64]  # the submitting user's number, -1 if unknown
+    job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
+    own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
+    killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
+    no_request: NDArray[np.bool_] | None = None  # p~ is p because the log has no request; None: no such job
 
     def __len__(self) -> int:
         return len(self.submit_s)
 
     def check(self, source: str = "the job table", *, entering: bool = False) -> None:
-        """Refuse jobs that no engine can take.
+        """Refuse jobs that no engine can run.
 
         Args:
-            source: what error messages call it.
-            entering: whether they come from outside, and run times must be finite; later an infinite one may stand for
-                a job that does not end while anything is looked at.
+            source: what error messages call the jobs.
+            entering: whether they come from outside, so that run times must be finite; later an infinite one may mark a
+                job that does not end within the period of interest.
 
         Raises:
-            WorkloadError: a column's shape or a value is not what it must be; the first such job is named.
+            WorkloadError: a column's shape or a value is invalid; the message names the first such job.
         """
         n = len(self)
         for f in fields(self):
@@ -109,8 +109,8 @@ class JobColumns:
 class JobTable(JobColumns):
     """One workload's jobs, ordered by (submit_s, ids as strings).
 
-    A row's index is the job's `seq`: the last tie-break of every order. `job_table` makes a table of rows in any order;
-    the constructor refuses them with a `WorkloadError`.
+    A row's index is the job's `seq`: the last tie-break of every order. `job_table` makes a table from rows in any
+    order; the constructor refuses unordered rows with a `WorkloadError`.
 
     Examples:
         >>> import numpy as np
@@ -124,15 +124,15 @@ class JobTable(JobColumns):
     """
 
     def __post_init__(self) -> None:
-        """Refuse rows out of order; what else is wrong with them `check` says."""
+        """Refuse rows out of order; `check` refuses everything else."""
         self.require_order("the job table")
 
     def require_order(self, source: str) -> None:
-        """Refuse rows that are not in the order of (submit_s, ids); shapes that differ are for `check` to refuse."""
+        """Refuse rows not ordered by (submit_s, ids); `check` refuses differing shapes."""
         submit_s, ids = self.submit_s, self.ids
         if len(submit_s) != len(ids):
             return
-        after = ~(submit_s[1:] < submit_s[:-1])  # nan, which `check` refuses, is in any order
+        after = ~(submit_s[1:] < submit_s[:-1])  # nan passes here, and `check` refuses it
         tied = np.flatnonzero(submit_s[1:] == submit_s[:-1])
         after[tied] = ids[tied + 1] > ids[tied]
         if not after.all():
@@ -143,7 +143,7 @@ class JobTable(JobColumns):
             )
 
     def check(self, source: str = "the job table", *, entering: bool = False) -> None:
-        """As `JobColumns.check`; rows out of order, which only a change of the arrays in place can bring, too."""
+        """As `JobColumns.check`, and also refuse unordered rows, which only in-place changes can cause."""
         super(JobTable, self).check(source, entering=entering)
         self.require_order(source)
 
@@ -154,7 +154,7 @@ class JobTable(JobColumns):
             rows: a mask of shape (n_jobs,), ascending row numbers, or a slice that goes forward.
 
         Raises:
-            WorkloadError: the rows are in another order, which would give wrong starts, or one occurs twice.
+            WorkloadError: the rows are in another order, which would give wrong starts, or repeat.
         """
         if isinstance(rows, slice):
             numbers = np.arange(len(self))[rows][:2]
@@ -172,7 +172,7 @@ class JobTable(JobColumns):
         return replace(self, **chosen)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The jobs as a reader of tables wants them, by column; nan or None is not known, or no limit."""
+        """The jobs as columns for tables; nan or None means unknown, or no limit."""
         classes = np.array(["large", "small", None], object)[self.job_class]  # UNKNOWN is -1, the last
         return {
             "job_id": self.ids,
@@ -185,11 +185,11 @@ class JobTable(JobColumns):
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row per job; see `columns`. It needs pandas."""
+        """A row per job; see `columns`. Needs pandas."""
         return data_frame(self.columns())
 
     def to_arrow(self) -> pa.Table:
-        """A row per job; see `columns`. It needs pyarrow, and no pandas."""
+        """A row per job; see `columns`. Needs pyarrow, not pandas."""
         return arrow_table(self.columns())
 
     def __repr__(self) -> str:
@@ -228,15 +228,15 @@ TIME = f"a number from 0 to {LONGEST_S:g}"
 
 
 def in_time(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of these dates or durations are possible."""
+    """Which of these dates or durations are in range."""
     return (values >= 0) & (values <= LONGEST_S)
 
 
 def checked_size(source: object, procs: int) -> int:
-    """The machine's size, which must be possible.
+    """The machine's size, checked.
 
     Raises:
-        WorkloadError: it is not.
+        WorkloadError: it is out of range.
     """
     if not 1 <= procs <= MOST_PROCS:
         raise WorkloadError(f"{source}: a machine of {procs} processors; pass --procs from 1 to {MOST_PROCS}")
@@ -245,22 +245,22 @@ def checked_size(source: object, procs: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """When second 0 of a log was (Unix time), and the zone its users live in."""
+    """The Unix time of a log's second 0, and its users' time zone."""
 
     unix_start_s: int
     zone: tzinfo
 
     def date(self, at_s: float) -> datetime:
-        """The date of a second of the log, in the users' zone."""
+        """The date of a second of the log, in the users' time zone."""
         return datetime.fromtimestamp(self.unix_start_s + at_s, self.zone)
 
     def later(self, by_s: float) -> Clock:
-        """The clock of what begins that much later."""
+        """The clock of a log that begins `by_s` seconds later."""
         return Clock(self.unix_start_s + round(by_s), self.zone)
 
     @property
     def zone_name(self) -> str:
-        """The zone: its name in the time zone database, or its distance from UTC, as UTC+01:00."""
+        """The zone: its name in the time zone database, or its offset from UTC, as UTC+01:00."""
         return str(getattr(self.zone, "key", None) or self.zone)
 
     def as_dict(self) -> dict[str, int | str]:
@@ -269,7 +269,7 @@ class Clock:
 
     @classmethod
     def of(cls, stored: dict[str, int | str]) -> Clock:
-        """The clock that `as_dict` gave; a zone that this machine does not know is UTC."""
+        """The clock from `as_dict`; a zone unknown on this machine becomes UTC."""
         name = str(stored["zone"])
         if name.startswith("UTC"):
             offset = datetime.strptime(f"{name[3:] or '+00:00'}", "%z").utcoffset()
@@ -280,11 +280,11 @@ class Clock:
             return cls(int(stored["unix_start_s"]), UTC)
 
     def second(self, date: datetime) -> float:
-        """The second of the log at which this date was."""
+        """The second of the log at this date."""
         return date.timestamp() - self.unix_start_s
 
     def second_of(self, text: str) -> float:
-        """The second of the log at this date in the users' zone, as in 2012-02-03 or 2012-02-03 00:00:00.
+        """The second of the log at this date in the users' time zone, such as 2012-02-03 or 2012-02-03 00:00:00.
 
         Raises:
             ValueError: there is no such date.
@@ -294,26 +294,26 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """A job table together with where it came from."""
+    """A job table and its origin."""
 
-    name: str  # the file's name, or what made it
+    name: str  # the file's name, or its generator
     jobs: JobTable
     procs: int | None  # m    the machine's size, where the source says it
     digest: str = ""  # sha256 of the source's bytes as stored, hexadecimal; "" if there is no file
     notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
     clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
     overrun: Overrun = "keep"  # see `read_workload`
-    file: Path | None = None  # what it was read from; None if it was made
-    timezone: str | None = None  # of accounting, see `read_workload`
-    cores_per_resource: int | None = None  # of OAR's accounting
+    file: Path | None = None  # the source; None if generated
+    timezone: str | None = None  # for accounting logs, see `read_workload`
+    cores_per_resource: int | None = None  # for OAR's accounting logs
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What makes the figures of these jobs doubtful, one line each; every host and every result shows them."""
+        """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
         return request_warnings((self.jobs,))
 
     def rows(self) -> list[tuple[str, str]]:
-        """What it holds in words, as rows of (label, text)."""
+        """Summary of the workload, as rows of (label, text)."""
         jobs, procs = self.jobs, "unknown" if self.procs is None else f"{self.procs:,} processors"
         span_s = float(jobs.submit_s[-1] - jobs.submit_s[0]) if len(jobs) else 0.0
         users = len(np.unique(jobs.user[jobs.user >= 0]))
@@ -332,7 +332,7 @@ class Workload:
         ]
 
     def __repr__(self) -> str:
-        """A line per row."""
+        """The summary, a line per row."""
         return as_table(self.rows())
 
     def _repr_html_(self) -> str:
@@ -340,16 +340,16 @@ class Workload:
         return as_html(self.rows())
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row per job; see `JobTable.columns`. It needs pandas."""
+        """A row per job; see `JobTable.columns`. Needs pandas."""
         return data_frame(self.jobs.columns(), workload=self.name, sha256=self.digest, procs=self.procs)
 
     def to_arrow(self) -> pa.Table:
-        """A row per job; see `JobTable.columns`. It needs pyarrow, and no pandas."""
+        """A row per job; see `JobTable.columns`. Needs pyarrow, not pandas."""
         return self.jobs.to_arrow()
 
 
 def request_warnings(tables: Sequence[JobTable]) -> tuple[str, ...]:
-    """`request_warning` of all these jobs together."""
+    """`request_warning` for all these jobs together."""
     missing = sum(int(jobs.no_request.sum()) for jobs in tables if jobs.no_request is not None)
     return request_warning(missing, sum(len(jobs) for jobs in tables))
 
@@ -358,9 +358,9 @@ def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STAND
     """One line if more than `FEW_WITHOUT_REQUEST` of the jobs have no requested time, else none.
 
     Args:
-        missing: how many have none.
-        n_jobs: how many jobs there are.
-        consequence: what stands in for it, and what that does to the figures.
+        missing: number of jobs without one.
+        n_jobs: number of jobs.
+        consequence: what replaces it, and the effect on the figures.
     """
     if missing <= FEW_WITHOUT_REQUEST * n_jobs:
         return ()
@@ -381,23 +381,23 @@ def job_table(
     killable: NDArray[np.bool_] | None = None,
     no_request: NDArray[np.bool_] | None = None,
 ) -> JobTable:
-    """The checked and ordered table of these columns, each of shape (n_jobs,), in any order.
+    """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
     Args:
         source: what error messages call the workload, usually its path.
-        ids: str, unique; ties in submission time are broken by them as strings, as Batsim does.
+        ids: str, unique; they break ties in submission time, as strings, like Batsim.
         submit_s: seconds, from 0 to LONGEST_S.
         runtime_s: seconds, from 0 to LONGEST_S.
         walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
         procs: >= 1.
-        user: the user's number; -1 (the default) where unknown.
+        user: the user's number; -1 (the default) if unknown.
         job_class: SMALL, LARGE or UNKNOWN (the default).
         own_end: whether a job with p = p~ ended by itself.
-        killable: whether a try may be killed and the job started again; None: all may.
+        killable: whether a job may be killed and restarted; None: all may.
         no_request: whether the source has no requested time, so that `walltime_s` is the run time; None: no such job.
 
     Raises:
-        WorkloadError: a value is out of range (the first such job is named), or an id occurs twice.
+        WorkloadError: a value is out of range (the message names the first such job), or an id occurs twice.
     """
     n = len(submit_s)
     given = JobColumns(

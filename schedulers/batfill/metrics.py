@@ -1,4 +1,4 @@
-"""What a schedule was worth, computed once for every host. All times in seconds; every array has shape (n_jobs,)."""
+"""Metrics of a schedule, computed the same way for every host. Times in seconds; every array has shape (n_jobs,)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# The bound of the bounded slowdown: shorter jobs count as this long. 10 s in the papers on reordering and learning,
-# 60 s in the one on classification.
+# The bound of the bounded slowdown: run times count as at least this long. 10 s in the papers on reordering and
+# learning, 60 s in the one on classification.
 TAU_S = 10.0
 SLOWDOWN_CLASSES = (1.0, 10.0, 100.0)
 
@@ -22,7 +22,7 @@ SLOWDOWN_CLASSES = (1.0, 10.0, 100.0)
 def bounded_slowdown(
     wait_s: NDArray[np.float64], runtime_s: NDArray[np.float64], tau_s: float = TAU_S
 ) -> NDArray[np.float64]:
-    """max((w + p) / max(p, tau), 1), p being the time the job ran. Source: Feitelson and Rudolph, JSSPP 1998."""
+    """max((w + p) / max(p, tau), 1), with p the time the job ran. Source: Feitelson and Rudolph, JSSPP 1998."""
     return np.maximum((wait_s + runtime_s) / np.maximum(runtime_s, tau_s), 1.0)
 
 
@@ -34,20 +34,20 @@ def per_processor_slowdown(
 
 
 def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> tuple[int, int]:
-    """How many pairs of jobs were in the queue at once, and in how many of them the later one started first.
+    """The number of pairs of jobs in the queue at once, and of those in which the later one started first.
 
-    The second over the first is 0 under strict order of arrival and 1 under its reverse; one starved job counts with
-    its own pairs only. It is Kendall's count of discordant pairs, over the pairs that could be.
+    The second over the first is 0 under strict order of arrival and 1 under its reverse; a starved job counts only in
+    its own pairs. It is Kendall's count of discordant pairs, over all possible pairs.
 
     Args:
-        submit_s: r, in the order of the queue's arrivals (ascending).
+        submit_s: r, in order of arrival (ascending).
         start_s: starts of the same jobs.
     """
     return count_above(start_s, submit_s), count_above(start_s, start_s)
 
 
 def count_above(earlier: NDArray[np.float64], later: NDArray[np.float64]) -> int:
-    """The number of pairs i < k with earlier[i] > later[k], by merging blocks of twice the length; O(n log^2 n)."""
+    """The number of pairs i < k with earlier[i] > later[k], by merging blocks of doubling length; O(n log^2 n)."""
     n = len(earlier)
     left, right = (np.unique(np.concatenate([earlier, later]), return_inverse=True)[1].reshape(2, n)).astype(np.int64)
     bound, place = int(max(left.max(initial=0), right.max(initial=0))) + 1, np.arange(n)
@@ -65,16 +65,16 @@ def count_above(earlier: NDArray[np.float64], later: NDArray[np.float64]) -> int
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The figures of one run. Means and maxima are over the jobs that ran; rejected ones are only counted."""
+    """The figures of one run. Means and maxima cover the jobs that ran; rejected ones are only counted."""
 
     jobs: int  # submitted, rejected ones included
     rejected: int  # wider than the machine
-    killed: int  # ended at their walltime, or killed by a scheduler that did not start them again
-    requeued: int  # killed at the divider and started again
+    killed: int  # ended at their walltime, or killed by a scheduler that did not restart them
+    requeued: int  # tries killed at the divider and requeued
     backfilled: int  # started by backfilling
     makespan_s: float  # from the first submission to the last end
     utilisation: float  # processor-seconds used, killed tries included, over size x makespan
-    wasted: float  # share of the processor-seconds used that went to tries killed at the divider
+    wasted: float  # share of the used processor-seconds spent on tries killed at the divider
     mean_wait_s: float
     max_wait_s: float
     mean_turnaround_s: float
@@ -87,7 +87,7 @@ class Summary:
     share_bsld_above: float
 
     def as_dict(self) -> dict[str, float]:
-        """Field by field, for JSON."""
+        """As a dict by field, for JSON."""
         return asdict(self)
 
 
@@ -111,14 +111,14 @@ def summarize(
         size: the machine's processors.
         submit_s: r, the original one of a requeued job.
         start_s: start of the final try.
-        runtime_s: the time the final try ran.
+        runtime_s: run time of the final try.
         procs: q.
         tau_s: the bound of the bounded slowdown.
         rejected: jobs that never ran.
-        killed: jobs whose final try was ended from outside, see `Summary`.
+        killed: jobs whose final try was killed, see `Summary`.
         backfilled: jobs started by backfilling.
         requeued: tries killed at the divider.
-        wasted_proc_s: what those tries used, in processor-seconds.
+        wasted_proc_s: processor-seconds of those tries.
     """
     if len(submit_s) == 0:
         return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
@@ -155,9 +155,9 @@ def figure_rows(
     """A run's figures in words, as rows of (label, text).
 
     Args:
-        figures: fields of `Summary` by name; `utilisation` may be missing, as of a machine of unknown size.
-        tau_s: the bound of the bounded slowdown that they were computed with, in seconds.
-        of_replay: also say what only the replay engine knows for certain, such as how each job was started.
+        figures: fields of `Summary` by name; `utilisation` may be missing if the machine's size is unknown.
+        tau_s: the bound of the bounded slowdown used, in seconds.
+        of_replay: include what only the replay engine knows for certain, such as how each job was started.
     """
     f = figures
     at_walltime = " at their walltime" if of_replay else ""  # under Batsim the scheduler may also kill jobs
@@ -181,12 +181,12 @@ def figure_rows(
 
 
 def as_table(rows: Iterable[tuple[str, str]]) -> str:
-    """Rows of (label, text), a line each."""
+    """Rows of (label, text), one per line."""
     return "\n".join(f"{label:13}{text}" for label, text in rows)
 
 
 def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
-    """The cells of these rows, the head among them, in columns: those with these numbers to the left, others right."""
+    """The rows, header first, as aligned columns: columns in `words` to the left, others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

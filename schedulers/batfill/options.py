@@ -1,7 +1,7 @@
-"""The scheduler's options: one table of their names, kinds, defaults and meanings, from which every host takes them.
+"""The scheduler's options: one table of names, kinds, defaults and meanings, which every host reads.
 
-The command line, the plug-in's JSON, campaigns, the documentation's table and the results all read `OPTIONS`. Nothing
-here loads a library that is slow to import, since `batfill COMMAND --help` and the shell's completion read it too.
+The command line, the plug-in's JSON, campaigns, the documentation's table and the results all use `OPTIONS`. This
+module loads no library that is slow to import, since `batfill COMMAND --help` and shell completion read it too.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ USER = "user"
 CLAIRVOYANT = ("runtime-clairvoyant", "class-clairvoyant")
 KNOWLEDGES = (USER, "easy++", "regression", "classifier", *CLAIRVOYANT)
 CLASSIFYING = ("classifier", "class-clairvoyant")
-OUTLIVED = ("easy++", "regression")  # a job may run longer than they expect
+OUTLIVED = ("easy++", "regression")  # jobs may outlive their estimates
 MOST_LEVELS = 100
-LARGEST = 2**31 - 1  # of a seed, and of a machine's processors
+LARGEST = 2**31 - 1  # seed, or machine size in processors
 
 Regime = Literal["decoupled", "weekly", "fresh"]
 DividerRule = Literal["known", "week"]
 
-# Checks: from an option's name and its value, as JSON or the command line has it, to the value as it is used
+# Checks: from an option's name and value, as JSON or the command line gives it, to the value in use
 
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
@@ -41,10 +41,10 @@ PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
 
 def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
-    """The value as a finite number of seconds of at least `least`: a number, or text such as 72000, 20h, 1.5d, 30min.
+    """The value as a finite number of seconds, at least `least`: a number, or text such as 72000, 20h, 1.5d, 30min.
 
     Raises:
-        BatfillError: it is no such number.
+        BatfillError: it is something else.
     """
     number = value
     if isinstance(value, str) and (found := DURATION.fullmatch(value.strip().lower())) and found[2] in UNITS_S:
@@ -59,7 +59,7 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
 
 
 def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
-    """The value, which must be a finite number from `least` to `most`; `rule` says so in words."""
+    """The value, which must be a finite number from `least` to `most`; `rule` describes this range."""
     wrong = isinstance(value, bool) or not isinstance(value, (int, float))
     if wrong or not math.isfinite(value) or not least <= value <= most:
         raise BatfillError(f"option {name}: {value!r} is not {rule}")
@@ -72,10 +72,10 @@ def probability_of(name: str, value: Any) -> float:
 
 
 def part_of(name: str, value: Any) -> float:
-    """The value as a share >= 0 of something: a number such as 0.1, or text such as 10%.
+    """The value as a share >= 0: a number such as 0.1, or text such as 10%.
 
     Raises:
-        BatfillError: it is neither, or a number above 1, which may be meant in per cent.
+        BatfillError: it is neither, or a number above 1, which may be meant as per cent.
     """
     per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
     number = float(per_cent[1]) / 100 if per_cent else value
@@ -128,14 +128,14 @@ def truth(name: str, value: Any) -> bool:
 
 
 def levels_of(name: str, value: Any) -> tuple[float, ...]:
-    """The dividers' shares of the run times: ascending numbers between 0 and 1, a tuple or text with commas."""
+    """The dividers' shares of the run times: ascending numbers between 0 and 1, as a tuple or comma-separated text."""
     try:
         levels = tuple(float(word) for word in (value if isinstance(value, tuple) else str(value).split(",")))
     except (TypeError, ValueError):
         levels = ()
     if not 0 < len(levels) <= MOST_LEVELS or not all(low < high for low, high in pairwise((0.0, *levels, 1.0))):
         raise BatfillError(
-            f"option {name}: {value!r} are not ascending numbers between 0 and 1 separated by commas, as '0.5,0.75', "
+            f"option {name}: {value!r} is not a list of ascending numbers between 0 and 1, such as '0.5,0.75', "
             f"at most {MOST_LEVELS}"
         )
     return levels
@@ -152,28 +152,28 @@ def noise_of(name: str, value: Any) -> float | str:
 
 
 def seed_of(name: str, value: Any) -> int:
-    """The value, which must be a whole number that every generator of random numbers takes."""
+    """The value, which must be a whole number that all random number generators accept."""
     if type(value) is not int or not 0 <= value <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r} is not a whole number from 0 on; try 0")
+        raise BatfillError(f"option {name}: {value!r} is not a whole number >= 0; try 0")
     return value
 
 
-# Where a scheduler that `batfill run` starts writes the options in force.
+# File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
 
 # The table
 
 
 class Needs(NamedTuple):
-    """Without what an option does nothing, so that giving it is refused."""
+    """A condition without which an option does nothing and is refused."""
 
     option: str
     values: tuple[Any, ...]  # one of these
-    why: str  # what is the matter without it, and how to mend it; {value} is the other option's value
+    why: str  # what is wrong otherwise, and how to mend it; {value} is the other option's value
 
 
 OF_CLASSIFIER = Needs(
-    "knowledge", ("classifier",), "only a classifier has it; add knowledge classifier, or leave it out"
+    "knowledge", ("classifier",), "only the classifier uses it; add knowledge classifier, or leave it out"
 )
 OF_CLASSES = Needs(
     "knowledge", CLASSIFYING, f"knowledge {{value}} calls no job small; choose {' or '.join(CLASSIFYING)}"
@@ -186,14 +186,14 @@ class Option:
     """One option of a scheduler."""
 
     name: str  # in JSON and YAML; on the command line --name
-    value: str  # what it takes, for the documentation and the help
-    default: Any  # as a user would give it; None: off
+    value: str  # its values, for the documentation and the help
+    default: Any  # as a user would write it; None: off
     help: str
     check: Callable[[str, Any], Any]  # from name and value to the value in force; raises BatfillError
     choices: tuple[str, ...] = ()
     needs: tuple[Needs, ...] = ()
-    unit: str = ""  # that follows the value in a text
-    word: str = "number"  # for the value in a command's help
+    unit: str = ""  # follows the value in text
+    word: str = "number"  # placeholder for the value in help
 
     @property
     def argument(self) -> str:
@@ -203,7 +203,7 @@ class Option:
 
 
 def choice(name: str, default: str, help: str, choices: Sequence[str], *needs: Needs) -> Option:  # noqa: A002
-    """An option that is one of several words."""
+    """An option with a fixed set of words as values."""
     known = tuple(choices)
     value = ", ".join(f"`{word}`" for word in known)
     return Option(name, value, default, help, lambda name, value: one_of(name, value, known), known, needs)
@@ -238,8 +238,7 @@ OPTIONS = by_name(
         "divider",
         "a duration, > 0",
         None,
-        'Jobs whose field `class` is "small" come first, are killed after this time, and go back to the queue as large '
-        "ones.",
+        'Jobs whose field `class` is "small" come first, are killed after this time, and are requeued as large ones.',
         lambda name, value: seconds_of(name, value, least=1e-9),
         needs=(
             Needs("knowledge", (USER,), "knowledge {value} takes no class from the workload; leave one of them out"),
@@ -250,14 +249,14 @@ OPTIONS = by_name(
     choice(
         "knowledge",
         USER,
-        "What is known of run times: the request (`user`), a prediction, a class, or the truth.",
+        "What the scheduler knows of run times: the request (`user`), a prediction, a class, or the truth.",
         KNOWLEDGES,
     ),
     Option(
         "kill",
         "true, false",
         False,
-        "Kill small jobs that still run at the divider; they go back, to the next level or as large ones.",
+        "Kill small jobs still running at the divider, and requeue them in the next level or as large jobs.",
         truth,
         needs=(OF_CLASSES,),
     ),
@@ -273,8 +272,8 @@ OPTIONS = by_name(
         "levels",
         "ascending shares, separated by commas",
         "0.5",
-        "Shares of the run times known: small jobs are divided there, and go from each level to the next when they are "
-        "killed.",
+        "Dividers, as shares of the known run times: they split small jobs into levels, and a kill moves a job to "
+        "the next level.",
         levels_of,
         needs=(OF_CLASSES,),
         word="shares",
@@ -282,8 +281,8 @@ OPTIONS = by_name(
     choice(
         "regime",
         "fresh",
-        "How recent the classifier's information is: all of the last week's end, lags of now, or the divider of now, "
-        "too.",
+        "How recent the classifier's information is: all as of the last week's end; with current lags; or with the "
+        "current divider, too.",
         ("decoupled", "weekly", "fresh"),
         OF_CLASSIFIER,
     ),
@@ -298,14 +297,14 @@ OPTIONS = by_name(
         "cut",
         "a number from 0 to 1",
         0.5,
-        "The probability from which a job counts as small; at 0 every job does.",
+        "The probability from which a job counts as small; at 0 all jobs do.",
         probability_of,
         needs=(OF_CLASSIFIER,),
     ),
     choice(
         "train",
         "week",
-        "Train the classifier every week, or when its errors grow.",
+        "Train the classifier every week, or when its error rate grows.",
         ("week", "drift"),
         OF_CLASSIFIER,
     ),
@@ -313,7 +312,7 @@ OPTIONS = by_name(
         "train-lag",
         "a duration, >= 0",
         0,
-        "The time from a week's end until the forest trained on it judges: the plug-in trains meanwhile.",
+        "The time from a week's end until the forest trained on it is used; the plug-in trains in the background.",
         seconds_of,
         needs=(OF_CLASSIFIER,),
         unit=" s",
@@ -323,7 +322,7 @@ OPTIONS = by_name(
         "max-waste",
         "a number from 0 to 1",
         None,
-        "Keep killed tries below this share of the work: moves the cut.",
+        "Keep killed tries below this share of the work, by moving the cut.",
         probability_of,
         needs=(OF_CLASSIFIER, OF_KILLS),
     ),
@@ -331,7 +330,7 @@ OPTIONS = by_name(
         "max-kill-share",
         "a number from 0 to 1",
         None,
-        "Keep kills below this share of the jobs: moves the cut.",
+        "Keep kills below this share of the jobs, by moving the cut.",
         probability_of,
         needs=(OF_CLASSIFIER, OF_KILLS),
     ),
@@ -428,9 +427,9 @@ ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 
 
 class Arguments(TypedDict, total=False):
-    """The options as keyword arguments of Python's functions, for type checkers: `ARGUMENTS` without the policy.
+    """The options as keyword arguments in Python, for type checkers: `ARGUMENTS` without the policy.
 
-    None is the default of each. A duration is a number of seconds, or text such as "20h".
+    None is each one's default. A duration is a number of seconds, or text such as "20h".
     """
 
     backfill: Policy | str | None
@@ -451,17 +450,17 @@ class Arguments(TypedDict, total=False):
 
 
 def arguments_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by their own names as keyword arguments, those that are not given left out."""
+    """Options by their own names as keyword arguments; absent ones are left out."""
     return {OPTIONS[name].argument: value for name, value in given.items() if value is not None}
 
 
 def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of keyword arguments, by the options' own names, as `Options.of` takes them.
+    """The options of keyword arguments, by the options' own names, for `Options.of`.
 
-    Numbers may be numpy's, `levels` any sequence, and an infinite threshold or divider is none.
+    Numbers may be numpy's, `levels` any sequence; an infinite threshold or divider means none.
 
     Raises:
-        BatfillError: there is no such argument; the message suggests the nearest.
+        BatfillError: an argument is unknown; the message suggests the nearest.
 
     Examples:
         >>> of_arguments({"policy": "saf", "threshold_s": 7200, "divider_rule": None})
@@ -490,10 +489,10 @@ LEARNING = NAMES[NAMES.index("knowledge") :]  # those that say what is learned
 
 
 def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The checked value of every option, given or by default; None: off, or without meaning beside the others.
+    """The checked value of every option, given or by default; None: off, or not applicable with the others.
 
     Raises:
-        BatfillError: a name is unknown, a value is not what it must be, or would do nothing with the others.
+        BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
     """
     if unknown := [name for name in given if name not in OPTIONS]:
         suggested = nearest(str(unknown[0]), OPTIONS)
@@ -514,38 +513,38 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_stale_dividers(regime: str | None, divider_rule: str | None) -> None:
-    """Refuse the divider of now by a rule that moves it once a week.
+    """Refuse a current divider under a rule that moves it once a week.
 
     Raises:
-        BatfillError: that is what these two options say together.
+        BatfillError: these two options are so.
     """
     if regime == "fresh" and divider_rule == "week":
-        raise BatfillError("option divider-rule: week is renewed weekly; choose regime weekly or decoupled for it")
+        raise BatfillError("option divider-rule: week moves the divider weekly; use regime weekly or decoupled")
 
 
-# What the options make
+# The values that options turn into
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a classifier learns; every result names them."""
+    """How a classifier learns; every result states it."""
 
-    regime: Regime = "fresh"  # decoupled: lags, shares, divider and forest of the last week's end; weekly: lags and
-    # shares as of now; fresh: the divider, too
+    regime: Regime = "fresh"  # decoupled: lags, shares, divider and forest as of the last week's end; weekly: lags and
+    # shares current; fresh: the divider, too
     divider_rule: DividerRule = (
         "known"  # the median run time of all known jobs, or of those that ended in the last week
     )
     levels: tuple[float, ...] = (0.5,)  # the dividers' shares of the run times: several, ascending, make several levels
-    cut: float = 0.5  # the probability from which a job counts as small; at 0 all do, and nothing but the divider is
+    cut: float = 0.5  # the probability from which a job counts as small; at 0 all jobs do, and only the divider is
     # learned
     seed: int = 0
-    on_drift: bool = False  # train when the errors grow and every fourth week, instead of every week
-    train_lag_s: float = 0.0  # from the end of what a forest has learned from to its first judgement
-    max_waste: float = math.inf  # limits that move the cut, see `Budget`
+    on_drift: bool = False  # train when the error rate grows and every fourth week, instead of every week
+    train_lag_s: float = 0.0  # from the end of a forest's training data to its first judgement
+    max_waste: float = math.inf  # limits, kept by moving the cut; see `Budget`
     max_kill_share: float = math.inf
 
     def __post_init__(self) -> None:
-        """Refuse what no option says; a program in Python gets here without `in_force`.
+        """Refuse values that no option accepts; Python programs get here without `in_force`.
 
         Raises:
             BatfillError: as `in_force`.
@@ -566,20 +565,20 @@ class Settings:
 
     @property
     def learns(self) -> bool:
-        """Whether forests are grown: without a cut and limits that move it, every job counts as small unseen."""
+        """Whether forests are trained: with cut 0 and no limits to move it, every job counts as small without one."""
         return self.cut > 0 or min(self.max_waste, self.max_kill_share) < math.inf
 
     def require_libraries(self) -> None:
-        """Check that what grows forests is installed, before the first job is judged.
+        """Check that the library for training is installed, before the first job is judged.
 
         Raises:
-            MissingExtra: it is not, and it is needed.
+            MissingExtra: it is needed and missing.
         """
         if self.learns:
             require("learn", "sklearn")
 
     def as_dict(self) -> dict[str, Any]:
-        """By the options' names, as a user gives them; None: no limit."""
+        """By the options' names, as a user writes them; None: no limit."""
         return {
             "levels": ",".join(f"{level:g}" for level in self.levels),
             "regime": self.regime,
@@ -595,20 +594,20 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """What a scheduler learns, and what it does about it."""
+    """What a scheduler learns, and how it uses it."""
 
     knowledge: str = USER
-    kill: bool = False  # small jobs are killed at their level's divider and go on in the next, at last as large
-    bound: bool = False  # where that will happen, the divider is the latest expected end
+    kill: bool = False  # small jobs are killed at their level's divider and requeued in the next, at last as large
+    bound: bool = False  # with kill, the divider is the latest expected end
     settings: Settings = field(default_factory=Settings)
 
     @property
     def outlived(self) -> bool:
-        """Whether a job may run longer than expected."""
+        """Whether a job may outlive its estimate."""
         return self.knowledge in OUTLIVED
 
     def require_libraries(self) -> None:
-        """As `Settings.require_libraries`; of all knowledges only the classifier needs any."""
+        """As `Settings.require_libraries`; only the classifier needs any."""
         if self.knowledge == "classifier":
             self.settings.require_libraries()
 
@@ -618,7 +617,7 @@ class Learning:
         return Options.of(given).learning
 
     def as_dict(self) -> dict[str, Any]:
-        """By the options' names; None where this knowledge has no such option."""
+        """By the options' names; None if this kind of knowledge does not have the option."""
         settings = self.settings.as_dict()
         if self.knowledge not in CLASSIFYING:
             settings = dict.fromkeys(settings)
@@ -635,11 +634,11 @@ class Options:
     backfill: Policy | None = None  # the order in which jobs are tried for backfilling; None for the queue's own
     threshold_s: float = math.inf  # Theta: jobs that have waited longer come first, oldest first
     divider_s: float = math.inf  # small jobs go first and are killed and requeued as large after this time
-    learning: Learning = field(default_factory=Learning)  # what is learned of run times, and done about it
+    learning: Learning = field(default_factory=Learning)  # what is learned of run times, and how it is used
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
-        """The options of a mapping from NAMES to values, as JSON or a command line gives them; None means unset.
+        """The options in a mapping from NAMES to values, as from JSON or a command line; None means unset.
 
         Raises:
             BatfillError: as `in_force`.
@@ -667,9 +666,9 @@ class Options:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Every option by its name, in the table's order and as a user gives it; None: off, or without meaning here.
+        """Every option by name, in the table's order and as a user writes it; None: off, or not applicable.
 
-        This is how every result states them.
+        Every result states its options in this form.
         """
         return {
             "policy": self.policy.name,
@@ -680,7 +679,7 @@ class Options:
         }
 
     def as_text(self) -> str:
-        """The same as one line; options without meaning here are left out."""
+        """The same as one line; options that do not apply are left out."""
         stated = self.as_dict()
         return as_line(
             {
@@ -691,10 +690,10 @@ class Options:
         )
 
     def require_classes(self, jobs: JobTable, source: str) -> None:
-        """Refuse a divider for jobs none of which says its class, as it would do nothing.
+        """Refuse a divider if no job states its class, as it would have no effect.
 
         Raises:
-            BatfillError: that is so.
+            BatfillError: no job states its class.
         """
         from batfill.jobs import UNKNOWN
 
@@ -706,29 +705,29 @@ class Options:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Options in force that do nothing beside the others though they may be stated, one line each."""
+        """A line for each given option that has no effect with the others."""
         settings = self.learning.settings
         limited = settings.max_waste < math.inf or settings.max_kill_share < math.inf
         if self.learning.knowledge != "classifier" or settings.cut > 0 or limited:
             return ()
         idle = [name for name, set_ in (("train", settings.on_drift), ("train-lag", settings.train_lag_s > 0)) if set_]
-        return tuple(f"option {name} does nothing at cut 0 without a limit: no forest is trained" for name in idle)
+        return tuple(f"option {name} has no effect at cut 0 without a limit: no forest is trained" for name in idle)
 
 
 def finite(value: float) -> float | None:
-    """The value; None where it is infinite, which stands for an option that is off."""
+    """The value; None if it is infinite, which means that an option is off."""
     return value if math.isfinite(value) else None
 
 
 def as_line(stated: Mapping[str, Any]) -> str:
-    """Options by their names as the `options` line of a text."""
+    """Options by name as the `options` line of a text."""
     return ", ".join(
         f"{name} {as_word(value)}{OPTIONS[name].unit if value is not None else ''}" for name, value in stated.items()
     )
 
 
 def as_word(value: Any) -> str:
-    """A value as the `options` line of a text shows it."""
+    """A value as in the `options` line of a text."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -737,7 +736,7 @@ def as_word(value: Any) -> str:
 
 
 def described(given: Mapping[str, Any]) -> str:
-    """The options as a person says them: the policy, and all that is not the default.
+    """The options in short: the policy, and every option that is not the default.
 
     >>> described({"policy": "saf", "backfill": "spf", "threshold": 200000, "knowledge": "user"})
     'saf, backfill spf, threshold 200000 s'

@@ -1,11 +1,11 @@
-"""Every queue order batfill knows: name, formula, source, and the key that sorts by it.
+"""Every queue order batfill knows: name, formula, source, and sort key.
 
-The sort rule is one everywhere: lowest key first, ties by submission time, then by `seq`. Policies that say "largest
-first" have the negated key. In the formulas r is the submission time, p~ the requested time (walltime), q the
-processors, t now and w = t - r the waiting time. No policy reads the actual run time p.
+One sort rule holds everywhere: lowest key first, ties by submission time, then by `seq`. "Largest first" policies
+negate their key. In the formulas r is the submission time, p~ the requested time (walltime), q the processors, t the
+current time and w = t - r the waiting time. No policy reads the actual run time p.
 
-Every key is a line in the wait: key + rise (w / p~). Most have no rise, because nothing in them moves with t, or only
-w, which grows alike for every job (there -r stands for w); their order never changes while jobs wait.
+Every key is a line in the wait: key + rise (w / p~). Most policies have no rise, because their key does not depend on
+t, or only on w, which grows equally for all jobs (-r then replaces w); such orders never change while jobs wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 
-# What a job without walltime counts as in a key, so that no formula meets infinity; the longest time of a job table.
+# The p~ of a job without walltime in a key, which keeps formulas finite; the longest time of a job table.
 UNLIMITED_S = 1e12
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
@@ -41,9 +41,9 @@ FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
 class Policy:
     """One queue order, lowest key first.
 
-    The functions map (submit_s, p~, procs), each of shape (n_jobs,), to shape (n_jobs,); p~ is the request, or what is
-    predicted instead, and 10^12 s for a job without walltime. At most one of `per_wait` and `per_expansion` is given;
-    without either the order of two waiting jobs never changes.
+    The functions map (submit_s, p~, procs), each of shape (n_jobs,), to shape (n_jobs,); p~ is the request, or the
+    predicted run time instead, and 10^12 s for a job without walltime. At most one of `per_wait` and `per_expansion` is
+    given; without either, the order of two waiting jobs never changes.
 
     >>> frugal = Policy("frugal", key=lambda r, p, q: p * q, per_wait=lambda r, p, q: -q)
     >>> frugal.moves
@@ -52,8 +52,8 @@ class Policy:
 
     name: str
     key: Key  # the key at submission
-    per_wait: Key | None = None  # what the key gains per second of waiting
-    per_expansion: Key | None = field(default=None, kw_only=True)  # what it gains each time the wait grows by p~
+    per_wait: Key | None = None  # increase of the key per second of waiting
+    per_expansion: Key | None = field(default=None, kw_only=True)  # its increase each time the wait grows by p~
     formula: str = field(default="", kw_only=True)
     source: str = field(default="", kw_only=True)
     weights: tuple[float, ...] | None = field(default=None, kw_only=True)  # of a mixed policy, on FEATURES; L1 norm 1
@@ -64,7 +64,7 @@ class Policy:
 
     @property
     def moves(self) -> bool:
-        """Whether two jobs may change places while both wait."""
+        """Whether two waiting jobs may change order."""
         return self.per_wait is not None or self.per_expansion is not None
 
     def lines(
@@ -72,10 +72,11 @@ class Policy:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Every job's key as a line: (key at submission, rise), float64, each of shape (n_jobs,).
 
-        At t the key is key + rise (w / p~), in this floating-point form; the rise of `per_wait` is per_wait p~.
+        At t the key is key + rise (w / p~), computed in this floating-point form; the rise of `per_wait` is per_wait
+        p~.
 
         Raises:
-            PolicyError: a function of the policy gives another shape, or a number that is not finite.
+            PolicyError: a function of the policy returns another shape, or a number that is not finite.
         """
         known = submit_s, np.minimum(estimate_s, UNLIMITED_S), procs
         key = self.checked("key", self.key(*known), *known)
@@ -93,7 +94,7 @@ class Policy:
         estimate_s: NDArray[np.float64],
         procs: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """The values that the function `what` gave for these jobs, as float64; see `lines`."""
+        """The values of the policy's function `what` for these jobs, as float64; see `lines`."""
         numbers = np.asarray(values, np.float64)
         if numbers.shape != np.shape(submit_s):
             shapes = f"{numbers.shape}, not {np.shape(submit_s)}"
@@ -108,12 +109,12 @@ class Policy:
 
 
 def constant(value: float) -> Key:
-    """A key function that is the same for every job."""
+    """A key function with the same value for every job."""
     return lambda r, p, q: np.full(len(r), value)
 
 
 def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log10(r), with the first second counted as 1: the papers' logs never have r = 0, ours do."""
+    """log10(r), with r at least 1: the papers' logs never have r = 0, ours do."""
     return np.log10(np.maximum(r, 1.0))
 
 
@@ -214,15 +215,15 @@ def mixed(weights: tuple[float, ...]) -> Policy:
 
 
 def mixed_key(a, b, c, d, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays, and compiled of one job
-    """A mixed policy's key at submission without e, its weight on (w + p~) / p~; -r stands for w."""
+    """A mixed policy's key at submission without e, its weight on (w + p~) / p~; -r replaces w."""
     return a * q + b * p - c * r + d * (p / q) + f * (p * q)
 
 
 def policy_named(text: str) -> Policy:
-    """The policy a user means: a name of POLICIES, `mixed:` and six weights separated by commas, or a file's.
+    """The policy a user names: one of POLICIES, `mixed:` with six comma-separated weights, or one in a file.
 
     Raises:
-        PolicyError: there is none of that name; the message lists the known ones.
+        PolicyError: the name is unknown; the message lists the known ones.
     """
     if "@" in text:
         return policy_in_file(text)
@@ -239,7 +240,7 @@ def policy_named(text: str) -> Policy:
 
 
 def listing() -> list[dict[str, str]]:
-    """Every policy as a user sees it: name, formula, order ("fixed" or "changes"), source."""
+    """Every policy for display: name, formula, order ("fixed" or "changes"), source."""
     rows = [
         {
             "name": policy.name,
@@ -253,8 +254,8 @@ def listing() -> list[dict[str, str]]:
     return [*rows, {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE}]
 
 
-# Policies that were learned and saved: `lin@heuristics.json` is the function `lin` of that file. A function is a sum of
-# terms, coefficient x p^a q^b r^c, in which the requested time p~ stands for p: lowest first.
+# Learned policies in files: `lin@heuristics.json` is the function `lin` of that file. A function is a sum of terms,
+# coefficient x p^a q^b r^c, with the requested time p~ in place of p: lowest first.
 
 
 def polynomial(name: str, terms: Sequence[Term], source: str) -> Policy:
@@ -270,7 +271,7 @@ def polynomial(name: str, terms: Sequence[Term], source: str) -> Policy:
 
 
 def formula_of(term: Term) -> str:
-    """One term in words a reader knows: +2.5e-08 p~ q^2."""
+    """One term as text: +2.5e-08 p~ q^2."""
     coefficient, *powers = term
     named = zip(("p~", "q", "r"), powers, strict=True)
     factors = [f"{name}^{power}" if power > 1 else name for name, power in named if power]
@@ -308,7 +309,7 @@ def policy_in_file(text: str) -> Policy:
 
 
 def term_of(entry: Any) -> Term:
-    """A term from its JSON object; ValueError, KeyError or TypeError where it is none."""
+    """A term from its JSON object; ValueError, KeyError or TypeError if it is not one."""
     powers = [entry.get(name, 0) for name in ("p", "q", "r")]
     if any(isinstance(power, bool) or not isinstance(power, int) or power < 0 for power in powers):
         raise ValueError(powers)

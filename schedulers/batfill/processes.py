@@ -1,4 +1,4 @@
-"""Work spread over processes of this machine, and how long the rest of it takes."""
+"""Work spread over local processes, and an estimate of the time left."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from multiprocessing.connection import Connection
 
-    # `closing` needs a generator, so that a caller that stops in the middle ends the processes, too.
+    # `closing` needs a generator, so that a caller that stops early also ends the processes.
     Answers = Generator[tuple[int, Any], None, None]
 
 Item = TypeVar("Item")
-# bar("weeks", 100) makes a progress bar: a context that gives a function to move it on
+# bar("weeks", 100) makes a progress bar: a context manager that returns a function to advance it
 Bar = Callable[[str, float | None], AbstractContextManager[Callable[[float], None]]]
 
-TRIES = 3  # of a task whose process dies
-FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGHUP)  # go to every process in it; the first of ours answers for all
+TRIES = 3  # of a task whose worker dies
+FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGHUP)  # reach every process in it; our main process handles them
 
 
 @contextmanager
 def no_bar(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """A progress bar that shows nothing, which is what functions use unless they are given another."""
+    """A progress bar that shows nothing, the default everywhere."""
     yield lambda _: None
 
 
-class WorkerDied(Exception):  # noqa: N818 - what happened, as `BrokenProcessPool`
-    """The processes that were given a task ended before it did, `TRIES` times."""
+class WorkerDied(Exception):  # noqa: N818 - an event, as `BrokenProcessPool`
+    """A task's worker processes died `TRIES` times."""
 
 
 def cpu_count() -> int:
-    """How many processors this process may use."""
+    """The number of processors this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int) -> Answers:
-    """Yield (place in `tasks`, result or the exception that was raised), as the tasks end.
+    """Yield (index in `tasks`, result or the exception raised) as the tasks end.
 
-    Every worker is a process of its own that starts when there is a task for it and has one task at a time. One that
-    dies costs nothing but time: another takes its place and its task. When the generator is closed, or this process
-    ends in whatever way, SIGKILL included, the workers end at once.
+    Every worker is a process, started when there is a task for it, with one task at a time. If one dies, another takes
+    over its task. When the generator is closed, or this process ends in any way, SIGKILL included, the workers end at
+    once.
 
     Args:
-        function: a module's, so that a worker can import it.
-        tasks: what it is called with, each once; both these and the results must be picklable.
-        workers: how many processes at most.
+        function: of a module, so that a worker can import it.
+        tasks: its arguments, one call each; they and the results must be picklable.
+        workers: the maximum number of processes.
     """
     context = get_context("spawn")  # a fork would copy the locks of numba's and scikit-learn's threads
     lifeline, held = context.Pipe(duplex=False)
     waiting = deque(range(len(tasks)))
     deaths: Counter[int] = Counter()
-    pools: set[ProcessPoolExecutor] = set()  # of one process each, so that it is known whose task was lost
+    pools: set[ProcessPoolExecutor] = set()  # one process each, which identifies the task lost
     idle: list[ProcessPoolExecutor] = []
     flying: dict[Future[Any], tuple[ProcessPoolExecutor, int]] = {}
     try:
@@ -71,9 +71,9 @@ def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int)
                     pools.add(idle[-1])
                 pool, task = idle.pop(), waiting[0]
                 try:
-                    with signals_held():  # the process that this starts inherits the mask
+                    with signals_held():  # the new process inherits the mask
                         future = pool.submit(function, tasks[task])
-                except BrokenProcessPool:  # it died while it had no task
+                except BrokenProcessPool:  # it died while idle
                     pools.remove(pool)
                     pool.shutdown()
                     continue
@@ -96,15 +96,15 @@ def spread(function: Callable[[Item], Any], tasks: Sequence[Item], workers: int)
     finally:
         held.close()
         for pool in pools:
-            # A worker that ends in the middle of an answer leaves the pool's thread reading the rest, for ever if this
-            # process itself keeps the pipe's other end open.
+            # A worker that dies in the middle of an answer would leave the pool's thread reading forever if this
+            # process kept its own copy of the pipe's writing end open.
             pool._result_queue._writer.close()  # type: ignore[attr-defined]
             pool.shutdown(cancel_futures=True)
         lifeline.close()
 
 
 def obey(lifeline: Connection) -> None:
-    """End this process when the other end of the pipe is closed, which the death of its owner does, too."""
+    """End this process when the other end of the pipe closes, which also happens when its owner dies."""
 
     def watch() -> None:
         try:
@@ -117,7 +117,7 @@ def obey(lifeline: Connection) -> None:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Keep the terminal's signals waiting until the block ends; processes that start meanwhile never see them."""
+    """Defer the terminal's signals until the block ends; processes started meanwhile never receive them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_THE_TERMINAL)
     try:
         yield
@@ -126,15 +126,15 @@ def signals_held() -> Iterator[None]:
 
 
 class Remaining:
-    """How long the rest of some work takes, from what its finished part took: kinds of work scale each on their own."""
+    """The time left, from the time that finished tasks took; each kind of work is scaled separately."""
 
     def __init__(self, expected: Mapping[str, float], workers: float, *, known: bool) -> None:
-        """Expect this much of each kind.
+        """Set the expected work of each kind.
 
         Args:
-            expected: seconds of each kind's tasks, one after the other; any other unit of work if not `known`.
-            workers: how many tasks run at a time.
-            known: whether `expected` is in seconds, and so says something before a kind's first task has ended.
+            expected: total seconds of each kind's tasks; any unit of work if not `known`.
+            workers: number of tasks that run at a time.
+            known: whether `expected` is in seconds, and so usable before a kind's first task has ended.
         """
         self.left = dict(expected)
         self.workers = workers
@@ -143,16 +143,16 @@ class Remaining:
         self.took_s: dict[str, float] = defaultdict(float)
 
     def ended(self, kind: str, expected: float, took_s: float) -> None:
-        """A task of this kind, of which so much was expected, took this long."""
+        """Record that a task of this kind, expected to take `expected`, took `took_s`."""
         self.left[kind] -= expected
         self.done[kind] += expected
         self.took_s[kind] += took_s
 
     def seconds(self) -> float | None:
-        """About how long the tasks that have not ended take; None if some are of a kind of which nothing is known."""
+        """Seconds until the remaining tasks have ended, roughly; None if nothing is known of one of their kinds."""
         total_s = 0.0
         for kind, left in self.left.items():
-            if left <= 1e-9:  # what rounding leaves
+            if left <= 1e-9:  # rounding errors
                 continue
             if self.done[kind] > 0:
                 total_s += left * self.took_s[kind] / self.done[kind]
@@ -164,7 +164,7 @@ class Remaining:
 
 
 def rough_duration(seconds: float) -> str:
-    """Seconds as a person says them."""
+    """Seconds as text for people."""
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

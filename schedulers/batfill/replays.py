@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 SAVED_FORMAT = "batfill replay 6"
-BLOCK = 1 << 15  # `replay_many` replays so many jobs at once: their keys and starts stay in the processor's cache
+BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,11 +49,11 @@ class Schedule:
 
     jobs: JobTable
     size: int  # m
-    start_s: NDArray[np.float64]  # of the final try; nan for a rejected job, or where that has not begun
+    start_s: NDArray[np.float64]  # of the final try; nan for a rejected job, or before that start
     backfilled: NDArray[np.bool_]  # whether that try was started by backfilling
-    kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed at a divider, in the order of time
-    order: NDArray[np.int64]  # (n_tries,)  rows in the order of their starts
-    until_s: float = np.inf  # the last instant handled, if the replay has not ended
+    kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed at a divider, in order of time
+    order: NDArray[np.int64]  # (n_tries,)  rows in order of their starts
+    until_s: float = np.inf  # the last instant processed, if the replay has not ended
 
     @property
     def ended(self) -> NDArray[np.bool_]:
@@ -67,7 +67,7 @@ class Schedule:
 
     @property
     def runtime_s(self) -> NDArray[np.float64]:
-        """The time the final try ran: min(p, p~)."""
+        """The run time of the final try: min(p, p~)."""
         return np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
 
     @property
@@ -77,7 +77,7 @@ class Schedule:
 
     @property
     def killed(self) -> NDArray[np.bool_]:
-        """The jobs ended at their walltime, as Batsim sees it: p >= p~, unless the log's own end is kept."""
+        """The jobs killed at their walltime, as Batsim sees it: p >= p~, unless the log's own end is kept."""
         cut = self.jobs.runtime_s > self.jobs.walltime_s
         if not self.jobs.own_end:
             cut |= self.jobs.runtime_s == self.jobs.walltime_s
@@ -85,13 +85,13 @@ class Schedule:
 
     @property
     def requeued(self) -> NDArray[np.bool_]:
-        """The jobs of which a try was killed at a divider."""
+        """The jobs with a try killed at a divider."""
         again = np.zeros(len(self.jobs), bool)
         again[self.kills["row"]] = True
         return again
 
     def summary(self, tau_s: float = TAU_S) -> Summary:
-        """The figures of the jobs that have ended, and of what was rejected and killed so far."""
+        """The figures over the jobs that have ended, and the rejected and killed jobs so far."""
         ran = self.ended
         return summarize(
             size=self.size,
@@ -109,9 +109,9 @@ class Schedule:
 
 
 class EngineReplay:
-    """A replay that stops at any instant, and can be inspected, changed, copied and saved there.
+    """A replay that can stop at any instant, and be inspected, changed, copied and saved there.
 
-    `queue` is what a scheduler knows and decides by; `events` has the clock, the true ends and what has happened.
+    `queue` holds what the scheduler knows and decides; `events` has the clock, the true ends and the past events.
     """
 
     def __init__(
@@ -126,23 +126,23 @@ class EngineReplay:
         estimate_s: NDArray[np.float64] | None = None,
         learns: bool = False,
     ) -> None:
-        """Prepare a replay from an empty machine.
+        """Set up a replay on an empty machine.
 
         Args:
-            jobs: the workload. With a divider its jobs of class SMALL go before the others.
+            jobs: the workload. With a divider its jobs of class SMALL come before the others.
             size: the machine's processors; wider jobs are rejected at submission.
             policy: the queue's order.
-            backfill: the order in which jobs are tried for backfilling; None for the queue's own.
+            backfill: the order of backfill candidates; None for the queue's own.
             threshold_s: Theta: jobs that have waited longer come first, oldest first.
-            divider_s: a small job still running after this time is killed and requeued as large; inf for never. If
-                there are several, in ascending order, each is that of a level: jobs of class SMALL begin at the first
-                and go on at the next before they are large.
-            estimate_s: what the scheduler expects each job to run, shape (n_jobs,); by default its walltime.
-            learns: whether `classify` sets the jobs' classes while it runs, instead of the workload.
+            divider_s: a small job still running after this time is killed and requeued as large; inf for never. Several
+                dividers, ascending, make levels: jobs of class SMALL start at the first and move to the next before
+                they become large.
+            estimate_s: expected run time of each job, shape (n_jobs,); by default its walltime.
+            learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
 
         Raises:
-            BatfillError: the job table is not in order or holds an impossible value (see `JobTable.check`), a policy
-                gives a key that nothing sorts by, or another argument is not what it must be.
+            BatfillError: the job table is out of order or has an invalid value (see `JobTable.check`), a policy returns
+                an unsortable key, or another argument is invalid.
         """
         jobs.check()
         if size < 1:
@@ -156,7 +156,7 @@ class EngineReplay:
             raise BatfillError(f"divider_s: {divider_s!r} is not a number of seconds > 0, or several, ascending")
         self.table, self.size, self.learns = jobs, size, learns
         at_once, levels = min(n_jobs, size), len(dividers_s)
-        # Without a divider a class means nothing.
+        # Without a divider, classes have no effect.
         small = (jobs.job_class == SMALL) & (not learns) & bool(np.isfinite(dividers_s).any())
         n_small = n_jobs if learns else int(small.sum())
         self.queue = Queue(
@@ -184,7 +184,7 @@ class EngineReplay:
         self.restart(policy, backfill=backfill, threshold_s=threshold_s)
 
     def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
-        """Go back to the empty machine, under these rules, without allocating memory."""
+        """Reset to an empty machine, under these rules, without allocating memory."""
         self.queue.empty()
         engine.reset(self.size, self.given, self.queue.arrays, self.events)
         self.queue.adopt(policy, backfill, threshold_s)
@@ -193,24 +193,24 @@ class EngineReplay:
 
     @property
     def now_s(self) -> float:
-        """The last instant handled; 0 before the first."""
+        """The last instant processed; 0 before the first."""
         return float(self.events.clock["now_s"][0])
 
     @property
     def submitted(self) -> int:
-        """How many jobs were submitted so far."""
+        """The number of jobs submitted so far."""
         return self.queue.submitted
 
     @property
     def next_s(self) -> float:
-        """The next instant at which something happens; inf if nothing will."""
+        """The next instant with an event; inf if there is none."""
         ends = self.events.clock["ends"][0]
         end_s = self.events.ends["end_s"][ends - 1] if ends else np.inf
         coming = self.table.submit_s[self.submitted : self.submitted + 1]
         return float(min(end_s, coming.min(initial=np.inf)))
 
     def advance(self, until_s: float = np.inf) -> bool:
-        """Handle every instant up to `until_s`, itself included; returns whether the workload is done."""
+        """Process every instant up to and including `until_s`; returns whether the workload is done."""
         while True:
             why = engine.advance(until_s, self.size, self.queue.arrays, self.events)
             if why != engine.NEEDS_ROOM:
@@ -220,9 +220,9 @@ class EngineReplay:
     def starts_under(
         self, policies: Sequence[Policy], *, backfill: Policy | None = None, threshold_s: float = np.inf
     ) -> NDArray[np.float64]:
-        """When each job starts under each policy, the whole workload replayed: shape (n_policies, n_jobs).
+        """Start times of all jobs under each policy, shape (n_policies, n_jobs), replaying the whole workload.
 
-        nan for a rejected job. The replay is left at its end under the last policy.
+        nan for a rejected job. The replay ends up at its end under the last policy.
         """
         self.restart(policies[-1], backfill=backfill, threshold_s=threshold_s)
         known = self.table.submit_s, self.given.estimate_s, self.table.procs
@@ -245,39 +245,38 @@ class EngineReplay:
             self.queue.enlarge()
 
     def step(self) -> bool:
-        """Handle the next instant alone, with its one decision; returns whether the workload is done."""
+        """Process the next instant, with its one decision; returns whether the workload is done."""
         return self.advance(self.next_s)
 
     # Changing course
 
     def change_rules(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
-        """Order and backfill by these rules from the next decision on."""
+        """Use these rules for order and backfilling from the next decision on."""
         self.queue.change_rules(policy, backfill, threshold_s)
 
     def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
-        """Expect these run times, shape (n_jobs,), from the next decision on, of the running jobs too."""
+        """Use these expected run times, shape (n_jobs,), from the next decision on, also for running jobs."""
         self.queue.change_estimates(estimate_s)
 
     def classify(self, row: int, level: int, *, killable: bool, estimate_s: float) -> None:
-        """Set the level (`queue.large` for none) and the expected run time of a job that has not been submitted.
+        """Set the level (`queue.large` for none) and expected run time of a job not yet submitted.
 
-        `killable`: whether it is killed at the level's divider.
+        `killable`: whether it may be killed at the level's divider.
         """
         self.queue.classify(row, level, killable=killable, estimate_s=estimate_s)
 
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
-        """Kill the small jobs that start from now on at these dividers; see `Queue.change_dividers`."""
+        """Kill small jobs that start from now on at these dividers; see `Queue.change_dividers`."""
         self.queue.change_dividers(divider_s, bound=bound)
 
     def correct(self, now_s: float) -> None:
-        """Raise the estimates of the running jobs that were expected to have ended by `now_s`; it must be learning."""
+        """Raise the outlived estimates of running jobs at `now_s`; requires a learning replay."""
         self.queue.correct(now_s)
 
     def begin_at(self, now_s: float, start_s: NDArray[np.float64]) -> None:
-        """Stand at `now_s` as a machine on which jobs started at `start_s`, shape (n_jobs,); others wait.
+        """Set the state at `now_s`: jobs run since `start_s`, shape (n_jobs,), or wait if that is nan.
 
-        The replay must be at its beginning. Jobs submitted after `now_s` are yet to come; `start_s` is nan for those
-        that have not started.
+        The replay must be at its beginning. Jobs submitted after `now_s` are still to come.
         """
         clock = self.events.clock
         clock["now_s"] = now_s
@@ -292,7 +291,7 @@ class EngineReplay:
         self.queue.enqueue_all(np.flatnonzero(waiting), submitted)
 
     def fork(self) -> EngineReplay:
-        """A copy that goes its own way from here."""
+        """A copy that continues independently from here."""
         other = copy.copy(self)
         other.queue = self.queue.fork()
         other.events = type(self.events)._make(array.copy() for array in self.events)
@@ -302,29 +301,29 @@ class EngineReplay:
 
     @property
     def start_s(self) -> NDArray[np.float64]:
-        """When each job's last try started, shape (n_jobs,); nan before the first, and after a kill."""
+        """The start of each job's last try, shape (n_jobs,); nan before the first, and after a kill."""
         return self.queue.start_s
 
     @property
     def tries(self) -> NDArray[np.void]:
-        """Every try so far, engine STARTED (n_tries,), in the order of their starts."""
+        """Every try so far, engine STARTED (n_tries,), in order of start."""
         starts: NDArray[np.void] = self.events.starts
         return starts[: self.events.clock["starts"][0]]
 
     @property
     def kills(self) -> NDArray[np.void]:
-        """Every try killed so far, engine KILL (n_kills,), in the order of time."""
+        """Every try killed so far, engine KILL (n_kills,), in order of time."""
         kills: NDArray[np.void] = self.events.kills
         return kills[: self.events.clock["kills"][0]]
 
     def will_be_killed(self, row: int) -> bool:
-        """Whether the running try of a job reaches its divider."""
+        """Whether a job's running try will reach its divider."""
         return bool(self.queue.kill_after_s(row) < self.events.duration_s[row])
 
     def schedule(self) -> Schedule:
-        """What has happened so far."""
+        """The schedule so far."""
         backfilled = np.zeros(len(self.table), bool)
-        backfilled[self.tries["row"]] = self.tries["backfilled"]  # of a job started twice the last one counts
+        backfilled[self.tries["row"]] = self.tries["backfilled"]  # for a job started twice the last one counts
         return Schedule(
             jobs=self.table,
             size=self.size,
@@ -352,7 +351,7 @@ def replay(
 
 
 def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
-    """A measure for `replay_many`: the mean bounded slowdown of the jobs that ran; 0 where none did."""
+    """A measure for `replay_many`: the mean bounded slowdown of the jobs that ran; 0 if none did."""
     ran = jobs.procs <= size
     submit_s, runtime_s = jobs.submit_s[ran], np.minimum(jobs.runtime_s, jobs.walltime_s)[ran]
 
@@ -360,7 +359,7 @@ def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
         if not ran.any():
             return np.zeros(len(start_s))
         start_s = start_s if ran.all() else start_s[:, ran]
-        # Row by row in memory, as the order of a sum is in its last bit: a policy's mean must not depend on the others.
+        # The order of a sum affects its last bit: summing row by row keeps a policy's mean independent of the others.
         bsld = np.ascontiguousarray(bounded_slowdown(start_s - submit_s, runtime_s, tau_s))
         return np.asarray(bsld.mean(axis=1))
 
@@ -369,7 +368,7 @@ def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
 
 @contextmanager
 def thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """So many threads for the block; when it fails or is interrupted, what they are at is not waited for."""
+    """A pool of threads for the block; on failure or interrupt, running work is not waited for."""
     pool = ThreadPoolExecutor(threads)
     try:
         yield pool
@@ -389,16 +388,16 @@ def replay_many(
     measure: Measure | None = None,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """What each policy makes of the workload, shape (n_policies,): by default the mean bounded slowdown, tau 10 s.
+    """A measure of the schedule under each policy, shape (n_policies,): by default mean bounded slowdown, tau 10 s.
 
     Args:
         jobs: the workload.
         size: the machine's processors.
         policies: the queue orders.
-        backfill: the order in which jobs are tried for backfilling; None for the queue's own.
+        backfill: the order of backfill candidates; None for the queue's own.
         threshold_s: Theta.
-        measure: gives one figure per row of start times, (n_policies, n_jobs), nan for a rejected job.
-        threads: by default one per processor. The result does not depend on how many there are.
+        measure: returns a figure per row of start times, (n_policies, n_jobs), nan for a rejected job.
+        threads: by default one per processor. The result does not depend on it.
 
     Every thread has one replay, which runs its policies in blocks, compiled and without Python's global lock.
     """
@@ -408,7 +407,7 @@ def replay_many(
     blocks = [slice(first, first + at_once) for first in range(0, len(policies), at_once)]
     results = np.zeros(len(policies))
 
-    left = iter(blocks)  # who is done with one takes the next
+    left = iter(blocks)  # a thread that finishes one takes the next
 
     def work() -> None:
         run = EngineReplay(jobs, size, policies[0])
@@ -421,19 +420,19 @@ def replay_many(
         try:
             for finished in working:
                 finished.result()
-        finally:  # a failure or an interrupt leaves none to take
+        finally:  # after a failure or interrupt, no blocks are left
             for _ in left:
                 pass
     return results
 
 
-# A replay saved where it stands, to go on in another process with the same results to the last byte
+# A replay saved in a file, to continue in another process with results identical to the last byte
 
 
 def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) -> None:
-    """Write the replay's whole state, its workload included, to one file (NumPy's .npz; nothing in it is code).
+    """Write the replay's whole state, including its workload, to one file (NumPy's .npz; contains no code).
 
-    `about` is anything in JSON that `load` gives back.
+    `about` is any JSON value, which `load` returns.
     """
     columns = {f.name: getattr(run.table, f.name) for f in fields(run.table)}
     table = {name: np.asarray(column) for name, column in columns.items() if column is not None}
@@ -455,14 +454,14 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
 
 
 def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[EngineReplay, dict[str, Any]]:
-    """The replay saved in this file, where it stood, and what `save` was given about it.
+    """The replay saved in this file, and the `about` given to `save`.
 
     Args:
         path: the file.
         policies: by name, those that `policy_named` does not know.
 
     Raises:
-        BatfillError: the file is not one that `save` wrote.
+        BatfillError: the file was not written by `save`.
     """
     try:
         with np.load(path, allow_pickle=False) as stored:

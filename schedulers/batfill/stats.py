@@ -1,4 +1,4 @@
-"""How sure a figure is: bootstrap intervals, least squares with what they say of their coefficients, and ranks."""
+"""Uncertainty: bootstrap intervals, least squares with standard errors, and rank correlation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
-DRAWN_AT_ONCE = 5_000_000  # numbers: many blocks take more time, but no more memory
+DRAWN_AT_ONCE = 5_000_000  # numbers; bounds the memory for many blocks
 
 
 def ratio_intervals(
@@ -23,20 +23,20 @@ def ratio_intervals(
     level: float = CONFIDENCE,
     by_row: bool = False,
 ) -> NDArray[np.float64]:
-    """The ends of the confidence interval of each sum(sums[k]) / sum(base), shape (2, n_ratios): the low, the high.
+    """Confidence interval of each sum(sums[k]) / sum(base), shape (2, n_ratios): lower ends, upper ends.
 
-    All ratios come from the same resamples, so they are paired. Blocks are taken as independent of each other; if they
-    are not, as weeks that follow each other may not be, the intervals are too narrow.
+    All ratios use the same resamples, so they are paired. Blocks are assumed independent; if they are not, as
+    consecutive weeks may not be, the intervals are too narrow.
 
     Args:
         sums: by block, shape (n_ratios, n_blocks).
-        base: by block, shape (n_blocks,). The number of a block's items makes the ratio a mean over items.
-        seed: of the draws.
-        resamples: how often n_blocks blocks are drawn.
+        base: by block, shape (n_blocks,). With the number of a block's items, the ratio is a mean over items.
+        seed: of the resampling.
+        resamples: number of resamples of n_blocks blocks.
         level: the share of the resamples between the two ends.
-        by_row: draw block by block, not how often each is drawn. Both draw from the same distribution, but by other
-            random numbers: a caller keeps to one, so that its intervals stay the same from version to version. Counts
-            are faster for many ratios; rows are added up alike on every computer.
+        by_row: draw block by block, rather than how often each block is drawn. The distribution is the same, the
+            random numbers are not: a caller must keep to one so that its intervals stay the same between versions.
+            Counts are faster for many ratios; rows are summed in the same order on every computer.
     """
     rng = np.random.default_rng(seed)
     n = len(base)
@@ -59,10 +59,10 @@ def least_squares(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The coefficients that minimise sum(weights * (y - design @ coefficients)^2), and their standard errors.
 
-    Of several such vectors, if columns depend on each other, it is the shortest one.
+    If columns are linearly dependent, it is the shortest such vector.
 
     Args:
-        design: shape (n, k), in units that keep its columns of about one size.
+        design: shape (n, k), scaled so that its columns have similar magnitudes.
         y: shape (n,).
         weights: shape (n,), inversely proportional to the variances of the errors.
     """
@@ -79,8 +79,7 @@ def least_squares(
 def variance_inflation(design: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 / (1 - R^2) of each column of `design` on all others, shape (k - 1,): the first, a constant, has none.
 
-    A column that does not vary has 1, or nan if the others explain it to the last bit. Source: Marquardt, Technometrics
-    1970.
+    A constant column has 1, or nan if the others explain it to the last bit. Source: Marquardt, Technometrics 1970.
 
     Args:
         design: shape (n, k).
@@ -94,19 +93,19 @@ def variance_inflation(design: NDArray[np.float64]) -> NDArray[np.float64]:
         left, centred = y - others @ (np.linalg.pinv(others) @ y), y - y.mean()
         with np.errstate(divide="ignore", invalid="ignore"):
             explained = 1 - left @ left / (centred @ centred)
-        factors.append(1 / (1 - np.clip(explained, 0, 1 - 1e-15)))  # at most about 1e15: rounding leaves no more to say
+        factors.append(1 / (1 - np.clip(explained, 0, 1 - 1e-15)))  # at most about 1e15, the limit of rounding
     return np.array(factors)
 
 
 def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rank of each value from 1, shape (n,); equal values share the mean of their ranks."""
+    """The rank of each value from 1, shape (n,); ties share their mean rank."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return np.asarray((last - (count - 1) / 2)[place], np.float64)
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Spearman's coefficient of two sequences of numbers, shape (n,) each; nan if one of them has equal values only."""
+    """Spearman's coefficient of two sequences of shape (n,); nan if one of them is constant."""
     x, y = (ranks(np.asarray(values, np.float64)) for values in (first, second))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")

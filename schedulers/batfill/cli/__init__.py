@@ -1,4 +1,4 @@
-"""The command line: each command parses, calls the library, and prints; `app` says which file has it."""
+"""The command line: each command parses, calls the library, and prints; `app` maps commands to files."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 ROBIN_INTERRUPTED = 3  # `batfill run` stands in for robin, whose status this is
-AGAIN_S = 0.2  # an interrupt that got lost is raised again after this time
+AGAIN_S = 0.2  # seconds until a lost interrupt is raised again
 BUG = 70  # sysexits.h: an internal software error
-FULL = (errno.EIO, errno.EFBIG, errno.ENOSPC, errno.EDQUOT)  # what writing to a stream fails with
+FULL = (errno.EIO, errno.EFBIG, errno.ENOSPC, errno.EDQUOT)  # errors of writing to a stream
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 2 a user's mistake (one line on stderr), 1 the run failed.
+    """Run the command line and exit: 0 success, 2 a user's mistake (one line on stderr), 1 the run failed.
 
-    An interrupt ends it with 128 and the signal's number (130 for Ctrl-C), a bug in batfill with 70.
+    An interrupt exits with 128 plus the signal's number (130 for Ctrl-C), a bug in batfill with 70.
     """
     words = sys.argv[1:] if arguments is None else arguments
     hook = sys.unraisablehook
@@ -37,13 +37,13 @@ def main(arguments: list[str] | None = None) -> None:
     except Interrupted as error:
         signal.setitimer(signal.ITIMER_REAL, 0)
         status = say(interruption(error), ROBIN_INTERRUPTED if words[:1] == ["run"] else 128 + error.number)
-        if arguments is None:  # what the run's threads are at is not waited for; unfinished files are gone by now
+        if arguments is None:  # does not wait for threads; unfinished files are removed by now
             with suppress(OSError):
                 sys.stdout.flush()
-            atexit._run_exitfuncs()  # multiprocessing gives back what campaigns share
+            atexit._run_exitfuncs()  # multiprocessing releases what campaigns share
             os._exit(status)
     finally:
-        if arguments is not None:  # a process of our own is interruptible in one line until it has ended
+        if arguments is not None:  # our own process answers interrupts in one line until it ends
             sys.unraisablehook = hook
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def status_of(words: list[str]) -> int:
-    """Run the command line; its exit status, once what went wrong is said."""
+    """Run the command line and report what went wrong; returns the exit status."""
     try:
         writable_streams()
         status = run_command(words)
@@ -61,7 +61,7 @@ def status_of(words: list[str]) -> int:
         return say(str(error), 2)
     except RunFailed as error:
         return say(str(error), 1)
-    except BrokenPipeError:  # the reader of our output went away, as `batfill policies | head -1` does
+    except BrokenPipeError:  # the reader of our output has gone, as in `batfill policies | head -1`
         discard(sys.stdout, sys.stderr)
         return 1
     except MemoryError as error:
@@ -69,24 +69,24 @@ def status_of(words: list[str]) -> int:
     except OSError as error:
         if error.filename is None and error.errno in FULL:
             discard(sys.stdout)
-            return say(f"standard output cannot be written ({error.strerror}); make space, or send it elsewhere", 1)
+            return say(f"standard output cannot be written ({error.strerror}); free space, or redirect it", 1)
         return report_bug(error, words)
     except Exception as error:
-        if isinstance(error.__cause__, Interrupted):  # Python wraps what ends the making of a class, during an import
+        if isinstance(error.__cause__, Interrupted):  # Python wraps what interrupts a class definition on import
             raise error.__cause__ from None
         return report_bug(error, words)
     return status
 
 
 def run_command(words: list[str]) -> int:
-    """Run the command; its own exit status."""
+    """Run the command; returns its exit status."""
     import click
 
     from batfill.cli.app import app
 
     try:
         status = app(args=words, prog_name="batfill", standalone_mode=False)
-    except click.ClickException as error:  # click prints a usage mistake as several lines
+    except click.ClickException as error:  # click itself would print several lines
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context else ""
         raise BatfillError(" ".join(error.format_message().split()) + hint) from None
@@ -94,7 +94,7 @@ def run_command(words: list[str]) -> int:
 
 
 def say(message: str, status: int) -> int:
-    """Say one line on standard error, if that can be written, and return `status`."""
+    """Print one line on standard error, if possible, and return `status`."""
     try:
         print(f"batfill: {message}", file=sys.stderr, flush=True)
     except OSError:
@@ -103,13 +103,13 @@ def say(message: str, status: int) -> int:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Say what makes the figures doubtful (`Workload.warnings`), one line each on standard error."""
+    """Print reasons to doubt the figures (`Workload.warnings`), one line each, on standard error."""
     for warning in warnings:
         print(f"batfill: warning: {warning}", file=sys.stderr)
 
 
 def fail(message: str, status: int) -> None:
-    """Say one line on standard error and exit with `status`."""
+    """Print one line on standard error and exit with `status`."""
     sys.exit(say(message, status))
 
 
@@ -124,14 +124,14 @@ def print_json(value: object) -> None:
 
 
 def writable_streams() -> None:
-    """Make standard output and error write any path: its own bytes, and escapes for what their encoding lacks."""
+    """Let standard output and error write any path: its own bytes, and escapes for characters their encoding lacks."""
     import codecs
     import io
 
     def own_bytes(error: UnicodeError) -> tuple[str | bytes, int]:
         assert isinstance(error, UnicodeEncodeError)
         text = error.object[error.start : error.end]
-        if all("\udc80" <= letter <= "\udcff" for letter in text):  # how Python holds bytes that it cannot decode
+        if all("\udc80" <= letter <= "\udcff" for letter in text):  # Python's representation of undecodable bytes
             return bytes(ord(letter) - 0xDC00 for letter in text), error.end
         return text.encode("ascii", "backslashreplace"), error.end
 
@@ -140,17 +140,17 @@ def writable_streams() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="batfill")
     if sys.stderr is None:  # closed by the caller
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - it lives as long as the process
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open as long as the process
 
 
 def discard(*streams: Any) -> None:
-    """Send what these streams still hold nowhere, or Python complains at its end that it cannot write it."""
+    """Discard what these streams still buffer; otherwise Python complains on exit that it cannot write it."""
     for stream in streams:
         try:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
             os.close(null)
-        except (AttributeError, OSError, ValueError):  # closed, or a stream of a caller's that is no file
+        except (AttributeError, OSError, ValueError):  # closed, or a caller's stream that is not a file
             continue
 
 
@@ -158,7 +158,7 @@ def discard(*streams: Any) -> None:
 
 
 def heed_signals(before: dict[signal.Signals, Any]) -> None:
-    """Raise Interrupted at each of STOPPING that the caller does not ignore; `before` gets the handlers they had."""
+    """Raise Interrupted on each signal of STOPPING that the caller does not ignore; `before` gets the old handlers."""
     import threading
 
     if threading.current_thread() is not threading.main_thread():
@@ -171,12 +171,12 @@ def heed_signals(before: dict[signal.Signals, Any]) -> None:
         def again(*_: object) -> None:
             error = sys.exc_info()[1]
             while error is not None:
-                if isinstance(error, Interrupted):  # it is on its way: something cleans up
+                if isinstance(error, Interrupted):  # it is propagating: clean-up is running
                     return
                 error = error.__context__
             raise Interrupted(number)
 
-        # Some library's bare `except:`, around an import of its own, may swallow the first.
+        # A library's bare `except:` around one of its imports may swallow the first.
         signal.signal(signal.SIGALRM, again)
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S, AGAIN_S)
         raise Interrupted(number)
@@ -184,7 +184,7 @@ def heed_signals(before: dict[signal.Signals, Any]) -> None:
     usual = sys.unraisablehook
 
     def lost(unraisable: Any) -> None:
-        """End the process by an interrupt that struck where Python cannot raise."""
+        """Exit on an interrupt that arrived where Python cannot raise."""
         if unraisable.exc_type is Interrupted:
             os._exit(say(interruption(unraisable.exc_value), 128 + unraisable.exc_value.number))
         usual(unraisable)
@@ -198,7 +198,7 @@ def heed_signals(before: dict[signal.Signals, Any]) -> None:
 
 
 def interruption(error: Interrupted) -> str:
-    """The line that says so, and what was finished and kept."""
+    """One line on the interrupt, and what was finished and kept."""
     return "; ".join([f"interrupted by {signal.Signals(error.number).name}", *getattr(error, "__notes__", [])])
 
 
@@ -206,7 +206,7 @@ def interruption(error: Interrupted) -> str:
 
 
 def report_bug(error: Exception, words: list[str]) -> int:
-    """Say that it is batfill's mistake, with the traceback in a file; the exit status."""
+    """Report a bug in batfill, with the traceback in a file; returns the exit status."""
     import platform
     import shlex
     import tempfile
@@ -229,6 +229,6 @@ def report_bug(error: Exception, words: list[str]) -> int:
             file.write(f"batfill {__version__}, Python {platform.python_version()}, {platform.platform()}\n")
             file.write(f"{libraries}\ncommand: {shlex.join(['batfill', *words])}\n\n")
             file.write("".join(traceback.format_exception(error)))
-    except OSError:  # no folder for temporary files can be written
-        path = "no file, as none can be written"
+    except OSError:  # no writable folder for temporary files
+        path = "no file, as none could be written"
     return say(f"this is a bug in batfill ({what}); please report it with its traceback, which is in {path}", BUG)

@@ -1,4 +1,4 @@
-"""The commands around Batsim: a whole run, its two processes apart, and the platform."""
+"""The commands around Batsim: a whole run, its two processes separately, and the platform."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 @choice_option(
     "--simulator",
     choices=("auto", "batsim", "embedded"),
-    help="auto: what BATSIM says, else the batsim on PATH, else the embedded one.",
+    help="auto: $BATSIM, else batsim on PATH, else the embedded one.",
 )
 @JSON
 def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
-    """Run one experiment, simulator and scheduler, as robin would, print its figures and write a page about it.
+    """Run one experiment, simulator and scheduler, as robin would, print its figures and write a report.
 
-    Exits with 0 when both succeeded and every job ended, 1 when the run could not be set up or reached its
-    simulation-timeout, 2 when a process failed or the descriptor cannot be used, 3 when interrupted.
+    Exits with 0 if both succeeded and every job ended, 1 if the run could not be set up or reached its
+    simulation-timeout, 2 if a process failed or the descriptor is unusable, 3 if interrupted.
 
     DESCRIPTOR is the experiment in YAML.
     """
@@ -61,8 +61,8 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
         try:
             (page,) = write_report([outcome.results], command=shlex.join(sys.argv))
-            print(f"batfill: look at it in a browser: {page}", file=sys.stderr)
-        except BatfillError as error:  # the run itself went well
+            print(f"batfill: open it in a browser: {page}", file=sys.stderr)
+        except BatfillError as error:  # the run itself succeeded
             print(f"batfill: no report: {error}", file=sys.stderr)
 
 
@@ -72,14 +72,14 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     "--socket",
     "-s",
     default="tcp://127.0.0.1:28000",
-    help="Where to listen for Batsim; tcp://*:28000 for a Batsim on another machine or in a container.",
+    help="Address to listen on; tcp://*:28000 for a Batsim on another machine or in a container.",
 )
 @click.option(
     "--timeout",
     "-t",
     type=MILLISECONDS,
     default=0,
-    help="Give up when Batsim is silent for this many ms, or this duration; 0 for never.",
+    help="Exit if Batsim is silent for this many ms, or this duration; 0 for never.",
 )
 @click.option(
     "--verbosity",
@@ -108,7 +108,7 @@ def batsim(arguments: tuple[str, ...]) -> int:
     """The embedded simulator under Batsim 4.2's options and exit statuses (see `batfill batsim --help`)."""
     from batfill.batsim.command import main
 
-    return main(list(arguments))  # the command line is Batsim's own, which click hands on unread
+    return main(list(arguments))  # the command line is Batsim's; click passes it through
 
 
 @click.command()

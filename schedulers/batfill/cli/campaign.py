@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 @click.argument("file", metavar="FILE.yaml", type=FILE)
 @out_option("The folder of the results [default: expe-out/ and the file's name].")
 @click.option(
-    "--dry-run", is_flag=True, help="Check everything and say how many runs there are and how long they take."
+    "--dry-run", is_flag=True, help="Check everything; print the number of runs and an estimate of their time."
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-@click.option("--workers", type=WHOLE, help="Run on so many workers here [default: one per processor].")
+@click.option("--workers", type=WHOLE, help="Run on this many local workers [default: one per processor].")
 @click.option("--job-script", is_flag=True, help="Print the job script of the file's `cluster:` and submit nothing.")
 @click.option(
     "--worker-limit",
     type=SECONDS,
     metavar="SECONDS",
-    help="How long a cluster or scheduler may have no worker [default: 3600].",
+    help="Longest time a cluster or scheduler may be without workers, a duration [default: 3600].",
 )
 @JSON
 def campaign(
@@ -41,7 +41,7 @@ def campaign(
 ) -> None:
     """Run a grid of replays, resume it where it stopped, and store one row per run.
 
-    FILE.yaml says what to run; see docs/how-to/campaigns.md.
+    FILE.yaml describes the campaign; see docs/how-to/campaigns.md.
     """
     import shlex
     import sys

@@ -1,4 +1,4 @@
-"""The shells' completion of every command and option: click's scripts, and where each shell looks for them."""
+"""Shell completion of every command and option: click's scripts, and where each shell looks for them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import click
 
 VARIABLE = "_BATFILL_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
-# A zsh that has not loaded its completion has no `compdef`, with which click's script ends.
+# A zsh that has not loaded its completion lacks `compdef`, which click's script calls at its end.
 ZSH_FIRST = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
 
 
 def script(shell: str) -> str:
-    """The script that completes `batfill` in this shell; "auto" is the user's.
+    """The script that completes `batfill` in this shell; "auto" means the user's shell.
 
     Raises:
-        click.UsageError: the shell is not known.
+        click.UsageError: the shell is unknown.
     """
     from click.shell_completion import get_completion_class
 
     name = shell_in_use() if shell == "auto" else shell
     found = get_completion_class(name)
     assert found is not None
-    made = found(click.Command("batfill"), {}, "batfill", VARIABLE)  # a script names the program alone
-    # `source` checks bash's version by starting one, whichever that is, and warns on stderr.
+    made = found(click.Command("batfill"), {}, "batfill", VARIABLE)  # the script contains only the program's name
+    # `source` checks bash's version by starting any bash it finds, and warns on stderr.
     text = made.source_template % made.source_vars()
     return (ZSH_FIRST if name == "zsh" else "") + text.strip("\n")
 
 
 def install(shell: str) -> str:
-    """Write the script for every session of this shell to come; returns what was done, in a line.
+    """Install the completion script for this shell's future sessions; returns a line describing what was done.
 
-    fish finds the file itself; the start-up file of the others gets a line that reads it, once.
+    fish finds the file by itself; for the others, a line in the start-up file reads it, added once.
 
     Raises:
         BatfillError: a file cannot be written.
@@ -60,7 +60,7 @@ def install(shell: str) -> str:
 
 
 def shell_in_use() -> str:
-    """The shell that is the user's, by $SHELL.
+    """The user's shell, by $SHELL.
 
     Raises:
         click.UsageError: it is none of SHELLS.

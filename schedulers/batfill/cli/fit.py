@@ -17,21 +17,19 @@ if TYPE_CHECKING:
 @click.command()
 @WORKLOAD
 @PROCS
-@click.option("--tuples", type=WHOLE, default=441, help="Subtraces that are scored.")
-@click.option("--permutations", type=WHOLE, default=256_000, help="Orders tried for each of them.")
+@click.option("--tuples", type=WHOLE, default=441, help="Number of subtraces to score.")
+@click.option("--permutations", type=WHOLE, default=256_000, help="Number of orders of each subtrace.")
 @choice_option(
     "--shuffle",
     choices=("fair", "published"),
     help="Every order equally likely, or biased as in the published code.",
 )
-@choice_option(
-    "--weights", choices=("pq", "pq2"), help="A squared error counts p q times, or (p q)^2 times as published."
-)
+@choice_option("--weights", choices=("pq", "pq2"), help="Weight of a squared error: p q, or (p q)^2 as published.")
 @seed_option("the subtraces and the orders")
 @click.option("--evaluate", is_flag=True, help="Also compare the functions with six known policies on windows.")
-@click.option("--days", type=POSITIVE, help="--evaluate: how long a window is [default: 15].")
-@click.option("--count", type=WHOLE, help="--evaluate: only the first so many windows.")
-@out_option("Write the policy file, for --policy lin@FILE and its kin: qdr, cub, qua.")
+@click.option("--days", type=POSITIVE, help="--evaluate: length of a window in days [default: 15].")
+@click.option("--count", type=WHOLE, help="--evaluate: only this many windows, from the first.")
+@out_option("Write the policy file, for --policy lin@FILE; likewise qdr, cub, qua.")
 @JSON
 def fit(
     workload: Path,

@@ -28,13 +28,11 @@ if TYPE_CHECKING:
     default="0",
     help="Shares of the jobs that must not be killed, separated by commas.",
 )
-@click.option(
-    "--levels", multiple=True, help="As of `batfill replay`; given several times, each is tried [default: 0.5]."
-)
+@click.option("--levels", multiple=True, help="As for `batfill replay`; repeatable, each is tried [default: 0.5].")
 @scheduler_options("regime", "divider-rule", "train", "train-lag", "seed")
 @TAU
 @out_option("Write frontier.csv, .svg and .json into this folder.")
-@click.option("--workers", type=WHOLE, help="Processes that share the replays [default: one per processor].")
+@click.option("--workers", type=WHOLE, help="Number of processes for the replays [default: one per processor].")
 @JSON
 def frontier(
     workload: Path,

@@ -1,4 +1,4 @@
-"""What commands share: options of several commands, each declared once, and the scheduler's, from their table."""
+"""Options that several commands share, each declared once, and the scheduler's, from their table."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ FILE = click.Path(path_type=Path)
 
 
 class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have no generic one
-    """A value that the library's own check reads, so that every host refuses it in the same words."""
+    """A value checked by the library, so that every host refuses it with the same words."""
 
     def __init__(self, name: str, check: Callable[[str, Any], Any]) -> None:
-        """`check` takes the option's name and its value."""
+        """`check` takes the option's name and value; `words` are completions for a shell."""
         self.name = name
         self.check = check
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value as the check returns it."""
+        """The value that the check returns."""
         return self.check(option_name(param), number_or_text(value))
 
 
@@ -41,11 +41,11 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
     name = "policy"
 
     def __init__(self, *more: str) -> None:
-        """`more` are words that may stand in its place."""
+        """`more`: words accepted instead of a policy."""
         self.more = more
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The policies whose names begin so."""
+        """The policies whose names begin with `incomplete`."""
         from click.shell_completion import CompletionItem
 
         from batfill.policy import POLICIES
@@ -54,7 +54,7 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
 
 
 class Whole(click.IntRange):
-    """A whole number from `min` on."""
+    """A whole number, at least `min`."""
 
     name = "integer"
 
@@ -63,12 +63,12 @@ class Whole(click.IntRange):
 
 
 def option_name(param: click.Parameter | None) -> str:
-    """The option's name as its user writes it, without dashes."""
+    """The option's name as typed, without dashes."""
     return max(param.opts, key=len).lstrip("-") if param else "value"
 
 
 def number_or_text(value: Any) -> Any:
-    """What a word of the command line is in JSON: a number where it is one."""
+    """A word of the command line as JSON has it: a number if it is one."""
     for kind in (int, float):
         try:
             return kind(value) if isinstance(value, str) else value
@@ -78,7 +78,7 @@ def number_or_text(value: Any) -> Any:
 
 
 def as_given(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    """A check that refuses what cannot be used and hands on what can as it was given."""
+    """A check that refuses unusable values and returns others as given."""
 
     def same(name: str, value: Any) -> Any:
         check(name, value)
@@ -102,12 +102,12 @@ PART = Checked("share", part_of)
 POSITIVE = Checked("number", lambda name, value: number_of(name, value, 1e-300, float("inf"), "a finite number > 0"))
 SIZE = Whole(1, LARGEST)
 SEED = Whole(0, LARGEST)
-WHOLE = Whole(1, LARGEST)  # how many of something
+WHOLE = Whole(1, LARGEST)  # a count
 WHOLE_OR_NONE = Whole(0, LARGEST)
 
 
 def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Command]:
-    """An option of the table on the command line; its value is None where it is not given."""
+    """An option of the table on the command line; None if it is not given."""
     flag = isinstance(option.default, bool)
     usual = "" if option.default is None or flag else f" [default: {option.default}]"
     text = option.help.removesuffix(".") + usual + "."
@@ -126,9 +126,9 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
 
 
 def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """These options of the table (all by default), which the command gets as one mapping `options`.
+    """Add these options of the table (all by default), passed to the command as one mapping `options`.
 
-    It has what was given, falsy or not, by the names of the table, and nothing else.
+    The mapping holds the given values, falsy or not, by the table's names, and nothing else.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,7 +145,7 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
 
 
 def grouped(group: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Hands these parameters to the command as one mapping `group`: what goes to one library function together."""
+    """Pass these parameters to the command as one mapping `group`, for one library function."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
@@ -164,7 +164,7 @@ def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[C
 
 
 def out_option(help: str, *, required: bool = False, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
-    """Where a command writes: `--out` everywhere."""
+    """`--out`, the same in every command."""
     return click.option("--out", "-o", type=FILE, required=required, help=help, **more)
 
 
@@ -172,28 +172,28 @@ LOG_OUT = out_option("The log to write: .swf, .json or .parquet, also compressed
 
 
 def former_place() -> Callable[[Command], Command]:
-    """Refuses a word that earlier versions took for the file to write, and names the option for it."""
+    """Refuse the positional output file of earlier versions, and name the option to use."""
 
     def refuse(context: click.Context, _: click.Parameter, words: tuple[str, ...]) -> None:
         if words:
-            raise click.UsageError(f"what is written has an option now: --out {words[0]}", context)
+            raise click.UsageError(f"the output file is now an option: --out {words[0]}", context)
 
     return click.argument("former", nargs=-1, metavar="", expose_value=False, is_eager=True, callback=refuse)
 
 
 def former_option(*names: str, instead: str) -> Callable[[Command], Command]:
-    """Refuses an option's former name, and says the one it has now."""
+    """Refuse an option's former name, and give the current one."""
 
     def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
-            raise click.UsageError(f"{max(parameter.opts, key=len)} is called {instead} now", context)
+            raise click.UsageError(f"{max(parameter.opts, key=len)} is now called {instead}", context)
 
     return click.option(*names, hidden=True, expose_value=False, is_eager=True, callback=refuse)
 
 
 WORKLOAD = click.argument("workload", type=FILE)
 SOURCE = click.argument("source", metavar="IN", type=FILE)
-PROCS = click.option("--procs", type=SIZE, help="The machine's processors; by default what the workload says.")
+PROCS = click.option("--procs", type=SIZE, help="The machine's processors; by default the workload's.")
 TAU = click.option(
     "--tau",
     "tau_s",
@@ -204,18 +204,18 @@ TAU = click.option(
 OVERRUN = choice_option(
     "--overrun",
     choices=("keep", "kill"),
-    help="A job that ran longer than it asked for: `keep` its run time, or `kill` it at its limit.",
+    help="If a job ran longer than requested: `keep` its run time, or `kill` it at its limit.",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def seed_option(of: str) -> Callable[[Command], Command]:
-    """The seed `of` something."""
+    """`--seed`, the seed `of` something."""
     return click.option("--seed", type=SEED, default=0, help=f"Seed of {of}.")
 
 
 def boundary_option(usual: str, what: str) -> Callable[[Command], Command]:
-    """Which jobs a window of time keeps."""
+    """`--boundary`: the jobs that a time window keeps."""
     kinds = click.Choice(["submitted", "submit-finish", "start-finish"])
     return click.option("--boundary", type=kinds, default=usual, help=what)

@@ -1,4 +1,4 @@
-"""The list of policies, and a batch system's configuration that comes nearest to one of them."""
+"""The list of policies, and the batch system configuration nearest to one of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def policies(as_json: bool) -> None:
 @scheduler_options("policy", "backfill", "threshold")
 @JSON
 def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
-    """Print the configuration of a batch system that comes nearest to a policy, and what differs.
+    """Print the batch system configuration nearest to a policy, and how it differs.
 
     SYSTEM is slurm, oar, pbs or flux.
     """

@@ -1,4 +1,4 @@
-"""What a command says while it works: that the engine compiles, and on a terminal how far it is."""
+"""What a command shows while it works: a note that the engine compiles, and progress bars on a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def announce_compilation() -> None:
-    """Say on standard error that the engine is compiled first, where that is still to come."""
+    """Print on standard error that the engine compiles first, if it has yet to."""
     from batfill.engine.jit import announce_compilation
     from batfill.engine.loop import advance
 
@@ -22,7 +22,7 @@ def announce_compilation() -> None:
 
 @contextmanager
 def progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """A function that moves the bar on by so many steps; without `total` the bar shows only what is done."""
+    """A function that advances the bar by this many steps; without `total` the bar shows only the steps done."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -37,7 +37,7 @@ def progress(label: str, total: float | None = None) -> Iterator[Callable[[float
 
 @contextmanager
 def download_progress(label: str) -> Iterator[tuple[Callable[[int | None], None], Callable[[int], None]]]:
-    """Two functions: one says how many bytes will come and starts the bar anew, the other moves it on."""
+    """Two functions: the first sets the number of bytes and restarts the bar, the second advances it."""
     if not sys.stderr.isatty():
         yield (lambda _: None, lambda _: None)
         return
@@ -55,7 +55,7 @@ def download_progress(label: str) -> Iterator[tuple[Callable[[int | None], None]
 
 @contextmanager
 def count_on_interrupt(done: Sized, of_what: str) -> Iterator[None]:
-    """When the block is interrupted, the command line says how many are done, and then these words."""
+    """If the block is interrupted, the command line reports the number done, followed by these words."""
     try:
         yield
     except Interrupted as interrupted:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @scheduler_options()
 @TAU
 @OVERRUN
-@out_option("Write PREFIX_jobs.csv and its kin, as Batsim does.", metavar="PREFIX")
+@out_option("Write result files PREFIX_jobs.csv, ..., as Batsim does.", metavar="PREFIX")
 @JSON
 def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any) -> None:
     """Run one policy over a whole workload in the compiled engine, and print its figures.
@@ -32,13 +32,13 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
     from batfill.files import make_folder
 
     if out is not None:
-        make_folder(out.parent)  # what cannot be written is refused before the work
+        make_folder(out.parent)  # fail before the work if it is not writable
     announce_compilation()
     with progress("jobs judged") as judged:
         result = run(workload, **how, **arguments_of(options), advance=judged)
     if out is not None:
         result.to_batsim(out)
     warn(result.options.remarks)
-    if as_json:  # the table has them
+    if as_json:  # the table shows them
         warn(result.workload.warnings)
     print(result.as_json() if as_json else result.as_text())

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @seed_option("the bootstrap")
 @JSON
 def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bool, **how: Any) -> None:
-    """Write one HTML page about these runs that needs no network: Gantt, curves, tables; several runs are compared.
+    """Write a self-contained HTML page about these runs: Gantt, curves, tables; several runs are compared.
 
-    Every <prefix>_jobs.csv below DIR is a run: of `batfill run`, of `batfill replay --out`, of Batsim itself.
+    Every <prefix>_jobs.csv below DIR is a run: from `batfill run`, `batfill replay --out`, or Batsim itself.
     Runs of the same jobs are compared with the first of them. Prints the names of the files written.
 
     DIR is a folder with runs, or the prefix of a run's result files.

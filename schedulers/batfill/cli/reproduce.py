@@ -13,27 +13,27 @@ from batfill.cli.progress import announce_compilation, progress
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--list", "list_", is_flag=True, help="List the names, what they are, and the logs they need.")
+@click.option("--list", "list_", is_flag=True, help="List the entries, and the logs they need.")
 @click.option("--quick", is_flag=True, help="A small version: fewer weeks, samples or points.")
 @click.option(
     "--logs",
     metavar="DIR",
     type=FILE,
-    help="Where the logs are [default: $BATFILL_TRACES, then `workload fetch`'s cache].",
+    help="Folder of the logs [default: $BATFILL_TRACES, then `workload fetch`'s cache].",
 )
-@click.option("--protocols", metavar="DIR", type=FILE, help="Take the protocols of this folder, not those of batfill.")
+@click.option("--protocols", metavar="DIR", type=FILE, help="Use the protocols in this folder instead of batfill's.")
 @out_option(
-    "The folder of the results, which are taken from there the next time.",
+    "The folder of the results, which later runs reuse.",
     default=Path("expe-out/reproduce"),
 )
-@click.option("--fresh", is_flag=True, help="Compute again what is there already.")
+@click.option("--fresh", is_flag=True, help="Recompute results that exist already.")
 @click.option("--figures", default="svg", help="The formats of the figures: some of pdf,svg,png.")
-@click.option("--page", type=FILE, help="Write one Markdown page of all entries, with figures in a folder beside it.")
+@click.option("--page", type=FILE, help="Write one Markdown page of all entries, with figures in a folder next to it.")
 @JSON
 def reproduce(
     names: tuple[str, ...], list_: bool, protocols: Path | None, figures: str, as_json: bool, **how: Any
 ) -> None:
-    """Make tables and figures of the papers again, and print the papers' numbers beside ours.
+    """Reproduce tables and figures of the papers, and compare the papers' numbers with ours.
 
     NAME is PAPER/ENTRY, PAPER for all of it, or all.
     """

@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 @choice_option(
     "--method",
     choices=METHODS,
-    help="Replay each past period under all policies, exactly or badly; or learn from what was used.",
+    help="Replay each past period under all policies, exactly or with errors; or learn only from the policy used.",
 )
 @scheduler_options("policies", "period", "lambda", "alpha", "epsilon", "gamma", "noise", "backfill", "threshold")
 @click.option(
     "--samples",
     type=WHOLE_OR_NONE,
     default=0,
-    help="Resample the log's weeks so often; 0 takes it as it is.",
+    help="Number of resamplings of the log's weeks; 0 uses the log as it is.",
 )
 @click.option("--weeks", type=WHOLE, help="Length of a sample [default: the log's].")
 @seed_option("the samples, the noise and the choices")
-@out_option("Write all of it to this JSON file.")
+@out_option("Write the full result to this JSON file.")
 @JSON
 def select(
     workload: Path,
@@ -51,7 +51,7 @@ def select(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Choose the policy anew after each period by what the past has shown, and compare waits with EASY-FCFS's.
+    """Select the policy after each period, from the past periods, and compare waits with EASY-FCFS.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """

@@ -35,42 +35,42 @@ if TYPE_CHECKING:
 @click.command()
 @WORKLOAD
 @PROCS
-@choice_option("--method", choices=("coverage", "xnes"), help="Look up a whole grid, or search by xNES.")
+@choice_option("--method", choices=("coverage", "xnes"), help="Evaluate a whole grid, or search by xNES.")
 @choice_option(
     "--features", choices=("3", "6"), help="Weigh q, p~ and w, or also p~/q, (w+p~)/p~ and p~ q (xnes only)."
 )
 @choice_option(
     "--units",
     choices=("typical", "plain"),
-    help="Weights count per typical value of a feature, or per second and processor.",
+    help="Units of the weights: a feature's typical value, or seconds and processors.",
 )
 @click.option("--points", type=Whole(6, LARGEST), help="coverage: the grid's points, at least [default: 10000].")
-@click.option("--evaluations", type=WHOLE, help="xnes: policies looked at per question [default: 1000].")
+@click.option("--evaluations", type=WHOLE, help="xnes: policies evaluated per question [default: 1000].")
 @seed_option("xnes and of the bootstrap")
 @scheduler_option(OPTIONS["backfill"], default="spf", help="The order of backfilling; spf as in the 2019 study.")
 @scheduler_option(OPTIONS["threshold"])
 @TAU
-@click.option("--days", type=POSITIVE, help="How long a period is [default: 7].")
+@click.option("--days", type=POSITIVE, help="Length of a period in days [default: 7].")
 @MONTHS
 @boundary_option("submit-finish", "Which jobs a period keeps; see `batfill workload split`.")
-@click.option("--skip", type=WHOLE_OR_NONE, default=0, help="Leave out so many periods at first.")
-@click.option("--count", type=WHOLE, help="Take so many consecutive periods.")
+@click.option("--skip", type=WHOLE_OR_NONE, default=0, help="Leave out this many periods at the start.")
+@click.option("--count", type=WHOLE, help="Use this many consecutive periods.")
 @click.option("--min-jobs", type=WHOLE, default=1, help="Leave out periods with fewer jobs.")
-@click.option("--training", type=WHOLE, help="Periods that w*train learns from, at first; by default half.")
+@click.option("--training", type=WHOLE, help="Number of training periods of w*train, from the first; by default half.")
 @click.option(
     "--last",
     default="1,4",
-    help="Walk forward: tune on the last so many periods, use it in the next.",
+    help="Walk forward: tune on this many past periods, use it in the next.",
 )
 @click.option(
     "--policy",
     multiple=True,
     type=PolicyName(),
-    help="Compare these policies too (may be repeated), beside the twelve pure ones.",
+    help="Compare this policy too, in addition to the twelve pure ones. Repeatable.",
 )
-@click.option("--baseline", type=PolicyName(), default="saf", help="What all are compared with.")
+@click.option("--baseline", type=PolicyName(), default="saf", help="The policy that all are compared with.")
 @click.option("--maps", type=FILE, help="coverage: a folder for a map of each period.")
-@out_option("Write all of it to this JSON file.")
+@out_option("Write the full result to this JSON file.")
 @JSON
 def tune(
     workload: Path,
@@ -84,7 +84,7 @@ def tune(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow.
+    """Search mixed policies on a log's weeks, and test the result on the weeks that follow.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """

@@ -25,7 +25,7 @@ from batfill.cli.progress import announce_compilation, progress
 if TYPE_CHECKING:
     from pathlib import Path
 
-# A shorter threshold may be meant in hours, which this option was in once.
+# A shorter threshold is probably meant in hours, this option's former unit.
 SHORT_S = 600
 
 
@@ -43,7 +43,7 @@ SHORT_S = 600
 @click.option(
     "--small-first/--no-small-first",
     default=True,
-    help="Also try a classifier that puts small jobs first, without and with kills; it takes the longest.",
+    help="Also try a classifier that puts small jobs first, without and with kills; this takes longest.",
 )
 @click.option(
     "--max-wait-growth",
@@ -72,7 +72,7 @@ def what_if(
 ) -> None:
     """What other schedulers would have done to waiting and slowdown on a cluster's own log, and who would lose.
 
-    LOG is SWF, Parquet or Batsim JSON; `batfill workload import` makes one of a cluster's accounting.
+    LOG is SWF, Parquet or Batsim JSON; `batfill workload import` makes one from a cluster's accounting.
     """
     import shlex
 
@@ -88,7 +88,7 @@ def what_if(
 
     def begin(choice: library.Choice, jobs: int) -> None:
         if choice.effort >= library.CLASSES:
-            print(f"batfill: {choice.name}: a classifier judges {jobs:,} jobs, the slow part", file=sys.stderr)
+            print(f"batfill: {choice.name}: classifying {jobs:,} jobs, the slow part", file=sys.stderr)
 
     with progress("choices", len(library.choices(thresholds, small_first, seed))) as advance:
         answer = library.what_if(
@@ -102,7 +102,7 @@ def what_if(
         )
     if out is not None:
         write_text(out, pages.as_page(answer, log, shlex.join(sys.argv)))
-        print(f"batfill: look at it in a browser: {out}", file=sys.stderr)
-    if as_json:  # the text has them beside the advice
+        print(f"batfill: open it in a browser: {out}", file=sys.stderr)
+    if as_json:  # the text shows them with the advice
         warn(answer.workload.warnings)
     print(json_text(answer.as_dict()) if as_json else pages.as_text(answer))

@@ -1,6 +1,6 @@
-"""`batfill workload`: what researchers do to logs before a simulation.
+"""`batfill workload`: preparing logs before a simulation.
 
-Here are the commands that read one log; `workload_sources` has those that bring a log in from elsewhere.
+Commands that read one log are here; `workload_sources` has those that bring in a log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def log_in(source: Path, procs: int | None) -> SwfLog:
-    """The log, with its machine's size in its header; what is unclear about the size is said on standard error."""
+    """The log, with its machine's size in its header; doubts about the size are printed on standard error."""
     from batfill.workloads.formats import load_log
     from batfill.workloads.swf import size_notes, with_size
 
@@ -82,12 +82,12 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
 @click.option(
     "--flurries-from",
     type=FILE,
-    help="Drop the flurries that this log's header names, as the archive's cleaned logs do.",
+    help="Drop the flurries that this log's header names, as those of the archive's cleaned logs do.",
 )
 @choice_option(
     "--overrun",
     choices=("leave", "keep", "kill"),
-    help="Of jobs that ran too long: leave them, keep (raise the request), kill (cut the run).",
+    help="If jobs ran too long: leave them, keep (raise the request), kill (cut the run).",
 )
 @PROCS
 @JSON
@@ -155,12 +155,12 @@ def clean(
 )
 @boundary_option(
     "submitted",
-    "Keep all jobs submitted in a window; only those that by the log also finished in it (nearest to the "
+    "Keep all jobs submitted in a window; only those that also finished in it by the log (closest to the "
     "mixed-policies paper); or those that started and finished in one window.",
 )
-@click.option("--skip", type=WHOLE_OR_NONE, default=0, help="Leave out the first so many windows.")
-@click.option("--count", type=WHOLE, help="Only the first so many consecutive windows.")
-@click.option("--min-jobs", type=WHOLE_OR_NONE, default=1, help="Only windows with so many jobs.")
+@click.option("--skip", type=WHOLE_OR_NONE, default=0, help="Leave out this many windows at the start.")
+@click.option("--count", type=WHOLE, help="Only this many consecutive windows.")
+@click.option("--min-jobs", type=WHOLE_OR_NONE, default=1, help="Only windows with at least this many jobs.")
 @click.option("--suffix", default=".swf.gz", help="Format of the files: .swf, .swf.gz, .json, .parquet ...")
 @PROCS
 @JSON
@@ -186,7 +186,7 @@ def split(
     from batfill.workloads.formats import format_of, provenance, save_log, stem_of
 
     if months and days is not None:
-        raise click.UsageError("--days and --months are two lengths of one window; leave one of them out")
+        raise click.UsageError("--days and --months both set the length of a window; leave one of them out")
     days = 7 if days is None else days
     format_of(Path(f"x{suffix}"))
     log = log_in(source, procs)
@@ -232,13 +232,12 @@ def split(
     help="users: each user's weeks separately (CCGrid 2019); weeks: whole weeks (bandit paper).",
 )
 @click.option("--weeks", type=WHOLE, help="Length [default: the log's].")
-@click.option("--samples", type=WHOLE, default=1, help="How many logs.")
-@seed_option("the samples; sample k of a seed is the same however many are made")
+@click.option("--samples", type=WHOLE, default=1, help="Number of logs.")
+@seed_option("the samples; sample k of a seed does not depend on their number")
 @click.option(
     "--profile-weeks",
     type=click.Choice(["all", "span", "active"]),
-    help="users: a user's weeks are all of the log (keeps the load) [default], from first to last job, or with a job "
-    "only.",
+    help="users: a user's weeks are all of the log (keeps the load) [default], first to last job, or those with a job.",
 )
 @PROCS
 @JSON
@@ -262,7 +261,7 @@ def resample(
     from batfill.workloads.resampling import resample as library
 
     if profile_weeks is not None and method != "users":
-        raise click.UsageError("--profile-weeks is of --method users; leave one of them out")
+        raise click.UsageError("--profile-weeks applies to --method users only; leave one of them out")
     how = {"method": method, "weeks": weeks, "profile_weeks": profile_weeks or "all"}
     format_of(out)
     log = log_in(source, procs)
@@ -290,7 +289,7 @@ def resample(
     type=POSITIVE,
     help="Multiply the times between submissions by this; below 1 raises the load.",
 )
-@click.option("--load", type=POSITIVE, help="Stretch them to this offered load.")
+@click.option("--load", type=POSITIVE, help="Scale them to this offered load.")
 @PROCS
 @JSON
 def scale(
@@ -337,12 +336,12 @@ def job_slice(text: str) -> slice:
 @PROCS
 @OVERRUN
 @click.option("--first", type=WHOLE, help="Only the first N jobs.")
-@click.option("--jobs", metavar="START:STOP", help="Only these jobs, counted by submission.")
+@click.option("--jobs", metavar="START:STOP", help="Only these jobs, numbered by submission.")
 @click.option(
     "--field",
     "fields",
     multiple=True,
-    help="Keep this field beside user_id: group_id, executable, queue, partition. Repeatable.",
+    help="Keep this field besides user_id: group_id, executable, queue, partition. Repeatable.",
 )
 @click.option(
     "--host-speed",
@@ -368,7 +367,7 @@ def convert(
     from batfill.workloads.convert import convert as library
 
     if first is not None and jobs is not None:
-        raise click.UsageError("--first and --jobs exclude each other")
+        raise click.UsageError("--first and --jobs exclude each other; give one of them")
     part = slice(first) if first is not None else job_slice(jobs) if jobs is not None else slice(None)
     with progress("rows") as advance, all_or_none():
         made = library(source, out, jobs=part, **how, advance=advance)
@@ -387,7 +386,7 @@ def convert(
 
 
 class InOrder(click.Group):
-    """Commands in the order in which a study takes them."""
+    """Commands in the order of a study."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every name."""

@@ -1,4 +1,4 @@
-"""`batfill workload` generate, fetch and import: where logs come from."""
+"""`batfill workload` generate, fetch and import: the sources of logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from batfill.options import LARGEST
 @click.command()
 @former_place()
 @LOG_OUT
-@click.option("--jobs", type=WHOLE, default=10_000, help="How many jobs.")
+@click.option("--jobs", type=WHOLE, default=10_000, help="Number of jobs.")
 @click.option("--procs", type=Whole(2, LARGEST), default=256, help="The machine's processors.")
 @seed_option("everything that is random: equal seeds and options give equal files")
 @choice_option(
@@ -37,7 +37,7 @@ from batfill.options import LARGEST
     choices=("all", "both", "batch", "interactive"),
     help="all: one set of parameters; both: batch and interactive jobs merged.",
 )
-@click.option("--users", type=WHOLE, default=64, help="How many synthetic users.")
+@click.option("--users", type=WHOLE, default=64, help="Number of synthetic users.")
 @choice_option(
     "--requests",
     choices=("tsafrir", "exact", "none"),
@@ -50,7 +50,7 @@ from batfill.options import LARGEST
     help="Longest request, a duration [default: the longest run, rounded up to hours].",
 )
 @click.option("--interarrival", type=POSITIVE, help="Multiply the times between submissions by this [default: 1].")
-@click.option("--load", type=POSITIVE, help="Stretch them to this offered load instead.")
+@click.option("--load", type=POSITIVE, help="Scale them to this offered load instead.")
 @JSON
 def generate(
     out: Path,
@@ -62,14 +62,14 @@ def generate(
     as_json: bool,
     **model: Any,
 ) -> None:
-    """Generate a log by the Lublin-Feitelson model, with users and what they request."""
+    """Generate a log by the Lublin-Feitelson model, with users and their requests."""
     from batfill import __version__
     from batfill.files import shown
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.generate import generate_log
 
     if interarrival is not None and load is not None:
-        raise click.UsageError("--interarrival and --load exclude each other")
+        raise click.UsageError("--interarrival and --load exclude each other; give one of them")
     format_of(out)
     stretch = 1.0 if interarrival is None else interarrival
     log = generate_log(jobs, procs, seed, interarrival=stretch, load=load, **model)
@@ -83,9 +83,9 @@ def generate(
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--from", "local", metavar="DIR", type=FILE, help="Take the files from this folder, not the network.")
-@click.option("--cache", type=FILE, help="Where copies are kept [default: $BATFILL_CACHE, else ~/.cache/batfill].")
-@click.option("--convert", is_flag=True, help="Write the Batsim workload too, where the descriptors of expe/ read it.")
+@click.option("--from", "local", metavar="DIR", type=FILE, help="Read the files from this folder, not the network.")
+@click.option("--cache", type=FILE, help="Folder of the copies [default: $BATFILL_CACHE, else ~/.cache/batfill].")
+@click.option("--convert", is_flag=True, help="Also write the Batsim workload, where expe/'s descriptors expect it.")
 @click.option(
     "--into",
     type=FILE,
@@ -100,9 +100,9 @@ def fetch(
     into: Path | None,
     as_json: bool,
 ) -> None:
-    """Fetch logs of the Parallel Workloads Archive into a cache, checked by their sums; prints where they are.
+    """Fetch logs of the Parallel Workloads Archive into a cache and check their sums; prints their paths.
 
-    NAME is such as kth-sp2; without one, the known logs are listed.
+    NAME is for example kth-sp2; without one, the known logs are listed.
     """
     from dataclasses import asdict
 
@@ -114,7 +114,7 @@ def fetch(
     from batfill.workloads.manifest import ArchiveLog, manifest
 
     if not names and (convert or local is not None or cache is not None):
-        raise click.UsageError("a list of the known logs has no such option; name a log, or leave the option out")
+        raise click.UsageError("the option does not apply to the list of known logs; name a log, or leave it out")
     if into is not None and not convert:
         raise click.UsageError("--into: nothing is converted; add --convert, or leave it out")
     folder = Path("workloads/archive") if into is None else into
@@ -156,11 +156,11 @@ def fetch(
     results: list[dict[str, object]] = []
     failures: list[BatfillError | RunFailed] = []
     try:
-        with count_on_interrupt(results, f"of {len(logs)} logs are there: the same command goes on with the rest"):
+        with count_on_interrupt(results, f"of {len(logs)} logs are there: the same command fetches the rest"):
             for log in logs:
                 try:
                     results.append(one(log))
-                except (BatfillError, RunFailed) as error:  # the others may be had all the same
+                except (BatfillError, RunFailed) as error:  # the others may still succeed
                     failures.append(error)
     finally:
         show(results, [str(result[key]) for result in results for key in ("file", "workload") if key in result])
@@ -172,11 +172,11 @@ def fetch(
 @click.argument("system", type=click.Choice(["slurm", "oar", "pbs"]))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @LOG_OUT
-@click.option("--anonymise", is_flag=True, help="Keep the names of users, groups and jobs out of the log.")
-@click.option("--key", type=FILE, help="Keep the numbers of all names here, and go on with those it holds.")
-@click.option("--procs", type=SIZE, help="The machine's processors [default: the most seen in use at once].")
+@click.option("--anonymise", is_flag=True, help="Leave the names of users, groups and jobs out of the log.")
+@click.option("--key", type=FILE, help="File for the numbers of all names; numbers already in it are reused.")
+@click.option("--procs", type=SIZE, help="The machine's processors [default: the most in use at once].")
 @click.option("--timezone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
-@click.option("--computer", default="unknown", help="What the header calls the machine.")
+@click.option("--computer", default="unknown", help="The machine's name for the header.")
 @click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
 @JSON
 def import_log(
@@ -190,7 +190,7 @@ def import_log(
     as_json: bool,
     **written: Any,
 ) -> None:
-    """Turn a cluster's accounting into an SWF log with a header; says what it left out.
+    """Convert a cluster's accounting to an SWF log with a header; reports what it left out.
 
     FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2.
     """
@@ -200,7 +200,7 @@ def import_log(
     from batfill.workloads.formats import format_of, save_log
 
     if cores_per_resource is not None and system != "oar":
-        raise click.UsageError(f"--cores-per-resource is of oar alone; {system} counts processors; leave it out")
+        raise click.UsageError(f"--cores-per-resource applies to oar only; {system} counts processors; leave it out")
     format_of(out)
     if system == "slurm":
         from batfill.workloads.slurm import read_slurm

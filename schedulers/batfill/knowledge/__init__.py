@@ -1,11 +1,11 @@
-"""What a scheduler may know of run times: one interface, the same in a replay, under Batsim and in a study of a log.
+"""What a scheduler may know of run times: one interface for replays, for Batsim and for studies of a log.
 
-A knowledge is told of jobs as they are submitted and as they end, and of nothing else; only the clairvoyant ones are
-given the run times, and their names say so. Who asks it is `learning.LearningReplay`, the plug-in under Batsim, and
-`study` in a log as it was.
+A predictor (a `Knowledge`) sees a job's request at submission and its run time at completion, and nothing else. Only
+the clairvoyant ones are given run times, and their names say so. `learning.LearningReplay`, the scheduler under Batsim
+and `study` drive it.
 
-A job counts as ended for a job that is submitted at t if it ended before t, not at t: messages of one instant may come
-grouped or apart, and what is known must not depend on it.
+At a submission at t, only jobs that ended strictly before t count as ended: Batsim may send the events of one instant
+in one message or in several, and predictions must not depend on that.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from typing import NamedTuple, Protocol
 
 
 class SubmittedJob(NamedTuple):
-    """What is known of a job at its submission."""
+    """A job's request, as known at its submission."""
 
-    row: int  # its place by (submission, id)
+    row: int  # index in the order (submission, id)
     submit_s: float  # r
     walltime_s: float  # p~
     procs: int  # q
-    user: int  # -1 where unknown
-    killable: bool = True  # whether it may be killed and started again
+    user: int  # -1 if unknown
+    killable: bool = True  # whether it may be killed and restarted
 
 
 class Judgement(NamedTuple):
-    """What a knowledge makes of a job at its submission."""
+    """What a predictor says of a job at its submission."""
 
-    estimate_s: float  # run time to expect; at most p~
+    estimate_s: float  # expected run time; at most p~
     small: bool
-    probability: float = math.nan  # that it is small, where that is learned
-    level: int = 1  # of a small job: the first divider that it is thought to run shorter than, counted from 1
+    probability: float = math.nan  # of being small, if that is learned
+    level: int = 1  # of a small job: the first divider that its run time should stay below, counted from 1
 
 
 class Knowledge(Protocol):
-    """What a scheduler may know of run times."""
+    """A predictor of run times or classes."""
 
     name: str
-    classifies: bool  # whether jobs can be small
-    outlived: bool  # whether a job may run longer than expected; its expectation is then corrected
+    classifies: bool  # whether it calls jobs small or large
+    outlived: bool  # whether jobs may outlive their estimate, which is then corrected
     dividers_s: tuple[float, ...]  # in force, one per level, ascending: jobs that run shorter are small; inf for none
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """What to make of a job that is submitted now."""
+        """Judge a job that is submitted now."""
         ...
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
-        """A try begins at `start_s`, which may be told ahead of time."""
+        """A try starts at `start_s`; may be called ahead of time."""
         ...
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """A job ran this long, whole, until `end_s`; calls come in the order of the ends."""
+        """A job completed at `end_s` after `runtime_s`; calls come in order of the ends."""
         ...
 
     def killed(self, job: SubmittedJob, ran_s: float) -> None:
@@ -59,16 +59,16 @@ class Knowledge(Protocol):
         ...
 
     def renew(self, now_s: float) -> None:
-        """It is `now_s`, and all that ended before has been told; called before an instant's submissions are judged."""
+        """Update at `now_s`, after all earlier ends were reported and before the instant's submissions are judged."""
         ...
 
     def renewal_s(self) -> float:
-        """When the knowledge is next renewed as a whole; inf for never."""
+        """When the next retraining is due; inf for never."""
         ...
 
 
 class Plain:
-    """What most knowledges do not need to do."""
+    """A predictor that learns nothing and has no dividers; base class of the others."""
 
     classifies = False
     outlived = False
@@ -76,7 +76,7 @@ class Plain:
 
     @property
     def divider_s(self) -> float:
-        """The last divider: what small and large are told by."""
+        """The last divider, which separates small from large."""
         return self.dividers_s[-1]
 
     def started(self, job: SubmittedJob, start_s: float) -> None:

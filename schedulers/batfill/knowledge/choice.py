@@ -1,4 +1,4 @@
-"""The knowledge that a scheduler's options choose."""
+"""The predictor that the options choose."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 def make(learning: Learning, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
-    """The knowledge, which knows nothing yet.
+    """A fresh predictor.
 
     Args:
-        learning: what was chosen.
-        jobs: whose run times a clairvoyant knowledge reads; None if they are not at hand.
-        clock: the log's; None if the workload does not say when it was.
+        learning: the options in force.
+        jobs: the run times for a clairvoyant predictor; None if they are not available.
+        clock: the log's; None if the workload has no dates.
 
     Raises:
-        BatfillError: the knowledge is clairvoyant and there is nothing to see.
+        BatfillError: the predictor is clairvoyant and there are no run times.
     """
     if learning.knowledge in CLAIRVOYANT:
         if jobs is None:
-            raise BatfillError(f"option knowledge: {learning.knowledge} knows the future, which only a replay has")
+            raise BatfillError(f"option knowledge: {learning.knowledge} needs true run times, which only a replay has")
         runtime_s: NDArray[np.float64] = np.minimum(jobs.runtime_s, jobs.walltime_s)
         if learning.knowledge == "runtime-clairvoyant":
             return RuntimeClairvoyant(np.maximum(runtime_s, 1e-9))

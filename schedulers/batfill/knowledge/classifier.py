@@ -1,7 +1,7 @@
-"""Small or large, learned online from the jobs that have ended: a random forest, trained anew every week.
+"""Small or large, learned online from ended jobs: a random forest, retrained every week.
 
-Source: Zrigui et al., JPDC 2022. What they decoupled from the simulation is one of three regimes here; in none of them
-is anything known of a job before it has ended in the simulation at hand.
+Source: Zrigui et al., JPDC 2022. Their decoupled learning is one of three regimes here. In no regime is anything known
+of a job before it has ended in the current simulation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
 
-STEP = 0.005  # by which the cut moves at each job
+STEP = 0.005  # change of the cut per job
 
 
 class Classifier(Plain):
@@ -34,13 +34,13 @@ class Classifier(Plain):
     classifies = True
 
     def __init__(self, settings: Settings | None = None, clock: Clock | None = None) -> None:
-        """Know nothing; `clock` gives the log's own hours and days."""
+        """Start without data; `clock` gives the log's hours and days."""
         self.settings = settings or Settings()
         self.name = f"classifier-{self.settings.regime}"
         self.history = History(clock or NO_CLOCK)
         self.quantiles = RollingQuantiles(self.settings.levels)
         self.dividers_s = self.quantiles.values
-        # One per divider, as its jobs' features are their earlier jobs' classes by that very divider.
+        # One per divider, because the features contain the classes of earlier jobs by that divider.
         self.forests: list[Forest | None] = [None for _ in self.settings.levels]
         self.coming: deque[tuple[float, Future[list[Forest | None]]]] = deque()  # (when in force, forests), ascending
         self.cut = self.settings.cut
@@ -50,16 +50,16 @@ class Classifier(Plain):
         self.next_s: float = WEEK_S
         self.trained = 0
         self.judged: dict[int, tuple[list[float], bool]] = {}  # by row: record and verdict, until the job ends
-        # Heap of (start, row, number, job): tries, also some that have ended.
+        # Heap of (start, row, number, job): tries, possibly ended.
         self.running: list[tuple[float, int, int, SubmittedJob]] = []
         self.starts: Counter[int] = Counter()  # by row, until the job ends
         self.kills: Counter[int] = Counter()
         self.ended_since: list[tuple[SubmittedJob, float, list[float]]] = []  # since `learn`: run times and records
-        self.runtime_s = np.zeros(0)  # of the jobs before, in the order of their ends
+        self.runtime_s = np.zeros(0)  # of earlier jobs, in order of their ends
         self.records = np.zeros((0, RECORD))
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """Small, of the first level whose forest says so with a probability of `cut`; large while there is none."""
+        """Small if a forest gives at least `cut`, at the first such level; large before the first training."""
         while self.coming and self.coming[0][0] <= job.submit_s:
             grown = self.coming.popleft()[1].result()
             self.forests = [new or old for new, old in zip(grown, self.forests, strict=True)]
@@ -81,13 +81,13 @@ class Classifier(Plain):
         return Judgement(job.walltime_s, small, chances[-1], level)
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
-        """If it runs long enough, its class will be known before its end."""
+        """Track the try: once it has run longer than the divider, the job is known to be large."""
         if self.settings.regime != "decoupled":
             self.starts[job.row] += 1
             heappush(self.running, (start_s, job.row, self.starts[job.row], job))
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """One more job to learn from."""
+        """Add the job to the training data."""
         record, small = self.judged.pop(job.row)
         del self.starts[job.row], self.kills[job.row]
         self.budget.settle(job, runtime_s, killed=False)
@@ -99,15 +99,15 @@ class Classifier(Plain):
             self.drift.add(wrong=small != (runtime_s < self.divider_s))
 
     def killed(self, job: SubmittedJob, ran_s: float) -> None:
-        """It is not small, and costs what it ran; its run time is not known before its end."""
+        """The job is not small, and `ran_s` is wasted; its run time is unknown until it ends."""
         self.budget.settle(job, ran_s, killed=True)
         self.kills[job.row] += 1
-        # What was killed at one divider may be smaller than the next.
+        # A job killed at one divider may still be shorter than the next.
         if self.settings.regime != "decoupled" and all(divider_s <= ran_s for divider_s in self.dividers_s[1:]):
             self.history.outlasted(job)
 
     def renew(self, now_s: float) -> None:
-        """At a week's end, or when due, train; under fresh information the dividers are those of now."""
+        """Retrain at a week's end or when due; with fresh information also update the dividers."""
         if now_s >= self.next_s or (self.drift.found and self.settings.on_drift):
             self.learn(now_s)
         if self.settings.regime == "fresh":
@@ -118,11 +118,11 @@ class Classifier(Plain):
                 self.history.outlasted(job)
 
     def renewal_s(self) -> float:
-        """The week's end."""
+        """The end of the week."""
         return self.next_s
 
     def learn(self, now_s: float) -> None:
-        """Take over what this week has shown."""
+        """Add the ended jobs to the training data, set the dividers and retrain."""
         period_s = 4 * WEEK_S if self.settings.on_drift else WEEK_S
         self.next_s = (now_s // WEEK_S) * WEEK_S + period_s
         if not self.ended_since:
@@ -141,7 +141,7 @@ class Classifier(Plain):
         self.drift = Drift()
 
     def train(self, now_s: float) -> None:
-        """Begin to grow forests from all jobs known, which come into force when the lag has passed."""
+        """Start training forests on all known jobs; they judge once the training lag has passed."""
         records, series = self.records, self.history.series()
         classes = [(divider_s, self.runtime_s < divider_s) for divider_s in self.dividers_s]
         of_both = [0 < small.sum() < len(small) for _, small in classes]
@@ -159,16 +159,16 @@ class Classifier(Plain):
 
     @property
     def importances(self) -> dict[str, float]:
-        """What each feature contributes to the last divider's forest in force (decrease of impurity, summing to 1)."""
+        """Importance of each feature in the last divider's forest in force (decrease of impurity, summing to 1)."""
         forest = self.forests[-1]
         return {} if forest is None else dict(zip(FEATURE_NAMES, forest.importances.tolist(), strict=True))
 
 
 class Drift:
-    """Whether the last jobs' errors are more than those before them, since the training, explain.
+    """Drift: the error rate of the last 200 jobs exceeds the earlier rate since training by three sigma.
 
-    The test is DDM's (Gama et al., SBIA 2004), three standard deviations of a binomial, against a window of the last
-    jobs instead of all since the training, whose mean is slow.
+    This is the test of DDM (Gama et al., SBIA 2004), three standard deviations of a binomial, on a sliding window
+    instead of the mean since training, which reacts slowly.
     """
 
     WINDOW = 200  # jobs
@@ -181,7 +181,7 @@ class Drift:
         self.errors_before = 0
 
     def add(self, *, wrong: bool) -> None:
-        """One more job's class is known."""
+        """Add a job whose class is now known."""
         self.recent.append(wrong)
         self.recent_errors += wrong
         if len(self.recent) > self.WINDOW:
@@ -192,7 +192,7 @@ class Drift:
 
     @property
     def found(self) -> bool:
-        """Whether there are `DEVIATIONS` more errors in the window than the rate before it lets expect."""
+        """Whether the window has over `DEVIATIONS` standard deviations more errors than the earlier rate predicts."""
         if self.before < self.WINDOW:
             return False
         rate = self.errors_before / self.before
@@ -202,10 +202,10 @@ class Drift:
 
 @dataclass(slots=True)
 class Budget:
-    """Keeps the share of work wasted, and of kills per job, below what an administrator allows, at every instant.
+    """Keeps wasted work and kills per job below an administrator's limits at every instant.
 
-    A small job under way counts as one whose tries will all be killed, so the limits hold whatever becomes of it. Below
-    the limits the cut sinks, near them it rises: what may be spent goes to the jobs that are most probably small.
+    A small job in the system counts as if all its tries will be killed, so the limits hold whatever happens. The cut
+    falls below the limits and rises near them: the budget goes to the jobs that are most likely small.
     """
 
     max_waste: float = math.inf  # processor-seconds of killed tries over all processor-seconds used
@@ -214,9 +214,9 @@ class Budget:
     wasted_proc_s: float = 0.0
     ended: int = 0
     kills: int = 0
-    risked_proc_s: float = 0.0  # what the small jobs under way will have wasted if all their tries are killed
+    risked_proc_s: float = 0.0  # wasted if all tries of the small jobs in the system are killed
     risked_kills: int = 0
-    risks: dict[int, list[float]] = field(default_factory=dict)  # by row: of each try that may be killed, in turn
+    risks: dict[int, list[float]] = field(default_factory=dict)  # by row: the waste of each try still to come
 
     @property
     def limited(self) -> bool:
@@ -224,7 +224,7 @@ class Budget:
         return self.max_waste < math.inf or self.max_kill_share < math.inf
 
     def spent(self, more_proc_s: float = 0.0, more_kills: int = 0) -> float:
-        """How much of the scarcer allowance is taken, 1 for all of it, with what is at risk and this much more."""
+        """The used share of the scarcer budget (1 is all), including what is at risk and this much more."""
         wasted = self.wasted_proc_s + self.risked_proc_s + more_proc_s
         kills = self.kills + self.risked_kills + more_kills
         shares = [
@@ -242,7 +242,7 @@ class Budget:
         return min(max(cut + (STEP if self.spent() > 0.9 else -STEP), 0.0), 1.0)
 
     def takes(self, job: SubmittedJob, dividers_s: Sequence[float]) -> bool:
-        """Whether the limits allow this job to be killed at each of these; if so that is at risk from now on."""
+        """Whether the limits allow this job to be killed at each of these dividers; if so, that risk is booked."""
         tries = [divider_s * job.procs for divider_s in dividers_s if job.killable and divider_s < job.walltime_s]
         if tries and self.spent(sum(tries), len(tries)) > 1:
             return False
@@ -250,7 +250,7 @@ class Budget:
         return True
 
     def risk(self, job: SubmittedJob, tries: list[float]) -> None:
-        """Let these be the job's tries that may still be killed, by what each wastes then."""
+        """Set the waste of each of the job's tries that may still be killed."""
         before = self.risks.pop(job.row, [])
         self.risked_proc_s += sum(tries) - sum(before)
         self.risked_kills += len(tries) - len(before)

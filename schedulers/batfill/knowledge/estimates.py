@@ -1,8 +1,8 @@
-"""What to expect of a job without a forest: its request, the truth, its user's last two jobs, or a regression.
+"""Predictors without a forest: the request, the truth, the mean of the user's last two jobs, or a regression.
 
 Sources: Tsafrir, Etsion, Feitelson, TPDS 2007 (EASY++); Gaussier et al., SC 2015 (the regression's polynomial features
-and its asymmetric loss, squared above and linear below, with the weight log(p q)); Ross, Mineiro, Langford, UAI 2013
-(NAG, normalised adaptive gradients, algorithm 2).
+and its asymmetric loss, squared for overestimates and linear for underestimates, weighted by log(p q)); Ross, Mineiro,
+Langford, UAI 2013 (NAG, normalised adaptive gradients, algorithm 2).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from batfill.knowledge.quantiles import RollingQuantiles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Run times enter in hours: the squared and the linear side of the loss meet at one of them.
+# Run times are in hours: the squared and the linear side of the loss meet at one hour.
 RATE = 0.5  # eta
 RIDGE = 1e-6  # of the squared norm of the weights
 
 
 class UserEstimate(Plain):
-    """The requested time p~, and no class: what EASY has always used."""
+    """The requested time p~, without classes: plain EASY."""
 
     name = "user"
 
@@ -53,7 +53,7 @@ class RuntimeClairvoyant(Plain):
 
 
 class ClassClairvoyant(Plain):
-    """The true class by rolling quantiles of the run times of all jobs that have ended, and p~ otherwise."""
+    """The true class, by rolling quantiles of the run times of all ended jobs; the estimate stays p~."""
 
     name = "class-clairvoyant"
     classifies = True
@@ -65,7 +65,7 @@ class ClassClairvoyant(Plain):
         self.dividers_s = self.quantiles.values
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """Small, of the first level whose divider is longer than p."""
+        """Small if p is below a divider; the level is the first such divider."""
         if self.divider_s == math.inf:
             return Judgement(job.walltime_s, small=False, probability=0.0)
         level = bisect_right(self.dividers_s, self.runtime_s[job.row]) + 1
@@ -73,16 +73,16 @@ class ClassClairvoyant(Plain):
         return Judgement(job.walltime_s, small, float(small), level)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """One more run time is known."""
+        """Add the run time to the quantiles."""
         self.quantiles.add(runtime_s)
 
     def renew(self, now_s: float) -> None:
-        """The dividers are those of now."""
+        """Set the dividers to the current quantiles."""
         self.dividers_s = self.quantiles.values
 
 
 class LastTwo(Plain):
-    """EASY++: the mean of the run times of the user's last two jobs to end, at most p~; p~ before there are two."""
+    """EASY++: the mean run time of the user's last two ended jobs, at most p~; p~ if there are fewer than two."""
 
     name = "easy++"
     outlived = True
@@ -91,19 +91,19 @@ class LastTwo(Plain):
         self.last: dict[int, deque[float]] = {}
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """The mean, of at least a second."""
+        """The mean, at least one second."""
         last = self.last.get(job.user, ())
         if len(last) < 2:
             return Judgement(job.walltime_s, small=False)
         return Judgement(min(max(sum(last) / 2, 1.0), job.walltime_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """It is one of its user's last two."""
+        """Keep it as one of its user's last two."""
         self.last.setdefault(job.user, deque(maxlen=2)).append(runtime_s)
 
 
 class UserHistory:
-    """What a user's earlier jobs say."""
+    """Summary of a user's ended jobs."""
 
     def __init__(self) -> None:
         self.last: deque[float] = deque(maxlen=3)  # run times in hours, the newest first
@@ -113,7 +113,7 @@ class UserHistory:
         self.ended_s = math.nan
 
     def add(self, hours: float, procs: int, end_s: float) -> None:
-        """One more job has ended."""
+        """Add an ended job."""
         self.last.appendleft(hours)
         self.jobs += 1
         self.total += hours
@@ -121,7 +121,7 @@ class UserHistory:
         self.ended_s = end_s
 
     def features(self, job: SubmittedJob) -> list[float]:
-        """The job's own and its user's: run times in hours, 0 where there is none yet."""
+        """Features of the job and its user; run times in hours, 0 if there are none yet."""
         last = [*self.last, 0.0, 0.0, 0.0][:3]
         known = max(len(self.last), 1)
         mean_procs = self.procs / self.jobs if self.jobs else float(job.procs)
@@ -150,7 +150,7 @@ PAIRS = np.array(
 
 
 class OnlineRegression(Plain):
-    """A polynomial of degree 2 in the job's and its user's features, fitted job by job as they end."""
+    """A polynomial of degree 2 in the features of job and user, updated at each end."""
 
     name = "regression"
     outlived = True
@@ -164,7 +164,7 @@ class OnlineRegression(Plain):
         self.state = np.zeros(2)  # t, N
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """What the polynomial says, between a second and p~; p~ before any job has ended."""
+        """The polynomial's value, between one second and p~; p~ before any job has ended."""
         features = np.array(self.users.setdefault(job.user, UserHistory()).features(job))
         self.seen[job.row] = features[PAIRS[:, 0]] * features[PAIRS[:, 1]]
         if self.state[0] == 0:
@@ -173,7 +173,7 @@ class OnlineRegression(Plain):
         return Judgement(min(max(estimate_s, 1.0), job.walltime_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
-        """One step of descent on this job's loss."""
+        """One gradient step on this job's loss."""
         hours = runtime_s / HOUR_S
         weight = math.log(max(runtime_s * job.procs, math.e))
         descend(self.seen.pop(job.row), hours, weight, RATE, self.weights, self.scale, self.gradient, self.state)
@@ -191,7 +191,7 @@ def descend(
     gradient: NDArray[np.float64],
     state: NDArray[np.float64],
 ) -> None:
-    """One step of NAG for the loss weight * ((f - y)^2 where f >= y, y - f below) + RIDGE |weights|^2."""
+    """One step of NAG for the loss weight * ((f - y)^2 if f >= y else y - f) + RIDGE |weights|^2."""
     f, norm = 0.0, 0.0
     for i in range(len(x)):
         size = abs(x[i])

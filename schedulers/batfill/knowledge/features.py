@@ -1,8 +1,8 @@
-"""What a job's class is told from: the job itself, the calendar, and its user's earlier jobs.
+"""The classifier's features: the job's request, the calendar, and the user's earlier jobs.
 
-Source: Table 4 of Zrigui et al., JPDC 2022. A user's jobs belong together by category: same requested time, same
-processors, same day of the week. (With the date for the day no job of an earlier week would ever be in the category,
-and the paper's lags see earlier weeks only.)
+Source: Table 4 of Zrigui et al., JPDC 2022. A user's jobs are grouped into categories: same requested time, same
+processors, same day of the week. (By date, a category would never hold a job of an earlier week, and the paper's lags
+see earlier weeks only.)
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ FEATURE_NAMES = (
     *(f"lag {lag} (u, {name})" for name in CATEGORIES for lag in range(1, LAGS + 1)),
     *(f"share (u, {name})" for name in CATEGORIES),
 )
-OWN = 8  # the features that no divider changes come first
+OWN = 8  # the features that do not depend on the divider come first
 RECORD = OWN + 2 * len(CATEGORIES)  # numbers in a record
-NONE_YET = -1.0  # a lag or a share of a category without so many jobs
-NO_CLOCK = Clock(0, UTC)  # of a workload that does not say when it was: its second 0 counts as a Thursday's midnight
+NONE_YET = -1.0  # a lag or share of a category with too few jobs
+NO_CLOCK = Clock(0, UTC)  # for a workload without dates: its second 0 counts as midnight of a Thursday
 
 
 class Category:
-    """The run times of the jobs in one category whose classes are known, in the order in which they became so.
+    """The run times of one category's jobs with known class, in the order in which the classes became known.
 
-    A job that is known to be large while it runs stands there with an infinite run time until it ends.
+    A running job already known to be large has an infinite run time until it ends.
     """
 
     __slots__ = ("number", "runtime_s", "sorted_s")
@@ -59,47 +59,47 @@ class Category:
         self.sorted_s: list[float] = []
 
     def add(self, runtime_s: float) -> int:
-        """One more job; returns its place."""
+        """Add a job; returns its index."""
         self.runtime_s.append(runtime_s)
         insort(self.sorted_s, runtime_s)
         return len(self.runtime_s) - 1
 
     def settle(self, place: int, runtime_s: float) -> None:
-        """The job there, which was known to be large, has ended."""
+        """Set the run time of a job that was known to be large and has ended."""
         self.runtime_s[place] = runtime_s
         self.sorted_s.pop()  # its infinity, or another one
         insort(self.sorted_s, runtime_s)
 
     def lags(self, divider_s: float) -> list[float]:
-        """1 for small and 0 for large, of the last three jobs to be known, the last first."""
+        """Classes of the last three known jobs, newest first: 1 for small, 0 for large."""
         classes = [float(runtime_s < divider_s) for runtime_s in self.runtime_s[: -LAGS - 1 : -1]]
         return classes + [NONE_YET] * (LAGS - len(classes))
 
     def share(self, divider_s: float) -> float:
-        """How many of its jobs are small."""
+        """The share of its jobs that are small."""
         return bisect_left(self.sorted_s, divider_s) / len(self.sorted_s) if self.sorted_s else NONE_YET
 
 
 class Place(NamedTuple):
-    """Where a job stands."""
+    """A job's own features and its categories."""
 
-    own: list[float]  # the features that no divider changes
+    own: list[float]  # the features that do not depend on the divider
     categories: list[Category]
 
     def record(self) -> list[float]:
-        """What `matrix` needs to tell later what was known of the job now."""
+        """What `matrix` needs to reconstruct what is known of the job now."""
         numbers = (float(category.number) for category in self.categories)
         known = (float(len(category.runtime_s)) for category in self.categories)
         return [*self.own, *numbers, *known]
 
 
 class History:
-    """The jobs whose classes are known, by category."""
+    """The jobs with known class, by category."""
 
     def __init__(self, clock: Clock = NO_CLOCK) -> None:
         self.clock = clock
         self.categories: dict[tuple[int, str, float], Category] = {}
-        self.large: dict[int, list[tuple[Category, int]]] = {}  # by row: where the large jobs stand that still run
+        self.large: dict[int, list[tuple[Category, int]]] = {}  # by row: indices of running jobs known to be large
 
     def found(self, job: SubmittedJob, date: datetime) -> list[Category]:
         """The job's three categories."""
@@ -111,7 +111,7 @@ class History:
         return [self.categories[key] for key in keys]
 
     def place(self, job: SubmittedJob) -> Place:
-        """Where a job stands that is submitted now."""
+        """Features and categories of a job submitted now."""
         date = self.clock.date(job.submit_s)
         own = [
             min(job.walltime_s, UNLIMITED_S),
@@ -126,13 +126,13 @@ class History:
         return Place(own, self.found(job, date))
 
     def outlasted(self, job: SubmittedJob) -> None:
-        """A job that has not ended is known to be large."""
+        """Record that a running job is large."""
         if job.row not in self.large:
             categories = self.found(job, self.clock.date(job.submit_s))
             self.large[job.row] = [(category, category.add(math.inf)) for category in categories]
 
     def add(self, job: SubmittedJob, runtime_s: float) -> None:
-        """A job has ended."""
+        """Record the run time of a job that has ended."""
         if job.row in self.large:
             for category, place in self.large.pop(job.row):
                 category.settle(place, runtime_s)
@@ -141,30 +141,30 @@ class History:
             category.add(runtime_s)
 
     def features(self, place: Place, divider_s: float) -> list[float]:
-        """A job's features in the order of NAMES; classes are those by this divider."""
+        """A job's features in the order of NAMES, with classes by this divider."""
         lags = (lag for category in place.categories for lag in category.lags(divider_s))
         return [*place.own, *lags, *(category.share(divider_s) for category in place.categories)]
 
     def series(self) -> list[list[float]]:
-        """What each category knows now, for `matrix`."""
+        """Each category's run times known now, for `matrix`."""
         return [category.runtime_s.copy() for category in self.categories.values()]
 
 
 def matrix(records: NDArray[np.float64], series: list[list[float]], divider_s: float) -> NDArray[np.float32]:
-    """The features that jobs had at their submission, but with classes by this divider, (n_jobs, n_features).
+    """The features that jobs had at submission, with classes by this divider, (n_jobs, n_features).
 
-    The divider moves on; jobs to learn from must not keep the classes of its former places.
+    The divider moves; training data must not keep classes by its former values.
 
     Args:
         records: of the jobs' places, (n_jobs, RECORD).
-        series: what the history knew when all of them had ended, or later.
-        divider_s: what small and large are told by.
+        series: the history's, taken when all of these jobs had ended, or later.
+        divider_s: separates small from large.
     """
     own, numbers, known = np.split(records, (OWN, OWN + len(CATEGORIES)), axis=1)
     first = np.cumsum([0, *(len(runtimes_s) for runtimes_s in series)])
     small = np.fromiter(chain.from_iterable(series), np.float64, first[-1]) < divider_s
     so_far = np.concatenate([[0], np.cumsum(small)])
-    small = np.append(small, False)  # for places that are none
+    small = np.append(small, False)  # the entry that index -1 reads
     begin, n = first[numbers.astype(np.int64)], known.astype(np.int64)  # (n_jobs, n_categories)
     lags = [np.where(n >= lag, small[np.where(n >= lag, begin + n - lag, -1)], NONE_YET) for lag in range(1, LAGS + 1)]
     by_category = np.stack(lags, axis=2).reshape(len(records), -1)

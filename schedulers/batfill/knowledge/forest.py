@@ -1,4 +1,4 @@
-"""A random forest that answers for one job in microseconds: grown by scikit-learn, walked by a compiled loop."""
+"""A random forest that classifies one job in microseconds: trained by scikit-learn, evaluated by a compiled loop."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestClassifier
 
 TREES = 50
-LEAST_IN_LEAF = 5  # jobs; smaller leaves only remember single jobs, and make the forest several times larger
+LEAST_IN_LEAF = 5  # jobs; smaller leaves memorise single jobs and make the forest several times larger
 MOST_PER_TREE = 10_000  # jobs drawn for one tree; on KTH-SP2 neither more jobs nor more trees were more accurate
 
-# A node's children stand next to each other. A leaf has feature -1 and in `threshold` its share of small jobs.
+# A node's children stand next to each other. A leaf has feature -1, and `threshold` holds its share of small jobs.
 NODE = np.dtype([("threshold", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"), ("unused", "i4")])
 
 
@@ -33,8 +33,8 @@ class Forest:
 
         Args:
             features: (n_jobs, n_features).
-            small: (n_jobs,), both classes occurring.
-            seed: of the draws of jobs and features.
+            small: (n_jobs,), with both classes present.
+            seed: for sampling jobs and features.
         """
         grown = optional("sklearn.ensemble", "learn").RandomForestClassifier(
             TREES,
@@ -48,12 +48,12 @@ class Forest:
         self.nodes, self.roots = flattened(grown)
 
     def probability(self, features: list[float]) -> float:
-        """That a job with these features is small: the mean over the trees of the share in its leaf."""
+        """The probability that a job with these features is small: the mean over the trees of the leaf's share."""
         return float(walk(self.nodes, self.roots, np.array(features, np.float32)))
 
 
 def grown_beside(grow: Callable[[], list[Forest | None]]) -> Future[list[Forest | None]]:
-    """The forests that this makes, on a thread of its own: a scheduler has messages to answer meanwhile."""
+    """Train forests on a thread, so that the scheduler can go on answering messages."""
     with_thread = ThreadPoolExecutor(1, "forest")
     forests = with_thread.submit(grow)
     with_thread.shutdown(wait=False)  # the thread ends with its work
@@ -61,12 +61,12 @@ def grown_beside(grow: Callable[[], list[Forest | None]]) -> Future[list[Forest 
 
 
 def load_forest_code() -> None:
-    """Load what growing and asking a forest need, which takes a second or two."""
+    """Import and compile what training and prediction need, which takes a second or two."""
     Forest(np.array([[0.0], [1.0]], np.float32), np.array([False, True]), 0).probability([0.0])
 
 
 def flattened(grown: RandomForestClassifier) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """All trees' nodes, NODE (n_nodes,), and where each tree begins, (n_trees,)."""
+    """All trees' nodes, NODE (n_nodes,), and each tree's root, (n_trees,)."""
     trees = [estimator.tree_ for estimator in grown.estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in trees)])
     nodes = np.zeros(roots[-1], NODE)
@@ -83,7 +83,7 @@ def flattened(grown: RandomForestClassifier) -> tuple[NDArray[np.void], NDArray[
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def walk(nodes: NDArray[np.void], roots: NDArray[np.int64], x: NDArray[np.float32]) -> float:
-    """The mean of the leaves that x falls into."""
+    """The mean value of the leaves that x falls into."""
     total = 0.0
     for root in roots:
         node = root

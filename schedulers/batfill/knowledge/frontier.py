@@ -1,4 +1,4 @@
-"""What kills buy: slowdown against wasted work, over levels, cuts, and shares of jobs that must not be killed."""
+"""What kills buy: slowdown against wasted work, over levels, cuts, and shares of protected jobs."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Point:
     accuracy: float | None
     mean_bsld: float
     mean_wait_s: float
-    gain: float  # 1 - mean bsld over that of the same policy under EASY with the user's word
+    gain: float  # 1 - mean bsld / mean bsld of the same policy under EASY with requested times
 
     def as_dict(self) -> dict[str, Any]:
-        """By column."""
+        """As a dict by column."""
         return {name: getattr(self, name) for name in POINT_COLUMNS}
 
 
@@ -61,34 +61,34 @@ OF_FOREST = ("regime", "divider-rule", "train", "train-lag", "seed")  # the opti
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A replay of the grid that has not run yet."""
+    """A replay of the grid that is still to run."""
 
     workload: Workload
     size: int
     policy: str
-    chosen: dict[str, Any]  # the options beside the policy
+    chosen: dict[str, Any]  # the options other than the policy
     protected: float
     seed: int
     tau_s: float
 
     @property
     def knowledge(self) -> str:
-        """What tells replays of unlike cost apart."""
+        """The kind of replay; replays of one kind cost about the same."""
         return str(self.chosen["knowledge"])
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a frontier is: a replay has ended."""
+    """Progress of a frontier after a replay has ended."""
 
     point: Point
     done: int  # replays
     of: int
     elapsed_s: float
-    left_s: float | None  # None while nothing is known of what some of the others take
+    left_s: float | None  # None until the cost of every kind of replay is known
 
     def as_text(self) -> str:
-        """One line: which replay, its mean bounded slowdown, and the time gone by and left."""
+        """One line: the replay, its mean bounded slowdown, time elapsed and time left."""
         point = self.point
         protected = None if point.protected == 0 else point.protected
         details = {"levels": point.levels, "cut": point.cut, "protected": protected}
@@ -103,10 +103,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Frontier:
-    """What killing small jobs buys, replay by replay."""
+    """What killing small jobs buys: a point per replay."""
 
     points: list[Point]
-    provenance: dict[str, Any]  # what is needed to repeat it
+    provenance: dict[str, Any]  # everything needed to repeat it
 
     def as_text(self) -> str:
         """A table to read."""
@@ -119,7 +119,7 @@ class Frontier:
         return {**self.provenance, "points": [point.as_dict() for point in self.points]}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row per replay. It needs pandas."""
+        """A row per replay. Needs pandas."""
         about = {name: self.provenance[name] for name in ("workload", "options")}
         return data_frame([point.as_dict() for point in self.points], **about)
 
@@ -141,23 +141,23 @@ def frontier(
     workers: int = 1,
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Frontier:
-    """Replay the workload under every policy, levels, cut and protected share, and without and with perfect knowledge.
+    """Replay every combination of policy, levels, cut and protected share, plus no knowledge and perfect knowledge.
 
     Args:
-        log: a workload, or a file as `read_workload` takes it.
-        procs: the machine's size; by default what the log says.
-        policies: names of orders.
+        log: a workload or a file, as for `read_workload`.
+        procs: the machine's size; by default the log's.
+        policies: names of queue orders.
         cuts: probabilities from which a job counts as small.
         protected: shares of the jobs that must not be killed.
-        levels: as the option of that name, each of them one to try.
-        regime: of the classifier, as the next four; see the options' table.
-        divider_rule: likewise.
-        train: likewise.
-        train_lag_s: likewise, in seconds.
-        seed: of the classifier and of the jobs that must not be killed.
+        levels: values of the option `levels` to try.
+        regime: of the classifier, as the next three; see the options' table.
+        divider_rule: see the options' table.
+        train: see the options' table.
+        train_lag_s: see the options' table; in seconds.
+        seed: of the classifier and of the protected jobs.
         tau_s: the bound of the bounded slowdown.
-        workers: processes that share the replays; the points do not depend on it. With 1 this process makes them; a
-            script that takes more does so below `if __name__ == "__main__":`.
+        workers: processes for the replays; the points do not depend on it. With 1 they run in this process; a script
+            that uses more must call this below `if __name__ == "__main__":`.
         report: called after each replay.
 
     Raises:
@@ -205,14 +205,14 @@ def points_of(
     seed = further.get("seed", 0)
     grid = list(grid_of(policies, cuts, levels, protected, further))
     for policy, chosen, _ in grid:
-        Options.of({"policy": policy, **chosen}).learning.require_libraries()  # a mistake ends it before anything runs
+        Options.of({"policy": policy, **chosen}).learning.require_libraries()  # reject mistakes before anything runs
     trials = [Trial(workload, size, policy, chosen, share, seed, tau_s) for policy, chosen, share in grid]
     counts: dict[str, float] = {}
     for trial in trials:
         counts[trial.knowledge] = counts.get(trial.knowledge, 0) + 1
     remaining = Remaining(counts, min(workers, len(trials)), known=False)
     began = time.perf_counter()
-    bsld: dict[str, float] = {}  # of each policy under EASY with the user's word, as soon as it is known
+    bsld: dict[str, float] = {}  # of each policy under EASY with requested times, once known
     found: dict[int, Point] = {}
 
     with closing(answers(trials, workers)) as ended:
@@ -248,7 +248,7 @@ def grid_of(
 
 
 def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]:
-    """(place in `trials`, result of `tried` or an exception) of each, as they end."""
+    """(index in `trials`, result of `tried` or an exception) of each, as they end."""
     if workers > 1:
         yield from spread(tried, trials, workers)
     else:
@@ -257,7 +257,7 @@ def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]
 
 
 def tried(trial: Trial) -> tuple[Point, float]:
-    """The point of this replay, its gain not known yet (nan), and the seconds that it took."""
+    """The point of this replay, its gain still nan, and the seconds it took."""
     began = time.perf_counter()
     options = Options.of({"policy": trial.policy, **trial.chosen})
     workload = trial.workload
@@ -285,7 +285,7 @@ def tried(trial: Trial) -> tuple[Point, float]:
 def provenance(
     workload: Workload, size: int, tau_s: float, learning: dict[str, Any], **lists: Sequence[Any]
 ) -> dict[str, Any]:
-    """What is needed to repeat a frontier: every choice, default or not; `lists` are the options that vary."""
+    """Everything needed to repeat a frontier: every option, default or not; `lists` are the options that vary."""
     chosen = Learning.of({"knowledge": "classifier", **learning}).settings.as_dict()
     return {
         "workload": workload.name,
@@ -321,15 +321,15 @@ def as_text(points: list[Point]) -> str:
 
 
 def shares_in(name: str, text: str) -> list[float]:
-    """Numbers from 0 to 1 separated by commas.
+    """Comma-separated numbers from 0 to 1.
 
     Raises:
-        BatfillError: they are not.
+        BatfillError: the text is something else.
     """
     try:
         values = [float(word) for word in text.split(",")]
     except ValueError:
         values = []
     if not values or not all(0 <= value <= 1 for value in values):
-        raise BatfillError(f"option {name}: {text!r} are not numbers from 0 to 1 separated by commas, as 0,0.2,0.5")
+        raise BatfillError(f"option {name}: {text!r} is not a list of numbers from 0 to 1; try 0,0.2,0.5")
     return values

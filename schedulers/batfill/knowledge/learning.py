@@ -1,6 +1,6 @@
-"""A replay whose scheduler learns, and what that was worth: how often it was right, and what its kills cost.
+"""A replay whose scheduler learns, and how well: prediction quality and the cost of kills.
 
-The replay stops before each submission, passes on what has ended, and has the new jobs judged.
+The replay stops before each submission, reports what has ended, and gets the new jobs judged.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedSchedule:
-    """A schedule, and what was made of each job at its submission; columns of shape (n_jobs,)."""
+    """A schedule, and the judgement of each job at its submission; columns of shape (n_jobs,)."""
 
     schedule: Schedule
     small: NDArray[np.bool_]
-    probability: NDArray[np.float64]  # nan where there was none
-    divider_s: NDArray[np.float64]  # the last level's in force at the submission; inf where there was none
+    probability: NDArray[np.float64]  # nan if there was none
+    divider_s: NDArray[np.float64]  # the last level's, in force at the submission; inf if there was none
 
 
 class LearningReplay:
-    """One replay, from its beginning to its end, with a knowledge beside it."""
+    """One replay from start to end, driven by a predictor."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class LearningReplay:
         bound: bool = False,
         killable: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Prepare it.
+        """Set up the replay.
 
         Args:
-            run: a replay that stands at its beginning, made with `learns` and the knowledge's number of levels.
-            knowledge: what to ask; it is used up.
-            kill: whether small jobs are killed at their level's divider and go on in the next level, at last as large.
-            bound: whether a job that will be killed at a divider is expected to end there at the latest.
+            run: a replay at its beginning, made with `learns` and the predictor's number of levels.
+            knowledge: the predictor; do not use it again.
+            kill: kill small jobs at their level's divider and requeue them in the next level, at last as large.
+            bound: expect a job that will be killed at a divider to end there at the latest.
             killable: whether each job may be killed, shape (n_jobs,); by default all.
         """
         assert kill or not bound
@@ -68,20 +68,20 @@ class LearningReplay:
         self.jobs = [
             SubmittedJob(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))
         ]
-        self.duration_s = run.events.duration_s.tolist()  # for the ends; no knowledge is given them
+        self.duration_s = run.events.duration_s.tolist()  # for the ends; no predictor sees them
         self.events = EventQueue(knowledge)
         self.seen_starts = self.seen_kills = 0
         self.begun_s: dict[int, float] = {}  # by row: the last start noted
-        self.dividers_s: tuple[float, ...] = ()  # those that the replay knows
+        self.dividers_s: tuple[float, ...] = ()  # last passed to the replay
         self.small = np.zeros(n_jobs, bool)
         self.probability = np.full(n_jobs, np.nan)
         self.divider_s = np.full(n_jobs, np.inf)
 
     def finish(self, advance: Callable[[int], None] = lambda _: None) -> LearnedSchedule:
-        """Go to the end; `advance` is told of jobs judged."""
+        """Run to the end; `advance` gets the number of jobs judged."""
         fits = self.run.table.procs <= self.run.size
         for first, beyond in instants(self.run.table.submit_s):
-            if not fits[first:beyond].any():  # what is rejected is no occasion to renew anything
+            if not fits[first:beyond].any():  # rejected jobs trigger no retraining
                 continue
             self.go_before(self.jobs[first].submit_s)
             self.learn(self.jobs[first].submit_s)
@@ -91,7 +91,7 @@ class LearningReplay:
         return LearnedSchedule(self.run.schedule(), self.small, self.probability, self.divider_s)
 
     def go_before(self, until_s: float) -> None:
-        """Handle all instants before this one, and be ready for it."""
+        """Process all instants before this one, and correct outlived estimates for it."""
         if not self.knowledge.outlived:
             self.run.advance(np.nextafter(until_s, -math.inf))
             return
@@ -102,7 +102,7 @@ class LearningReplay:
             self.run.correct(until_s)
 
     def learn(self, now_s: float) -> None:
-        """Pass on what has happened to the knowledge, and its dividers to the replay."""
+        """Report events to the predictor, and new dividers to the replay."""
         self.watch_kills()
         self.watch_starts()
         self.events.catch_up(now_s)
@@ -111,7 +111,7 @@ class LearningReplay:
             self.run.change_dividers(self.dividers_s, bound=self.bound)
 
     def watch_kills(self) -> None:
-        """Note the tries that have been killed since the last time."""
+        """Report the tries killed since the last call."""
         kills = self.run.kills
         for row, _, start_s, ran_s in kills[self.seen_kills :].tolist():
             self.note_start(row, start_s)
@@ -119,7 +119,7 @@ class LearningReplay:
         self.seen_kills = len(kills)
 
     def watch_starts(self) -> None:
-        """Note the tries that have started and not been killed, and when they will end unless they are killed yet."""
+        """Report the tries that have started and not been killed, with their ends unless they will be killed."""
         run, tries = self.run, self.run.tries
         for row in dict.fromkeys(tries["row"][self.seen_starts :].tolist()):
             if run.queue.waits(row):
@@ -131,13 +131,13 @@ class LearningReplay:
         self.seen_starts = len(tries)
 
     def note_start(self, row: int, start_s: float) -> None:
-        """Note that a try begins, once."""
+        """Report the start of a try, once."""
         if self.begun_s.get(row) != start_s:
             self.begun_s[row] = start_s
             self.events.started(self.jobs[row], start_s)
 
     def judge(self, first: int, beyond: int) -> None:
-        """Have the jobs judged that are submitted at the next instant."""
+        """Judge the jobs submitted at the next instant."""
         for row in range(first, beyond):
             job = self.jobs[row]
             if job.procs > self.run.size:
@@ -148,20 +148,20 @@ class LearningReplay:
             self.apply(job, verdict)
 
     def apply(self, job: SubmittedJob, verdict: Judgement) -> None:
-        """Give the replay the job's estimate and level."""
+        """Set the job's estimate and level in the replay."""
         level = verdict.level if verdict.small else self.run.queue.large
         self.run.classify(job.row, level, killable=self.kill and job.killable, estimate_s=verdict.estimate_s)
 
 
 def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """The rows of each submission instant, as (first, one beyond the last)."""
+    """The rows of each submission instant, as (first, last + 1)."""
     firsts = np.flatnonzero(np.diff(submit_s, prepend=-1.0)).tolist()
     yield from zip(firsts, [*firsts, len(submit_s)][1:], strict=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Jobs by what they were judged and what they were."""
+    """Counts of jobs by predicted and true class."""
 
     true_small: int
     false_small: int
@@ -170,19 +170,19 @@ class Confusion:
 
     @classmethod
     def of(cls, judged: NDArray[np.bool_], small: NDArray[np.bool_]) -> Confusion:
-        """Of the jobs judged small and of those that were, both of shape (n_jobs,)."""
+        """From the jobs judged small and the jobs that were, both of shape (n_jobs,)."""
         counts = (judged & small, judged & ~small, ~judged & ~small, ~judged & small)
         return cls(*(int(count.sum()) for count in counts))
 
     @property
     def jobs(self) -> int:
-        """All."""
+        """The number of jobs."""
         return self.true_small + self.false_small + self.true_large + self.false_large
 
     def rates(self) -> dict[str, float | None]:
-        """The paper's shares: of equations (1) to (3) and Table 6; None where there is nothing to divide by.
+        """The paper's rates, equations (1) to (3) and Table 6; None if the denominator is zero.
 
-        The two false rates are over what was judged so, as in Table 6: FL / (FL + TL) and FS / (FS + TS).
+        The two false rates are relative to the predicted class, as in Table 6: FL / (FL + TL) and FS / (FS + TS).
         """
         right = self.true_small + self.true_large
         return {
@@ -199,12 +199,12 @@ class Confusion:
 
 
 def share_of(part: int, whole: int) -> float | None:
-    """A share; None of nothing."""
+    """The ratio part / whole; None if the whole is zero."""
     return part / whole if whole else None
 
 
 def confusion(learned: LearnedSchedule) -> Confusion:
-    """Of the jobs judged while there was a forest (without one, a divider), by the divider of that time."""
+    """Of the jobs judged by a forest (without one, while a divider was in force), by the divider of that time."""
     judged = np.isfinite(learned.probability)
     if not judged.any():
         judged = np.isfinite(learned.divider_s) & ~learned.schedule.rejected
@@ -213,7 +213,7 @@ def confusion(learned: LearnedSchedule) -> Confusion:
 
 
 def kills_by_level(schedule: Schedule) -> list[dict[str, float]]:
-    """Kills, wasted processor-seconds and the mean divider of each level, where there are any."""
+    """Kills, wasted processor-seconds and mean divider of each level that has kills."""
     kills = schedule.kills
     wasted_s = kills["ran_s"] * schedule.jobs.procs[kills["row"]]
     of_level = [(int(level), kills["level"] == level) for level in np.unique(kills["level"])]
@@ -229,18 +229,18 @@ def kills_by_level(schedule: Schedule) -> list[dict[str, float]]:
 
 
 def kills_by_width(schedule: Schedule) -> list[dict[str, float]]:
-    """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors, where there are any."""
+    """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors."""
     return kills_by(schedule, np.ceil(np.log2(schedule.jobs.procs)).astype(np.int64), "procs_up_to", lambda w: 1 << w)
 
 
 def kills_by_user(schedule: Schedule) -> list[dict[str, float]]:
-    """Kills and wasted processor-seconds of each user who had any, the most killed first."""
+    """Kills and wasted processor-seconds of each user with kills, most kills first."""
     table = kills_by(schedule, schedule.jobs.user, "user", lambda user: user)
     return sorted((row for row in table if row["kills"]), key=lambda row: (-row["kills"], row["user"]))
 
 
 def kills_by(schedule: Schedule, group: NDArray[np.int64], name: str, label: Any) -> list[dict[str, float]]:
-    """A row per group: jobs, kills, kills per job, processor-seconds wasted and used, waste per use."""
+    """A row per group: jobs, kills, kills per job, processor-seconds wasted and used, waste over use."""
     ran, killed, procs = ~schedule.rejected, schedule.kills["row"], schedule.jobs.procs
     tries = np.bincount(killed, minlength=len(procs))
     wasted = np.bincount(killed, weights=schedule.kills["ran_s"] * procs[killed], minlength=len(procs))
@@ -265,14 +265,14 @@ def kills_by(schedule: Schedule, group: NDArray[np.int64], name: str, label: Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearningReport:
-    """What was learned on the way, for a report."""
+    """What the predictor learned during a replay, for reports."""
 
     knowledge: Knowledge
     learned: LearnedSchedule
     levels: tuple[float, ...]  # the dividers' shares of the run times
 
     def as_dict(self) -> dict[str, Any]:
-        """What was learned under `learned`, and the kills under `kills_by_...`."""
+        """The predictor under `learned`, and the kills under `kills_by_...`."""
         learned: dict[str, Any] = {"knowledge": self.knowledge.name}
         if isinstance(self.knowledge, Classifier):
             learned |= asdict(self.knowledge.settings)
@@ -313,7 +313,7 @@ class LearningReport:
 def replay_learning(
     jobs: JobTable, size: int, options: Options, clock: Clock | None, advance: Callable[[int], None]
 ) -> tuple[Schedule, LearningReport]:
-    """Replay the workload with what the options' knowledge makes of its jobs; `advance` is told of jobs judged."""
+    """Replay the workload with the predictor of the options; `advance` gets the number of jobs judged."""
     learning = options.learning
     knowledge = make(learning, jobs, clock)
     run = EngineReplay(

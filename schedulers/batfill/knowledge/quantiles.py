@@ -1,4 +1,4 @@
-"""Quantiles of a growing collection."""
+"""Quantiles of a growing sample."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class RollingQuantile:
-    """Values come one at a time; the quantile costs nothing to read and O(log n) to keep.
+    """One quantile of a stream of values: O(1) to read, O(log n) to update.
 
-    It is the smallest value that a share of all are not above; where the share falls between two values, their mean. So
-    it is the median at a share of one half, and a whole number or a half one of whole numbers.
+    It is the smallest value that at least this share of all values do not exceed; if the share falls between two
+    values, their mean. At a share of one half it is the median. Of integers it is an integer or half of one.
     """
 
     def __init__(self, share: float) -> None:
@@ -26,14 +26,14 @@ class RollingQuantile:
         self.above: list[float] = []
 
     def add(self, value: float) -> None:
-        """One more value."""
+        """Add a value."""
         heappush(self.above, -heappushpop(self.below, -value))
         while len(self.below) < self.share * (len(self.below) + len(self.above)):
             heappush(self.below, -heappop(self.above))
 
     @property
     def value(self) -> float:
-        """The quantile; inf of none."""
+        """The quantile; inf if there are no values."""
         if not self.below:
             return math.inf
         if len(self.below) > self.share * (len(self.below) + len(self.above)):
@@ -42,23 +42,23 @@ class RollingQuantile:
 
 
 class RollingQuantiles:
-    """Several quantiles of the same values."""
+    """Several quantiles of the same stream."""
 
     def __init__(self, shares: Sequence[float]) -> None:
         """`shares`: between 0 and 1, ascending."""
         self.quantiles = [RollingQuantile(share) for share in shares]
 
     def add(self, value: float) -> None:
-        """One more value."""
+        """Add a value."""
         for quantile in self.quantiles:
             quantile.add(value)
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The quantiles; inf of none."""
+        """The quantiles; inf if there are no values."""
         return tuple(quantile.value for quantile in self.quantiles)
 
 
 def quantiles(values: Sequence[float], shares: Sequence[float]) -> tuple[float, ...]:
-    """The quantiles, by the same rule, of these values, of which there is one at least."""
+    """The quantiles of these values, at least one, by the same rule."""
     return tuple(np.quantile(values, shares, method="averaged_inverted_cdf").tolist())

@@ -1,8 +1,8 @@
-"""The classifier on a log as it was: no simulation, each job submitted and ended when the log says.
+"""The classifier on a recorded log: no simulation, each job is submitted and ends when the log says.
 
-Source: Section 4 of Zrigui et al., JPDC 2022: the quality per week and in all (Figure 4, Tables 5 and 6), what each
-feature contributes (Figure 5), and how alike neighbours in a category are (Figure 2). Tables are written in Parquet,
-figures in SVG, and the whole in JSON.
+Source: Section 4 of Zrigui et al., JPDC 2022: quality per week and in total (Figure 4, Tables 5 and 6), feature
+importance (Figure 5), and the similarity of neighbours in a category (Figure 2). Tables are written as Parquet, figures
+as SVG, and everything as JSON.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from batfill.processes import Bar
 
 CORRELATION_LAGS = 20
-FEWEST = 50  # jobs in a category whose autocorrelation is estimated
+FEWEST = 50  # jobs a category needs before its autocorrelation is estimated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoggedJobs:
-    """The jobs of a log in the order of their submissions; columns of shape (n_jobs,)."""
+    """The jobs of a log in order of submission; columns of shape (n_jobs,)."""
 
     name: str
     digest: str
@@ -52,10 +52,10 @@ class LoggedJobs:
     submit_s: NDArray[np.float64]  # since the first submission
     runtime_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
-    requested_s: NDArray[np.float64]  # also where the job ran longer; 0 where the log does not know it
+    requested_s: NDArray[np.float64]  # even if the job ran longer; 0 if the log does not say
     procs: NDArray[np.int64]
     user: NDArray[np.int64]
-    without_wait: int  # jobs whose wait the log does not know, counted as none
+    without_wait: int  # jobs whose wait is missing from the log, taken as zero
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -64,16 +64,16 @@ class LoggedJobs:
     def warnings(self) -> tuple[str, ...]:
         """As `Workload.warnings`."""
         missing = int((self.requested_s == 0).sum())
-        return request_warning(missing, len(self), "the classifier sees 0 for it, and judges by the other features")
+        return request_warning(missing, len(self), "the classifier sees 0 there and uses the other features")
 
 
 def read_jobs(source: Workload | str | Path) -> LoggedJobs:
-    """The jobs of a log that ran, with what their users asked for.
+    """The jobs of a log that ran, with their users' requests.
 
-    `source` is a workload, or a file as `read_workload` takes it.
+    `source` is a workload or a file, as for `read_workload`.
 
     Raises:
-        WorkloadError: the file is no log, or holds no job that ran.
+        WorkloadError: the file is not a log, or no job in it ran.
     """
     found = source_of(source)
     log, path = found.log, Path(found.where)
@@ -102,24 +102,24 @@ def read_jobs(source: Workload | str | Path) -> LoggedJobs:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClassifiedLog:
-    """What a classifier made of a log; columns of shape (n_jobs,)."""
+    """A classifier's judgements on a log; columns of shape (n_jobs,)."""
 
     jobs: LoggedJobs
     settings: Settings
     small: NDArray[np.bool_]  # as judged
     probability: NDArray[np.float64]  # nan before the first training
-    divider_s: NDArray[np.float64]  # in force at the submission; inf where there was none
-    importances: list[dict[str, float]]  # per training, with `week`, the week from which on that forest judged
-    seconds: float  # it took
+    divider_s: NDArray[np.float64]  # in force at the submission; inf if there was none
+    importances: list[dict[str, float]]  # per training, with `week`, the first week that forest judged
+    seconds: float  # elapsed time
 
     @property
     def judged(self) -> NDArray[np.bool_]:
-        """The jobs submitted when there was a forest."""
+        """The jobs submitted while a forest was in force."""
         return np.isfinite(self.probability)
 
     @property
     def truth(self) -> NDArray[np.bool_]:
-        """Small by the divider that was in force at the submission."""
+        """Whether each job ran shorter than the divider in force at its submission."""
         return self.jobs.runtime_s < self.divider_s
 
     @property
@@ -128,11 +128,11 @@ class ClassifiedLog:
         return (self.jobs.submit_s // WEEK_S).astype(np.int64)
 
     def total(self) -> Confusion:
-        """Of all jobs judged."""
+        """The confusion matrix of all jobs judged."""
         return Confusion.of(self.small[self.judged], self.truth[self.judged])
 
     def weeks(self) -> list[dict[str, Any]]:
-        """A row per week that had judged jobs: the divider at its end, and the quality."""
+        """A row per week with judged jobs: the divider at its end, and the quality."""
         rows = []
         for week in np.unique(self.week[self.judged]).tolist():
             of_week = self.judged & (self.week == week)
@@ -141,7 +141,7 @@ class ClassifiedLog:
         return rows
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row per job: what it was judged, and if that was `right`, None before the first forest. It needs pandas."""
+        """A row per job: its class, and if that was `right`, None before the first forest. Needs pandas."""
         jobs = self.jobs
         columns = {
             "job": jobs.number,
@@ -159,17 +159,17 @@ class ClassifiedLog:
         return data_frame(columns, workload=jobs.name, options=self.as_dict()["options"])
 
     def as_text(self) -> str:
-        """The whole as a table to read: in all, then week by week."""
+        """A table to read: the total, then week by week."""
         return as_text(self)
 
     __repr__ = as_text
 
     def as_json(self) -> str:
-        """One object, with the weeks."""
+        """One JSON object, including the weeks."""
         return json_text({**self.as_dict(), "per_week": self.weeks()})
 
     def as_dict(self) -> dict[str, Any]:
-        """The whole in figures, with what is needed to repeat it."""
+        """The totals, and everything needed to repeat them."""
         return {
             **self.total().as_dict(),
             "not_judged": int((~self.judged).sum()),
@@ -197,15 +197,15 @@ def classify(
     seed: int = 0,
     bar: Bar = no_bar,
 ) -> ClassifiedLog:
-    """Judge every job of a log small or large as an online scheduler could have, and say how good that was.
+    """Classify every job of a log as small or large as an online scheduler could have, and measure the quality.
 
     Args:
-        log: a workload, or a file as `read_workload` takes it.
+        log: a workload or a file, as for `read_workload`.
         regime: how recent the classifier's information is; see the options' table.
-        divider_rule: the median of all run times known, or of the last week's.
+        divider_rule: the median of all known run times, or of the last week's.
         cut: the probability from which a job counts as small.
-        train: every week, or when its errors grow.
-        train_lag_s: from a week's end until the forest trained on it judges.
+        train: every week, or when the error rate grows.
+        train_lag_s: from a week's end until the forest trained on it is used.
         seed: of the forests.
         bar: makes progress bars.
 
@@ -230,7 +230,7 @@ def classify(
 def classify_log(
     jobs: LoggedJobs, settings: Settings, advance: Callable[[int], None] = lambda _: None
 ) -> ClassifiedLog:
-    """Let a classifier judge every job of the log at its submission; `advance` is told of jobs judged."""
+    """Classify every job of the log at its submission; `advance` gets the number of jobs judged."""
     began = time.perf_counter()
     classifier = Classifier(settings, jobs.clock)
     events = EventQueue(classifier)
@@ -256,7 +256,7 @@ def classify_log(
 
 
 def autocorrelation(runtime_s: NDArray[np.float64], lags: int = CORRELATION_LAGS) -> NDArray[np.float64]:
-    """Of a series at lags 1 to `lags`, shape (lags,), by the estimate below the paper's Figure 2; nan of a constant."""
+    """Autocorrelation at lags 1 to `lags`, shape (lags,), as below the paper's Figure 2; nan for a constant series."""
     centred = runtime_s - runtime_s.mean()
     variance = float((centred**2).mean())
     n = len(centred)
@@ -266,7 +266,7 @@ def autocorrelation(runtime_s: NDArray[np.float64], lags: int = CORRELATION_LAGS
 
 
 def autocorrelations(jobs: LoggedJobs) -> list[dict[str, Any]]:
-    """A row per category of at least `FEWEST` jobs and lag: category, user, value, jobs, lag, autocorrelation."""
+    """A row per lag of each category of at least `FEWEST` jobs: category, user, value, jobs, lag, autocorrelation."""
     clock = jobs.clock or NO_CLOCK
     weekday = np.array([clock.date(at_s).weekday() for at_s in jobs.submit_s.tolist()])
     rows: list[dict[str, Any]] = []
@@ -274,7 +274,7 @@ def autocorrelations(jobs: LoggedJobs) -> list[dict[str, Any]]:
         pairs, where, counts = np.unique(
             np.column_stack([jobs.user.astype(np.float64), value]), axis=0, return_inverse=True, return_counts=True
         )
-        in_category = np.argsort(where.ravel(), kind="stable")  # by category, each in the order of submission
+        in_category = np.argsort(where.ravel(), kind="stable")  # by category, each in order of submission
         for (user, which), series in zip(pairs, np.split(in_category, np.cumsum(counts)[:-1]), strict=True):
             if len(series) < FEWEST:
                 continue
@@ -293,7 +293,7 @@ def autocorrelations(jobs: LoggedJobs) -> list[dict[str, Any]]:
 
 
 def as_text(done: ClassifiedLog) -> str:
-    """The whole as a table to read: in all, then week by week."""
+    """A table to read: the total, then week by week."""
     whole = done.as_dict()
     rates = ("accuracy", "precision", "recall", "false_large_rate", "false_small_rate")
 
@@ -302,7 +302,7 @@ def as_text(done: ClassifiedLog) -> str:
 
     lines = [
         f"{whole['workload']}: {as_line(whole['options'])}; {whole['seconds']} s",
-        f"{whole['jobs']:,} jobs judged in {whole['weeks']} weeks, {whole['not_judged']:,} before there was a forest",
+        f"{whole['jobs']:,} jobs judged in {whole['weeks']} weeks, {whole['not_judged']:,} before the first forest",
         "",
         f"{'week':>6}{'jobs':>8}{'divider':>10}"
         + "".join(f"{name.removesuffix('_rate').replace('_', ' '):>13}" for name in rates),

@@ -1,1 +1,1 @@
-"""Policies that are searched (mixed weights), learned (regression) and chosen while the cluster runs (bandits)."""
+"""Policies found by search (mixed weights), by regression, or online by bandits."""

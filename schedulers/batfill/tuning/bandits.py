@@ -1,4 +1,4 @@
-"""Who chooses the policy of the next period, and what from: the waiting of past periods, under all policies or one."""
+"""Choosers of the next period's policy, by the waits of past periods under all policies or under the one used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Method = Literal["full", "noisy", "epsilon-greedy", "ucb1", "exp3"]
-# Each method's own options and what they are by default.
+# Each method's own options and their defaults.
 HINDSIGHT = {"lambda": 0.9, "alpha": 1.0}
 CHOOSER_DEFAULTS: dict[Method, dict[str, float]] = {
     "full": HINDSIGHT,
@@ -29,33 +29,33 @@ CHOOSER_DEFAULTS: dict[Method, dict[str, float]] = {
 class Chooser(Protocol):
     """Chooses one of n policies for each period."""
 
-    needs_all: bool  # whether it learns from all policies' costs, or only from that of the one that was used
+    needs_all: bool  # learns from the costs of all policies, or only from that of the one used
 
     def choose(self) -> int:
         """The policy of the next period."""
 
     def learn(self, costs: NDArray[np.float64], n_jobs: int) -> None:
-        """Take in the last period: the waiting in seconds, shape (n,), nan where not known, and how many jobs came."""
+        """Learn from the last period: total waits in seconds, shape (n,), nan if unknown, and the number of jobs."""
 
 
 class Hindsight:
     """The policy with the least weighted sum of past costs: equation 3 of the 2017 bandit paper.
 
-    w(P) = 1/T sum over periods t of (l_t / sum l)^alpha lambda^(T-1-t) w_t(P); l are the jobs submitted. Ties, and the
-    first period, go to the first policy.
+    w(P) = 1/T sum over periods t of (l_t / sum l)^alpha lambda^(T-1-t) w_t(P); l is the number of jobs submitted. The
+    first policy wins ties and the first period.
     """
 
     needs_all = True
 
     def __init__(self, n: int, *, decay: float, balance: float) -> None:
-        """`decay` is lambda, 1 for no forgetting; `balance` is alpha, 0 to count short and long periods alike."""
+        """`decay` is lambda, 1 for no forgetting; `balance` is alpha, 0 to weight short and long periods equally."""
         self.n = n
         self.decay, self.balance = decay, balance
         self.costs: list[NDArray[np.float64]] = []
         self.jobs: list[int] = []
 
     def estimates(self) -> NDArray[np.float64]:
-        """w(P), shape (n,); zeros before anything is known."""
+        """w(P), shape (n,); zeros before the first period."""
         total = sum(self.jobs)
         if total == 0:
             return np.zeros(self.n)
@@ -64,17 +64,17 @@ class Hindsight:
         return np.asarray(weights @ np.array(self.costs) / periods)
 
     def choose(self) -> int:
-        """The least estimate."""
+        """The policy with the least estimate."""
         return int(self.estimates().argmin())
 
     def learn(self, costs: NDArray[np.float64], n_jobs: int) -> None:
-        """Remember a period."""
+        """Store a period."""
         self.costs.append(costs)
         self.jobs.append(n_jobs)
 
 
 class Bandit:
-    """What bandits share: per policy, the mean waits per job of the periods in which it was used."""
+    """Base of the bandits: per policy, the mean waits per job of the periods in which it was used."""
 
     needs_all = False
 
@@ -82,24 +82,24 @@ class Bandit:
         self.n = n
         self.rng = np.random.default_rng([seed, 1])
         self.seen: list[list[float]] = [[] for _ in range(n)]
-        self.used = 0  # the policy of the running period
+        self.used = 0  # the policy of the current period
 
     def learn(self, costs: NDArray[np.float64], n_jobs: int) -> None:
-        """Remember the used policy's mean wait; a period without jobs teaches nothing."""
+        """Store the used policy's mean wait; a period without jobs is skipped."""
         if n_jobs:
             self.seen[self.used].append(float(costs[self.used]) / n_jobs)
 
     def means(self) -> NDArray[np.float64]:
-        """The mean of each policy's costs; inf where it was never used."""
+        """The mean cost of each policy; inf if it was never used."""
         return np.array([np.mean(costs) if costs else np.inf for costs in self.seen])
 
     def worst(self) -> float:
-        """The largest cost so far, by which rewards are scaled into [0, 1]; 1 where there is none."""
+        """The largest cost so far, which scales rewards into [0, 1]; 1 if there is none."""
         return max((cost for costs in self.seen for cost in costs), default=0.0) or 1.0
 
 
 class EpsilonGreedy(Bandit):
-    """The policy with the least mean cost so far, or with probability epsilon any: Algorithm 2 of the 2017 paper."""
+    """The policy with the least mean cost so far, or any with probability epsilon: Algorithm 2 of the 2017 paper."""
 
     def __init__(self, n: int, seed: int, *, epsilon: float) -> None:
         super().__init__(n, seed)
@@ -113,13 +113,13 @@ class EpsilonGreedy(Bandit):
 
 
 class UpperConfidence(Bandit):
-    """UCB1: each policy once, then the one whose reward may be highest. Source: Auer et al., Machine Learning 2002.
+    """UCB1: each policy once, then the one with the highest upper bound. Source: Auer et al., Machine Learning 2002.
 
-    A reward is 1 - cost / the largest cost so far: UCB1 asks for rewards in [0, 1], and waits have no bound.
+    A reward is 1 - cost / the largest cost so far: UCB1 needs rewards in [0, 1], and waits have no bound.
     """
 
     def choose(self) -> int:
-        """The highest upper confidence bound."""
+        """The policy with the highest upper confidence bound."""
         counts = np.array([len(costs) for costs in self.seen])
         if (counts == 0).any():
             self.used = int(counts.argmin())
@@ -146,12 +146,12 @@ class Exponential(Bandit):
         return np.asarray((1 - self.gamma) * weights / weights.sum() + self.gamma / self.n)
 
     def choose(self) -> int:
-        """Draw."""
+        """Draw a policy."""
         self.used = int(self.rng.choice(self.n, p=self.chances()))
         return self.used
 
     def learn(self, costs: NDArray[np.float64], n_jobs: int) -> None:
-        """Raise the weight of what was rewarded, the more the less likely it was drawn."""
+        """Raise the weight of the rewarded policy, the more the less likely it was."""
         if n_jobs:
             chance = self.chances()[self.used]
             super().learn(costs, n_jobs)
@@ -160,22 +160,22 @@ class Exponential(Bandit):
 
 
 def options_of(method: Method, given: Mapping[str, float]) -> dict[str, float]:
-    """The method's own options: those that are given, and the others by default.
+    """The method's options: the given ones, and defaults for the others.
 
     Raises:
-        BatfillError: an option is out of its range, or the method has none of that name.
+        BatfillError: an option is out of range, or the method does not have it.
     """
     known = CHOOSER_DEFAULTS[method]
     for name, value in given.items():
         if name not in known:
-            raise BatfillError(f"option {name}: {method} has none of that name; leave it out")
+            raise BatfillError(f"option {name}: {method} has no such option; leave it out")
         if not 0 <= value <= 1:
             raise BatfillError(f"option {name}: {value!r} is not between 0 and 1")
     return {**known, **given}
 
 
 def chooser(method: Method, n: int, *, seed: int, options: Mapping[str, float]) -> Chooser:
-    """The chooser of this name among n policies; `options` are all that the method has."""
+    """The chooser of this name among n policies; `options` has all of its options."""
     if method == "epsilon-greedy":
         return EpsilonGreedy(n, seed, epsilon=options["epsilon"])
     if method == "ucb1":

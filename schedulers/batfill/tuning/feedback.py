@@ -1,8 +1,8 @@
-"""What each policy would have cost in the period that just ended, from what was known at its end and nothing else.
+"""Each policy's cost in the period that just ended, from what was known at its end and nothing else.
 
-A policy's cost in a period is the waiting that happens in it: each job counts from its submission, or the period's
-begin if that was earlier, to its start, or to the period's end if it still waits. Every policy begins where the cluster
-really stood. The run time of a job that has not ended yet is not known; in these replays it runs its walltime.
+A policy's cost in a period is the waiting time within it: each job counts from its submission, or the period's start
+if later, to its start, or the period's end if it still waits. Every policy starts from the cluster's actual state. The
+run time of a job that has not ended is unknown; in these replays it runs its walltime.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from batfill.policy import Policy
 
 Noise = Literal["none", "walltime"] | float
-SLICES = 16  # a budget is looked at so often in each replay
+SLICES = 16  # number of times each replay checks its budget
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,18 +33,18 @@ class Past:
     """What is known at the end of a period; columns of shape (n_jobs,) in the job table's order."""
 
     jobs: JobTable  # submitted by its end, none wider than the machine; run times are read only of those that ended
-    start_s: NDArray[np.float64]  # nan where a job has not started by its end
-    ended: NDArray[np.bool_]  # whether it ended by then
+    start_s: NDArray[np.float64]  # nan if a job has not started by the period's end
+    ended: NDArray[np.bool_]  # whether it has ended by then
     from_s: float
     until_s: float
 
     @property
     def submitted(self) -> int:
-        """l: how many jobs were submitted in the period."""
+        """l: the number of jobs submitted in the period."""
         return int((self.jobs.submit_s > self.from_s).sum())
 
     def waited_s(self, start_s: NDArray[np.float64]) -> float:
-        """The waiting in the period, if jobs start then (nan for those that do not); of all jobs together."""
+        """The total waiting time in the period, if jobs start at `start_s` (nan for those that do not)."""
         began_s = np.maximum(self.jobs.submit_s, self.from_s)
         left_s = np.where(np.isnan(start_s), self.until_s, np.minimum(start_s, self.until_s))
         return float(np.maximum(left_s - began_s, 0).sum())
@@ -52,7 +52,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A machine, and the rules that all policies compared on it share."""
+    """A machine and the rules shared by all policies compared on it."""
 
     size: int  # m
     backfill: Policy | None = None
@@ -60,10 +60,10 @@ class Site:
 
 
 def known_runtimes(past: Past, noise: Noise, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The run times to replay with: what was seen of jobs that ended, their walltimes of the others.
+    """The run times to replay with: observed for ended jobs, walltimes for the others.
 
-    Noise makes the simulator a weak one: "walltime" knows no run times at all, a number is the standard deviation of
-    the logarithm of what a seen run time is multiplied by (walltimes stay the limit).
+    Noise makes the simulator less exact: "walltime" knows no run times at all; a number is the standard deviation of
+    the logarithm of a factor on observed run times (walltimes stay the limit).
     """
     seen_s = np.minimum(past.jobs.runtime_s, past.jobs.walltime_s)
     if noise == "walltime":
@@ -74,12 +74,12 @@ def known_runtimes(past: Past, noise: Noise, rng: np.random.Generator) -> NDArra
 
 
 def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: Policy) -> tuple[EngineReplay, Past]:
-    """A replay that stands at the period's begin as the cluster did, and the part of the past that is in it."""
+    """A replay in the cluster's state at the period's start, and the part of the past that is in it."""
     end_s = past.start_s + np.minimum(past.jobs.runtime_s, past.jobs.walltime_s)
     kept = ~(past.ended & (end_s <= past.from_s))
     left = Past(past.jobs.select(kept), past.start_s[kept], past.ended[kept], past.from_s, past.until_s)
     running = left.start_s <= past.from_s
-    # However short noise has made a running job, it has not ended by the period's begin.
+    # However short noise makes a running job, it has not ended by the period's start.
     runtime_s = np.where(running, np.maximum(runtime_s[kept], past.from_s - left.start_s), runtime_s[kept])
     walltime_s = np.maximum(left.jobs.walltime_s, runtime_s)
     table = replace(left.jobs, runtime_s=runtime_s, walltime_s=walltime_s)
@@ -97,15 +97,15 @@ def period_costs(
     rng: np.random.Generator,
     budget_s: float = math.inf,
 ) -> NDArray[np.float64] | None:
-    """The waiting in the period under each policy, in seconds, shape (n_policies,); None if that took too long.
+    """The waiting time in the period under each policy, in seconds, shape (n_policies,); None if over budget.
 
     Args:
         past: what is known.
         policies: to compare.
-        site: what they have in common.
+        site: the machine and the rules they share.
         noise: see `known_runtimes`; all policies meet the same run times.
         rng: of the noise.
-        budget_s: of this computer's time; a comparison of some policies only would not be fair, so it is all or none.
+        budget_s: wall-clock limit; all or nothing, since comparing only some policies would be unfair.
     """
     deadline = time.monotonic() + budget_s
     runtime_s = known_runtimes(past, noise, rng)

@@ -1,7 +1,7 @@
 """Heuristics learned by regression, as in the 2023 study: from a log to a policy file, and a test on its windows.
 
-Scores of the proxy problem (see `proxy`) become coefficients by weighted least squares on monomials of p, q and r, the
-study's Table 1. `batfill fit` does all of it.
+Weighted least squares on monomials of p, q and r (the study's Table 1) turns scores of the proxy problem (see `proxy`)
+into coefficients. `batfill fit` does all of it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Weights = Literal["pq", "pq2"]
 Powers = tuple[int, int, int]  # of p, q, r
 
-# Each function has the terms of those before it, too.
+# Each function has the terms of the one before it, and more.
 FUNCTIONS: dict[str, tuple[Powers, ...]] = {}
 FUNCTIONS["lin"] = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
 FUNCTIONS["qdr"] = (*FUNCTIONS["lin"], (2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0))
@@ -48,7 +48,7 @@ FUNCTIONS["qua"] = (*FUNCTIONS["cub"], (4, 0, 0), (0, 4, 0), (0, 0, 4), (3, 1, 0
 
 # Above this a feature is all but a combination of the others, and its coefficient means little.
 HIGH_VIF = 10.0
-# Table 6 of the study.
+# Above this a feature is nearly a combination of the others, and its coefficient means little.
 RIVALS = ("fcfs", "spf", "saf", "wfp3", "unicef", "f2")
 
 
@@ -79,18 +79,18 @@ class Fit:
 
 
 def fit_scores(scores: Scores, name: str, weights: Weights = "pq") -> Fit:
-    """The coefficients of FUNCTIONS[name] that minimize the weighted sum of squared errors of the scores.
+    """The coefficients of FUNCTIONS[name] that minimise the weighted sum of squared errors of the scores.
 
     Args:
         scores: of the proxy problem.
         name: lin, qdr, cub or qua.
-        weights: a squared error counts p q times, or (p q)^2 times as equation 5 and the published code have it. A job
-            of no run time counts as one of one second.
+        weights: a squared error weighs p q, or (p q)^2 as in equation 5 and the published code. A job without run time
+            counts as one of one second.
     """
     powers = FUNCTIONS[name]
     p, q, r = scores.runtime_s, scores.procs, scores.submit_s
     design = np.column_stack([p**a * q**b * r**c for a, b, c in powers])
-    # Columns reach 1e20: in units of their largest value the equations stay solvable.
+    # Columns reach 1e20; scaling by the largest value keeps the equations solvable.
     unit = np.abs(design).max(axis=0)
     unit[unit == 0] = 1.0
     area = np.maximum(p, 1.0) * q
@@ -111,7 +111,7 @@ def fit_scores(scores: Scores, name: str, weights: Weights = "pq") -> Fit:
 
 
 def multicollinear(powers: tuple[Powers, ...], vif: NDArray[np.float64]) -> list[str]:
-    """A line for the terms whose variance is inflated beyond HIGH_VIF; none where all is well."""
+    """A warning if the variance of any term is inflated beyond HIGH_VIF; otherwise none."""
     bad = [(term, factor) for term, factor in zip(powers, vif, strict=True) if not factor <= HIGH_VIF]
     if not bad:
         return []
@@ -127,7 +127,7 @@ class Fitted(Found):
 
     Attributes:
         fits: the fitted functions.
-        policies: the same by name, as `replay` takes them.
+        policies: the same by name, for `replay`.
     """
 
     def __init__(self, content: Mapping[str, Any], fits: Sequence[Fit]) -> None:
@@ -136,7 +136,7 @@ class Fitted(Found):
         self.policies = {policy.name: policy for policy in fitted_policies(fits)}
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row per term of each function: the powers of p, q and r, its coefficient and how sure that is."""
+        """A row per term of each function: the powers of p, q and r, the coefficient and its standard error."""
         rows = [{"policy": found.name, **term} for found in self.fits for term in found.as_dict()["terms"]]
         return data_frame(rows, options=self["options"], input=self["input"])
 
@@ -152,14 +152,14 @@ class Fitted(Found):
         """Compare the functions with six known policies on a log's windows, with backfilling and without.
 
         Args:
-            log: a workload, or a file as `read_workload` takes it.
-            procs: the machine's size; by default what the log says.
-            days: how long a window is.
-            count: only the first windows, this many.
+            log: a workload or a file, as for `read_workload`.
+            procs: the machine's size; by default the log's.
+            days: length of a window.
+            count: use only this many windows, from the first.
             bar: makes progress bars.
 
         Raises:
-            BatfillError: the log cannot be used.
+            BatfillError: the log is unusable.
         """
         windows = read_periods(log, procs=procs, days=days, align="first", boundary="submitted", count=count)
         with bar("windows", 2 * len(windows)) as advance:
@@ -181,21 +181,21 @@ def fit(
     """Learn heuristics by regression on the scores of many random schedules.
 
     Args:
-        log: a workload, or a file as `read_workload` takes it.
-        procs: the machine's size; by default what the log says.
-        tuples: how many subtraces are scored.
-        permutations: how many orders of each are tried.
+        log: a workload or a file, as for `read_workload`.
+        procs: the machine's size; by default the log's.
+        tuples: number of subtraces to score.
+        permutations: number of orders of each.
         shuffle: every order equally likely ("fair"), or biased as in the "published" code.
-        weights: a squared error counts p q times ("pq"), or (p q)^2 times as published ("pq2").
+        weights: a squared error weighs p q ("pq"), or (p q)^2 as published ("pq2").
         seed: of the subtraces and the orders.
         bar: makes progress bars.
 
     Returns:
-        The content of the policy file; `save` writes it, for `replay(log, "lin@FILE")`, and `policies` has its
-        functions at once.
+        The content of the policy file; `save` writes it, for `replay(log, "lin@FILE")`, and `policies` holds its
+        functions.
 
     Raises:
-        WorkloadError: the log cannot be read, the machine's size is not known, or the log is too short.
+        WorkloadError: the log is unreadable or too short, or the machine's size is unknown.
 
     Examples:
         >>> from batfill.experiment import replay
@@ -233,7 +233,7 @@ def fit_heuristics(
     """A policy file's content and the fits in it; the arguments are those of `score_jobs` and `fit_scores`.
 
     Raises:
-        WorkloadError: the machine's size is not known, or the log is too short.
+        WorkloadError: the machine's size is unknown, or the log is too short.
     """
     if workload.procs is None:
         raise WorkloadError(f"{workload.name}: does not say how many processors the machine has; give --procs N")
@@ -256,7 +256,7 @@ def fit_heuristics(
             "format": FILE_FORMAT,
             "functions": {found.name: found.as_dict() for found in fits},
             "scored_jobs": len(scores.score),
-            # 1 everywhere for a fair shuffle: how often the i-th submitted job came first, over its fair share.
+            # The share of the orders that the i-th submitted job began, relative to a fair share: 1 for a fair shuffle.
             "came_first": firsts / firsts.mean(),
         },
     )
@@ -264,14 +264,14 @@ def fit_heuristics(
 
 
 def check_window_options(evaluate: bool, **of_windows: float | None) -> None:
-    """Only an evaluation has windows.
+    """Refuse window options without an evaluation.
 
     Raises:
-        BatfillError: something is said of them where there is none.
+        BatfillError: one is given.
     """
     given = [name for name, value in of_windows.items() if value is not None]
     if given and not evaluate:
-        raise BatfillError(f"--{given[0]}: says something of the windows of --evaluate; add it, or leave this out")
+        raise BatfillError(f"--{given[0]}: applies to the windows of --evaluate; add it, or leave this out")
 
 
 def fitted_policies(fits: Sequence[Fit]) -> list[Policy]:
@@ -280,10 +280,10 @@ def fitted_policies(fits: Sequence[Fit]) -> list[Policy]:
 
 
 def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Schedule:
-    """The schedule of list scheduling, as one half of the study compares policies: slow and plain, for small windows.
+    """The schedule of list scheduling, one half of the study's comparison: simple and slow, for small windows.
 
-    Whenever a job is submitted or ends, the queue's first job starts, again and again, until one does not fit. Policies
-    see walltimes, jobs run min(p, p~).
+    At every submission or end, the queue's first job starts, repeatedly, until one does not fit. Policies see
+    walltimes, jobs run min(p, p~).
     """
     key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.walltime_s, jobs.procs))
     runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
@@ -341,7 +341,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Each policy's mean bounded slowdown on each window, with backfilling in the queue's order and without any.
 
-    `advance` is told of windows done, twice for each.
+    `advance` is called with 1 per window, twice for each.
     """
     compared = [*policies, *(POLICIES[name] for name in RIVALS)]
     conditions = Conditions(backfill=None)
@@ -375,7 +375,7 @@ def by_policy(names: Sequence[str], costs_by_window: NDArray[np.float64]) -> dic
 
 
 def coefficient_rows(fits: Sequence[Fit]) -> list[dict[str, Any]]:
-    """What a reader wants of each fit first: the weights of the plain p, q, r, the error, the worst factor."""
+    """The table to show: per fit the weights of the plain p, q, r, the error, the largest factor."""
     return [
         {
             "policy": found.name,
@@ -390,7 +390,7 @@ def coefficient_rows(fits: Sequence[Fit]) -> list[dict[str, Any]]:
 
 
 def evaluation_rows(evaluation: dict[str, Any]) -> list[dict[str, Any]]:
-    """Medians over the windows, best first with backfilling."""
+    """Medians over the windows, sorted by those with backfilling."""
     rows = [
         {
             "policy": name,

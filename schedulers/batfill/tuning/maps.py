@@ -1,7 +1,7 @@
-"""Maps of the search space, one per period: how good every point of the grid is (Figure 4 of the 2019 study).
+"""Maps of the search space, one per period: the quality of every grid point (Figure 4 of the 2019 study).
 
-The sphere |q| + |p~| + |w| = 1 is seen from both sides, q < 0 left and q > 0 right. The weights of p~ and w are the two
-diagonals; light is good, and the red dot is the best point.
+The sphere |q| + |p~| + |w| = 1 is shown from both sides, q < 0 left and q > 0 right. The weights of p~ and w run along
+the two diagonals; light is good, and the red dot marks the best point.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def draw_maps(search: Coverage, periods: Periods, folder: Path) -> None:
-    """Write FOLDER/period-0070.png and so on; equal costs are equal bytes.
+    """Write FOLDER/period-0070.png and so on; equal costs give equal bytes.
 
     Raises:
         WorkloadError: the folder cannot be written.
@@ -39,7 +39,7 @@ def one_map(search: Coverage, column: int, title: str) -> Figure:
     """The map of one period."""
     q, p, w = search.weights.T
     cost = search.costs[:, column]
-    # The edges that both sides share (q = 0) are drawn on both.
+    # Both sides share the edge q = 0, and both draw it.
     least, most = float(cost.min()), float(cost.max())
     norm = LogNorm(least, most) if most > least > 0 else None
     best = search.place(column, column + 1)

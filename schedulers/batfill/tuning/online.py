@@ -1,7 +1,6 @@
-"""Choosing the policy while the cluster runs, after each period.
+"""Policy selection online, after each period.
 
-The options and the selector are the same in replay and under Batsim; each host has its account of the period that has
-passed.
+Options and selector are the same in replay and under Batsim; each host keeps its own record of the past period.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ log = logging.getLogger("batfill")
 CHOOSERS = ("lambda", "alpha", "epsilon", "gamma")
 BUDGET_S = 10.0  # under Batsim, which waits meanwhile
 
-BEFORE_S = -1.0  # where the first period begins, so that what happens at second 0 belongs to it
+BEFORE_S = -1.0  # start of the first period, so that second 0 belongs to it
 
-# The 2017 bandit paper's search space: it announces ten policies and lists nine; SPF, the mirror of LPF, is taken for
-# the tenth. FCFS is first: it is what a chooser begins with.
+# The 2017 bandit paper's search space: it announces ten policies and lists nine; we add SPF, the mirror of LPF.
+# FCFS comes first, since choosers begin with the first policy.
 TEN = ("fcfs", "lcfs", "lpf", "spf", "lqf", "lexp", "sexp", "lrf", "srf", "laf")
 
 
 def candidates_of(text: str) -> tuple[Policy, ...]:
-    """The policies of "ten", "twelve", or a list of names separated by commas, or by semicolons if some are mixed.
+    """The policies of "ten", "twelve", or a list of names separated by commas (by semicolons if some are mixed).
 
     Raises:
         PolicyError: a name is unknown.
@@ -62,15 +61,15 @@ class Selection:
     period_s: float  # Delta
     noise: Noise
     seed: int
-    chooser: dict[str, float]  # the chooser's own options
-    budget_s: float  # of this computer's time, for the replays of one period; inf for no limit
+    chooser: dict[str, float]  # the chooser's options
+    budget_s: float  # wall-clock time for the replays of one period; inf for no limit
 
     @classmethod
     def taken_from(cls, given: Mapping[str, Any]) -> tuple[Selection | None, dict[str, Any]]:
-        """The selection in a live scheduler's options, with a budget in any case, and the options that are left.
+        """The selection in a live scheduler's options, always with a budget, and the remaining options.
 
         Raises:
-            BatfillError: as `of`, or a policy is given too.
+            BatfillError: as `of`, or a policy is given as well.
         """
         mine = {name: given[name] for name in SELECTION if given.get(name) is not None}
         plain = {name: value for name, value in given.items() if name not in SELECTION}
@@ -80,17 +79,17 @@ class Selection:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Selection | None:
-        """The selection in a mapping from NAMES to values, None meaning unset; None where nothing is to be selected.
+        """The selection in a mapping from NAMES to values, None meaning unset; None without `select`.
 
         Raises:
-            BatfillError: a value is not what it must be, or something is asked for that needs a selection.
+            BatfillError: a value is invalid, or an option needs a selection that is missing.
         """
         chosen = {name: given[name] for name in SELECTION if given.get(name) is not None}
         if not chosen:
             return None
         if "select" not in chosen:
             raise BatfillError(
-                f"option {next(iter(chosen))}: nothing selects a policy; add select, one of {', '.join(METHODS)}"
+                f"option {next(iter(chosen))}: no policy is being selected; add select, one of {', '.join(METHODS)}"
             )
         defaults = {name: option.default for name, option in SELECTION.items() if option.default is not None}
         in_force = {name: SELECTION[name].check(name, value) for name, value in {**defaults, **chosen}.items()}
@@ -106,14 +105,14 @@ class Selection:
         )
 
     def selector(self, site: Site, sample: int = 0) -> Selector:
-        """A selector that has learned nothing yet, with random numbers of its own for each sample."""
+        """A fresh selector, with independent random numbers per sample."""
         seed = int(np.random.SeedSequence([self.seed, sample]).generate_state(1)[0])
         made = chooser(self.method, len(self.policies), seed=seed, options=self.chooser)
         rng = np.random.default_rng([seed, 2])
         return Selector(self.policies, made, site, self.noise, rng, self.budget_s)
 
     def as_dict(self) -> dict[str, Any]:
-        """What result files say of it."""
+        """The selection, for result files."""
         return {
             "select": self.method,
             "policies": [policy.name for policy in self.policies],
@@ -137,10 +136,10 @@ def noise_under(method: Method, given: Noise | None) -> Noise:
 def selection_and_site(
     given: Mapping[str, Any], size: int, backfill: Policy | str, threshold: float | None
 ) -> tuple[Selection, Site]:
-    """A selection for a machine of this size and what its policies have in common, from options as users give them.
+    """A selection for a machine of this size and the rules its policies share, from options as users give them.
 
     Raises:
-        BatfillError: as `Selection.of`, or the other two are not what they must be.
+        BatfillError: as `Selection.of`, or one of the other two is invalid.
     """
     selection = Selection.of(given)
     assert selection is not None, "`select` is given"
@@ -150,7 +149,7 @@ def selection_and_site(
 
 @dataclass
 class Selector:
-    """Learns from each period what its chooser wants to know, and chooses again; in replay and under Batsim alike."""
+    """Learns from each period what its chooser needs, and chooses the next policy; in replay and under Batsim alike."""
 
     policies: Sequence[Policy]
     chooser: Chooser
@@ -159,14 +158,14 @@ class Selector:
     rng: np.random.Generator  # of the noise
     budget_s: float = math.inf  # for all replays of one period
     chosen: list[int] = field(default_factory=list)  # by period
-    over_budget: int = 0  # periods that taught nothing because their replays took too long
+    over_budget: int = 0  # periods without feedback because their replays took too long
 
     def begin(self) -> Policy:
         """The first period's policy."""
         return self.choose()
 
     def renew(self, past: Past) -> Policy:
-        """The next period's policy, the last one having gone like this."""
+        """The next period's policy, given the last period."""
         costs: NDArray[np.float64] | None
         if self.chooser.needs_all:
             costs = period_costs(past, self.policies, self.site, noise=self.noise, rng=self.rng, budget_s=self.budget_s)
@@ -180,15 +179,15 @@ class Selector:
         return self.choose()
 
     def choose(self) -> Policy:
-        """The chooser's next policy; its place is kept in `chosen`."""
+        """The chooser's next policy; its index is appended to `chosen`."""
         self.chosen.append(self.chooser.choose())
         return self.policies[self.chosen[-1]]
 
 
 def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedule:
-    """Replay the workload, changing the policy after each period as the selector says; `selector.chosen` has them.
+    """Replay the workload with the policy that the selector chooses for each period; `selector.chosen` records them.
 
-    Period t is (t period_s, (t + 1) period_s], the first one with its begin; jobs wider than the machine are rejected.
+    Period t is (t period_s, (t + 1) period_s]; the first includes its start. Jobs wider than the machine are rejected.
     """
     site = selector.site
     run = EngineReplay(jobs, site.size, selector.begin(), backfill=site.backfill, threshold_s=site.threshold_s)
@@ -204,7 +203,7 @@ def select_online(jobs: JobTable, selector: Selector, period_s: float) -> Schedu
 
 
 def past_of(run: EngineReplay, from_s: float, until_s: float) -> Past:
-    """What a replay that stands at `until_s` has shown, of the jobs that matter in the period from `from_s`."""
+    """What a replay stopped at `until_s` has shown of the jobs that matter in the period from `from_s`."""
     n = run.submitted
     start_s = run.start_s[:n]
     end_s = start_s + run.events.duration_s[:n]

@@ -1,4 +1,4 @@
-"""A log cut into the periods on which policies are compared, each from an empty machine, and what each costs there."""
+"""A log cut into periods on which policies are compared, each starting with an empty machine, and their costs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Periods:
-    """Periods of one log in their order; weeks unless asked otherwise."""
+    """Consecutive periods of one log, by default weeks."""
 
     source: str  # the log's file name
     digest: str  # sha256 of its bytes as stored
     procs: int  # m
-    numbers: tuple[int, ...]  # of the periods in the log, from 0, empty ones counted
+    numbers: tuple[int, ...]  # of the periods in the log, from 0, including empty ones
     tables: tuple[JobTable, ...]  # second 0 is the period's start; never empty
     choices: dict[str, Any]  # how they were cut
 
@@ -49,12 +49,12 @@ class Periods:
         return request_warnings(self.tables)
 
     def part(self, first: int, stop: int) -> Periods:
-        """The periods from place `first` to before `stop`."""
+        """The periods from index `first` up to but not including `stop`."""
         numbers, tables = self.numbers[first:stop], self.tables[first:stop]
         return Periods(self.source, self.digest, self.procs, numbers, tables, self.choices)
 
     def provenance(self) -> dict[str, Any]:
-        """What result files say of the input."""
+        """The input, for result files."""
         return {
             "source": self.source,
             "source_sha256": self.digest,
@@ -77,17 +77,17 @@ def read_periods(
     min_jobs: int = 1,
     overrun: Overrun | None = None,
 ) -> Periods:
-    """The periods of a log.
+    """Cut a log into periods.
 
     Args:
-        log: a workload, or a file as `read_workload` takes it.
-        procs: the machine's size; None for what the log says.
-        days: how long a period is, or "month" for calendar months.
+        log: a workload or a file, as for `read_workload`.
+        procs: the machine's size; None for the log's.
+        days: length of a period, or "month" for calendar months.
         align: see `splitting.windows`.
-        boundary: see `splitting.windows`. The default, jobs submitted and finished in one period by the log, comes
-            nearest to the figures of the 2019 study of mixed policies.
-        skip: leave out so many periods at first.
-        count: take so many consecutive ones; None for all.
+        boundary: see `splitting.windows`. The default, jobs submitted and finished in one period of the log, comes
+            closest to the figures of the 2019 study of mixed policies.
+        skip: leave out this many periods at the start.
+        count: take this many consecutive periods; None for all.
         min_jobs: leave out periods with fewer jobs.
         overrun: see `read_workload`; None for the workload's.
 
@@ -112,7 +112,7 @@ def read_periods(
 
 
 def periods_of(tables: Sequence[JobTable], procs: int) -> Periods:
-    """Periods from job tables that are there already."""
+    """Periods from existing job tables."""
     return Periods("made", "", procs, tuple(range(len(tables))), tuple(tables), {})
 
 
@@ -126,16 +126,16 @@ class Conditions:
 
     @classmethod
     def of(cls, backfill: Policy | str, threshold: float | None, tau_s: float = TAU_S) -> Conditions:
-        """The conditions in options as a command line gives them.
+        """The conditions, from options as the command line gives them.
 
         Raises:
-            BatfillError: a value is not what it must be.
+            BatfillError: a value is invalid.
         """
         shared = Options.of({"backfill": backfill, "threshold": threshold})
         return cls(backfill=shared.backfill, threshold_s=shared.threshold_s, tau_s=tau_of(tau_s))
 
     def as_dict(self) -> dict[str, Any]:
-        """What result files say of it."""
+        """The conditions, for result files."""
         return {
             "backfill": self.backfill.name if self.backfill else SAME,
             "threshold": None if math.isinf(self.threshold_s) else self.threshold_s,

@@ -1,9 +1,9 @@
-"""The proxy problem of the 2023 study of regression heuristics: what it is worth to start a job first.
+"""The proxy problem of the 2023 study of regression heuristics: how much it pays to start a given job first.
 
-A machine works on |S| jobs; |Q| more are scheduled in many random orders, each strictly in its order, without
-backfilling, knowing true run times. A job's score is the part that the orders which begin with it have in the sum of
-all mean bounded slowdowns (equation 3): low is good. A job starts when it has been submitted, all before it have
-started and enough processors are free. The branches part when the last of S has started.
+A machine runs |S| jobs; |Q| more are scheduled in many random orders, each strictly in its order, without backfilling
+and with true run times. A job's score is the share of the sum of all mean bounded slowdowns that comes from orders
+beginning with it (equation 3): low is good. A job starts once it has been submitted, all jobs before it have started
+and enough processors are free. The orders diverge when the last job of S has started.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Scores:
     procs: NDArray[np.float64]  # q
     submit_s: NDArray[np.float64]  # r    since the first submission of the tuple's S
     score: NDArray[np.float64]
-    firsts: NDArray[np.int64]  # how many orders began with it
+    firsts: NDArray[np.int64]  # number of orders that began with it
 
 
 @njit(cache=True, nogil=True)
 def place(order, ready_s, free, ends_s, ends_procs, n, submit_s, runtime_s, procs, start_s):  # type: ignore[no-untyped-def]
     """Start the jobs strictly in this order, the first not before `ready_s`; fills start_s and returns (free, n, last).
 
-    ends_s, ends_procs: the n running jobs by end, with room for all; they are changed.
+    ends_s, ends_procs: the n running jobs by end, with capacity for all; changed in place.
     """
     gone = 0
     now_s = ready_s
@@ -74,7 +74,7 @@ def place(order, ready_s, free, ends_s, ends_procs, n, submit_s, runtime_s, proc
 
 @njit(cache=True, nogil=True)
 def draw(state, below):  # type: ignore[no-untyped-def]
-    """The next state of the SplitMix64 generator and a number in [0, below), each equally likely but for 2^-32."""
+    """Next state of the SplitMix64 generator and a number in [0, below), uniform up to 2^-32."""
     state += np.uint64(0x9E3779B97F4A7C15)
     z = state
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -85,10 +85,10 @@ def draw(state, below):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def shuffle(state, order, first, fair):  # type: ignore[no-untyped-def]
-    """Fill `order` with first, first + 1, ... in a random order; returns the generator's next state.
+    """Fill `order` with first, first + 1, ... in random order; returns the generator's next state.
 
-    Fair: every order is equally likely. Otherwise each place is swapped with any place in turn, as published, and the
-    first places go more often to the jobs submitted first.
+    Fair: every order is equally likely. Otherwise each place in turn is swapped with a random one, as published, which
+    puts jobs submitted early at the front more often.
     """
     n = len(order)
     for i in range(n):
@@ -106,9 +106,9 @@ def shuffle(state, order, first, fair):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def trials(n_trials, seed, fair, size, n_first, tau_s, submit_s, runtime_s, procs, sums, firsts):  # type: ignore[no-untyped-def]
-    """Add up the mean bounded slowdowns of random orders of the jobs after the first `n_first`, by who begins.
+    """Sum the mean bounded slowdowns of random orders of the jobs after the first `n_first`, by the first job.
 
-    sums, firsts: float64 and int64 (n_jobs - n_first,), zeros to begin with.
+    sums, firsts: float64 and int64 (n_jobs - n_first,), zero on entry.
     """
     n_jobs = len(submit_s)
     ends_s, ends_procs = np.empty(n_jobs), np.empty(n_jobs, np.int64)
@@ -146,19 +146,19 @@ def score_jobs(
     threads: int | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Scores:
-    """The scores of the jobs of random subtraces; `advance` is told of every tuple done.
+    """The scores of the jobs of random subtraces; `advance` is called with 1 after each tuple.
 
     Args:
         jobs: the log; jobs wider than the machine are left out.
         size: the machine's processors.
-        seed: of the subtraces and of all orders; the result does not depend on `threads`.
-        tuples: how many subtraces, each of consecutive jobs from a random one on.
-        permutations: how many orders of each.
+        seed: of the subtraces and all orders; the result does not depend on `threads`.
+        tuples: number of subtraces, each of consecutive jobs from a random start.
+        permutations: number of orders of each.
         running: |S|.
         queued: |Q|.
-        how: the shuffle: "fair", or the "published" biased one.
+        how: the shuffle: "fair", or the biased "published" one.
         tau_s: the bound of the bounded slowdown.
-        threads: at once; by default one per processor.
+        threads: number of threads; by default one per processor.
         advance: see above.
 
     Raises:
@@ -167,7 +167,7 @@ def score_jobs(
     jobs = jobs.select(jobs.procs <= size)
     length = running + queued
     if len(jobs) < length:
-        raise WorkloadError(f"{len(jobs)} jobs fit the machine, but one tuple takes {length}; give a longer log")
+        raise WorkloadError(f"{len(jobs)} jobs fit the machine, but one tuple needs {length}; give a longer log")
     rng = np.random.default_rng(seed)
     first = rng.integers(len(jobs) - length + 1, size=tuples)
     seeds = rng.integers(2**63, size=tuples, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Result files: what was found, and all that is needed to find it again. No dates and no timings: equal bytes."""
+"""Result files: findings with everything needed to repeat them. No dates, no timings: equal runs give equal bytes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def document(
     command: str, *, seed: int | None, given: Mapping[str, Any], source: Mapping[str, Any], results: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Results first, provenance last; `given` are the command's options, `source` says what was read.
+    """Results first, provenance last; `given` are the command's options, `source` describes the input.
 
-    The seed is None where nothing is random.
+    The seed is None if nothing is random.
     """
     return {
         **results,
@@ -38,11 +38,11 @@ def document(
 
 
 class Found(dict[str, Any]):
-    """The content of a result file: a dict that shows what a reader wants first, as the command prints it.
+    """The content of a result file: a dict displayed as the table that the command prints.
 
     Attributes:
-        rows: what a reader wants first, a dict per row with the same keys.
-        remark: a line below them.
+        rows: the table, a dict per row with equal keys.
+        remark: a line below it.
     """
 
     def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], remark: str = "") -> None:
@@ -65,7 +65,7 @@ class Found(dict[str, Any]):
         return f"<table><tr>{head}</tr>{body}</table>{below}"
 
     def as_json(self) -> str:
-        """The text of the result file, without its line end."""
+        """The text of the result file, without the final newline."""
         return as_json(self)
 
     def save(self, path: str | Path) -> None:
@@ -73,18 +73,18 @@ class Found(dict[str, Any]):
         write_text(Path(path), self.as_json() + "\n")
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a frame; its `attrs` are the options and the input, if they are known. It needs pandas."""
+        """The rows as a frame; its `attrs` hold the options and the input, if known. Needs pandas."""
         rows = [{name or "verdict": value for name, value in row.items()} for row in self.rows]
         return data_frame(rows, **{name: self[name] for name in ("options", "input") if name in self})
 
 
 def as_json(content: Mapping[str, Any]) -> str:
-    """The text of a result file: keys in their order, null for what is not known."""
+    """The text of a result file: keys in order, null for unknown values."""
     return json_text(plain(content))
 
 
 def plain(value: Any) -> Any:
-    """The value in JSON's own types."""
+    """The value in JSON's types."""
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
@@ -95,14 +95,14 @@ def plain(value: Any) -> Any:
 
 
 def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows with the same keys as columns to read: words to the left, figures to the right."""
+    """A text table of rows with equal keys: words left-aligned, figures right-aligned."""
     head = list(rows[0])
     words = [k for k, name in enumerate(head) if isinstance(rows[0][name], str)]
     return in_columns([head, *([cell(row[name]) for name in head] for row in rows)], words)
 
 
 def cell(value: Any) -> str:
-    """One value as a reader wants it."""
+    """One value, formatted."""
     if value is None:
         return "-"
     if isinstance(value, float):

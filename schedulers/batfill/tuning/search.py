@@ -1,7 +1,7 @@
-"""Searches for a mixed policy: over all of a uniform grid, or by exponential natural evolution strategies (xNES).
+"""Searches for a mixed policy: over a whole uniform grid, or by exponential natural evolution strategies (xNES).
 
-A search answers one question: which policy costs least, in sum, on these consecutive periods? The penalty of xNES is
-equation 6 of the 2019 study. Source: Glasmachers et al., GECCO 2010; the steps are the `cmaes` package's.
+A search answers one question: which policy has the least total cost on these consecutive periods? The penalty of xNES
+is equation 6 of the 2019 study. Source: Glasmachers et al., GECCO 2010; the steps are the `cmaes` package's.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     Cost = Callable[[Sequence[Policy]], NDArray[np.float64]]
 
 Features = Literal[3, 6]
-# Narrow, short and old jobs first, in equal parts: what is taken if nothing is known.
+# Narrow, short and old jobs first, weighted equally: the default without information.
 SENSIBLE = np.array([1.0, 1.0, -1.0]) / 3
 POINTS = 10_000
 EVALUATIONS = 1000  # a tenth of the grid's points
 
 
 class Search(Protocol):
-    """Anything that finds a policy for consecutive periods."""
+    """Finds a policy for consecutive periods."""
 
     def best(self, first: int, stop: int) -> Policy:
-        """The policy that costs least, in sum, on the periods from `first` to before `stop`."""
+        """The policy with the least total cost on the periods from `first` up to but not including `stop`."""
 
     def as_dict(self) -> dict[str, object]:
-        """What result files say of it."""
+        """The search, for result files."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
     """Vectors of weights on the first of FEATURES: 3 for (q, p~, w), or all 6."""
 
-    units: NDArray[np.float64]  # a weight of 1 counts per so many units of the feature, shape (3,) or (6,)
+    units: NDArray[np.float64]  # amount of the feature that a weight of 1 counts, shape (3,) or (6,)
 
     @classmethod
     def of(cls, features: Features) -> Space:
-        """The papers' space: weights on the features as they are, in seconds and processors."""
+        """The papers' space: weights on the raw features, in seconds and processors."""
         return cls(np.ones(features))
 
     @classmethod
     def scaled(cls, features: Features, periods: Periods) -> Space:
-        """Weights on features divided by what is typical of these periods' jobs, their mean.
+        """Weights on features divided by their mean over these periods' jobs.
 
-        Areas are ten thousand times as large as numbers of processors: if weights count per second and processor,
-        nearly all of a sphere orders by the area alone. Waits are not known beforehand; they count per mean p~,
-        and the expansion factor is near 1 as it is.
+        Areas are ten thousand times as large as processor counts: with weights per second and processor, nearly all of
+        a sphere orders by area alone. Waits are not known beforehand and are divided by the mean p~; the expansion
+        factor is near 1 anyway.
         """
         procs = np.concatenate([jobs.procs for jobs in periods.tables])
         walltime_s = np.concatenate([jobs.walltime_s for jobs in periods.tables])
@@ -70,7 +70,7 @@ class Space:
         return cls(units[:features])
 
     def as_dict(self) -> dict[str, object]:
-        """What result files say of it."""
+        """The space, for result files."""
         return {"units": dict(zip(FEATURES, self.units.tolist(), strict=False))}
 
     def policy(self, point: NDArray[np.float64]) -> Policy:
@@ -81,10 +81,10 @@ class Space:
 
 
 def l1_grid(least: int) -> NDArray[np.float64]:
-    """The grid on the L1 sphere in three dimensions with the fewest points that are at least `least`, shape (n, 3).
+    """The smallest grid on the L1 sphere in three dimensions with at least `least` points, shape (n, 3).
 
-    The points are those whose coordinates are multiples of 1 / k: 4 k^2 + 2 of them, 10,002 for k = 50. Their order is
-    fixed: by the coordinates, rising.
+    Its points have coordinates that are multiples of 1 / k: 4 k^2 + 2 points, 10,002 for k = 50. Their order is fixed:
+    ascending by coordinates.
     """
     k = 1
     while 4 * k * k + 2 < least:
@@ -114,11 +114,11 @@ class Coverage:
 
         Args:
             periods: where the points are compared.
-            conditions: what they share.
+            conditions: what all points share.
             space: of 3 features.
-            least: how many points, at least; see `l1_grid`, which also gives their order.
+            least: the least number of points; see `l1_grid`, which also defines their order.
             advance: called with 1 after every period.
-            known: the costs from an equal search before, shape (n_points, n_periods): then nothing is replayed.
+            known: costs of an earlier equal search, shape (n_points, n_periods); then nothing is replayed.
         """
         self.space = space
         self.weights = l1_grid(least)
@@ -127,11 +127,11 @@ class Coverage:
         self.costs = costs(periods, self.policies, conditions, advance=advance) if known is None else known
 
     def best(self, first: int, stop: int) -> Policy:
-        """The point with the least sum of costs over the periods from `first` to before `stop`."""
+        """The point with the least total cost over the periods from `first` up to but not including `stop`."""
         return self.policies[self.place(first, stop)]
 
     def place(self, first: int, stop: int) -> int:
-        """Its place in the grid; of points that are equally good (in a calm week, all) the one nearest to SENSIBLE."""
+        """Its index in the grid; among equally good points (in a calm week, all) the one nearest to SENSIBLE."""
         total = self.costs[:, first:stop].sum(axis=1)
         tied = np.flatnonzero(total == total.min())
         return int(tied[np.abs(self.weights[tied] - SENSIBLE).sum(axis=1).argmin()])
@@ -151,13 +151,13 @@ class Found:
 
 
 def penalty(point: NDArray[np.float64]) -> float:
-    """|x| + 1 / |x| in the L1 norm: least, 2, on the sphere of norm 1, so that the search keeps near it."""
+    """|x| + 1 / |x| in the L1 norm: least, 2, at norm 1, so that the search stays near the sphere."""
     norm = float(np.abs(point).sum())
     return norm + 1 / norm if norm > 0 else np.inf
 
 
 def first_places(n_features: int, n_random: int, rng: np.random.Generator) -> list[NDArray[np.float64]]:
-    """The first points to evaluate, all of L1 norm 1: the sensible one, every pure policy, and random directions."""
+    """The first points to evaluate, all of L1 norm 1: SENSIBLE, every pure policy, and random directions."""
     sensible = np.pad(SENSIBLE, (0, n_features - len(SENSIBLE)))
     pure = [sign * axis for axis in np.eye(n_features) for sign in (1.0, -1.0)]
     return [sensible, *pure, *(on_sphere(rng.normal(size=n_features)) for _ in range(n_random))]
@@ -169,7 +169,7 @@ def on_sphere(point: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class Evaluations:
-    """Evaluates points of a space; keeps their number and the best of them."""
+    """Evaluates points of a space, counts them and keeps the best."""
 
     def __init__(self, cost: Cost, space: Space) -> None:
         self.cost, self.space = cost, space
@@ -178,7 +178,7 @@ class Evaluations:
         self.least = np.inf
 
     def at(self, points: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """The cost of each point's policy, shape (n_points,); of equally good points the first one seen is the best."""
+        """The cost of each point's policy, shape (n_points,); of equally good points the first is kept as the best."""
         values = self.cost([self.space.policy(point) for point in points])
         self.evaluated += len(points)
         first = int(values.argmin())
@@ -189,7 +189,7 @@ class Evaluations:
     def around(
         self, centre: NDArray[np.float64], sigma: float, *, seed: int, until: int, weight: float, patience: int
     ) -> None:
-        """Search by xNES until `until` points are evaluated in all, the search has converged, or it has stalled."""
+        """Run xNES until `until` points have been evaluated in total, or it has converged or stalled."""
         search = optional("cmaes", "tune").XNES(on_sphere(centre), sigma, seed=seed)
         least, stale = np.inf, 0
         while self.evaluated < until and stale < patience and not search.should_stop():
@@ -211,22 +211,22 @@ def xnes(
     sigma_again: float = 0.03,
     patience: int = 20,
 ) -> Found:
-    """The best of the policies that xNES evaluates.
+    """The best policy that xNES evaluates.
 
-    The first tenth of the evaluations are pure and random policies. A search starts from each of the two best of them
-    and may take a third of all evaluations: if they end in different valleys, one is often much better. The remaining
-    budget goes to restarts from the best point so far with a smaller sigma, because the cost is piecewise constant. If
-    all policies are equally good, SENSIBLE is the best.
+    The first tenth of the evaluations are pure and random policies. A search starts from each of the two best and may
+    use a third of all evaluations: they often end in different valleys, one much better. The remaining budget goes to
+    restarts from the best point so far with a smaller sigma, because the cost is piecewise constant. If all policies
+    are equally good, SENSIBLE is the best.
 
     Args:
         cost: the cost of each of several policies, shape (n,).
-        space: where to search.
-        seed: of all randomness.
-        evaluations: how many policies to evaluate, at least: a generation is never cut short.
+        space: the search space.
+        seed: of all random numbers.
+        evaluations: least number of policies to evaluate; the last generation is always completed.
         weight: lambda of equation 6, which the paper leaves open.
-        sigma: the first searches' initial step size, around a point of L1 norm 1.
-        sigma_again: the restarts' initial step size.
-        patience: how many generations without improvement end a search.
+        sigma: initial step size of the first searches, around a point of L1 norm 1.
+        sigma_again: initial step size of the restarts.
+        patience: number of generations without improvement that ends a search.
     """
     rng = np.random.default_rng(seed)
     looked = Evaluations(cost, space)
@@ -255,7 +255,7 @@ class Evolution:
     evaluations: int = EVALUATIONS
 
     def best(self, first: int, stop: int) -> Policy:
-        """The best policy seen for the sum of costs over the periods from `first` to before `stop`."""
+        """The best policy seen for the total cost over the periods from `first` up to but not including `stop`."""
         part = self.periods.part(first, stop)
 
         def total(policies: Sequence[Policy]) -> NDArray[np.float64]:
@@ -265,5 +265,5 @@ class Evolution:
         return xnes(total, self.space, seed=seed, evaluations=self.evaluations).policy
 
     def as_dict(self) -> dict[str, object]:
-        """What result files say of the search."""
+        """The search, for result files."""
         return {"method": "xnes", **self.space.as_dict(), "evaluations": self.evaluations}

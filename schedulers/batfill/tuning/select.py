@@ -1,4 +1,4 @@
-"""Online choice on many resampled logs, compared with each policy used throughout: what `batfill select` does."""
+"""Online selection on resampled logs, compared with each policy used throughout: the work of `batfill select`."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """A log as it is, or resampled by whole weeks; the k-th sample of a seed is the same however many are made."""
+    """A log as it is, or resampled by whole weeks; sample k of a seed does not depend on how many are drawn."""
 
-    path: Path | str  # the file; the name of a workload that was made
+    path: Path | str  # the file, or the name of a generated workload
     digest: str
     log: SwfLog
     procs: int
-    warnings: tuple[str, ...]  # see `Workload.warnings`; of the whole log
+    warnings: tuple[str, ...]  # see `Workload.warnings`; for the whole log
     resampled: bool
-    weeks: int | None  # of a sample; None for as many as the log has
+    weeks: int | None  # length of a sample; None for the log's
     seed: int
 
     @classmethod
@@ -57,7 +57,7 @@ class Samples:
             BatfillError: the log cannot be read, its machine's size is not known, or an option does nothing.
         """
         if weeks is not None and not resampled:
-            raise BatfillError("--weeks: only samples have another length than the log; add --samples, or leave it out")
+            raise BatfillError("--weeks: only samples differ in length from the log; add --samples, or leave it out")
         source = source_of(log, procs=procs)
         workload = workload_of(source.where, source.log, procs=source.procs)
         if workload.procs is None:
@@ -65,14 +65,14 @@ class Samples:
         return cls(source.where, source.digest, source.log, workload.procs, workload.warnings, resampled, weeks, seed)
 
     def jobs(self, sample: int) -> JobTable:
-        """The jobs of one of them."""
+        """The jobs of one sample."""
         log = self.log
         if self.resampled:
             log = resample(log, self.seed, sample=sample, method="weeks", weeks=self.weeks)
         return workload_of(self.path, log, procs=self.procs).jobs
 
     def provenance(self) -> dict[str, Any]:
-        """What result files say of the input."""
+        """The input, for result files."""
         return {
             "source": Path(self.path).name,
             "source_sha256": self.digest,
@@ -84,20 +84,20 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Course:
-    """One log, chosen for online."""
+    """Online selection on one log."""
 
-    chosen: NDArray[np.int64]  # (n_periods,)  place of each period's policy
+    chosen: NDArray[np.int64]  # (n_periods,)  index of each period's policy
     ratios: NDArray[np.float64]  # (n_periods,)  mean wait of all jobs submitted so far over that under EASY-FCFS
     pure: NDArray[np.float64]  # (n_policies,)  each policy's mean wait over that under EASY-FCFS, if used throughout
 
     @property
     def ratio(self) -> float:
-        """The whole log's."""
+        """The ratio for the whole log."""
         return float(self.ratios[-1])
 
 
 def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Course:
-    """Choose online on one log, and compare with each policy used throughout."""
+    """Select online on one log, and compare with each policy used throughout."""
 
     def throughout(policy: Policy) -> Schedule:
         return replay(jobs, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
@@ -139,29 +139,29 @@ def select(
     seed: int = 0,
     bar: Bar = no_bar,
 ) -> Found:
-    """Choose the policy again after each period by what the past has shown, and compare waits with EASY-FCFS's.
+    """Select the policy anew after each period, and compare waits with EASY-FCFS.
 
     Args:
-        log: a workload, or a file as `read_workload` takes it.
-        method: replay each past period under all policies, exactly ("full") or badly ("noisy"); or learn from what
-            was used, by "epsilon-greedy", "ucb1" or "exp3".
-        procs: the machine's size; by default what the log says.
+        log: a workload or a file, as for `read_workload`.
+        method: replay each past period under all policies, exactly ("full") or with errors ("noisy"); or learn only
+            from the policy used, by "epsilon-greedy", "ucb1" or "exp3".
+        procs: the machine's size; by default the log's.
         policies: "ten", "twelve", names separated by commas, or a sequence of names.
         period_s: Delta, the time between choices.
-        lambda_: full, noisy: what a period counts for each that came later; 0.9 by default.
-        alpha: full, noisy: 1, the default, counts periods by their jobs, 0 all alike.
-        epsilon: epsilon-greedy: the share of random choices; 0.1 by default.
-        gamma: exp3: the share of random choices; 0.1 by default.
+        lambda_: full, noisy: factor by which a period's weight falls with each later period; 0.9 by default.
+        alpha: full, noisy: 1, the default, weights periods by their jobs, 0 equally.
+        epsilon: epsilon-greedy: probability of a random choice; 0.1 by default.
+        gamma: exp3: probability of a random choice; 0.1 by default.
         noise: noisy: "walltime", the default, replays with requested times; a number spreads run times.
         backfill: the order of backfilling; the queue's own by default.
         threshold_s: jobs that have waited longer come first.
-        samples: resample the log's weeks this often; 0 takes the log as it is.
-        weeks: the length of a sample; the log's by default.
+        samples: number of resamplings by weeks; 0 uses the log as it is.
+        weeks: length of a sample; the log's by default.
         seed: of the samples, the noise and the choices.
         bar: makes progress bars.
 
     Returns:
-        The content of the result file; a row for the chooser and for each policy used throughout.
+        The content of the result file; a row for online selection and for each policy used throughout.
 
     Raises:
         BatfillError: the log or an option cannot be used.
@@ -192,7 +192,7 @@ def compare_online(
     source: dict[str, Any],
     advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The result file of choosing online on `samples` logs; `logs` gives the k-th, `source` says what they are."""
+    """The result file of online selection on `samples` logs; `logs` gives the k-th, `source` describes them."""
 
     def work(sample: int) -> Course:
         return course(logs(sample), selection, site, sample)
@@ -217,7 +217,7 @@ def compare_online(
 
 
 def results_of(courses: Sequence[Course], names: Sequence[str]) -> dict[str, Any]:
-    """Mean waits over EASY-FCFS's with their bands, and who was chosen when; below 1 is better."""
+    """Mean waits relative to EASY-FCFS with their bands, and the policies chosen; below 1 is better."""
     n_periods = max(len(one.chosen) for one in courses)
     shares, ratios = [], []
     for period in range(n_periods):
@@ -236,13 +236,13 @@ def results_of(courses: Sequence[Course], names: Sequence[str]) -> dict[str, Any
 
 
 def band(values: Sequence[float]) -> dict[str, float]:
-    """Their mean, and the band from the tenth to the ninetieth percentile."""
+    """The mean, and the band from the 10th to the 90th percentile."""
     low, high = np.quantile(values, [0.1, 0.9])
     return {"mean": float(np.mean(values)), "p10": float(low), "p90": float(high)}
 
 
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a reader wants first: the chooser among the policies used throughout, best first."""
+    """Online selection among the policies used throughout, best first."""
     lines = {"chosen online": found["wait_over_fcfs"], **found["throughout"]}
     rows = [
         {
@@ -258,6 +258,6 @@ def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def mean_share(found: dict[str, Any], name: str) -> float | None:
-    """In which part of the periods a policy was chosen; None for what is not a policy."""
+    """The share of periods in which a policy was chosen; None for what is not a policy."""
     shares = [period["shares"].get(name) for period in found["by_period"]]
     return None if None in shares else float(np.mean(shares))

@@ -1,10 +1,10 @@
-"""The 2019 study of mixed policies on any log: w*, w*train, wgreedy, and its open question, the walk forward.
+"""The 2019 study of mixed policies on any log: w*, w*train, wgreedy, and the walk forward it left open.
 
-- w*        each period under the policy that is best on that very period: what could be had at most
-- w*train   one policy, the best on the training periods in sum; it is only tested on the others
-- wgreedy   each period under the best of the period before
-- last k    each period under the best, in sum, of the k periods before: k = 1 is wgreedy
-- pure k    the same among the pure policies alone, as the online choice with full feedback does
+- w*        each period under the policy that is best on that very period: an upper bound
+- w*train   one policy, with the least total cost on the training periods; it is tested on the others only
+- wgreedy   each period under the best policy of the period before
+- last k    each period under the policy with the least total cost on the k periods before: k = 1 is wgreedy
+- pure k    the same among the pure policies only, as online selection with full feedback does
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ Units = Literal["typical", "plain"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyPlan:
-    """What a study searches, and what it compares."""
+    """The search and the comparisons of a study."""
 
     method: SearchMethod = "coverage"  # every point of a grid, or xNES
-    features: Features = 3  # that are weighed; a grid weighs 3
-    units: Units = "typical"  # of the features: what is typical of the training periods, or seconds and processors
+    features: Features = 3  # number of weights; a grid has 3
+    units: Units = "typical"  # of the features: their mean over the training periods, or seconds and processors
     points: int | None = None  # of the grid, at least; None for POINTS
     evaluations: int | None = None  # of xNES, per question; None for EVALUATIONS
     seed: int = 0  # of xNES and the bootstrap
-    training: int | None = None  # the periods that w*train learns from; None for half of them
-    last: tuple[int, ...] = (1, 4)  # how many periods back each walk forward looks
-    policies: tuple[str, ...] = PURE  # compared as they are
-    baseline: str = "saf"  # the one of `policies` that all others are compared with
+    training: int | None = None  # periods for training w*train; None for half of them
+    last: tuple[int, ...] = (1, 4)  # number of past periods each walk forward uses
+    policies: tuple[str, ...] = PURE  # compared unchanged
+    baseline: str = "saf"  # one of `policies`, which all others are compared with
     maps: Path | None = None  # a folder for a map of the grid for each period
 
     def training_of(self, n_periods: int) -> int:
-        """How many of the periods are for training.
+        """The number of training periods.
 
         Raises:
-            BatfillError: the choices do not go together, or there are too few periods.
+            BatfillError: the choices contradict each other, or there are too few periods.
         """
         n_training = n_periods // 2 if self.training is None else self.training
         longest = max(self.last, default=1)
@@ -71,10 +71,10 @@ class StudyPlan:
             "give a longer log, another --training, or shorter --last": not 0 < longest <= n_training < n_periods,
             f"the baseline {self.baseline} is not among the policies compared; "
             f"add --policy {self.baseline}": self.baseline not in self.policies,
-            "a grid over 6 features is too large; take --method xnes, or --features 3": grid and self.features != 3,
-            f"--{other}: --method {self.method} has no such number; leave it out, or take the other method": given
+            "a grid over 6 features is too large; use --method xnes, or --features 3": grid and self.features != 3,
+            f"--{other}: --method {self.method} does not use it; leave it out, or use the other method": given
             is not None,
-            "only a grid can be drawn; leave --maps out, or take --method coverage": self.maps is not None and not grid,
+            "only a grid can be drawn; leave --maps out, or use --method coverage": self.maps is not None and not grid,
         }
         for message, applies in refused.items():
             if applies:
@@ -84,7 +84,7 @@ class StudyPlan:
     def search(
         self, periods: Periods, conditions: Conditions, n_training: int, advance: Callable[[int], None]
     ) -> Search:
-        """The search, in the units of the first `n_training` periods; a grid is replayed now, with `advance`."""
+        """The search, in the units of the first `n_training` periods; a grid is replayed now, calling `advance`."""
         features = self.features
         scaled = self.units == "typical"
         space = Space.scaled(features, periods.part(0, n_training)) if scaled else Space.of(features)
@@ -94,7 +94,7 @@ class StudyPlan:
         return Evolution(periods, conditions, space, self.seed, evaluations)
 
     def steps(self, n_periods: int) -> int:
-        """How many steps `tune` reports: one for each period of a grid, or for each search of xNES."""
+        """The number of steps `tune` reports: one per period of a grid, or per search of xNES."""
         if self.method == "coverage":
             return n_periods
         return n_periods + 1 + sum(n_periods - k for k in self.last if k > 1)
@@ -125,38 +125,38 @@ def tune(
     maps: str | Path | None = None,
     bar: Bar = no_bar,
 ) -> Found:
-    """Search mixed policies on a log's weeks, and test what was learned on the weeks that follow.
+    """Search mixed policies on a log's weeks, and test the result on the weeks that follow.
 
     Args:
-        log: a workload, or a file as `read_workload` takes it.
-        procs: the machine's size; by default what the log says.
-        method: look up a whole grid ("coverage"), or search by "xnes".
+        log: a workload or a file, as for `read_workload`.
+        procs: the machine's size; by default the log's.
+        method: evaluate a whole grid ("coverage"), or search by "xnes".
         features: weigh q, p~ and w (3), or also p~/q, (w+p~)/p~ and p~ q (6, xnes only).
         units: weights count per "typical" value of a feature, or per second and processor ("plain").
         points: of the grid, at least; 10,000 by default.
-        evaluations: of xnes, policies looked at per question; 1,000 by default.
+        evaluations: of xnes, policies evaluated per question; 1,000 by default.
         seed: of xnes and of the bootstrap.
         backfill: the order of backfilling; spf as in the 2019 study.
         threshold_s: jobs that have waited longer come first.
         tau_s: the bound of the bounded slowdown.
-        days: how long a period is, or "month" for calendar months.
+        days: length of a period, or "month" for calendar months.
         boundary: which jobs a period keeps; see `splitting.windows`.
-        skip: leave out this many periods at first.
-        count: take this many consecutive periods.
+        skip: leave out this many periods at the start.
+        count: use this many consecutive periods.
         min_jobs: leave out periods with fewer jobs.
-        training: the periods that w*train learns from, at first; half of them by default.
-        last: walk forward: tune on this many last periods, and use it in the next.
-        policies: compared beside the twelve pure ones, by name.
-        baseline: the one that all are compared with.
+        training: number of training periods, from the first; half of them by default.
+        last: walk forward: tune on this many past periods for each period.
+        policies: compared in addition to the twelve pure ones, by name.
+        baseline: the policy that all are compared with.
         maps: of a grid: a folder for a map of each period.
         bar: makes progress bars.
 
     Returns:
         The content of the result file; its rows are the lines of the study, see `study`. The policy found is
-        `["trained"]`, which `replay` takes.
+        `["trained"]`, which `replay` accepts.
 
     Raises:
-        BatfillError: the log cannot be used, the choices do not go together, or there are too few periods.
+        BatfillError: the log is unusable, the choices contradict each other, or there are too few periods.
 
     Examples:
         >>> from batfill.workloads import generate_workload
@@ -189,13 +189,13 @@ def tune_on(
     """The result file of a study on these periods; see `study` for its lines.
 
     Args:
-        periods: where to search and to test.
+        periods: where to search and test.
         conditions: backfilling and threshold.
-        plan: what to search and to compare.
+        plan: what to search and compare.
         advance: called with the number of steps done, of `plan.steps`.
 
     Raises:
-        BatfillError: the plan's choices do not go together, or there are too few periods.
+        BatfillError: the plan's choices contradict each other, or there are too few periods.
     """
     if plan.method == "xnes":
         require("tune", "cmaes")
@@ -228,25 +228,25 @@ def tune_on(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """One way to choose policies: what it chose in each period and what that cost."""
+    """One way to choose policies: its choice in each period and the cost."""
 
-    policies: tuple[str | None, ...]  # None until there are enough periods before it
+    policies: tuple[str | None, ...]  # None until enough periods have passed
     costs: NDArray[np.float64]  # (n_periods,), nan if it did not choose
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """Every line of a study over the same periods, the first `n_training` of which are for training."""
+    """Every line of a study over the same periods; the first `n_training` are for training."""
 
     lines: dict[str, Line]
     n_training: int
 
     def total(self, name: str, first: int, stop: int | None = None) -> float:
-        """The sum of a line's costs over the periods from `first` to before `stop`."""
+        """The sum of a line's costs over the periods from `first` up to but not including `stop`."""
         return float(self.lines[name].costs[first:stop].sum())
 
     def sums(self) -> list[dict[str, Any]]:
-        """Table 2: every line's sums over the training and testing periods (null where it cannot be known)."""
+        """Table 2: every line's sums over the training and testing periods (null if unknown)."""
 
         def known(value: float) -> float | None:
             return None if np.isnan(value) else value
@@ -262,7 +262,7 @@ class Study:
         return sorted(rows, key=lambda row: (row["testing"], row["policy"]))
 
     def against(self, baseline: str, *, seed: int) -> dict[str, Any]:
-        """Every other line's testing costs over the baseline's, with bootstrap intervals over periods."""
+        """Every other line's testing costs relative to the baseline's, with bootstrap intervals over periods."""
         base = self.lines[baseline].costs[self.n_training :]
         return {
             name: paired_ratio(line.costs[self.n_training :], base, seed=seed).as_dict()
@@ -273,7 +273,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The sum of one policy's costs over that of another's, with a confidence interval."""
+    """The ratio of two policies' total costs, with a confidence interval."""
 
     ratio: float
     low: float
@@ -281,7 +281,7 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """Better, worse, or not told apart."""
+        """Better, worse, or indistinguishable."""
         return "better" if self.high < 1 else "worse" if self.low > 1 else "not told apart"
 
     def as_dict(self) -> dict[str, float | str]:
@@ -312,15 +312,16 @@ def study(
     last: Sequence[int] = (1, 4),
     advance: Callable[[int], None] = lambda _: None,
 ) -> Study:
-    """Compare `pure` policies with what the search finds; all choices but w* see only the periods before.
+    """Compare `pure` policies with those that the search finds; all choices but w* see only earlier periods.
 
     Args:
         periods: where everything is replayed.
         conditions: backfilling and threshold, the same for all.
         search: over these very periods and conditions.
-        pure: policies that are compared as they are.
-        n_training: how many periods w*train learns from, at least the longest of `last`: sums over the others are fair.
-        last: how many periods back each walk forward looks; "last 1" is called wgreedy.
+        pure: policies compared unchanged.
+        n_training: number of training periods of w*train, at least the longest of `last`, so that sums over the
+            others are fair.
+        last: number of past periods each walk forward uses; "last 1" is called wgreedy.
         advance: called with 1 after every search.
     """
     assert max(last, default=1) <= n_training < len(periods)
@@ -352,7 +353,7 @@ def study(
 
 
 def choice_of(costs: NDArray[np.float64], names: Sequence[str], k: int) -> Line:
-    """Each period under that policy whose costs, shape (n_policies, n_periods), were least in the k periods before."""
+    """Each period under the policy with the least cost, costs (n_policies, n_periods), in the k periods before."""
     n = costs.shape[1]
     chosen = [int(costs[:, i - k : i].sum(axis=1).argmin()) for i in range(k, n)]
     paid = costs[chosen, np.arange(k, n)]
@@ -360,7 +361,7 @@ def choice_of(costs: NDArray[np.float64], names: Sequence[str], k: int) -> Line:
 
 
 def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[str, Any]:
-    """Sums, comparisons, the policies found, and every period's cost."""
+    """Sums, comparisons, the policies found, and the cost of every period."""
     found = ("w*", "w*train")
     return {
         "sums": done.sums(),
@@ -384,7 +385,7 @@ def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[
 
 
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a reader wants first: every line's sums, and its testing sum over the baseline's with the interval."""
+    """The table to show: every line's sums, and its testing sum relative to the baseline's with the interval."""
     column = f"testing/{found['baseline']}"
     itself = {"ratio": 1.0, "low": None, "high": None, "verdict": ""}
     rows = []
@@ -396,21 +397,21 @@ def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def period_length(days: float | None, months: bool) -> float | Literal["month"]:
-    """How long a period is, in days, or "month" for calendar months; a week by default.
+    """The length of a period in days, or "month" for calendar months; a week by default.
 
     Raises:
         BatfillError: both are given.
     """
     if months and days is not None:
-        raise BatfillError("--days and --months are two lengths of one period; leave one of them out")
+        raise BatfillError("--days and --months both set the length of a period; leave one of them out")
     return "month" if months else 7 if days is None else days
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Whole numbers above 0 separated by commas.
+    """Comma-separated whole numbers above 0.
 
     Raises:
-        BatfillError: it is something else.
+        BatfillError: the text is something else.
     """
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
