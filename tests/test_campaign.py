@@ -131,7 +131,7 @@ def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
     assert (first["runs"], first["finished_before"]) == (10, 0)
     before = rows(out).set_index("run")["simulate_s"]
     again = run(campaign_file(SMALL), "--out", out)
-    assert (again.status, again.err) == (0, "batfill: 10 runs, all finished before\n")
+    assert (again.status, again.err) == (0, "batfill: 10 runs, all finished earlier\n")
     wider = done(campaign_file(SMALL.replace("saf", "saf, spf")), "--out", out)
     assert (wider["runs"], wider["finished_before"]) == (15, 10)
     after = rows(out).set_index("run")["simulate_s"]
@@ -385,7 +385,7 @@ def test_job_scripts_ask_the_batch_system_for_what_the_file_says(campaign_file, 
 
 def test_a_job_script_needs_a_cluster(campaign_file):
     assert refusal("campaign", campaign_file(SMALL), "--job-script").endswith(
-        "c.yaml: no `cluster:` in it; add one to have a job script"
+        "c.yaml: no `cluster:` in it; add one to get a job script"
     )
 
 
@@ -404,7 +404,7 @@ def test_options_that_would_do_nothing_are_refused(campaign_file, tmp_path):
     )
     assert "leave one of them out" in refusal("campaign", file, "--workers", 2, "--scheduler", "tcp://127.0.0.1:9")
     assert refusal("campaign", file, "--worker-limit", 2) == (
-        "--worker-limit 2: workers on this machine are not waited for; leave it out"
+        "--worker-limit 2: it does not apply to workers on this machine; leave it out"
     )
 
 
@@ -441,7 +441,7 @@ def test_a_network_that_is_not_here_is_said_in_one_line(campaign_file, batch_sys
     batch_system(sbatch="exit 1")
     file = campaign_file(SMALL + CLUSTER.format(kind="slurm") + "  interface: ib-nowhere\n")
     said = refusal("campaign", file, "--out", tmp_path / "out")
-    assert said.startswith("cluster: interface 'ib-nowhere' is none of this machine's (")
+    assert said.startswith("cluster: interface 'ib-nowhere' is not one of this machine's (")
     assert not (tmp_path / "out").exists()
 
 

@@ -128,7 +128,7 @@ def test_the_same_file_twice_is_refused(tmp_path, planned):
     planned("policies: [fcfs]\n")
     path = tmp_path / "here" / "c.yaml"
     path.write_text("workloads: [{file: log.json}, {file: ./log.json}]\npolicies: [fcfs]\n")
-    with pytest.raises(CampaignError, match=r"log.json under .*'fcfs'.* is asked for twice"):
+    with pytest.raises(CampaignError, match=r"log.json under .*'fcfs'.* is requested twice"):
         plan(read_campaign(path))
 
 

@@ -1,4 +1,4 @@
-"""Campaigns: grids of replays on one machine or many, stored as one row per run and resumed where they stopped."""
+"""Campaigns: grids of replays on one machine or many, stored as one row per run, and resumable."""
 
 from batfill.errors import require
 

@@ -1,6 +1,6 @@
-"""Where a campaign's tasks run: processes of this machine, a Dask scheduler at an address, or jobs of a batch system.
+"""Where a campaign's tasks run: local processes, a Dask scheduler at an address, or jobs of a batch system.
 
-Dask is imported only where a cluster is used.
+Dask is imported only if a cluster is used.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from batfill.campaigns.config import ClusterSection, ReadCampaign
     from batfill.campaigns.work import Finished, Task
 
-    Outcome = tuple[int, Finished | BaseException]  # of the task at this place
+    Outcome = tuple[int, Finished | BaseException]  # of the task at this index
     Outcomes = Generator[list[Outcome]]
 
 CONNECT_S = 5
 POLL_S = 0.05
-WORKER_LIMIT_S = 3600.0  # without any worker; a batch system's queue may be long
+WORKER_LIMIT_S = 3600.0  # without any worker; jobs may wait long in a batch system's queue
 REMINDER_S = 60.0
 SUBMIT = {"slurm": "sbatch", "oar": "oarsub"}
-QUIET = logging.CRITICAL  # a worker that dies is the campaign's to report, or is replaced and no matter
-ANY_PORT = "127.0.0.1:0"  # of the page that a scheduler serves in any case; its usual port may be another campaign's
+QUIET = logging.CRITICAL  # the campaign itself reports dead workers, if they are not simply replaced
+ANY_PORT = "127.0.0.1:0"  # of the page every scheduler serves; another campaign may occupy the usual port
 
 
 class Where(NamedTuple):
-    """Where to run; the first that is given: a scheduler's address, a number of local workers, the file's cluster."""
+    """Where to run; the first given wins: a scheduler's address, a number of local workers, the file's cluster."""
 
     scheduler: str | None = None
     workers: int | None = None
     cluster: ClusterSection | None = None
-    limit_s: float | None = None  # how long a scheduler or cluster may have no worker; None for WORKER_LIMIT_S
+    limit_s: float | None = None  # how long to wait without any worker; None for WORKER_LIMIT_S
 
     @property
     def batch(self) -> ClusterSection | None:
@@ -52,16 +52,16 @@ class Where(NamedTuple):
 
     @property
     def here(self) -> bool:
-        """Whether the workers are processes of this machine."""
+        """Whether the workers are local processes."""
         return self.scheduler is None and self.batch is None
 
     @property
     def patience_s(self) -> float:
-        """How long a scheduler or cluster may have no worker."""
+        """How long a scheduler or cluster may be without workers."""
         return WORKER_LIMIT_S if self.limit_s is None else self.limit_s
 
     def check(self) -> None:
-        """Refuse choices that exclude each other.
+        """Refuse contradictory choices.
 
         Raises:
             CampaignError: there are some.
@@ -73,19 +73,19 @@ class Where(NamedTuple):
             )
         if self.limit_s is not None and self.here:
             raise CampaignError(
-                f"--worker-limit {self.limit_s:g}: workers on this machine are not waited for; leave it out"
+                f"--worker-limit {self.limit_s:g}: it does not apply to workers on this machine; leave it out"
             )
 
 
 class Workers(NamedTuple):
-    """Workers, what to call them, and how to give them tasks."""
+    """Workers, their name, and how to give them tasks."""
 
     place: str
-    run: Callable[[Sequence[Task]], Outcomes]  # yields what has ended since it was asked last
+    run: Callable[[Sequence[Task]], Outcomes]  # yields outcomes as tasks end
 
 
 def worker_count(where: Where) -> int:
-    """How many workers there will be; of a scheduler, how many it has now, and 1 if it has none yet.
+    """The number of workers; for a scheduler, its current number, or 1 if it has none yet.
 
     Raises:
         CampaignError: there is no scheduler at the address.
@@ -100,14 +100,14 @@ def worker_count(where: Where) -> int:
 
 @contextmanager
 def connect(where: Where, say: Callable[[str], None]) -> Iterator[Workers]:
-    """The workers, while the block lasts.
+    """The workers, for the duration of the block.
 
     Args:
-        where: which; checked.
+        where: where to run; checked.
         say: prints a line while there is no worker yet.
 
     Raises:
-        CampaignError: there is no scheduler at the address, or the batch system cannot be used or refuses the jobs.
+        CampaignError: there is no scheduler at the address, or the batch system is unusable or refuses the jobs.
     """
     limit_s = where.patience_s
     if where.scheduler is not None:
@@ -126,7 +126,7 @@ def connect(where: Where, say: Callable[[str], None]) -> Iterator[Workers]:
 
 
 def on_this_machine(tasks: Sequence[Task], count: int) -> Outcomes:
-    """Run the tasks on so many processes."""
+    """Run the tasks on this many processes."""
     with closing(spread(run_task, tasks, count)) as answers:
         for answer in answers:
             yield [answer]
@@ -136,8 +136,8 @@ def on_this_machine(tasks: Sequence[Task], count: int) -> Outcomes:
 
 
 def hush() -> None:
-    """Keep the messages of Dask and what it is made of from standard error."""
-    for name in ("distributed", "distributed.client", "tornado", "asyncio"):  # the second has a level of its own
+    """Keep messages of Dask and its dependencies off standard error."""
+    for name in ("distributed", "distributed.client", "tornado", "asyncio"):  # the second has its own level
         logging.getLogger(name).setLevel(QUIET)
 
 
@@ -159,24 +159,24 @@ def scheduler_at(address: str) -> Client:
         ) from None
 
 
-class NoWorkers(Exception):  # noqa: N818 - what is the matter
-    """A scheduler or cluster has had no worker for too long."""
+class NoWorkers(Exception):  # noqa: N818 - the name says what is wrong
+    """A scheduler or cluster was without workers for too long."""
 
 
 def on_cluster(
     client: Client, tasks: Sequence[Task], place: str, limit_s: float, say: Callable[[str], None]
 ) -> Outcomes:
-    """Run the tasks on Dask's workers, and yield what has ended.
+    """Run the tasks on Dask's workers, and yield the outcomes.
 
     Args:
         client: a connection to the scheduler.
         tasks: what to run.
-        place: what the workers are called.
+        place: the workers' name in messages.
         limit_s: how long there may be no worker, at the start and later.
         say: prints a line from time to time while there is none.
 
     Raises:
-        NoWorkers: there has been none for that long.
+        NoWorkers: there was none for that long.
     """
     from distributed import as_completed
 
@@ -194,7 +194,7 @@ def on_cluster(
 
 
 def outcome(future: Future[Any]) -> Finished | BaseException:
-    """What came of a task; its future is given back."""
+    """The outcome of a task; releases its future."""
     try:
         if future.status == "finished":
             done: Finished = future.result()
@@ -209,7 +209,7 @@ def outcome(future: Future[Any]) -> Finished | BaseException:
 
 
 def has_workers(client: Client) -> bool:
-    """Whether the scheduler has a worker; True if it does not answer, since a lost scheduler is noticed elsewhere."""
+    """Whether the scheduler has a worker; True if it does not answer, since a lost scheduler is detected elsewhere."""
     try:
         return client.status != "running" or bool(client.scheduler_info().get("workers"))
     except (OSError, TimeoutError):
@@ -217,7 +217,7 @@ def has_workers(client: Client) -> bool:
 
 
 class Absence:
-    """For how long there has been no worker; says so each minute, and ends it when it has been too long."""
+    """Tracks how long there has been no worker; reports it each minute, and stops when the limit is reached."""
 
     def __init__(self, place: str, limit_s: float, say: Callable[[str], None]) -> None:
         self.place, self.limit_s, self.say = place, limit_s, say
@@ -225,7 +225,7 @@ class Absence:
         self.reported_s = 0.0
 
     def note(self, *, present: bool, now_s: float) -> None:
-        """Whether there is a worker at this moment.
+        """Record whether there is a worker now.
 
         Raises:
             NoWorkers: there has been none for longer than the limit.
@@ -249,7 +249,7 @@ class Absence:
 
 
 def job_class(section: ClusterSection) -> Any:
-    """Dask-jobqueue's class for a job of this type.
+    """Dask-jobqueue's class for jobs of this type.
 
     Raises:
         CampaignError: dask-jobqueue is not installed.
@@ -265,7 +265,7 @@ def job_class(section: ClusterSection) -> Any:
 
 
 def job_options(section: ClusterSection) -> dict[str, Any]:
-    """What a job of this section is made with."""
+    """The arguments that make a job of this section."""
     return {
         "cores": section.cores,
         "processes": section.cores,
@@ -285,23 +285,23 @@ def job_options(section: ClusterSection) -> dict[str, Any]:
 
 
 def job_script(read: ReadCampaign) -> str:
-    """The script that would be submitted for one job's workers; it needs neither the batch system nor its network.
+    """The script that would be submitted for one job's workers; needs neither the batch system nor its network.
 
     Raises:
         CampaignError: the campaign has no cluster, or dask-jobqueue is not installed.
     """
     section = read.campaign.cluster
     if section is None:
-        raise CampaignError(f"{read.path}: no `cluster:` in it; add one to have a job script")
+        raise CampaignError(f"{read.path}: no `cluster:` in it; add one to get a job script")
     job = job_class(section)("tcp://SCHEDULER:PORT", name="batfill-campaign-0", **job_options(section))
     return str(job.job_script())
 
 
 def require_usable(section: ClusterSection) -> None:
-    """Refuse a batch system that cannot be used from this machine, before anything is done.
+    """Refuse a batch system that is unusable from this machine, before any work.
 
     Raises:
-        CampaignError: its command or the network interface is missing, or dask-jobqueue is not installed.
+        CampaignError: its command or network interface is missing, or dask-jobqueue is not installed.
     """
     job_class(section)
     command = SUBMIT[section.type]
@@ -313,17 +313,17 @@ def require_usable(section: ClusterSection) -> None:
     names = [name for _, name in socket.if_nameindex()]
     if section.interface is not None and section.interface not in names:
         raise CampaignError(
-            f"cluster: interface {section.interface!r} is none of this machine's ({', '.join(names)}); "
-            "mend `interface:`"
+            f"cluster: interface {section.interface!r} is not one of this machine's ({', '.join(names)}); "
+            "correct `interface:`"
         )
 
 
 @contextmanager
 def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
-    """A cluster of which every job was accepted by the batch system; jobs end with the block.
+    """A cluster with every job accepted by the batch system; its jobs end with the block.
 
     Raises:
-        CampaignError: one was refused, or not answered within the limit; those that were accepted are cancelled.
+        CampaignError: a job was refused, or not answered within the limit; accepted ones are cancelled.
     """
     from dask_jobqueue.core import JobQueueCluster
     from distributed import Status
@@ -333,13 +333,13 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
     refused: list[str] = []
     usual: Any = job_class(section)
 
-    class Watched(usual):  # type: ignore[misc]  # its class is known when it runs
+    class Watched(usual):  # type: ignore[misc]  # the base class is known only at run time
         async def start(self) -> None:
             try:
                 await super().start()
                 accepted.append(self.job_id)
             except (OSError, RuntimeError, ValueError) as error:
-                self.status = Status.failed  # else the cluster does not close
+                self.status = Status.failed  # otherwise the cluster does not close
                 refused.append(refusal(error))
                 raise
 
@@ -376,7 +376,7 @@ def submitted(section: ClusterSection, limit_s: float) -> Iterator[Any]:
 
 
 def refusal(error: Exception) -> str:
-    """What a batch system said when it refused a job: its exit status and own message, if the error holds them."""
+    """The batch system's refusal of a job: its exit status and message, if the error has them."""
     lines = [line.strip() for line in str(error).splitlines()]
     if "Exit code:" not in str(error):
         return one_line(error)

@@ -1,4 +1,4 @@
-"""The file of a campaign: workloads x resamplings x windows x policies x knowledge x thresholds, checked when read."""
+"""The campaign file: workloads x resamplings x windows x policies x knowledge x thresholds, checked on reading."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from batfill.workloads.splitting import Align, Boundary
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLASSIFIER = "classifier"  # the one knowledge that takes a seed
+CLASSIFIER = "classifier"  # the only knowledge with a seed
 
 
 class CampaignError(BatfillError):
-    """A campaign cannot be run as it is written, or its folder cannot be used."""
+    """A campaign file or its folder is unusable."""
 
 
 class WorkloadSection(Section):
-    """A workload file, relative to the campaign's, and how it is read."""
+    """A workload file, relative to the campaign's, and how to read it."""
 
     file: Text
-    procs: Count | None = None  # the machine's; None for what the file says
+    procs: Count | None = None  # the machine's; None for the file's
     overrun: Overrun = "keep"
 
 
 class Windows(Section):
-    """The windows that each log is cut into, each run from an empty machine; see `splitting.windows` and `select`."""
+    """The windows each log is cut into, each run from an empty machine; see `splitting.windows` and `select`."""
 
     days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["month"] = 7.0
     align: Align = "log"
@@ -46,7 +46,7 @@ class Windows(Section):
 
 
 class Resamplings(Section):
-    """New logs that take the place of each log: `samples` for every seed; see `resampling.resample`."""
+    """Resampled logs that replace each log: `samples` for every seed; see `resampling.resample`."""
 
     samples: Count = 1
     method: ResamplingMethod = "users"
@@ -60,12 +60,12 @@ class ClusterSection(Section):
     type: Literal["slurm", "oar"]
     jobs: Count
     cores: Count
-    memory: Annotated[str, Field(pattern=r"^\d+(\.\d+)? ?[kKMGTP]i?B$")]  # of one job, as in "8GB"
+    memory: Annotated[str, Field(pattern=r"^\d+(\.\d+)? ?[kKMGTP]i?B$")]  # of one job, such as "8GB"
     walltime: Text = "01:00:00"
     queue: Text | None = None
     project: Text | None = None  # Slurm's account
     interface: Text | None = None  # the network between the nodes
-    directives: list[Text] = Field(default=[])  # further options of the batch system, as in "--exclusive"
+    directives: list[Text] = Field(default=[])  # further options of the batch system, such as "--exclusive"
     prologue: list[Text] = Field(default=[])  # shell commands before a worker starts
 
 
@@ -86,7 +86,7 @@ class Campaign(Section):
 
     @property
     def choices(self) -> list[dict[str, Any]]:
-        """The scheduler's options of every combination, as `Options.of` takes them, without a seed."""
+        """The scheduler's options of every combination, for `Options.of`, without a seed."""
         return [
             {"policy": policy, "backfill": backfill, "threshold": threshold, **learning(knowledge)}
             for policy in self.policies
@@ -106,10 +106,10 @@ class ReadCampaign(NamedTuple):
 
 
 def read_campaign(path: Path) -> ReadCampaign:
-    """The campaign that `path` describes.
+    """The campaign in the file `path`.
 
     Raises:
-        CampaignError: the file cannot be read, is not YAML, or a key is unknown, missing, mistyped or given twice.
+        CampaignError: the file is unreadable or not YAML, or a key is unknown, missing, mistyped or repeated.
     """
     try:
         stored = path.read_bytes()
@@ -126,7 +126,7 @@ def read_campaign(path: Path) -> ReadCampaign:
 
 
 def keys_around(place: KeyPath) -> list[str]:
-    """The keys of the section that holds this place."""
+    """The keys of the section that contains this place."""
     sections: dict[int | str, type[Section]] = {
         "workloads": WorkloadSection,
         "windows": Windows,
@@ -137,7 +137,7 @@ def keys_around(place: KeyPath) -> list[str]:
 
 
 def check_options(path: Path, document: Document, campaign: Campaign) -> None:
-    """Refuse what the scheduler would refuse, lists that repeat a value, and seeds that nothing uses."""
+    """Refuse options the scheduler would refuse, lists that repeat a value, and seeds without effect."""
     lists: dict[str, list[dict[str, Any]]] = {
         "policies": [{"policy": policy} for policy in campaign.policies],
         "backfills": [{"backfill": backfill} for backfill in campaign.backfills],
@@ -166,14 +166,14 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
 
 
 def check_knowledge(path: Path, document: Document, i: int, given: dict[str, Any]) -> None:
-    """Refuse an entry of `knowledge:` that says anything beside what is learned."""
+    """Refuse an entry of `knowledge:` with options other than those of learning."""
     for name in given:
         line = document.line(("knowledge", i, name))
         if name not in LEARNING:
             known = ", ".join(LEARNING)
-            raise CampaignError(f"{path}:{line}: {name} is no option of knowledge; those are {known}")
+            raise CampaignError(f"{path}:{line}: {name} is not an option of knowledge; those are {known}")
         if name == "seed":
-            raise CampaignError(f"{path}:{line}: the seeds of a campaign are a list of their own; write `seeds:`")
+            raise CampaignError(f"{path}:{line}: a campaign's seeds are a separate list; write `seeds:`")
 
 
 def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
@@ -183,5 +183,5 @@ def learning(knowledge: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def seeded(given: dict[str, Any]) -> bool:
-    """Whether a scheduler of these options takes a seed."""
+    """Whether a scheduler with these options uses a seed."""
     return given.get("knowledge") == CLASSIFIER

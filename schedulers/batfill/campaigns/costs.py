@@ -1,4 +1,4 @@
-"""A campaign's tasks of about a second, and how long they take: an estimate from a few runs, timed on this machine."""
+"""Splitting a campaign into tasks of about a second, and estimating their time from a few timed runs."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from batfill.campaigns.work import Run
     from batfill.jobs import Workload
 
-TASK_S = 1.0  # what is lost when a worker dies, and what hides the cost of sending a task
+TASK_S = 1.0  # the work lost when a worker dies; long enough to hide the cost of sending a task
 MOST_RUNS = 500  # in a task
-RUN_S = 0.002  # what a run takes beside its jobs: cutting them out, and its row
-WORKER_S = 1.5  # from a worker's start to its first task: Python's imports, on a machine that does nothing else
-LEARNING_S = 1.5  # what loading scikit-learn takes, once per worker
-FIRST_JOBS = 2000  # that a replay is timed on first; then four times as many, as long as that is quick
+RUN_S = 0.002  # fixed time of a run: selecting its jobs, and its row
+WORKER_S = 1.5  # from a worker's start to its first task: Python's imports, on an idle machine
+LEARNING_S = 1.5  # loading scikit-learn, once per worker
+FIRST_JOBS = 2000  # of the first timed replay; then four times as many while that is quick
 QUICK_S = 0.5
-MOST_TIMED = 12  # kinds of replays that are timed; the others are taken to be like them
-LEARNING_BUDGET_S = 8.0  # to time all kinds of learning together; each has a second at least
+MOST_TIMED = 12  # kinds of replays that are timed; others are assumed similar
+LEARNING_BUDGET_S = 8.0  # for timing all kinds of learning; each gets at least a second
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What the first jobs of a log take: seconds of this machine by jobs, both cumulative, and processors kept busy."""
+    """The cost of a log's first jobs: seconds on this machine by jobs, both cumulative, and processors kept busy."""
 
     jobs: tuple[float, ...]  # ascending, without 0
     seconds: tuple[float, ...]
     busy: float = 1.0
 
     def at(self, jobs: float) -> float:
-        """Seconds for so many jobs: between the points straight; beyond them as steep as their second half."""
+        """Seconds for this many jobs: linear between points; beyond them with the slope of their second half."""
         xs, ys = (0.0, *self.jobs), (0.0, *self.seconds)
         if len(xs) == 1:
             return 0.0
@@ -58,25 +58,25 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What the parts of a campaign take on one worker, in seconds."""
+    """The costs of a campaign's parts on one worker, in seconds."""
 
     curves: Mapping[str, Curve]  # by `kind_of`
     readings: Readings
-    slowdown: float = 1.0  # of a run that keeps several processors busy, beside others that do
-    load: float = 1.0  # how much longer all takes than on a machine that does nothing else, the workers running
-    beside: float = 1.0  # how much longer than when it was timed, with this process alone
+    slowdown: float = 1.0  # of a run that keeps several processors busy, when others do so too
+    load: float = 1.0  # relative to an idle machine, with the workers running
+    beside: float = 1.0  # relative to the timing, which ran alone
 
     def run_s(self, planned: Planned) -> float:
-        """One run, its log at hand."""
+        """Time of one run, its log loaded."""
         curve = self.curves[kind_of(planned.run.given)]
         return RUN_S + curve.at(planned.jobs) * max(curve.busy * self.slowdown, 1.0)
 
     def task_s(self, task: Task, planned: Mapping[str, Planned]) -> float:
-        """All runs of a task, and what they are read and cut from."""
+        """Time of a task: all its runs, and reading and cutting their log."""
         return self.readings.traces.get(task.trace, 0.0) + sum(self.run_s(planned[run.id]) for run in task.runs)
 
     def total_s(self, tasks: Sequence[Task], planned: Mapping[str, Planned], workers: int) -> float:
-        """All tasks from the workers' start to the last one's end, each given to the first worker that is free."""
+        """Time from the workers' start to the last task's end, each task given to the first free worker."""
         if not tasks:
             return 0.0
         sources = {task.trace.source for task in tasks}
@@ -90,26 +90,26 @@ class Costs:
 
 
 def kind_of(given: Mapping[str, Any]) -> str:
-    """What tells options of unlike cost apart: what is learned; of a plain replay, the orders."""
+    """The kind of a replay; costs differ by what is learned, and in plain replays by the orders."""
     of_order = ("policy", "backfill")
     beside = ("threshold", "seed", *of_order) if learns(given) else ("threshold", "seed")
     return json.dumps({name: given[name] for name in sorted(given) if name not in beside})
 
 
 def learns(given: Mapping[str, Any]) -> bool:
-    """Whether a replay under these options goes through Python job by job."""
+    """Whether a replay with these options processes jobs one by one in Python."""
     return bool(given.get("knowledge", USER) != USER)
 
 
 def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: int, others: float) -> Costs:
-    """The costs of these runs, each kind timed on the largest piece that it replays, or on that piece's beginning.
+    """The costs of these runs; each kind is timed on the largest piece it replays, or on that piece's beginning.
 
     Args:
         left: the runs.
-        readings: what reading took.
-        workers: how many will run.
+        readings: time spent reading.
+        workers: the number of workers.
         cores: processors that the workers share.
-        others: processes that want to run on them beside ours, on average.
+        others: average number of other processes competing for them.
     """
     largest: dict[str, Planned] = {}
     for planned in left:
@@ -132,7 +132,7 @@ def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: i
 
 
 def timed_plain(planned: Planned) -> Curve:
-    """What a replay of the compiled engine takes: on ever longer beginnings, as long as they are quick."""
+    """The cost of a replay in the compiled engine, from increasingly long beginnings as long as they are quick."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
     load_engine(workload, options)
     jobs: list[float] = []
@@ -156,7 +156,7 @@ class Enough(Exception):  # noqa: N818 - nothing is wrong
 
 
 def timed_learning(planned: Planned, budget_s: float) -> Curve:
-    """What a replay that learns takes, from its beginning: it is stopped after so many seconds."""
+    """The cost of a learning replay, from its beginning; stopped after `budget_s` seconds."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
     load_engine(workload, options)
     if options.learning.knowledge == "classifier":
@@ -189,12 +189,12 @@ def timed_learning(planned: Planned, budget_s: float) -> Curve:
 
 
 def load_engine(workload: Workload, options: Options) -> None:
-    """Load or compile what a replay under these options needs."""
+    """Load or compile what a replay with these options needs."""
     simulate(workload.jobs.select(slice(0)), workload, options)
 
 
 def by_kind(runs: Sequence[Planned], costs: Costs) -> dict[str, float]:
-    """Seconds of all runs of each kind, one after the other."""
+    """Total seconds of the runs of each kind."""
     total: dict[str, float] = defaultdict(float)
     for planned in runs:
         total[kind_of(planned.run.given)] += costs.run_s(planned)
@@ -202,7 +202,7 @@ def by_kind(runs: Sequence[Planned], costs: Costs) -> dict[str, float]:
 
 
 def tasks_of(left: Sequence[Planned], costs: Costs, planned: Plan, workers: int) -> list[Task]:
-    """The runs in tasks: of one trace each, window by window, so that reading and cutting are shared."""
+    """The runs grouped into tasks: one trace each, window by window, so that reading and cutting are shared."""
     by_trace: dict[Trace, list[Planned]] = defaultdict(list)
     for one in left:
         by_trace[one.trace].append(one)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """A run, what it replays, and how many jobs that has."""
+    """A run, what it replays, and the number of jobs."""
 
     run: Run
     trace: Trace
@@ -30,7 +30,7 @@ class Planned(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """What reading took while the campaign was planned, in seconds."""
+    """Times of reading while the campaign was planned, in seconds."""
 
     logs: dict[Source, float]  # once per worker
     traces: dict[Trace, float]  # resampling, cutting, the first jobs: once per task
@@ -56,7 +56,7 @@ class Plan:
 
 
 def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) -> Plan:
-    """The runs of the campaign; `advance` is told of traces whose windows were counted.
+    """The runs of the campaign; `advance` is called with 1 after each trace.
 
     Raises:
         BatfillError: a workload cannot be read or cut, or two entries make the same run.
@@ -68,16 +68,16 @@ def plan(read: ReadCampaign, advance: Callable[[int], None] = lambda _: None) ->
         began = time.perf_counter()
         if trace.windows is not None or trace.resamplings is not None:
             read_source(trace.source)
-            readings.logs.setdefault(trace.source, time.perf_counter() - began)  # later ones find it in memory
+            readings.logs.setdefault(trace.source, time.perf_counter() - began)  # later ones use the copy in memory
         began = time.perf_counter()
-        piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # says now what a run would say later
+        piece = piece_of(trace, next(iter(jobs_by_window(trace))))  # raises now what a run would raise later
         readings.traces[trace] = time.perf_counter() - began
         for number, jobs in jobs_by_window(trace).items():
             for given in choices_of(campaign, trace):
                 identity = run_id(trace, number, given, campaign.tau, piece.workload.procs)
                 if identity in runs:
                     raise CampaignError(
-                        f"{read.path}: {trace.source.name} under {given} is asked for twice; take one of them out"
+                        f"{read.path}: {trace.source.name} under {given} is requested twice; remove one of them"
                     )
                 runs[identity] = Planned(Run(identity, number, given), trace, jobs)
         advance(1)
@@ -99,13 +99,13 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
 
 
 def number_of_traces(campaign: Campaign) -> int:
-    """How many `traces_of` yields."""
+    """The number of traces that `traces_of` yields."""
     made = campaign.resamplings
     return len(campaign.workloads) * (len(campaign.seeds) * made.samples if made else 1)
 
 
 def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
-    """The scheduler's options of every run on this trace; a resampling's seed is also that of what learns on it."""
+    """The scheduler's options of every run on this trace; a resampling's seed also seeds the learning on it."""
     for given in campaign.choices:
         if not seeded(given):
             yield given
@@ -115,11 +115,11 @@ def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
 
 
 def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float, size: int | None) -> str:
-    """The run's content hash: equal for equal jobs, options, machine's size and programs, hexadecimal."""
+    """The run's content hash: equal for equal jobs, options, machine size and programs; hexadecimal."""
     content = {
         "trace": trace.key(),
         "window": window,
-        "size": size,  # that in force: the list of known logs may have another one than the file
+        "size": size,  # in force; the list of known logs may differ from the file
         "options": given,
         "tau_s": tau_s,
         "version": __version__,

@@ -1,4 +1,4 @@
-"""What made a campaign's results: programs, inputs, machine and command of every session that worked on them."""
+"""The origin of a campaign's results: programs, inputs, machine and command of every session."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ FILE = "provenance.json"
 
 
 class Provenance:
-    """The file `provenance.json`: the campaign as it is, and one entry per session, the latest last."""
+    """The file `provenance.json`: the campaign, and one entry per session, the latest last."""
 
     def __init__(self, folder: Path, read: ReadCampaign, plan: Plan, where: Where, *, workers: str, left: int) -> None:
-        """Begin a session that has `left` runs to do on these workers."""
+        """Begin a session with `left` runs to do on these workers."""
         self.path = folder / FILE
         sources = {planned.trace.source for planned in plan.runs}
         warnings = plan.warnings()
@@ -36,7 +36,7 @@ class Provenance:
             "campaign": str(read.path),
             "campaign_sha256": read.digest,
             "campaign_text": read.text,
-            "campaign_in_force": read.campaign.model_dump(mode="json", by_alias=True),  # also what the text leaves out
+            "campaign_in_force": read.campaign.model_dump(mode="json", by_alias=True),  # including defaults
             "inputs": [
                 {"file": source.path, "sha256": source.sha256, "warnings": list(warnings.get(source.path, ()))}
                 for source in sorted(sources, key=lambda s: s.path)
@@ -68,18 +68,18 @@ class Provenance:
         self.write()
 
     def end(self, done: int) -> None:
-        """The session has done so many runs."""
+        """Record that the session has done this many runs."""
         self.session |= {"ended": now(), "runs_done": done}
         self.write()
 
     def write(self) -> None:
-        """Put it on disk; a session that was killed has no end there."""
+        """Write the file; a killed session has no end in it."""
         whole = {**self.campaign, "sessions": [*self.earlier, self.session]}
         write_json(self.path, whole)
 
 
 def sessions(path: Path) -> list[Any]:
-    """The sessions that the file tells of; none where it cannot be read, since nothing depends on it."""
+    """The sessions recorded in the file; none if it is unreadable, since nothing depends on them."""
     try:
         return list(json.loads(path.read_bytes())["sessions"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -95,7 +95,7 @@ def installed(library: str) -> str | None:
 
 
 def processor() -> str:
-    """The processor's name, as Linux says it."""
+    """The processor's name, from Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""A campaign from its file to its results: plan, say what it will take, run what is left, store."""
+"""A campaign from file to results: plan, estimate, run what is left, store."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-REPORT_S = 30.0  # between two lines on how far the campaign is
+REPORT_S = 30.0  # between two progress lines
 AGAIN = "run the same command again"
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a campaign will take."""
+    """The size of a campaign and an estimate of its time."""
 
     runs: int
-    finished: int  # before
+    finished: int  # in earlier sessions
     tasks: int
     workers: int
     estimated_s: float
@@ -52,12 +52,12 @@ class Outlook:
     def as_text(self) -> str:
         """One line."""
         if self.finished == self.runs:
-            return f"{self.runs:,} runs, all finished before"
-        before = f", {self.finished:,} of them finished before" if self.finished else ""
+            return f"{self.runs:,} runs, all finished earlier"
+        before = f", {self.finished:,} of them finished earlier" if self.finished else ""
         plural = "" if self.workers == 1 else "s"
         return (
             f"{self.runs:,} runs{before}; about {rough_duration(self.estimated_s)} on {self.workers} worker{plural}, "
-            "by an estimate from a few runs"
+            "estimated from a few runs"
         )
 
     def as_json(self) -> str:
@@ -67,7 +67,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Done:
-    """What a campaign came to."""
+    """The results of a campaign."""
 
     results: Path
     runs: int
@@ -77,7 +77,7 @@ class Done:
     warnings: tuple[str, ...]  # by file, see `Workload.warnings`
 
     def as_text(self) -> str:
-        """A table of the choices, workload by workload, and where the rows are."""
+        """A table of the choices, by workload, and the rows' file."""
         header = ("workload", "options", "runs", "mean wait", "mean bsld", "largest")
         rows = [
             (
@@ -103,17 +103,17 @@ class Done:
         return read_rows(self.results)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row per run, with its figures and every option. It needs pandas."""
+        """A row per run, with its figures and every option. Needs pandas."""
         optional("pandas", "tables")
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         return frame
 
 
 def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
-    """What the campaign will take, without writing anything; only a few runs are timed.
+    """Estimate the campaign without writing anything; only a few runs are timed.
 
     Raises:
-        BatfillError: it cannot be run as it is written.
+        BatfillError: the campaign is unusable as written.
     """
     where.check()
     return prepare(read, Store(out), where, bar).outlook
@@ -121,7 +121,7 @@ def look(read: ReadCampaign, out: Path, where: Where, *, bar: Bar) -> Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A campaign that is ready to run."""
+    """A campaign ready to run."""
 
     outlook: Outlook
     plan: Plan
@@ -131,7 +131,7 @@ class Prepared:
 
 
 def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepared:
-    """Plan the campaign, and estimate what is left of it."""
+    """Plan the campaign, and estimate the rest of it."""
     workers = worker_count(where)
     with bar("logs planned", number_of_traces(read.campaign)) as advance:
         whole = plan(read, advance)
@@ -158,20 +158,20 @@ def campaign(
 ) -> Done:
     """Run a grid of replays, resume it where it stopped, and store one row per run.
 
-    Processes share the runs, so that a script calls this below `if __name__ == "__main__":`.
+    Processes share the runs, so a script must call this below `if __name__ == "__main__":`.
 
     Args:
-        file: says what to run; see the guide to campaigns.
+        file: the campaign; see the guide to campaigns.
         out: the folder of the results; by default `expe-out/` and the file's name.
-        scheduler: run on the workers of the Dask scheduler at this address.
-        workers: run on this many workers here; by default one per processor.
-        worker_limit_s: how long a cluster or scheduler may have no worker.
+        scheduler: use the workers of the Dask scheduler at this address.
+        workers: use this many local workers; by default one per processor.
+        worker_limit_s: how long a cluster or scheduler may be without workers.
         bar: makes progress bars.
-        say: is given a line from time to time: what the campaign will take, and how far it is.
-        again: how to go on after a stop, for the message that says so.
+        say: receives a line from time to time: the estimate first, then the progress.
+        again: how to resume after a stop, for the message.
 
     Raises:
-        BatfillError: it cannot be run as it is written.
+        BatfillError: the campaign is unusable as written.
         RunFailed: some runs failed or found no worker; the others are stored.
     """
     path = Path(file)
@@ -192,14 +192,14 @@ def run_campaign(
 
     Args:
         read: the campaign.
-        out: its folder; runs that are finished there are not run again.
-        where: the workers; None for what the campaign's file says.
+        out: its folder; runs finished there are not repeated.
+        where: the workers; None for the campaign file's.
         bar: makes progress bars.
-        say: prints a line: the outlook before anything runs, then from time to time how far it is.
-        again: how to go on after a stop, for the message that says so.
+        say: prints a line: the estimate before anything runs, then the progress from time to time.
+        again: how to resume after a stop, for the message.
 
     Raises:
-        BatfillError: it cannot be run as it is written.
+        BatfillError: the campaign is unusable as written.
         RunFailed: some runs failed or found no worker; the others are stored.
     """
     began = time.perf_counter()
@@ -224,8 +224,8 @@ def run_campaign(
                 except BaseException as stopped:
                     if not isinstance(stopped, Exception):  # Ctrl-C, or another signal
                         session.recount()
-                        kept = f"{session.stored_text()}; to go on, {again}"
-                        if isinstance(stopped, Interrupted):  # the command line says it in its one line
+                        kept = f"{session.stored_text()}; to resume, {again}"
+                        if isinstance(stopped, Interrupted):  # the command line includes it in its one line
                             stopped.add_note(kept)
                         else:
                             say(kept)
@@ -244,10 +244,10 @@ def run_campaign(
 
 
 class Session:
-    """The runs that are left, being run and stored."""
+    """The remaining runs of a campaign, as they run and are stored."""
 
     def __init__(self, ready: Prepared, store: Store, advance: Callable[[int], None], say: Say) -> None:
-        """Nothing has run yet; `advance` is given the number of runs as they are stored."""
+        """Set up; `advance` is called with the number of runs as they are stored."""
         self.ready, self.store, self.advance, self.say = ready, store, advance, say
         self.done = 0  # runs stored
         self.failure = ""  # the first
@@ -260,7 +260,7 @@ class Session:
         """Run the tasks, and store each as it ends.
 
         Raises:
-            BatfillError: a worker finds a mistake in what was given; what had ended is stored.
+            BatfillError: a worker finds a mistake in the input; finished runs are stored.
         """
         mistake: BatfillError | None = None
         with closing(workers.run(self.ready.tasks)) as ended:
@@ -270,7 +270,7 @@ class Session:
                     for place, outcome in outcomes:
                         if isinstance(outcome, BatfillError):
                             mistake = mistake or outcome
-                        elif isinstance(outcome, ConnectionError):  # the scheduler's, whatever was running
+                        elif isinstance(outcome, ConnectionError):  # of the scheduler, not of a run
                             self.failure = self.failure or str(outcome)
                         elif isinstance(outcome, BaseException):
                             runs = self.ready.tasks[place].runs
@@ -296,14 +296,14 @@ class Session:
         self.advance(len(rows))
 
     def fail(self, run: str, message: str) -> None:
-        """Remember the first failure, and which run it was."""
+        """Record the first failure and its run."""
         planned = self.ready.left[run]
         options = ", ".join(f"{name} {value}" for name, value in planned.run.given.items() if value is not None)
         window = "" if planned.run.window is None else f", window {planned.run.window}"
         self.failure = self.failure or f"{planned.trace.source.name}{window}, {options}: {message}"
 
     def report(self) -> None:
-        """Say how far it is, every REPORT_S."""
+        """Report the progress, every REPORT_S."""
         now_s = time.monotonic()
         left_s = self.remaining.seconds()
         if now_s - self.reported_s < REPORT_S or self.done >= len(self.ready.left) or left_s is None:
@@ -315,10 +315,10 @@ class Session:
         )
 
     def recount(self) -> None:
-        """Count what is stored: an interrupt may come between storing runs and counting them."""
+        """Count the stored runs: an interrupt may arrive between storing runs and counting them."""
         self.done = len(self.store.finished(per_job=self.ready.plan.per_job) & set(self.ready.left))
 
     def stored_text(self) -> str:
-        """How many runs of the campaign are stored, and in which folder."""
+        """The number of the campaign's runs that are stored, and their folder."""
         outlook = self.ready.outlook
         return f"{outlook.finished + self.done:,} of {outlook.runs:,} runs are stored in {self.store.folder}"

@@ -1,4 +1,4 @@
-"""What the sections of a YAML file may hold: pydantic's models, and what is said of a mistake in one."""
+"""Types for the sections of YAML files: pydantic's models, and messages for mistakes in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
-# A duration is checked as the option of its name is; text such as "20h" is read there.
+# A duration is checked like the option of its name, which also parses text such as "20h".
 Seconds = Annotated[float, BeforeValidator(lambda value: checked_seconds("threshold", value))]
 Tau = Annotated[float, BeforeValidator(lambda value: checked_seconds("tau", value))]
 
@@ -29,7 +29,7 @@ def checked_seconds(name: str, value: Any) -> float:
     """The seconds of a duration, for pydantic.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a duration.
     """
     try:
         return tau_of(value) if name == "tau" else seconds_of(name, value)
@@ -51,7 +51,7 @@ def keys_of(section: type[Section]) -> list[str]:
 
 
 def mistake_at(path: Path, document: Document, place: KeyPath, wrong: ErrorDetails, known: Iterable[str]) -> str:
-    """What is wrong at this place of the file, and what would be right; `known` are the keys of its section."""
+    """The mistake at this place of the file and its correction; `known` are the keys of its section."""
     at = f"{path}:{document.line(place)}"
     if wrong["type"] == "extra_forbidden":
         return f"{at}: key {place[-1]} is unknown here; known are {', '.join(known)}"

@@ -1,10 +1,10 @@
-"""The folder of a campaign: what is in it is whole, whenever and however the campaign was stopped.
+"""The folder of a campaign, whose files are always whole, however the campaign was stopped.
 
-runs.parquet        one row per run of the campaign, in its order, written when all are there
+runs.parquet        one row per run of the campaign, in its order, written once all are finished
 parts/              the rows of runs finished since; each file appears whole under its name
-earlier.parquet     rows of runs that the campaign's file no longer asks for
-jobs/RUN.parquet    a run's jobs, where asked for
-provenance.json     what made all this
+earlier.parquet     rows of runs no longer in the campaign's file
+jobs/RUN.parquet    a run's jobs, if requested
+provenance.json     the origin of all results
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("backfill", pa.string()),
     ("threshold_s", pa.float64()),
     ("knowledge", pa.string()),
-    ("learning", pa.string()),  # what was given beyond the knowledge's name; None where nothing was
+    ("learning", pa.string()),  # options given besides the knowledge's name; None if there are none
     ("options", pa.string()),  # every option in force, default or not, as JSON
     ("tau_s", pa.float64()),
     *((column.name, pa.int64() if column.type == "int" else pa.float64()) for column in fields(Summary)),
@@ -52,7 +52,7 @@ SCHEMA = pa.schema(COLUMNS)
 
 
 class Store:
-    """An open folder; one campaign at a time has it."""
+    """An open folder, held by one campaign at a time."""
 
     def __init__(self, folder: Path) -> None:
         """Use `open_store`."""
@@ -81,14 +81,14 @@ class Store:
         return table.take(pa.array(first, pa.int64()))
 
     def finished(self, *, per_job: bool) -> set[str]:
-        """The runs that need not be run again: those with a row and, where asked for, with their jobs."""
+        """The runs that need not be repeated: those with a row and, if requested, their jobs."""
         runs = set(names_in(self.rows()))
         if per_job:
             runs &= {path.stem for path in self.jobs.glob("*.parquet")}
         return runs
 
     def add(self, rows: Sequence[dict[str, Any]], jobs: Iterable[tuple[str, bytes]] = ()) -> None:
-        """Keep these runs. Their jobs come first: a run with a row has them."""
+        """Store these runs, jobs first, so that a run with a row has its jobs."""
         for run, stored in jobs:
             make_folder(self.jobs)
             with raw_file(self.jobs / f"{run}.parquet") as file:
@@ -98,7 +98,7 @@ class Store:
             write_rows(pa.Table.from_pylist(list(rows), SCHEMA), self.parts / f"{rows[0]['run']}.parquet")
 
     def merge(self, order: Sequence[str]) -> pa.Table:
-        """Put these runs, all finished, into runs.parquet in this order, and all others into earlier.parquet."""
+        """Move these finished runs, in this order, to runs.parquet, and all others to earlier.parquet."""
         table = self.rows()
         place = {run: i for i, run in enumerate(names_in(table))}
         wanted = set(order)
@@ -118,13 +118,13 @@ class Store:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[Store]:
-    """The campaign's folder, made where it is not there, and locked against a second campaign.
+    """The campaign's folder, created if needed, and locked against a second campaign.
 
-    The lock goes with the process that holds it, even if that is killed. A folder that was made here goes, too, if the
+    The lock ends with the process that holds it, even if that is killed. A folder created here is removed if the
     campaign stops before anything is in it.
 
     Raises:
-        BatfillError: the folder cannot be made, or another campaign is running in it.
+        BatfillError: the folder cannot be created, or another campaign is running in it.
     """
     made = not folder.exists()
     make_folder(folder)
@@ -147,20 +147,20 @@ def open_store(folder: Path) -> Iterator[Store]:
 
 
 def read_rows(path: Path) -> pa.Table:
-    """The rows in a file of the campaign's."""
+    """The rows in a file of the campaign."""
     try:
         return pq.read_table(path).select(SCHEMA.names).cast(SCHEMA)
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise CampaignError(f"{path}: not a campaign's results ({reason}); take it out of the folder") from None
+        raise CampaignError(f"{path}: not a campaign's results ({reason}); remove it from the folder") from None
 
 
 def names_in(table: pa.Table) -> list[str]:
-    """The runs that these rows are of."""
+    """The runs of these rows."""
     return [str(run) for run in table.column("run").to_pylist()]
 
 
 def write_rows(table: pa.Table, path: Path) -> None:
-    """Write the rows as a Parquet file that appears whole."""
+    """Write the rows to a Parquet file that appears whole."""
     with raw_file(path) as file:
         pq.write_table(table, file)

@@ -1,4 +1,4 @@
-"""What the choices of a campaign came to, workload by workload."""
+"""The results of a campaign's choices, by workload."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ CHOICE_COLUMNS = ("policy", "backfill", "threshold_s", "knowledge", "learning")
 
 
 def overview(table: pa.Table) -> list[dict[str, Any]]:
-    """A row per workload and choice of options, in the table's order: runs, and means over them.
+    """A row per workload and choice of options, in the table's order: the number of runs, and means over them.
 
-    Each run counts alike, whatever its number of jobs; runs without a figure do not count.
+    Each run has equal weight, whatever its number of jobs; runs without a figure do not count.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     columns = ["workload", *CHOICE_COLUMNS, "mean_wait_s", "mean_bsld"]
@@ -37,6 +37,6 @@ def overview(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def options_text(policy: str, backfill: str, threshold_s: float | None, knowledge: str, learning: str | None) -> str:
-    """The options of a row as `described`; `learning` is those of learning beyond its name, as JSON."""
+    """The options of a row as in `described`; `learning` has those besides the knowledge's name, as JSON."""
     more = json.loads(learning) if learning else {}
     return described({"policy": policy, "backfill": backfill, "threshold": threshold_s, "knowledge": knowledge, **more})

@@ -1,4 +1,4 @@
-"""What the runs of a campaign replay: a log or a resampling of it, whole or cut into windows."""
+"""What a campaign's runs replay: a log or a resampling of it, whole or cut into windows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A workload file by its content, and how it is read."""
+    """A workload file, identified by its content, and how it is read."""
 
     path: str  # absolute
     sha256: str
@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A workload, or one sample of it, and how it is cut. Equal traces hold equal jobs, wherever they are made."""
+    """A workload, or one sample of it, and how it is cut. Equal traces hold equal jobs on every machine."""
 
     source: Source
     resamplings: Resamplings | None = None
@@ -51,7 +51,7 @@ class Trace:
     windows: Windows | None = None
 
     def key(self) -> dict[str, Any]:
-        """All that its jobs depend on, for a run's content hash; where the file lies is not part of it."""
+        """Everything its jobs depend on, for a run's content hash; the file's location is not part of it."""
         source = asdict(self.source)
         del source["path"]
         sections = {name: section and section.model_dump() for name, section in self.sections()}
@@ -61,14 +61,14 @@ class Trace:
         return {**source, **sections, "seed": self.seed, "sample": self.sample}
 
     def sections(self) -> Iterator[tuple[str, Any]]:
-        """The parts of the campaign's file that it was made by."""
+        """The parts of the campaign file that define it."""
         yield "resamplings", self.resamplings
-        if self.windows is not None:  # which windows are taken does not change what is in them
+        if self.windows is not None:  # the choice of windows does not change their content
             yield "windows", self.windows.model_copy(update={"skip": 0, "count": None, "min_jobs": 1})
 
 
 class Piece(NamedTuple):
-    """What one run replays: a window's number and place in its log, or None and nan for a whole log."""
+    """The jobs of one run: a window's number and place in its log, or None and nan for a whole log."""
 
     workload: Workload
     window: int | None
@@ -81,7 +81,7 @@ def read_source(source: Source) -> SwfLog:
     """The log in the file.
 
     Raises:
-        WorkloadError: it cannot be read, or is not the file that the campaign was planned with.
+        WorkloadError: it is unreadable, or not the file that the campaign was planned with.
     """
     require_same(source)
     return load_log(Path(source.path))
@@ -89,7 +89,7 @@ def read_source(source: Source) -> SwfLog:
 
 @lru_cache(maxsize=2)
 def windows_of(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
-    """The log of the trace, and the windows that the campaign takes, by number."""
+    """The trace's log, and the campaign's windows by number."""
     log = read_source(trace.source)
     if trace.resamplings is not None:
         made = trace.resamplings
@@ -115,7 +115,7 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
     """The jobs of this window, or of the whole trace.
 
     Raises:
-        WorkloadError: the log cannot be read or cut so, or its machine's size is not known.
+        WorkloadError: the log cannot be read or cut like this, or its machine's size is unknown.
     """
     source = trace.source
     path, procs, overrun = Path(source.path), source.procs, source.overrun
@@ -134,7 +134,7 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
 
 
 def warnings_by_log(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
-    """`Workload.warnings` of the whole log behind each trace, by its path; logs without any are left out."""
+    """`Workload.warnings` of the whole log of each trace, by path; logs without warnings are left out."""
     found = {}
     uncut = {trace.source: trace.windows is None and trace.resamplings is None for trace in traces}
     for source, whole in uncut.items():
@@ -149,7 +149,7 @@ def warnings_by_log(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
 
 
 def require_same(source: Source) -> None:
-    """Refuse a file that has changed, or is another one on this machine."""
+    """Refuse a file that has changed, or differs on this machine."""
     found = digest(Path(source.path))
     if found != source.sha256:
         raise CampaignError(
@@ -159,7 +159,7 @@ def require_same(source: Source) -> None:
 
 
 def jobs_by_window(trace: Trace) -> dict[int | None, int]:
-    """How many jobs each window of the trace has, or the whole of it (None), before any rule of reading drops some."""
+    """The number of jobs in each window, or in the whole trace (None), before any rule of reading drops some."""
     if trace.windows is None:
         return {None: len(read_source(trace.source))}
     return {number: len(window.rows) for number, window in windows_of(trace)[1].items()}

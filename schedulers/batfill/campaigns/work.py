@@ -1,4 +1,4 @@
-"""What a worker does: the runs of one task, from the same jobs, to rows of results."""
+"""The work of a worker: the runs of one task, on the same jobs, as rows of results."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What came of a task's runs, each of which has either a row or a failure."""
+    """The outcome of a task's runs, each with either a row or a failure."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)  # as `store.SCHEMA` has it
+    rows: list[dict[str, Any]] = field(default_factory=list)  # as in `store.SCHEMA`
     jobs: dict[str, bytes] = field(default_factory=dict)  # job tables by run, Parquet files' bytes, if `per_job`
-    took_s: dict[str, float] = field(default_factory=dict)  # by run, all that it took
+    took_s: dict[str, float] = field(default_factory=dict)  # by run, total time
     failed: dict[str, str] = field(default_factory=dict)  # by run, the error in one line
 
 
 def run_task(task: Task) -> Finished:
-    """Every run of the task; one that fails does not keep the others from running.
+    """Run the task; a failed run does not stop the others.
 
     Raises:
-        BatfillError: the workload cannot be read here, or is another one.
+        BatfillError: the workload is unreadable here, or differs.
     """
     finished = Finished()
     for run in task.runs:
@@ -69,14 +69,14 @@ def run_task(task: Task) -> Finished:
             finished.rows.append(row)
         except BatfillError:
             raise
-        except Exception as error:  # whatever it is, it is this run's, and is reported with it
+        except Exception as error:  # any error is this run's, and is reported with it
             finished.failed[run.id] = one_line(error)
         finished.took_s[run.id] = time.perf_counter() - began
     return finished
 
 
 def run_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedule]:
-    """One replay: its row, and who started when."""
+    """One replay: its row, and its schedule."""
     options = Options.of(run.given)
     began = time.perf_counter()
     schedule, learned = simulate(piece.workload.jobs, piece.workload, options)
@@ -96,12 +96,12 @@ def run_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedul
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, without line breaks and not too long."""
+    """An error's message, without line breaks and of limited length."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
-    """What was replayed."""
+    """The trace and window replayed, as columns."""
     source = trace.source
     return {
         "workload": source.name,
@@ -116,7 +116,7 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
 
 
 def chosen(given: dict[str, Any]) -> dict[str, Any]:
-    """The options as columns; those of learning beyond its name as JSON."""
+    """The options as columns; those of learning besides the knowledge's name as JSON."""
     plain = ("policy", "backfill", "threshold", "knowledge", "seed")
     rest = {name: value for name, value in given.items() if name not in plain}
     return {
@@ -130,7 +130,7 @@ def chosen(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def job_table_bytes(identity: str, schedule: Schedule, tau_s: float) -> bytes:
-    """The run's jobs as a Parquet file: what each asked for, when it ran, and what that was worth."""
+    """The run's jobs as a Parquet file: requests, times and slowdowns."""
     jobs = schedule.jobs
     wait_s = schedule.start_s - jobs.submit_s
     table = pa.table(
