@@ -514,7 +514,7 @@ def test_ctrl_c_keeps_what_was_finished_and_says_how_to_go_on(campaign_file, tmp
     assert (process.returncode, printed) == (130, "")
     assert (
         f"batfill: interrupted by SIGINT; {stored:,} of {LONG_RUNS:,} runs are stored in {out}; "
-        f"to go on, run `batfill campaign {file} --out {out}`"
+        f"to resume, run `batfill campaign {file} --out {out}`"
     ) in said.splitlines()
     assert "Traceback" not in said
     (session,) = json.loads((out / "provenance.json").read_text())["sessions"]
