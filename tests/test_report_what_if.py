@@ -241,7 +241,7 @@ def test_small_first_is_replayed_without_and_with_kills(log):
 def test_what_takes_long_is_said_on_standard_error(log):
     done = batfill("what-if", log, "--json")
     assert done.err.splitlines() == [
-        f"batfill: small first, {how}: a classifier judges 1,500 jobs, the slow part" for how in ("no kill", "kill")
+        f"batfill: small first, {how}: classifying 1,500 jobs, the slow part" for how in ("no kill", "kill")
     ]
 
 
