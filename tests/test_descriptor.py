@@ -64,7 +64,7 @@ def test_a_missing_key_is_named(read, key):
         ("''", "[a, b]", "3: schedcmd must be the command that starts the scheduler"),
         ("success-", "sucess-", "6: key sucess-timeout is not one of robin's; did you mean success-timeout"),
         ("output-dir", "output_dir", "2: key output_dir is not one of robin's; did you mean output-dir"),
-        ("failure-timeout: 5", "batcmd: x", "7: key batcmd stands on line 1 already"),
+        ("failure-timeout: 5", "batcmd: x", "7: key batcmd is already on line 1"),
         ("''", "[", "5: not YAML"),
         (GOOD, "", "1: not a descriptor"),
         (GOOD, "- batcmd", "1: not a descriptor"),
