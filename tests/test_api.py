@@ -360,7 +360,10 @@ def test_a_log_that_changed_after_it_was_read_is_refused(tmp_path):
 def test_accounting_goes_on_in_its_own_time_zone():
     """Periods of days begin at the cluster's midnight, which only `read` is given."""
     log = bf.read(ACCOUNTING / "slurm.txt", timezone="Europe/Paris")
+    assert "slurm accounting, its dates in Europe/Paris" in log.notes
+    assert "the machine's size is the most processors seen in use at once" in log.notes
     assert source_of(log).log.clock.zone_name == "Europe/Paris"
+    assert source_of(ACCOUNTING / "slurm.txt").log.clock.zone_name == "UTC"
     assert len(source_of(log).log) == 11
 
 

@@ -365,7 +365,9 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
     names = [name for name in parsed.get("names") or [] if not is_placeholder(name)]
     if command.name == "replay":
         options = {name: parsed.get(name.replace("-", "_")) for name in NAMES}
-        return trial(lambda: Options.of({name: value for name, value in options.items() if value is not None}))
+        stated = {name: value for name, value in options.items() if value is not None}
+        plain = {name: value for name, value in stated.items() if not is_placeholder(str(value))}
+        return trial(lambda: Options.of(plain))
     if command.name == "reproduce":
         return trial(lambda: entries_named(read_protocols(folder_of_protocols(None)), names))
     if command.name == "fetch":

@@ -62,7 +62,11 @@ def read_workload(
         zone, cores = timezone or "UTC", cores_per_resource or 1
         log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
         workload = workload_of(path, log, procs=procs, overrun=overrun)
-        return replace(workload, timezone=zone, cores_per_resource=cores if system == "oar" else None)
+        made = [f"{system} accounting, its dates in {zone}"]
+        if procs is None:
+            made.append("the machine's size is the most processors seen in use at once")
+        notes = (*made, *workload.notes)
+        return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
     if parquet:
         return workload_of(path, read_parquet(path), procs=procs, overrun=overrun)
     if first_byte(path) == b"{":

@@ -119,7 +119,9 @@ def source_of(log: Workload | str | Path, *, procs: int | None = None, overrun: 
     """
     if not isinstance(log, Workload):
         path = Path(log)
-        return Source(path, load_log(path), digest(path), procs, overrun or "keep")
+        system = accounting_of(path)
+        found = read_accounting(path, system, procs=procs) if system else load_log(path)
+        return Source(path, found, digest(path), procs, overrun or "keep")
     size, cut_off = log.procs if procs is None else procs, overrun or log.overrun
     if log.file is None:
         return Source(log.name, log_of(log), log.digest, size, cut_off)
