@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from batfill.batsim.results import try_name
 from batfill.cluster import Cluster
-from batfill.cluster.choice import PolicyChoice
 from batfill.errors import BatfillError
-from batfill.knowledge.choice import make
-from batfill.knowledge.events import KnowledgeByName
-from batfill.options import OPTIONS_FILE, USER, Options
-from batfill.tuning.online import Selection
+from batfill.options import OPTIONS_FILE, SELECTION, USER, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from batfill.batsim.machines import Intervals
+    from batfill.cluster.choice import PolicyChoice
+    from batfill.knowledge.events import KnowledgeByName
+    from batfill.tuning.online import Selection
 
 log = logging.getLogger("batfill")
 
@@ -88,13 +87,24 @@ class Agent:
         Raises:
             BatfillError: an option cannot be used.
         """
-        self.selection, plain = Selection.taken_from(options)
-        self.chosen = Options.of(plain)
-        if self.selection:
-            PolicyChoice.check(self.chosen)
-        self.knowledge: KnowledgeByName | None = None
+        # What selects and what learns is imported only here: it loads the compiler, and a simulator may be waiting.
+        self.selection: Selection | None = None
         self.choice: PolicyChoice | None = None
+        self.knowledge: KnowledgeByName | None = None
+        plain = options
+        if any(options.get(name) is not None for name in SELECTION):
+            from batfill.tuning.online import Selection
+
+            self.selection, plain = Selection.taken_from(options)
+        self.chosen = Options.of({name: value for name, value in plain.items() if name not in SELECTION})
+        if self.selection:
+            from batfill.cluster.choice import PolicyChoice
+
+            PolicyChoice.check(self.chosen)
         if self.chosen.learning.knowledge != USER:
+            from batfill.knowledge.choice import make
+            from batfill.knowledge.events import KnowledgeByName
+
             self.knowledge = KnowledgeByName(make(self.chosen.learning, None, None))
         for remark in self.chosen.remarks:
             log.warning("%s", remark)
@@ -132,6 +142,8 @@ class Agent:
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.cluster = Cluster(machines, self.chosen)
         if self.selection:
+            from batfill.cluster.choice import PolicyChoice
+
             self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
         kills = self.chosen.divider_s < math.inf or self.chosen.learning.kill
         if kills and not (registration.allowed and registration.reuses_profiles):
