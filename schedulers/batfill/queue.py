@@ -1,6 +1,6 @@
-"""The queue: who waits and who runs on one machine, under which rules. Both hosts are built on it.
+"""The queue: the waiting and running jobs of one machine, and the rules in force. Both hosts are built on it.
 
-`EngineReplay` knows all jobs ahead and hands `arrays` to its compiled event loop; `Cluster` hears of one event at a
+`EngineReplay` knows all jobs in advance and passes `arrays` to its compiled event loop; `Cluster` receives one event at a
 time and calls the methods. No other code writes into the arrays.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from batfill.engine.records import QueueArrays
     from batfill.policy import Policy
 
-GAP = 1 << 20  # between neighbours in `seq`, so that a job that arrives late for its place fits between two others
+GAP = 1 << 20  # between neighbours in `seq`, so that a job submitted late fits between two others
 FIRST_CAPACITY = 1024
 
 
@@ -51,7 +51,7 @@ class Queue:
             backfill: the order in which jobs are tried for backfilling; None for the queue's own.
             threshold_s: Theta; inf for none.
             divider_s: the levels' dividers, ascending; inf for none.
-            capacity: for how many jobs to allocate; `submit` grows it.
+            capacity: number of jobs to allocate for; `submit` grows it.
             tries: whether jobs can be small, or outlive their estimates.
             outlived: whether running jobs may outlive their estimates.
         """
@@ -74,24 +74,24 @@ class Queue:
         self.arrays.rules[0] = (policy.moves, backfill is None, threshold_s)
         self.policy, self.backfill = policy, backfill
         self.started = engine.new_records(size, engine.STARTED)
-        self.known = 0  # how many jobs, from row 0 on
+        self.known = 0  # number of jobs, in rows 0, 1, ...
         self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
 
     @property
     def jobs(self) -> NDArray[np.void]:
-        """What is known of each job, engine JOB (capacity,), read-only."""
+        """The jobs as the scheduler sees them, engine JOB (capacity,), read-only."""
         view = self.arrays.jobs.view()
         view.flags.writeable = False
         return view
 
     @property
     def free(self) -> int:
-        """The idle processors."""
+        """The number of idle processors."""
         return int(self.arrays.state["free"][0])
 
     @property
     def large(self) -> int:
-        """The level of large jobs: one more than the small ones have."""
+        """The level of large jobs: one above the last small level."""
         return len(self.arrays.dividers) + 1
 
     @property
@@ -123,7 +123,7 @@ class Queue:
 
     @property
     def submitted(self) -> int:
-        """How many jobs were submitted so far, the rejected ones of a replay included."""
+        """The number of jobs submitted so far, including those a replay rejected."""
         return int(self.arrays.state["submitted"][0])
 
     @property
@@ -133,14 +133,14 @@ class Queue:
         return start_s
 
     def kill_after_s(self, row: int) -> float:
-        """How long the running try of a job may run until it is killed at its divider; inf for ever."""
+        """The run time at which a job's running try is killed at its divider; inf for never."""
         killable = self.arrays.jobs["killable"][row]
         return float(self.arrays.tries["divider_s"][row]) if killable else math.inf
 
     # The whole at once, for a replay
 
     def know(self, submit_s: NDArray[np.float64], walltime_s: NDArray[np.float64], procs: NDArray[np.int64]) -> None:
-        """Take down every job there will be, each of shape (capacity,), ordered by age; none is submitted yet."""
+        """Load all jobs, columns of shape (capacity,) ordered by age; none is submitted yet."""
         jobs = self.arrays.jobs
         self.known = len(jobs)
         jobs["submit_s"], jobs["procs"], jobs["seq"] = submit_s, procs, np.arange(len(jobs))
@@ -157,7 +157,7 @@ class Queue:
         engine.start(now_s, self.arrays, row)
 
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
-        """Queue these jobs, of the first `submitted` that have been submitted."""
+        """Queue these jobs, all among the first `submitted` ones, which have been submitted."""
         self.arrays.state["submitted"] = submitted
         self.arrays.jobs["section"][rows] = self.arrays.jobs["level"][rows]
         self.resort()
@@ -170,12 +170,12 @@ class Queue:
         return other
 
     def saved(self) -> dict[str, NDArray[np.generic]]:
-        """The whole state as plain arrays by name, for `restore`."""
+        """The whole state as plain arrays by name, the input of `restore`."""
         columns = self.arrays._asdict()
         return columns | {f"tree_{name}": array for name, array in columns.pop("tree")._asdict().items()}
 
     def restore(self, saved: dict[str, NDArray[np.generic]]) -> None:
-        """Take over the state that `saved` gave, of a queue with the same rules."""
+        """Load the state from `saved` of a queue with the same rules."""
         columns = {name: engine.as_records(array) for name, array in saved.items()}
         tree = {name: columns.pop(f"tree_{name}") for name in self.arrays.tree._fields}
         self.arrays = self.arrays._replace(tree=type(self.arrays.tree)(**tree), **columns)
@@ -197,16 +197,16 @@ class Queue:
         killable: bool = False,
         estimate_s: float | None = None,
     ) -> int:
-        """Queue a job that fits the machine; its row.
+        """Queue a job that fits the machine; returns its row.
 
         Args:
             job_id: breaks ties of `submit_s`, as text.
             submit_s: r; may be earlier than that of a job submitted before.
             walltime_s: p~; inf if it has none.
             procs: q.
-            level: of a small job from 1 on, or `large`.
+            level: 1, 2, ... for a small job, or `large`.
             killable: whether a small job is killed at its level's divider.
-            estimate_s: the run time to expect; by default p~.
+            estimate_s: the expected run time; by default p~.
         """
         row = self.known
         if row == len(self.arrays.jobs):
@@ -223,7 +223,7 @@ class Queue:
         return row
 
     def place_by_age(self, row: int, age: tuple[float, str]) -> None:
-        """Insert the job into the order by age, and give it its `seq` between its neighbours'."""
+        """Insert the job into the order by age, with a `seq` between its neighbours'."""
         ages, state, jobs = self.arrays.ages, self.arrays.state, self.arrays.jobs
         place = bisect(self.by_age, age)
         below = int(jobs["seq"][ages[place - 1]]) if place else 0
@@ -233,13 +233,13 @@ class Queue:
         ages[place] = row
         jobs["seq"][row] = (above + below) // 2
         state["submitted"] = row + 1
-        state["looked_at"] = min(int(state["looked_at"][0]), place)  # the sweep has passed its place: look again
+        state["looked_at"] = min(int(state["looked_at"][0]), place)  # the sweep has passed its place: step back
         if above - below < 2:
             jobs["seq"][ages[: row + 1]] = np.arange(1, row + 2) * GAP
             self.resort()
 
     def grow(self) -> None:
-        """Double the capacity for jobs."""
+        """Double the number of jobs that fit."""
         old, capacity = self.arrays, 2 * len(self.arrays.jobs)
 
         def grown(array: NDArray[Any], length: int = capacity) -> NDArray[Any]:
@@ -267,17 +267,17 @@ class Queue:
         engine.finish(self.arrays, row)
 
     def demote(self, row: int) -> None:
-        """Move a job that was killed at its divider, and has ended, to its next level."""
+        """Move a job whose killed try has ended to its next level."""
         engine.demote(self.arrays, row)
 
     def requeue(self, row: int, now_s: float) -> None:
-        """Queue a demoted job again."""
+        """Requeue a demoted job."""
         if not engine.has_capacity(self.arrays.tree):
             self.enlarge()
         engine.requeue(now_s, self.arrays, row)
 
     def decide(self, now_s: float) -> NDArray[np.uint32]:
-        """Start what EASY starts at `now_s`: the rows, in the order in which they start."""
+        """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
         while True:
             n, _ = engine.decide(now_s, self.outlived, self.arrays, self.started)
             if n >= 0:
@@ -286,16 +286,16 @@ class Queue:
             self.enlarge()
 
     def note_divider(self, row: int) -> float:
-        """Note the divider at which the try of a killable job that has just started is killed, and return it."""
+        """Record and return the divider at which the killable try that has just started is killed."""
         divider_s = self.arrays.dividers["divider_s"][self.arrays.jobs["level"][row] - 1]
         self.arrays.tries["divider_s"][row] = divider_s
         return float(divider_s)
 
     def correct(self, now_s: float) -> None:
-        """Raise the estimates of the running jobs that were expected to have ended by `now_s`."""
+        """Raise the estimates of running jobs that were expected to end by `now_s`."""
         engine.correct(now_s, self.arrays)
 
-    # Machines come and go
+    # Machines become available and unavailable
 
     def change_free(self, by: int) -> None:
         """Add idle processors, or withdraw them if `by` is negative."""
@@ -303,15 +303,15 @@ class Queue:
         self.arrays.state["settled"] = 0
 
     def change_release(self, row: int, by: int) -> None:
-        """Change how many processors a running job will release."""
+        """Change the number of processors that a running job will release."""
         running = self.arrays.running[: self.arrays.state["running"][0]]
         running["procs"][running["row"] == row] += by
         self.arrays.state["settled"] = 0
 
-    # What is known, and the rules
+    # Estimates, levels and rules
 
     def set_keys(self, row: int, estimate_s: float) -> None:
-        """Compute the keys of a job that does not wait, as if it were expected to run `estimate_s`."""
+        """Compute the keys of a job that does not wait, for an expected run time of `estimate_s`."""
         job = self.arrays.jobs[row]
         known = np.array([job["submit_s"]]), np.array([estimate_s]), np.array([job["procs"]], np.int64)
         key, rise = self.policy.lines(*known)
@@ -326,15 +326,15 @@ class Queue:
         engine.set_level(self.arrays, row, level, int(killable), estimate_s)
 
     def classify(self, row: int, level: int, *, killable: bool, estimate_s: float) -> None:
-        """As `set_level`, of a job that has not been submitted, and its keys are those of the new estimate."""
+        """Set level, estimate and the keys that follow from it, of a job that has not been submitted."""
         if estimate_s != self.arrays.jobs["estimate_s"][row]:
             self.set_keys(row, estimate_s)
         self.set_level(row, level, killable, estimate_s)
 
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
-        """Kill the small jobs that start from now on at these dividers, as many as there were.
+        """Kill small jobs that start from now on at these dividers; the number of levels must not change.
 
-        With `bound` the waiting ones, and those classified from now on, are expected to end there at the latest.
+        With `bound` the dividers also cap the expected run times of waiting jobs and of those classified from now on.
         """
         dividers = engine.dividers_of(divider_s, bound=bound)
         if (dividers == self.arrays.dividers).all():
@@ -348,7 +348,7 @@ class Queue:
             self.resort()
 
     def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
-        """Expect these run times, shape (capacity,), from the next decision on, of the running jobs too."""
+        """Expect these run times, shape (capacity,), from the next decision on; they apply to running jobs too."""
         jobs, running = self.arrays.jobs, self.arrays.running[: self.arrays.state["running"][0]]
         jobs["estimate_s"] = estimate_s
         if len(self.arrays.tries):
@@ -358,15 +358,15 @@ class Queue:
         self.change_rules(self.policy, self.backfill, self.threshold_s)
 
     def change_rules(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
-        """Order and backfill by these rules from the next decision on."""
+        """Use these rules from the next decision on."""
         self.adopt(policy, backfill, threshold_s)
         self.resort()
 
     def adopt(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
-        """Take these rules and compute every job's keys by them; `resort` is due if jobs wait.
+        """Set these rules and compute every job's keys under them; call `resort` if jobs wait.
 
         Raises:
-            BatfillError: the threshold is no number of seconds, or a policy gives a key that nothing sorts by.
+            BatfillError: the threshold is not a number of seconds, or a policy returns a key that cannot be sorted.
         """
         if not threshold_s >= 0:
             raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
@@ -383,7 +383,7 @@ class Queue:
         self.arrays = self.arrays._replace(backfill_lines=lines)
 
     def resort(self) -> None:
-        """Build the queue again by the rules in force; who is overdue is found at the next decision."""
+        """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
         rows = self.waiting_rows.astype(np.uint32)
         engine.clear(self.arrays.tree)
         self.arrays.state["looked_at"] = 0
@@ -395,7 +395,7 @@ class Queue:
 
 
 def copied(arrays: QueueArrays) -> QueueArrays:
-    """The same arrays, none of them shared."""
+    """Copies of the arrays."""
     tree = type(arrays.tree)._make(array.copy() for array in arrays.tree)
     plain = {name: array.copy() for name, array in arrays._asdict().items() if name != "tree"}
     return arrays._replace(tree=tree, **plain)

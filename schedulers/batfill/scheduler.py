@@ -1,7 +1,7 @@
-"""The pybatsim plug-in: pybatsim's callbacks to an `Agent`, its requests back through pybatsim.
+"""The pybatsim plug-in: passes pybatsim's callbacks to an `Agent` and the agent's requests to pybatsim.
 
-`pybatsim batfill/scheduler -t 0 -v warning -o '{"policy": "saf", "threshold": 200000}'`. `batfill schedule` makes the
-same decisions without pybatsim (`cluster/loop.py`), and faster.
+Start it as `pybatsim batfill/scheduler -t 0 -v warning -o '{"policy": "saf", "threshold": 200000}'`. `batfill schedule`
+makes the same decisions without pybatsim (`cluster/loop.py`), and faster.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
-    """EASY backfilling with a reordered queue; options as `Agent`'s."""
+    """EASY backfilling with a reordered queue; takes the options of `Agent`."""
 
     def __init__(self, options: dict[str, Any] | None = None) -> None:
         super().__init__(options or {})
@@ -40,7 +40,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
     # From pybatsim
 
     def onSimulationBegins(self) -> None:
-        """Storage resources are no machines."""
+        """See `Agent.begin`; storage resources are not machines."""
         config = self.bs.batconf
         registration = Registration(
             bool(config["dynamic-jobs-enabled"]), config["profile-reuse-enabled"], config["dynamic-jobs-acknowledged"]
@@ -103,7 +103,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         self.bs.reject_jobs([self.bs.jobs[job]])
 
     def kill(self, job: str) -> None:
-        """See `Host`; one event each, as pybatsim fails on an answer to several of which only some still ran."""
+        """See `Host`; sends one event per job: pybatsim fails on the answer to several if only some still ran."""
         self.bs.kill_jobs([self.bs.jobs[job]])
 
     def call_at(self, date_s: float) -> None:
@@ -118,10 +118,10 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         """See `Host`."""
         self.bs.notify_registration_finished()
 
-    # What changes no decision; pybatsim raises NotImplementedError on each by default
+    # Callbacks that change no decision; pybatsim's defaults raise NotImplementedError
 
     def onJobsKilled(self, jobs: Iterable[Job]) -> None:
-        """Nothing: a killed job is also reported as completed, and its machines are idle from then on."""
+        """Nothing: a killed job is also reported as completed, which frees its machines."""
 
     def onJobMessage(self, timestamp: float, job: Job, message: Any) -> None:
         """Nothing."""
@@ -143,6 +143,6 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
 
 
 def give_up(message: str) -> NoReturn:
-    """End the process for a user's mistake: pybatsim would show a traceback for an exception."""
+    """End the process after a user's mistake; pybatsim would print a traceback for an exception."""
     print(f"batfill: {message}", file=sys.stderr)
     sys.exit(2)

@@ -1,10 +1,10 @@
-"""The compiled engine: who waits, who runs, and who starts now. Nothing in here reads a file or knows of a protocol.
+"""The compiled engine: waiting jobs, running jobs, and the decision who starts. It reads no files, knows no protocol.
 
 Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `running` (the running jobs and the
 reservation), `keys` (orders that move with time), `waiting` (joining and leaving the queue), `easy` (the decision),
-`arrivals` (a shortcut for jobs that are submitted alone), `loop` (the replay's events). `jit` says how it is compiled.
+`arrivals` (a shortcut for jobs submitted alone), `loop` (the replay's event loop). `jit` holds the compiler settings.
 
-Names are loaded when they are first used, as numba takes most of a second to import.
+Names load on first use, because importing numba takes most of a second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOME = {name: module for module, names in PLACES.items() for name in names.split
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module that has this name."""
+    """Load the module that defines this name."""
     if name not in HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{HOME[name]}"), name)

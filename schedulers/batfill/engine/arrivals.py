@@ -1,10 +1,9 @@
-"""A job that is submitted alone, decided without a pass: most submissions to a busy machine change nothing else.
+"""Decides a job submitted alone without a pass: on a busy machine most submissions affect no other job.
 
-The invariant it lives from: `queue.state[0].settled` is 1 only while no waiting job can start before a running job
-ends. As long as none ends, the idle processors and the head's reservation stay what they were after the last pass, and
-t only grows: a job that could not start then cannot start now. So the newcomer alone is decided on, unless it goes
-before the head. Whatever breaks this (an end, a job that joins or leaves the queue elsewhere, a corrected estimate)
-clears `settled`.
+Invariant: `queue.state[0].settled` is 1 only while no waiting job can start before a running job ends. Until then the
+idle processors and the head's reservation are those of the last pass, and t only grows, so a job that could not start
+then cannot start now. Only the new job needs a decision, unless it goes before the head. Anything that breaks the
+invariant (an end, another job that joins or leaves the queue, a corrected estimate) clears `settled`.
 
 Without this shortcut the replay of KTH-SP2 takes 22 to 25 % longer under fcfs, 6 to 8 % under saf.
 """
@@ -26,11 +25,11 @@ WAITS, STARTS, BACKFILLS, UNDECIDED = range(4)
 
 @kernel
 def arrives(now_s, queue, row, alone):
-    """Submit a job, and decide on it without a pass if that is possible.
+    """Submit a job, and decide on it without a pass if possible.
 
     Returns STARTS or BACKFILLS if it runs now, WAITS if it waits and no job starts, UNDECIDED if it waits and a pass
-    must decide. `alone`: nothing else happens at this instant except ends, which were handled before. The caller has
-    made sure of `tree.has_room`.
+    must decide. `alone`: nothing else happens at this instant except ends, which are already handled. The caller
+    ensures `tree.has_capacity`.
     """
     section = np.int64(queue.jobs[row].level)
     leads, until_s = head_with(now_s, queue, section, row)
@@ -47,7 +46,7 @@ def arrives(now_s, queue, row, alone):
 
 @kernel
 def judge(now_s, queue, section, row):
-    """What `arrives` returns, of a job submitted alone; if keys move the head is the same as before it came."""
+    """The decision on a job submitted alone, as `arrives` returns it; with moving keys the head must be unchanged."""
     job, state = queue.jobs[row], queue.state[0]
     if state.waiting == 0:
         state.head, state.extra = row, UNRESERVED

@@ -1,11 +1,11 @@
 """Which waiting jobs start now: EASY backfilling for every host, as docs/background/semantics.md defines it.
 
 `may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a queue whose
-order does not move and is the backfill's, too; `pass_by_key` takes heads while they fit, and then the candidates for
-backfilling from a heap. Both skip the leaves and groups of the tree in which no job can start.
+order is fixed and also the backfill order; `pass_by_key` starts heads while they fit, then takes backfill candidates
+from a heap. Both skip the leaves and groups of the tree in which no job can start.
 
-Kernels take `queue`, records.QueueArrays, and change it in place. A decision depends on who waits and who runs, never
-on the pass before; what the queue's state keeps from one pass to the next only saves work (`arrivals.py`).
+Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
+previous pass; the state kept between passes only saves work (`arrivals.py`).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, sweep_overdue
 
 @expression
 def may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
-    """The rule: a job fits now, and ends by the shadow time or needs only processors that are spare then.
+    """Whether a job fits now and either ends by the shadow time or needs only processors that are spare then.
 
-    Of a group of jobs, with its smallest q and the smallest estimate among those that fit: whether any job may be.
+    Given a group's smallest q and the smallest estimate among its jobs that fit: whether any of them may be backfilled.
     """
     return procs <= free and (now_s + estimate_s <= shadow_s or procs <= extra)
 
 
 @expression
 def easy_pass(now_s, queue, started):
-    """Start what EASY starts at `now_s`: how many jobs, and how many of them ahead of the reservation.
+    """Run one EASY pass at `now_s`; returns how many jobs start, and how many of them ahead of the reservation.
 
-    `started`, records.STARTED (>= free processors,), receives the rows in the order in which they start; those from the
-    second number on were backfilled. Jobs that have become overdue must be in OVERDUE already (`sweep_overdue`).
+    `started`, records.STARTED (>= free processors,), receives the rows in start order; those from the second returned
+    number on were backfilled. Overdue jobs must already be in OVERDUE (`sweep_overdue`).
     """
     state = queue.state[0]
     if state.free == 0 or state.waiting == 0:
@@ -61,9 +61,9 @@ def easy_pass(now_s, queue, started):
 
 @kernel
 def decide(now_s, outlived, queue, started):
-    """As `easy_pass`, after the jobs that have become overdue by now were moved to the front.
+    """Move the jobs that have become overdue to the front, then run `easy_pass`.
 
-    `outlived`: whether running jobs may outlive their estimates, which are then raised. Returns (-1, 0) if the tree ran
+    `outlived`: whether running jobs may outlive their estimates, which are then raised. Returns (-1, 0) if the tree is
     full: enlarge it and call again.
     """
     if not sweep_overdue(now_s, queue):
@@ -82,16 +82,16 @@ def reserve(queue):
 
 @expression
 def settle(queue):
-    """At the end of a pass: note whether all that wait must wait until a job ends, for `arrivals.py`."""
+    """Record at the end of a pass whether no waiting job can start before a job ends, for `arrivals.py`."""
     state = queue.state[0]
-    # If the head waits for jobs without walltime, one that was backfilled counts for the next reservation, too, which
-    # finds more to spare than this pass has left.
+    # If the head waits for jobs without walltime, a backfilled one counts in the next reservation too, which then finds
+    # more spare processors than this pass has left.
     state.settled = state.ahead != NO_HEAD and (state.extra == UNRESERVED or state.shadow_s < NEVER_S)
 
 
 @kernel
 def is_closed(now_s, tree, node, is_group, free, width, shadow_s, extra):
-    """Whether no job of a leaf or group may be backfilled, as far as its bounds tell; `width` is that of `free`."""
+    """Whether the bounds of a leaf or group rule out backfilling any of its jobs; `width` is that of `free`."""
     if is_group:
         if tree.nodes[node].state == NONE:
             summarize_group(tree, node)
@@ -102,7 +102,7 @@ def is_closed(now_s, tree, node, is_group, free, width, shadow_s, extra):
 
 @expression
 def next_open(now_s, tree, nodes, size, place, are_groups, free, width, shadow_s, extra):
-    """The place of the first node, from `place` on, that is not known to be closed; `size` if there is none.
+    """The first place from `place` on whose node is not known to be closed; `size` if there is none.
 
     `nodes`, uint32 (>= size,): the groups of a section, or the leaves of a group.
     """
@@ -115,7 +115,7 @@ def next_open(now_s, tree, nodes, size, place, are_groups, free, width, shadow_s
 
 @kernel
 def pass_in_order(now_s, queue, started):
-    """The pass if the queue and the backfill have one fixed order: one walk through it, from its head."""
+    """Run the pass as one walk from the head, if queue and backfill share one fixed order."""
     tree, state = queue.tree, queue.state[0]
     state.ahead, state.extra, state.shadow_s = NO_HEAD, UNRESERVED, NEVER_S
     n, width = np.int64(0), 0
@@ -164,7 +164,7 @@ def pass_in_order(now_s, queue, started):
                 if not settle_group(tree, section, group_place):
                     group_place += 1
                 continue
-            # It was open for nothing, and jobs have left it since its bounds were made: make them exact.
+            # No job started, and the bounds are stale because jobs have left: make them exact.
             if tree.sections[section].groups > 1 and tree.nodes[group].state == STALE:
                 summarize_group(tree, group)
             group_place += 1
@@ -174,13 +174,13 @@ def pass_in_order(now_s, queue, started):
 
 @expression
 def spare_now(state):
-    """The processors that a job may take beyond the shadow time; without a reservation only q <= free rules it out."""
+    """The processors a job may hold past the shadow time; without a reservation q <= free is the only test."""
     return state.free if state.extra == UNRESERVED else state.extra
 
 
 @kernel
 def pass_through_leaf(now_s, queue, leaf, started, n):
-    """The part of `pass_in_order` in one leaf: start what starts, close the gaps; how many jobs started until now."""
+    """Start jobs of one leaf for `pass_in_order` and close the gaps; returns how many the pass has started so far."""
     tree, state = queue.tree, queue.state[0]
     # Local copies, written back below: reading the record at every slot makes whole replays 2 to 5 % slower.
     free, ahead, shadow_s, extra = state.free, state.ahead, state.shadow_s, state.extra
@@ -219,7 +219,7 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
 
 @kernel
 def pass_by_key(now_s, queue, started):
-    """The pass if keys move with time, or if backfilling has an order of its own."""
+    """Run the pass if keys move with time or the backfill order is a separate one."""
     state, jobs = queue.state[0], queue.jobs
     n = 0
     while True:  # the jobs ahead of the reservation
@@ -270,9 +270,9 @@ def pass_by_key(now_s, queue, started):
 
 @kernel
 def gather_candidates(now_s, queue):
-    """Write the jobs that could be backfilled, if they were tried first, to `queue.candidates`.
+    """Write the jobs that could be backfilled if tried first to `queue.candidates`.
 
-    Returns how many they are, and lower bounds on the smallest q and estimate of the others.
+    Returns their number, and lower bounds on the smallest q and estimate of the other jobs.
     """
     tree, state = queue.tree, queue.state[0]
     free, shadow_s, extra = state.free, state.shadow_s, state.extra
@@ -310,7 +310,7 @@ def gather_candidates(now_s, queue):
 
 @kernel
 def add_candidate(now_s, queue, place, section, slot):
-    """Write down a candidate and its place in the backfill order: (rank, key, seq); the rank may be the section."""
+    """Record a candidate and its place in the backfill order: (rank, key, seq); the rank may be the section."""
     row, candidate = queue.tree.slots[slot].row, queue.candidates[place]
     job = queue.jobs[row]
     candidate.row = row

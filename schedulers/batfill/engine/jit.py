@@ -1,6 +1,6 @@
-"""How kernels are compiled: at the first call, once per installation, and again when any of their sources changes.
+"""Decorators that compile kernels at the first call, once per installation, and again when any source changes.
 
-With `NUMBA_DISABLE_JIT=1` nothing is compiled: kernels are plain Python, for a debugger and for line coverage.
+With `NUMBA_DISABLE_JIT=1` kernels stay plain Python, for a debugger and for line coverage.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Kernel = TypeVar("Kernel", bound="Callable[..., Any]")
 
 HERE = Path(__file__).parent
-FILES = (*sorted(HERE.glob("*.py")), HERE.parent / "policy.py")  # all that a kernel is made from
-# Numba checks a cached kernel against its own file only, not against the files of the kernels it calls. Ours are
-# compiled again when any of them has changed: an old decision in a new release would be a wrong one.
+FILES = (*sorted(HERE.glob("*.py")), HERE.parent / "policy.py")  # every source of a kernel
+# Numba compares a cached kernel with its own file only, not with the files of the kernels it calls. Ours are
+# recompiled when any of them changes: a stale decision in a new release would be wrong.
 SOURCES = sha256(b"".join(file.read_bytes() for file in FILES)).hexdigest()
 COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
 
@@ -30,16 +30,16 @@ def kernel(function: Kernel) -> Kernel:
     """Compile the function into its callers.
 
     Kernels take their arrays in named tuples. Numba's reference counting would touch every array of every tuple at each
-    call, twenty times the work of a short pass; a kernel allocates nothing, so it is switched off. A call would also
-    copy the tuples' 70 words, so kernels are inlined.
+    call, twenty times the work of a short pass; kernels allocate nothing, so it is off. A call would also copy the
+    tuples' 70 words, so kernels are inlined.
     """
     return compiled(function, inline=True)
 
 
 def expression(function: Kernel) -> Kernel:
-    """As `kernel`, for short functions: numba copies them into their callers before it compiles those.
+    """Mark a short function as a kernel that numba copies into its callers before compiling them.
 
-    A function compiled by itself costs a fifth of a second at the first run, however short it is.
+    Compiling even the shortest function separately costs a fifth of a second at the first run.
     """
     if COMPILED:  # pragma: no cover - lines are only counted where nothing is compiled
         function = njit(cache=False, error_model="numpy", nogil=True, inline="always", _nrt=False)(function)  # type: ignore[call-overload]
@@ -47,7 +47,7 @@ def expression(function: Kernel) -> Kernel:
 
 
 def outlined(function: Kernel) -> Kernel:
-    """As `kernel`, but called instead of inlined: for rare work that would make its callers slow to compile."""
+    """Compile the function as a kernel that is called, not inlined: for rare work that slows its callers' compilation."""
     return compiled(function, inline=False)
 
 
@@ -63,19 +63,19 @@ def compiled(function: Kernel, *, inline: bool) -> Kernel:
 
 
 def index_of(dispatcher: Any) -> Path:  # pragma: no cover - without compilation there is no cache
-    """Where numba lists what is cached of a kernel."""
+    """The path of numba's index of a kernel's cached versions."""
     cache = dispatcher._cache
     return Path(cache.cache_path, cache._cache_file._index_name)
 
 
 def drop_stale(index: Path) -> None:
-    """Delete the list if it was made from other sources: numba cannot read one that names types that are gone."""
+    """Delete an index made from other sources: numba cannot read one that names types that no longer exist."""
     with suppress(OSError):
         if SOURCES.encode() not in index.read_bytes():
             index.unlink()
 
 
 def announce_compilation(dispatcher: Any) -> None:
-    """Say on standard error that this run compiles, if no compiled form of this kernel matches the sources."""
+    """Announce the compilation on standard error if no cached version of this kernel matches the sources."""
     if COMPILED and not index_of(dispatcher).is_file():  # pragma: no cover - without compilation there is no cache
         print("batfill: compiling the engine, once after installation: about twenty seconds", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Keys that move with time, and which waiting job has the lowest.
+"""Keys that move with time, and the search for the waiting job with the lowest.
 
-Every key is a line in the wait: key + rise (w / p~), where p~ is the estimate in force. That is also how it is rounded,
-here and in docs/background/semantics.md. Two lines cross at most once, so that a job found to be first stays first
-until a known instant (`overtaken`), and a leaf's lowest key has a lower bound that holds later, too (`lower_bound`).
+Every key is linear in the wait: key + rise (w / p~), where p~ is the estimate in force. It is rounded in this form,
+here and in docs/background/semantics.md. Two lines cross at most once, so the first job stays first until a known
+instant (`overtaken`), and a lower bound on a leaf's lowest key also holds later (`lower_bound`).
 
 Slopes are per second. Kernels change the leaves' bounds and the head in `queue.state`, nothing else.
 """
@@ -25,13 +25,13 @@ def key_at(now_s, key, rise, submit_s, estimate_s):
 
 @expression
 def slope_of(job):
-    """What a job's key gains per second."""
+    """The slope of a job's key, per second."""
     return job.rise / min(job.estimate_s, UNLIMITED_S)
 
 
 @expression
 def place_key(queue, section, row):
-    """What orders a job inside its section of the tree: its key; its seq if the order is by age or moves."""
+    """The sort key of a job inside its section: its policy key, or its seq if the order is by age or moves."""
     if section == OVERDUE or queue.rules[0].moves:
         return float(queue.jobs[row].seq)
     return queue.jobs[row].key
@@ -39,16 +39,16 @@ def place_key(queue, section, row):
 
 @expression
 def line_at(now_s, job, slope):
-    """A job's key at `now_s`, except for rounding, and the size of its parts, which may cancel."""
+    """A job's key at `now_s`, up to rounding, and the magnitude of its terms, which may cancel."""
     moved = slope * (now_s - job.submit_s)
     return job.key + moved, abs(job.key) + abs(moved)
 
 
 @kernel
 def overtaken(now_s, lowest, slope, other, other_slope, size):
-    """Before which instant a key stays below others, of which none is below `other` now and none falls faster.
+    """The instant until which a key stays below others that are all >= `other` now with slopes >= `other_slope`.
 
-    Allows for much more rounding than there is; `size` is that of the parts of the two keys.
+    The rounding margin is generous; `size` is the magnitude of the two keys' terms.
     """
     lead = other - lowest - 1e-12 * size
     if not lead > 0:
@@ -59,7 +59,7 @@ def overtaken(now_s, lowest, slope, other, other_slope, size):
 
 @expression
 def lower_bound(now_s, tree, leaf):
-    """What the leaf's keys are not below at `now_s`, rounding included."""
+    """A lower bound on the leaf's keys at `now_s`, rounding included."""
     known = tree.nodes[leaf]
     change = known.slope * (now_s - known.when_s)
     return known.lowest + change - 1e-9 * (abs(known.lowest) + abs(change))
@@ -67,9 +67,9 @@ def lower_bound(now_s, tree, leaf):
 
 @kernel
 def lowest_in_leaf(now_s, queue, leaf):
-    """Of the leaf's jobs at `now_s`: (slot of the lowest key, that key, the second lowest, least slope, scale).
+    """Search a leaf at `now_s`: (slot of the lowest key, that key, second-lowest key, least slope, scale).
 
-    No key at submission is larger than the scale.
+    The scale is the largest magnitude of a key at submission.
     """
     tree = queue.tree
     best, lowest, second, slope, scale = leaf * LEAF, np.inf, np.inf, np.inf, 0.0
@@ -79,25 +79,25 @@ def lowest_in_leaf(now_s, queue, leaf):
         slope = min(slope, slope_of(job))
         scale = max(scale, abs(job.key))
         second = min(second, max(key, lowest))
-        if key < lowest:  # among equals the first goes first, as the leaf is sorted by seq here
+        if key < lowest:  # the first of equal keys wins: the leaf is sorted by seq here
             best, lowest = slot, key
     return best, lowest, second, slope, scale
 
 
 @outlined
 def bound_leaf(now_s, queue, leaf):
-    """The slot of the leaf's lowest key at `now_s`, and that key; brings the leaf's bound up to date."""
+    """Update the leaf's bound; returns the slot of its lowest key at `now_s`, and that key."""
     best, lowest, _, slope, scale = lowest_in_leaf(now_s, queue, leaf)
     bound = queue.tree.nodes[leaf]
     bound.when_s = now_s
-    bound.lowest = lowest - 1e-12 * scale  # a key whose parts cancel is rounded by their size, not by its own
+    bound.lowest = lowest - 1e-12 * scale  # when terms cancel, the rounding error scales with them, not with the key
     bound.slope = slope
     return best, lowest
 
 
 @kernel
 def lowest_in_section(now_s, queue, section):
-    """Of the section's jobs at `now_s`: (slot of the first, before which instant it stays first, its key's slope)."""
+    """Find the section's first job at `now_s`: (its slot, the instant until which it stays first, its key's slope)."""
     tree = queue.tree
     leaf = tree.children[tree.groups[section, 0], 0]
     if tree.sections[section].jobs > tree.nodes[leaf].count:
@@ -109,19 +109,19 @@ def lowest_in_section(now_s, queue, section):
 
 @expression
 def stays_lowest(now_s, lowest, slope, second, least, scale):
-    """Before which instant the lowest key of a leaf stays so; the values are those of `lowest_in_leaf`."""
+    """The instant until which a leaf's lowest key stays lowest, given the results of `lowest_in_leaf`."""
     if second == np.inf:
         return np.inf
-    # The sizes of a key and of its value at submission bound that of its moving part.
+    # The magnitudes of a key and of its value at submission bound that of its moving term.
     size = 2 * (abs(lowest) + abs(second)) + 4 * scale
     return overtaken(now_s, lowest, slope, second, least, size)
 
 
 @outlined
 def lowest_of_leaves(now_s, queue, section):
-    """As `lowest_in_section`, of a section of several leaves.
+    """Find the first job of a section of several leaves; returns as `lowest_in_section`.
 
-    Only leaves whose bound is as low as the best key so far are searched, the most promising one first.
+    Searches the most promising leaf first, then only leaves whose bound does not exceed the best key so far.
     """
     tree, jobs = queue.tree, queue.jobs
     first = tree.children[tree.groups[section, 0], 0]
@@ -160,7 +160,7 @@ def lowest_of_leaves(now_s, queue, section):
 
 @kernel
 def find_head(now_s, queue):
-    """Write down the first job of the queue, which is not empty, and until when it is known to be first."""
+    """Record the first job of a non-empty queue, and until when it is known to be first."""
     section = 0
     while queue.tree.sections[section].jobs == 0:
         section += 1
@@ -176,9 +176,9 @@ def find_head(now_s, queue):
 
 @kernel
 def head_with(now_s, queue, section, row):
-    """The head of the queue once this job waits in `section`: (whether it is this job, before which instant).
+    """Whether this job becomes the head by waiting in `section`, and the instant until which that answer holds.
 
-    The instant is -inf if the head is not known. If keys do not move the answer is not needed: (False, inf).
+    The instant is -inf if the head is unknown. With fixed keys the answer is not needed: (False, inf).
     """
     if not queue.rules[0].moves:
         return False, np.inf
@@ -189,7 +189,7 @@ def head_with(now_s, queue, section, row):
         return False, -np.inf
     head, job = queue.jobs[state.head], queue.jobs[row]
     if section != head.section:
-        leads = section < head.section  # then the section is empty
+        leads = section < head.section  # which means that the section is empty
         return leads, np.inf if leads else state.head_until_s
     if section == OVERDUE:
         return job.seq < head.seq, np.inf

@@ -1,6 +1,6 @@
-"""The event loop of the replay: ends and submissions of an instant, then one pass.
+"""The event loop of the replay: all ends and submissions of an instant, then one pass.
 
-Kernels take `queue`, records.QueueArrays, and `events`, Events, and change both in place.
+Kernels change `queue`, records.QueueArrays, and `events`, Events, in place.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ END = np.dtype([("end_s", "f8"), ("row", "u4"), ("unused", "u4")])  # 16 bytes: 
 CLOCK = np.dtype(
     [
         ("now_s", "f8"),  # the last instant handled
-        ("ends", "u4"),  # running jobs, or places of `ends` that count
-        ("starts", "u4"),  # tries, or places of `starts` that count
+        ("ends", "u4"),  # running jobs: entries of `ends` in use
+        ("starts", "u4"),  # tries: entries of `starts` in use
         ("rejected", "i8"),  # jobs wider than the machine
-        ("kills", "i8"),  # tries killed at a divider, or places of `kills` that count
+        ("kills", "i8"),  # tries killed at a divider: entries of `kills` in use
         ("passes", "i8"),
     ]
 )
 
 
 class Events(NamedTuple):
-    """What happens, and what has happened; no scheduler may read it."""
+    """Future and past events; no scheduler may read them."""
 
     duration_s: NDArray[np.float64]  # (n_jobs,)  min(p, p~): how long a job runs if it is not killed at a divider
-    ends: NDArray[np.void]  # END (capacity,)  of the running jobs, the earliest last
-    starts: NDArray[np.void]  # records.STARTED (capacity,)  every try in the order of their starts
-    kills: NDArray[np.void]  # KILL (capacity,)  every kill in the order of time
+    ends: NDArray[np.void]  # END (capacity,)  of the running jobs, latest first
+    starts: NDArray[np.void]  # records.STARTED (capacity,)  every try, in start order
+    kills: NDArray[np.void]  # KILL (capacity,)  every kill, in time order
     clock: NDArray[np.void]  # CLOCK (1,)
 
 
 class Given(NamedTuple):
-    """What every replay of a workload begins with; columns of shape (n_jobs,)."""
+    """The input that all replays of a workload share; columns of shape (n_jobs,)."""
 
     estimate_s: NDArray[np.float64]  # p~, or the expected run time
     level: NDArray[np.int8]
@@ -62,7 +62,7 @@ BEFORE_START = np.zeros(1, CLOCK)
 
 @kernel
 def reset(size, given, queue, events):
-    """Go back to the empty machine of `size` processors; the tree must be empty."""
+    """Reset to an empty machine of `size` processors; the tree must be empty."""
     jobs, tries = queue.jobs, queue.tries
     for row in range(len(jobs)):
         jobs[row].estimate_s = given.estimate_s[row]
@@ -81,9 +81,9 @@ def reset(size, given, queue, events):
 
 @kernel
 def push(ends, n, end_s, row):
-    """Add an end to n ends, END (> n,), which are sorted, the earliest last.
+    """Insert an end into n ends, END (> n,), sorted latest first.
 
-    Few jobs run at once, so that moving their ends is cheaper than a heap's branches, which cannot be predicted.
+    Few jobs run at once, so moving their ends is cheaper than a heap's unpredictable branches.
     """
     i = n
     while i > 0 and ends[i - 1].end_s < end_s:
@@ -95,7 +95,7 @@ def push(ends, n, end_s, row):
 
 @kernel
 def record_start(row, backfilled, queue, events):
-    """Write down that a job, last of `events.starts`, has started, and when it will end."""
+    """Record the start of a job as the last of `events.starts`, and its end."""
     clock, job = events.clock[0], queue.jobs[row]
     events.starts[clock.starts].backfilled = backfilled
     end_s = job.start_s + events.duration_s[row]
@@ -110,7 +110,7 @@ def record_start(row, backfilled, queue, events):
 
 @outlined
 def kill(now_s, row, queue, events):
-    """Write down that a job's try, which has ended, was killed at its divider, and queue the job again."""
+    """Record that a try that has ended was killed at its divider, and requeue the job."""
     clock, record = events.clock[0], events.kills[events.clock[0].kills]
     record.row = row
     record.level = queue.jobs[row].level
@@ -123,10 +123,10 @@ def kill(now_s, row, queue, events):
 
 @kernel
 def advance(until_s, size, queue, events):
-    """Handle every instant up to `until_s`, itself included, on a machine of `size` processors.
+    """Handle every instant up to and including `until_s` on a machine of `size` processors.
 
-    Returns DONE, REACHED (the next instant is later than until_s) or NEEDS_ROOM (enlarge the tree and call again: the
-    instant is resumed where it was left).
+    Returns DONE, REACHED (the next instant is later than until_s) or NEEDS_ROOM (enlarge the tree and call again to
+    resume within the instant).
     """
     jobs, tree, state = queue.jobs, queue.tree, queue.state[0]
     ends, clock = events.ends, events.clock[0]
@@ -186,7 +186,7 @@ compiled_mixed_key = kernel(mixed_key)
 
 @kernel
 def set_mixed_key(weights, job):
-    """Set a job's key and rise to those of the mixed policy of six weights, float64 (6,); see `policies.mixed`."""
+    """Set a job's key and rise under the mixed policy with these weights, float64 (6,); see `policies.mixed`."""
     estimate_s = min(job.estimate_s, UNLIMITED_S)
     job.rise = weights[4]
     job.key = weights[4] + compiled_mixed_key(
@@ -196,19 +196,19 @@ def set_mixed_key(weights, job):
 
 @kernel
 def advance_each(first, resume, moves, weights, lines, start_s, given, size, queue, events):
-    """Replay the whole workload under each policy from number `first` on; returns how many are done.
+    """Replay the whole workload under each policy from index `first` on; returns how many are done.
 
     Args:
-        first: number of the first policy.
-        resume: whether its replay is to be resumed: the tree is full and was enlarged.
+        first: index of the first policy.
+        resume: whether to resume its replay, after the tree was full and has been enlarged.
         moves: bool (n_policies,), as Rules.moves.
         weights: float64 (n_policies, 6), of mixed policies.
         lines: records.LINE (n_policies, n_jobs), the keys; (0, n_jobs) if all are mixed policies.
         start_s: float64 (n_policies, n_jobs), receives the starts; nan for rejected jobs.
-        given: where every replay begins.
+        given: the input that all replays share.
         size: the machine's processors.
-        queue: its `rules[0].moves` is set for each policy.
-        events: what happens.
+        queue: changed in place; `rules[0].moves` is set for each policy.
+        events: changed in place.
     """
     jobs = queue.jobs
     for i in range(first, len(moves)):

@@ -1,7 +1,7 @@
-"""The engine's data: what is known of each job, of the queue and of the machine, as packed records.
+"""The engine's data on jobs, queue and machine, as packed records.
 
-Numpy only, so that importing it is quick. A record's fields are those that a kernel reads together. Times are float64
-seconds. Rows and counts are unsigned: numba compiles an unsigned index without the test for a negative one.
+Imports numpy only, to load quickly. A record groups the fields that a kernel reads together. Times are float64
+seconds. Rows and counts are unsigned, so numba compiles indexing without the test for negative indices.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ NEVER_S = np.finfo(np.float64).max
 OVERDUE = np.int64(0)  # np.int64, not int: a Python literal makes numba compile every caller a second time
 AWAY = -1  # the section of a job that does not wait
 
-# What a scheduler knows of a job.
+# A job as the scheduler sees it.
 JOB = np.dtype(
     [
         ("submit_s", "f8"),  # r
         ("estimate_s", "f8"),  # p~, or the expected run time in force; inf if there is none
         ("key", "f8"),  # the policy's key at submission,
-        ("rise", "f8"),  # and what it gains each time the wait grows by the estimate: see `keys.key_at`
-        ("start_s", "f8"),  # of the last try; nan before the first, and between a kill and the next
+        ("rise", "f8"),  # and its gain per estimate waited: see `keys.key_at`
+        ("start_s", "f8"),  # of the last try; nan before the first, and between a kill and the next try
         ("seq", "i8"),  # place by (submission time, id): the last tie-break of every order
         ("procs", "i4"),  # q
-        ("level", "i1"),  # of a small job from 1 on: its divider's place; one more than there are dividers: large
+        ("level", "i1"),  # small jobs: 1 .. number of dividers, their divider's place; large jobs: one more
         ("killable", "u1"),  # 1 if it is killed at its level's divider
         ("section", "i2"),  # where it waits: OVERDUE or its level; AWAY if it does not wait
     ]
 )
-# The key of a backfill order of its own, as `key` and `rise` of JOB.
+# The key in a separate backfill order, as `key` and `rise` of JOB.
 LINE = np.dtype([("key", "f8"), ("rise", "f8")])
-# Of jobs that may be small, or that may outlive what is expected of them.
+# Fields of jobs that may be small, or may outlive their estimates.
 TRY = np.dtype(
     [
-        ("divider_s", "f8"),  # of its level when its last killable try started
-        ("whole_estimate_s", "f8"),  # its estimate if nothing kills it
+        ("divider_s", "f8"),  # its level's divider when its last killable try started
+        ("whole_estimate_s", "f8"),  # its estimate if it is not killed
         ("walltime_s", "f8"),  # p~
         ("corrections", "i8"),  # how often it outlived its expected run time
     ]
@@ -53,19 +53,19 @@ TRY = np.dtype(
 DIVIDER = np.dtype(
     [
         ("divider_s", "f8"),  # a killable job of this level is killed after this time; inf for never
-        ("bound_s", "f8"),  # and is expected to end then at the latest: the divider, or inf if that is not expected
+        ("bound_s", "f8"),  # cap on the job's expected run time: the divider, or inf for no cap
     ]
 )
 RUN = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])  # a running job: expected end, what it will release
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
 
-# The queue as a whole, and what the last pass found. The fields from `settled` on save work and change no start: they
-# are kept from pass to pass, and `arrivals.py` says when they hold.
+# The queue as a whole, and results of the last pass. The fields from `settled` on only save work and change no start;
+# they are kept between passes, and `arrivals.py` says when they hold.
 QUEUE = np.dtype(
     [
         ("submitted", "u4"),  # jobs submitted so far
-        ("looked_at", "u4"),  # of these, by age, the ones already checked for being overdue
+        ("looked_at", "u4"),  # the oldest of these, already checked for being overdue
         ("free", "i8"),  # idle processors
         ("waiting", "u4"),  # waiting jobs
         ("running", "u4"),  # running jobs
@@ -74,10 +74,10 @@ QUEUE = np.dtype(
         ("shadow_s", "f8"),  # the head's reservation,
         ("extra", "i8"),  # and the processors spare at it; UNRESERVED if it was not needed
         ("head", "u4"),  # row of the first job that does not fit
-        ("fewest", "i8"),  # no waiting job asks for fewer processors (kept by `pass_by_key` only),
+        ("fewest", "i8"),  # no waiting job requests fewer processors (kept by `pass_by_key` only),
         ("shortest_s", "f8"),  # none has a smaller estimate
         ("head_until_s", "f8"),  # before this instant `head` is the first of the queue (kept if keys move),
-        ("head_slope", "f8"),  # and its key changes by so much a second
+        ("head_slope", "f8"),  # and its key's slope, per second
     ]
 )
 # How the queue is ordered and backfilled.
@@ -102,11 +102,11 @@ class Tree(NamedTuple):
     children: NDArray[np.uint32]  # (nodes, FAN)  of a group: its leaves in order
     groups: NDArray[np.uint32]  # (sections, nodes)  of a section: its groups in order
     sections: NDArray[np.void]  # tree.SECTION (sections,)
-    spare: NDArray[np.void]  # tree.SPARE (1,)  the unused nodes
+    spare: NDArray[np.void]  # tree.SPARE (1,)  unused nodes
 
 
 class QueueArrays(NamedTuple):
-    """All that a decision reads and changes. `queue.Queue` owns it; nothing else writes into it."""
+    """All that a decision reads and changes. `queue.Queue` owns it and is the only writer."""
 
     jobs: NDArray[np.void]  # JOB (n_jobs,)
     ages: NDArray[np.uint32]  # (n_jobs,)  rows by (submission time, id)
@@ -114,7 +114,7 @@ class QueueArrays(NamedTuple):
     tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive its estimate
     tree: Tree
     running: NDArray[np.void]  # RUN (capacity,)  by expected end, ascending; the first state[0].running count
-    candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  working space of a pass
+    candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass
     dividers: NDArray[np.void]  # DIVIDER (levels,), ascending
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)
@@ -126,13 +126,13 @@ def new_records(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def as_records(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array as kernels take it: uncompiled ones read a record's fields as attributes."""
+    """The same array in the form kernels need: uncompiled ones read a record's fields as attributes."""
     uncompiled = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
     return array.view(np.recarray) if uncompiled and array.dtype.names else array
 
 
 def dividers_of(divider_s: float | Sequence[float], *, bound: bool = False) -> NDArray[np.void]:
-    """The levels' dividers, ascending, as DIVIDER; with `bound` they are also the latest expected ends."""
+    """The levels' dividers, ascending, as DIVIDER; with `bound` they also cap the expected run times."""
     dividers = new_records(np.size(divider_s), DIVIDER)
     dividers["divider_s"] = divider_s
     dividers["bound_s"] = divider_s if bound else np.inf

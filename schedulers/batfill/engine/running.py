@@ -1,4 +1,4 @@
-"""The running jobs by expected end, the head's reservation, and what becomes of an expectation that a job outlives."""
+"""The running jobs by expected end, the head's reservation, and the correction of estimates that jobs outlive."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from batfill.engine.jit import kernel, outlined
 from batfill.engine.records import AWAY, NEVER_S
 
-# What is added to an expected run time that a job outlives, the first, second, ... time; then the last again and again.
+# Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
 # Source: Tsafrir, Etsion and Feitelson, TPDS 2007, Section 4.
 CORRECTION_STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000], np.float64)
 
 
 @kernel
 def start(now_s, queue, row):
-    """Start a job that does not wait any more: it takes its processors and is expected to end after its estimate."""
+    """Start a job that has left the queue: it takes its processors and is expected to end after its estimate."""
     job, running, state = queue.jobs[row], queue.running, queue.state[0]
     end_s = now_s + job.estimate_s
     i = state.running
@@ -32,7 +32,7 @@ def start(now_s, queue, row):
 
 @kernel
 def finish(queue, row):
-    """End a running job: its processors are idle again."""
+    """End a running job and free its processors."""
     running, state = queue.running, queue.state[0]
     end_s = queue.jobs[row].start_s + queue.jobs[row].estimate_s
     low, high = 0, state.running
@@ -55,8 +55,8 @@ def finish(queue, row):
 def reservation(need, queue):
     """When `need` processors are expected to be free, and how many are spare then: (shadow_s, extra).
 
-    All releases at exactly the shadow time count. If `need` is never met (machines are away), the head holds back no
-    job with a walltime: (NEVER_S, 0).
+    All releases at exactly the shadow time count. If `need` is never met (machines are unavailable), the head holds
+    back no job with a walltime: (NEVER_S, 0).
     """
     running, state = queue.running, queue.state[0]
     free = state.free
@@ -94,7 +94,7 @@ def correct(now_s, queue):
             continue
         queue.jobs[row].estimate_s = estimate_s
         end_s = start_s + estimate_s
-        state.settled = 0  # the reservation may be another now
+        state.settled = 0  # the reservation may have changed
         while place + 1 < n and running[place + 1].end_s < end_s:
             running[place] = running[place + 1]
             place += 1

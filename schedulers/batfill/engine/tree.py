@@ -1,16 +1,16 @@
-"""The waiting jobs in a sorted tree of three storeys, so that a pass skips every group of jobs that cannot start.
+"""The waiting jobs in a sorted three-level tree, so that a pass skips every group of jobs that cannot start.
 
-Sections follow each other in the queue's order: OVERDUE, one for each level of small jobs, and the large jobs. Each is
-a sorted list of groups, a group is a sorted list of at most FAN leaves, and a leaf holds at most LEAF jobs side by
-side. A section without jobs keeps one group with one leaf. A node, which is a leaf or a group, knows the smallest q in
-it and, for every width (`width_of`), the smallest estimate among its jobs up to it; from these a pass sees that no job
-in there can start. With at most LEAF jobs in a section it is one sorted array, and nothing is kept beside it.
+Sections follow each other in the queue's order: OVERDUE, one for each level of small jobs, and the large jobs. A
+section is a sorted list of groups, a group a sorted list of at most FAN leaves, and a leaf an array of at most LEAF
+jobs. An empty section keeps one group with one leaf. A node (a leaf or a group) stores the smallest q in it and, for
+every width (`width_of`), the smallest estimate among its jobs up to that width; a pass skips nodes by these. A section
+of at most LEAF jobs is one sorted array without these minima.
 
 Within a section jobs are ordered by (key, seq). `seq` is a job's place by (submission time, id), so the sort rule
 (key, r, seq) needs no r.
 
-Kernels change the tree in place. Sections, places, leaves and slots are integers; `jobs` is records.JOB (n_jobs,), of
-which the tree reads `seq` only.
+Kernels change the tree in place. Sections, places, leaves and slots are integers; of `jobs`, records.JOB (n_jobs,),
+the tree reads `seq` only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LEAF = 64
 FAN = 64
 
-# What a node's smallest values are worth: exact; a lower bound (jobs have left since); not computed.
+# State of a node's minima: exact; a lower bound, as jobs have left since; not computed.
 EXACT, STALE, NONE = range(3)
 
 SLOT = np.dtype([("key", "f8"), ("estimate_s", "f8"), ("procs", "i4"), ("row", "u4")])
@@ -39,18 +39,18 @@ NODE = np.dtype(
         ("state", "u4"),  # EXACT, STALE or NONE
         ("procs", "i8"),  # smallest q
         ("when_s", "f8"),  # of a leaf, if keys move: at this instant
-        ("lowest", "f8"),  # no key was below this; -inf if nothing is known;
+        ("lowest", "f8"),  # no key was below this; -inf if unknown;
         ("slope", "f8"),  # and none falls faster than this, per second
     ]
 )
-SECTION = np.dtype([("groups", "u4"), ("jobs", "u4")])  # its groups and its jobs
-SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, and how many there are
+SECTION = np.dtype([("groups", "u4"), ("jobs", "u4")])  # number of groups and of jobs
+SPARE = np.dtype([("first", "u4"), ("left", "u4")])  # the first unused node, and their number
 
 
 def new_tree(size: int, levels: int = 1) -> Tree:
-    """An empty tree for the jobs of a machine of `size` processors with `levels` levels of small jobs.
+    """An empty tree for a machine of `size` processors and `levels` levels of small jobs.
 
-    `enlarged` doubles it when `has_capacity` says that it is full.
+    When `has_capacity` says that it is full, `enlarged` doubles it.
     """
     widths = int(width_of(size)) + 1
     sections = levels + 2
@@ -101,9 +101,9 @@ def enlarged(tree: Tree) -> Tree:
 
 @kernel
 def width_of(procs):
-    """The width that a job of `procs` processors counts under: 2 k for 2^k, 2 k + 1 up to the next power of two.
+    """The width class of `procs` processors: 2 k for 2^k, 2 k + 1 up to the next power of two.
 
-    Powers of two have widths of their own, as many jobs ask for one: they must not count if a few less are free.
+    Powers of two have separate classes, because many jobs request one and must not count if slightly fewer are free.
     """
     k = 0
     while (2 << k) <= procs:
@@ -113,7 +113,7 @@ def width_of(procs):
 
 @expression
 def precedes(key, row, other_key, other_row, jobs):
-    """The sort rule inside a section: lowest key first, then lowest seq, which is the order of (r, id)."""
+    """The sort rule inside a section: lowest key first, then lowest seq, the order of (r, id)."""
     if key != other_key:
         return key < other_key
     return jobs[row].seq < jobs[other_row].seq
@@ -124,7 +124,7 @@ def precedes(key, row, other_key, other_row, jobs):
 
 @expression
 def insert_at(items, size, place, item):
-    """Insert into the first `size` of `items`, (> size,), which are moved up from `place` on."""
+    """Insert into the first `size` of `items`, (> size,), at `place`, moving later items up."""
     for i in range(size, place, -1):
         items[i] = items[i - 1]
     items[place] = item
@@ -132,7 +132,7 @@ def insert_at(items, size, place, item):
 
 @kernel
 def new_node(tree):
-    """An unused node, empty; there must be one left."""
+    """Take an unused node, empty; there must be one left."""
     spare = tree.spare[0]
     index = spare.first
     node = tree.nodes[index]
@@ -155,13 +155,13 @@ def drop_node(tree, siblings, size, place):
 
 @expression
 def has_capacity(tree):
-    """Whether one more job can be inserted, wherever it belongs: that takes at most one new leaf and one new group."""
+    """Whether one more job can be inserted anywhere: that takes at most one new leaf and one new group."""
     return tree.spare[0].left >= 2
 
 
 @kernel
 def new_group(tree, section, place):
-    """An unused group, empty, inserted into the section at `place`."""
+    """Insert an empty group into the section at `place`; returns its node."""
     group = new_node(tree)
     insert_at(tree.groups[section], tree.sections[section].groups, place, group)
     tree.sections[section].groups += 1
@@ -170,7 +170,7 @@ def new_group(tree, section, place):
 
 @outlined
 def open_section(tree, section):
-    """Give an empty section the one group and leaf that it always has."""
+    """Create the one group and leaf of an empty section."""
     group = new_group(tree, section, 0)
     tree.children[group, 0] = new_node(tree)
     tree.nodes[group].count = 1
@@ -181,13 +181,13 @@ def open_section(tree, section):
 
 @expression
 def slot_precedes(tree, slot, key, row, jobs):
-    """Whether the job in `slot` is before (key, row), or is it."""
+    """Whether the job in `slot` comes before (key, row) or equals it."""
     return not precedes(key, row, tree.slots[slot].key, tree.slots[slot].row, jobs)
 
 
 @kernel
 def find(tree, section, key, row, jobs):
-    """Where (key, row) is or belongs: group's place, leaf's place, and in the leaf the number of jobs up to it."""
+    """Where (key, row) is or belongs: place of its group, place of its leaf, and number of jobs up to it in the leaf."""
     low, high = 0, tree.sections[section].groups - 1
     while low < high:  # the last group whose first job is not after it
         middle = (low + high + 1) // 2
@@ -198,7 +198,7 @@ def find(tree, section, key, row, jobs):
     group_place, group = low, tree.groups[section, low]
 
     low, high = 0, tree.nodes[group].count - 1
-    while low < high:  # likewise the leaf
+    while low < high:  # the last such leaf
         middle = (low + high + 1) // 2
         if slot_precedes(tree, tree.children[group, middle] * LEAF, key, row, jobs):
             low = middle
@@ -218,14 +218,14 @@ def find(tree, section, key, row, jobs):
 
 @expression
 def move_jobs(tree, source, target, n):
-    """Copy n jobs from slot `source` on to slot `target` on, which lie in different leaves or target < source."""
+    """Copy n jobs from slots `source`, ... to `target`, ...; in different leaves, or target < source."""
     for i in range(n):
         tree.slots[target + i] = tree.slots[source + i]
 
 
 @kernel
 def split_group(tree, section, group_place):
-    """Move the upper half of a full group's leaves to a new group behind it; of the last group only the last leaf."""
+    """Move the upper half of a full group's leaves to a new group after it; of the last group, only the last leaf."""
     group = tree.groups[section, group_place]
     keep = FAN - 1 if group_place == tree.sections[section].groups - 1 else FAN // 2
     right = new_group(tree, section, group_place + 1)
@@ -238,9 +238,9 @@ def split_group(tree, section, group_place):
 
 @kernel
 def split_leaf(tree, section, group_place, leaf_place):
-    """Move the upper half of a full leaf's jobs to a new leaf behind it; of the last leaf only the last job.
+    """Move the upper half of a full leaf's jobs to a new leaf after it; of the last leaf, only the last job.
 
-    The exception fills the leaves of a queue that grows at its end, as under fcfs. The group must not be full.
+    The exception keeps leaves full if the queue grows at its end, as under fcfs. The group must not be full.
     """
     group = tree.groups[section, group_place]
     leaf = tree.children[group, leaf_place]
@@ -257,7 +257,7 @@ def split_leaf(tree, section, group_place, leaf_place):
 
 @outlined
 def split(tree, section, group_place, leaf_place):
-    """Split a full leaf, or its group first if that is full as well."""
+    """Split a full leaf, or its group first if that is also full."""
     if tree.nodes[tree.groups[section, group_place]].count == FAN:
         split_group(tree, section, group_place)
     else:
@@ -266,7 +266,7 @@ def split(tree, section, group_place, leaf_place):
 
 @kernel
 def insert(tree, section, key, row, estimate_s, procs, jobs):
-    """Insert a job into the section by (key, seq). The caller has made sure of `has_capacity`."""
+    """Insert a job into the section by (key, seq). The caller ensures `has_capacity`."""
     tree.sections[section].jobs += 1
     while True:
         group_place, leaf_place, slot = find(tree, section, key, row, jobs)
@@ -295,7 +295,7 @@ def insert(tree, section, key, row, estimate_s, procs, jobs):
 
 @kernel
 def count_in(tree, node, estimate_s, procs):
-    """Count one more job in the node's smallest q and estimates, if they are computed."""
+    """Include one more job in the node's smallest q and estimates, if they are computed."""
     if tree.nodes[node].state != NONE:
         tree.nodes[node].procs = min(tree.nodes[node].procs, procs)
         shortest_s = tree.shortest_s[node]
@@ -322,7 +322,7 @@ def summarize_leaf(tree, leaf):
 
 @outlined
 def summarize_group(tree, group):
-    """Make the group's smallest q and estimates exact, and its leaves'."""
+    """Make the smallest q and estimates of the group and its leaves exact."""
     shortest_s = tree.shortest_s[group]
     shortest_s[:] = np.inf
     fewest = np.int64(2**62)
@@ -342,7 +342,7 @@ def summarize_group(tree, group):
 
 @kernel
 def settle_leaf(tree, section, group_place, leaf_place, taken):
-    """After `taken` jobs have left a leaf: drop it if it is empty, merge it into the leaf before if both are small.
+    """Tidy a leaf that `taken` jobs have left: drop it if empty, merge it into the leaf before if both are small.
 
     Returns whether the leaf is gone, so that the next one now has its place.
     """
@@ -352,7 +352,7 @@ def settle_leaf(tree, section, group_place, leaf_place, taken):
     tree.sections[section].jobs -= taken
     tree.nodes[group].state = max(tree.nodes[group].state, STALE)
     if size == 0:
-        if tree.sections[section].jobs == 0:  # the one leaf that an empty section keeps
+        if tree.sections[section].jobs == 0:  # an empty section keeps one leaf
             tree.nodes[leaf].state = NONE
             tree.nodes[group].state = NONE
             return False
@@ -375,7 +375,7 @@ def settle_leaf(tree, section, group_place, leaf_place, taken):
 
 @kernel
 def settle_group(tree, section, group_place):
-    """After leaves have left a group: drop it if it is empty, merge it into the group before if both are small.
+    """Tidy a group that leaves have left: drop it if empty, merge it into the group before if both are small.
 
     Returns whether the group is gone, so that the next one now has its place.
     """
@@ -415,7 +415,7 @@ def remove(tree, section, key, row, jobs):
 
 @expression
 def has_several_leaves(tree, section):
-    """Whether there is anything to skip in the section."""
+    """Whether the section has leaves to skip."""
     return tree.sections[section].groups > 1 or tree.nodes[tree.groups[section, 0]].count > 1
 
 

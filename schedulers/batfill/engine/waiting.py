@@ -1,7 +1,7 @@
-"""The waiting jobs as a scheduler speaks of them: they join and leave the queue, become overdue, and are killed.
+"""Changes to the queue: jobs join and leave it, become overdue, and return after a kill.
 
-Kernels take `queue`, records.QueueArrays, and change it in place; `row` is a job's row in `queue.jobs`. Those that
-insert into the tree need `tree.has_room` first.
+Kernels change `queue`, records.QueueArrays, in place; `row` is a job's row in `queue.jobs`. Those that insert into the
+tree require `tree.has_capacity`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from batfill.engine.keys import head_with, place_key, slope_of
 from batfill.engine.records import AWAY, OVERDUE
 from batfill.engine.tree import has_capacity, insert, remove
 
-NONE_WAITS = np.int64(2**62), np.inf  # the smallest q and estimate of no jobs
+NONE_WAITS = np.int64(2**62), np.inf  # smallest q and estimate of an empty queue
 
 
 @expression
 def is_walk(queue):
-    """Whether a pass is one walk through the queue: its order and the backfill's are one, and do not move."""
+    """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
     return queue.rules[0].backfill_same and not queue.rules[0].moves
 
 
@@ -30,7 +30,7 @@ def overdue(now_s, queue, row):
 
 @kernel
 def enqueue(queue, section, row, leads, until_s):
-    """Insert a job into a section; `leads` and `until_s` are `head_with`'s answer."""
+    """Insert a job into a section; `leads` and `until_s` come from `head_with`."""
     job, state = queue.jobs[row], queue.state[0]
     if not is_walk(queue):
         fewest, shortest_s = NONE_WAITS if state.waiting == 0 else (state.fewest, state.shortest_s)
@@ -51,8 +51,8 @@ def enqueue(queue, section, row, leads, until_s):
 def enqueue_at(now_s, queue, section, row):
     """Insert a job into a section.
 
-    `now_s` may be earlier than the present, if no job of the section was submitted after it: two keys are lines, so
-    what `head_with` finds there holds until the instant that it gives.
+    `now_s` may be in the past if no job of the section was submitted after it: keys are linear, so the result of
+    `head_with` holds until the instant it returns.
     """
     leads, until_s = head_with(now_s, queue, section, row)
     enqueue(queue, section, row, leads, until_s)
@@ -73,7 +73,7 @@ def dequeue(queue, row):
 
 @outlined
 def move_to(now_s, queue, section, row):
-    """Put a job into a section, whether it waits already or not."""
+    """Move a job into a section, whether or not it already waits."""
     if queue.jobs[row].section != AWAY:
         dequeue(queue, row)
     enqueue_at(now_s, queue, section, row)
@@ -83,7 +83,7 @@ def move_to(now_s, queue, section, row):
 def enqueue_rows(now_s, queue, rows, first):
     """Insert rows[first:] into the sections of their levels, rows uint32 (n,), none of them in the tree.
 
-    Returns the place of the first row for which the tree had no capacity, n if there is none.
+    Returns the index of the first row for which the tree had no capacity, or n.
     """
     for i in range(first, len(rows)):
         if not has_capacity(queue.tree):
@@ -94,7 +94,7 @@ def enqueue_rows(now_s, queue, rows, first):
 
 @kernel
 def sweep_overdue(now_s, queue):
-    """Move the jobs that have become overdue to the front. False: the tree is full; enlarge it, call again."""
+    """Move the jobs that have become overdue to the front; False if the tree is full: enlarge it and call again."""
     state = queue.state[0]
     while state.looked_at < state.submitted:
         row = queue.ages[state.looked_at]
@@ -110,9 +110,9 @@ def sweep_overdue(now_s, queue):
 
 @kernel
 def set_level(queue, row, level, killable, estimate_s):
-    """Set the level (large if it is beyond the last) and the estimate of a job that is not queued.
+    """Set the level (large if beyond the last) and the estimate of a job that is not queued.
 
-    `killable`, 0 or 1: whether it is killed at its level's divider; `estimate_s`: of its run time if nothing kills it.
+    `killable`, 0 or 1: whether it is killed at its level's divider; `estimate_s`: its run time if it is not killed.
     """
     job = queue.jobs[row]
     job.level = level
@@ -124,7 +124,7 @@ def set_level(queue, row, level, killable, estimate_s):
 
 @outlined
 def demote(queue, row):
-    """Move a job that was killed at its divider to the next level whose divider is longer, or to the large jobs."""
+    """Move a job killed at its divider to the next level with a longer divider, or to the large jobs."""
     ran_s = queue.tries[row].divider_s
     level = queue.jobs[row].level
     while level < len(queue.dividers) and queue.dividers[level].divider_s <= ran_s:
@@ -135,6 +135,6 @@ def demote(queue, row):
 
 @outlined
 def requeue(now_s, queue, row):
-    """Queue a job that was killed and demoted: it is large, or of its new level, unless it is overdue by now."""
+    """Requeue a job that was killed and demoted: in its new level, or among the overdue jobs."""
     section = OVERDUE if overdue(now_s, queue, row) else np.int64(queue.jobs[row].level)
     move_to(now_s, queue, section, row)
