@@ -130,9 +130,9 @@ def test_accounting_is_read_as_the_import_command_writes_it(file, how, jobs, pro
 
 
 def test_an_argument_that_means_nothing_for_a_format_is_refused():
-    with pytest.raises(WorkloadError, match="timezone is for the accounting of slurm, oar, pbs alone; leave it out"):
+    with pytest.raises(WorkloadError, match="timezone applies to the accounting of slurm, oar, pbs only; leave it out"):
         bf.read(SAMPLE, timezone="UTC")
-    with pytest.raises(WorkloadError, match="cores_per_resource is for the accounting of oar alone"):
+    with pytest.raises(WorkloadError, match="cores_per_resource applies to the accounting of oar only"):
         bf.read(ACCOUNTING / "pbs.txt", cores_per_resource=2)
 
 

@@ -54,7 +54,7 @@ def test_a_folder(tmp_path):
 
 @pytest.mark.parametrize("content", ["", "\n\n", "; MaxProcs: 4\n; Note: nothing ran\n"])
 def test_a_file_without_a_job(refused, content):
-    assert refused("log.swf", content) == "no job in it, only 0 rows; is it an SWF log, and whole?"
+    assert refused("log.swf", content) == "no job in it, only 0 rows; is it a complete SWF log?"
 
 
 def test_a_truncated_gzip_file(refused):
@@ -111,7 +111,7 @@ def test_half_a_processor(refused, field):
 @pytest.mark.parametrize("number", ["9007199254740993", "-9007199254740993", "9007199254740992.5", "1e400"])
 def test_a_number_that_a_float_would_round(refused, number):
     line = refused("log.swf", row(1, number, 5), "--procs", 4)
-    assert line == f"1: field 2 (submit_s) is {number!r}, larger than 2^53; write -1 for what is unknown"
+    assert line == f"1: field 2 (submit_s) is {number!r}, larger than 2^53; write -1 for unknown values"
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_an_option_without_meaning_here_is_refused_by_name(names, capsys):
         (["-p", "x", "--mmax", "-1"], "--mmax: -1 is below 0; 0 means no limit"),
         (["-p", "x", "--mmax", "many"], "argument --mmax: invalid int value: 'many'"),
         (["-p", "x", "--enable-profile-reuse"], "--enable-profile-reuse needs --enable-dynamic-jobs; add it"),
-        (["-p", "absent.xml", "-e", "absent/out"], "--export: there is no folder absent; make it first"),
+        (["-p", "absent.xml", "-e", "absent/out"], "--export: there is no folder absent; create it first"),
         (["-p", "x", "-r", "node1"], "--add-role-to-hosts: 'node1' is not of the form host1,host2:role"),
         (["-p", "x", "--sched-timeout", "-1"], "--sched-timeout: -1.0 is not a number of seconds from 0"),
         (["-p", "x", "--sched-timeout", "nan"], "--sched-timeout: nan is not a number of seconds from 0"),
@@ -162,7 +162,7 @@ def test_bad_inputs_exit_as_batsim_does_with_one_line_and_without_files(tmp_path
     for arguments, status, complaint in (
         ([*inputs, "-p", "absent.xml"], 1, "absent.xml: no such file or directory"),
         ([*inputs, "-m", "boss"], 1, "no host is called 'boss'"),
-        ([*inputs, "--mmax", "5"], 1, "5 machines are asked for and it describes 4"),
+        ([*inputs, "--mmax", "5"], 1, "5 machines are requested and it describes 4"),
         ([*inputs, "-w", "absent.json"], 2, "absent.json: no such file or directory"),
         ([*inputs, "-w", f"{tmp_path}/broken.json"], 2, "broken.json: jobs[0].id: nothing is not a string"),
         ([*inputs, "--events", "absent"], 2, "absent: no such file or directory"),

@@ -253,7 +253,7 @@ def test_an_unavailable_machine_takes_no_job():
 
 def test_a_machine_cannot_go_twice():
     events = [external(3, "machine_unavailable"), external(4, "machine_unavailable", "1")]
-    with pytest.raises(SimulationStopped, match=r"date 4.000000.*machine 1 is unavailable already"):
+    with pytest.raises(SimulationStopped, match=r"date 4.000000.*machine 1 is already unavailable"):
         simulate(document(job("a", 9)), at({}), events=events)
 
 
@@ -275,7 +275,7 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
 @pytest.mark.parametrize(
     ("decisions", "settings", "complaint"),
     [
-        ([execute("w0!a", "0-1")], None, "EXECUTE_JOB: job 'w0!a' asks for 1 machines and is given 2"),
+        ([execute("w0!a", "0-1")], None, "EXECUTE_JOB: job 'w0!a' requests 1 machines and gets 2"),
         ([execute("w0!a", "9")], None, "job 'w0!a': machine 9 does not exist, the platform has 0-3"),
         ([execute("w0!a", "x")], None, "'x' is not a list of machines"),
         ([execute("w0!a"), execute("w0!b")], None, "job 'w0!b' cannot start on 0: machine 0 already runs a job"),
@@ -291,14 +291,14 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         ([execute("w0!a"), ("REJECT_JOB", {"job_id": "w0!a"})], None, "cannot be rejected: its state is RUNNING"),
         ([kill("w0!a")], None, "job 'w0!a' cannot be killed: its state is SUBMITTED"),
         ([kill()], None, "'job_ids' is not an array of job ids"),
-        ([call(0)], None, "asks to be called at 0.000000, which is not in the future"),
+        ([call(0)], None, "requests a call at 0.000000, which is not in the future"),
         ([("CALL_ME_LATER", {"timestamp": "soon"})], None, "'timestamp' is not a number"),
         ([register("w0!n")], None, "no job can be registered; run with --enable-dynamic-jobs"),
         ([("REGISTER_PROFILE", TEN_AGAIN)], None, "no profile can be registered; run with --enable-dynamic-jobs"),
         ([("REGISTER_PROFILE", TEN_AGAIN)], DYNAMIC, "profile 'ten' of workload 'w0' exists or existed before"),
         ([("REGISTER_PROFILE", {**TEN_AGAIN, "workload_name": "a!b"})], DYNAMIC, "'a!b' cannot be a workload's name"),
         ([register("w0!a")], DYNAMIC, "job 'w0!a' exists or existed before"),
-        ([register("w9!n")], DYNAMIC, "job 'w9!n' is of no known workload; known: w0"),
+        ([register("w9!n")], DYNAMIC, "job 'w9!n' belongs to no known workload; known: w0"),
         ([register("w0!n", profile="none")], DYNAMIC, "profile: 'none' is not the name of a profile"),
         ([register("w0!n", id="w0!m")], DYNAMIC, "job 'w0!n' is called 'w0!m' in its description"),
         ([register("w0!n", res=0)], DYNAMIC, "job 'w0!n'.res: 0 is not an integer >= 1"),

@@ -81,8 +81,8 @@ def test_rejected_jobs_are_said_on_stderr():
             0,
             "",
             [
-                "batfill: WARNING: w0!1 asks for 3 of 2 machines: rejected; others like it are only counted",
-                "batfill: WARNING: 1 jobs were rejected: they ask for more machines than there are",
+                "batfill: WARNING: w0!1 requests 3 of 2 machines: rejected; further such jobs are only counted",
+                "batfill: WARNING: 1 jobs were rejected: they request more machines than there are",
             ],
         )
 

@@ -41,7 +41,7 @@ def conversation(*messages):
     [
         (b"now", "message 1 from Batsim is not JSON: "),
         (b'{"now": NaN, "events": []}', "message 1 from Batsim is not JSON"),
-        (b"[]", "message 1 from Batsim needs 'now', a number, and is no object"),
+        (b"[]", "message 1 from Batsim needs 'now', a number, and is not an object"),
         (b'{"events": []}', "message 1 from Batsim needs 'now', a number, and lacks it"),
         (b'{"now": "0", "events": []}', "message 1 from Batsim needs 'now', a number, and has '0'"),
         (b'{"now": 1e999, "events": []}', "message 1 from Batsim is not JSON: number is infinity"),
@@ -90,7 +90,7 @@ def test_an_event_that_cannot_be_is_refused_with_its_place(events, said):
 
 def test_a_date_before_the_last_one_is_refused():
     line = conversation(as_message(5, BEGIN), as_message(4, CALL))
-    assert line == "message 2 from Batsim at 5.000000 goes back in time: the one before was at 5"
+    assert line == "message 2 from Batsim at 5.000000 goes back in time: the previous one was at 5"
 
 
 def test_a_job_that_has_ended_or_was_rejected_cannot_end_again():

@@ -85,7 +85,7 @@ def test_pieces_make_the_same_file_as_the_whole(converted, monkeypatch):
     ("options", "said"),
     [
         ({"procs": None}, "pass --procs"),
-        ({"jobs": slice(5, 9)}, "are none"),
+        ({"jobs": slice(5, 9)}, "select none of"),
         ({"fields": ("colour",)}, "there are group_id"),
     ],
 )

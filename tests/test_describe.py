@@ -117,8 +117,8 @@ def test_the_last_week_which_may_be_short_does_not_count_among_the_loads_of_week
 def test_a_log_with_fewer_rows_than_its_header_explains_is_doubted(tmp_path, records, removed, warned):
     header = f"; MaxRecords: {records}\n" + (f";  user=9 ({removed} jobs removed)\n" if removed else "")
     report = describe(write(tmp_path, header + row(1, 0, 5, req_time=9) + row(2, 0, 5, req_time=9)))
-    said = [text for text in report["warnings"] if "is it whole" in text]
-    assert said == (["the header says 7 records, and the file has 2; is it whole?"] if warned else [])
+    said = [text for text in report["warnings"] if "is it complete" in text]
+    assert said == (["the header says 7 records, and the file has 2; is it complete?"] if warned else [])
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_the_zone_is_the_named_one_else_the_offset_else_utc(tmp_path, header, da
 
 
 def test_submissions_ages_apart_are_refused(tmp_path):
-    with pytest.raises(WorkloadError, match="mend the submission times"):
+    with pytest.raises(WorkloadError, match="fix the submission times"):
         describe(write(tmp_path, HEADER + row(1, 0, 1) + row(2, 10**15, 1)))
 
 

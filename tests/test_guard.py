@@ -147,7 +147,7 @@ def test_empty_standard_input_and_devices_are_refused(tmp_path):
     done = run("replay", "-", input=b"")
     assert (done.returncode, lines_of(done.stderr)) == (
         2,
-        ["batfill: -: no job in it, only 0 rows; is it an SWF log, and whole?"],
+        ["batfill: -: no job in it, only 0 rows; is it a complete SWF log?"],
     )
     assert refusal("replay", "/dev/zero") == "/dev/zero: is a device; give a file, a pipe, or - for standard input"
 

@@ -83,7 +83,7 @@ def test_slurm_ids_used_again_by_another_job_are_another_job(tmp_path):
     ("text", "said"),
     [
         ("JobID|User\n", "1: no column Submit"),
-        (HEAD + "1|a|b\n", "2: 3 columns where the first line names 10"),
+        (HEAD + "1|a|b\n", "2: 3 columns, but the first line names 10"),
         (HEAD, "no finished job"),
         ("", "no finished job"),
         (HEAD + "1|a|b|c|d|e|f|1|1|RUNNING\n", "1: jobs that have not ended"),

@@ -78,10 +78,10 @@ def test_an_unavailable_machine_takes_no_job_and_its_own_job_runs_on():
     machines.start(machine_set("0", 8), 0.0)
     assert machines.withdraw(machine_set("0-1", 8), 5.0) is None
     assert machines.obstacle(machine_set("1", 8)) == "machine 1 is unavailable"
-    assert machines.withdraw(machine_set("1-2", 8), 5.0) == "machine 1 is unavailable already"
+    assert machines.withdraw(machine_set("1-2", 8), 5.0) == "machine 1 is already unavailable"
     machines.end(machine_set("0", 8), 7.0)
     assert (machines.idle, machines.computing) == (6, 0)
-    assert machines.restore(machine_set("0-2", 8), 9.0) == "machine 2 is available already"
+    assert machines.restore(machine_set("0-2", 8), 9.0) == "machine 2 is already available"
     assert machines.restore(machine_set("0-1", 8), 9.0) is None
     assert (machines.idle, machines.computing) == (8, 0)
 

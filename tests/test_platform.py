@@ -79,7 +79,7 @@ def test_a_limit_keeps_the_first_hosts(tmp_path):
     ("body", "complaint"),
     [
         ("", "no host in it"),
-        (MASTER, "no host to compute on besides 'master_host'"),
+        (MASTER, "no compute host besides 'master_host'"),
         (CLUSTER, "no host is called 'master_host'; name the master host with --master-host"),
         (MASTER + CLUSTER + CLUSTER, "host 'n0.site' is described 2 times"),
         (MASTER + CLUSTER.replace("7", "7-"), "is not a list of numbers and ranges"),
@@ -122,7 +122,7 @@ def test_what_is_no_platform_file_or_dangerous_is_refused(content, complaint, tm
 
 
 def test_a_role_for_no_host_is_refused(tmp_path):
-    with pytest.raises(PlatformError, match="there is no host 'x' to give the role 'storage' to"):
+    with pytest.raises(PlatformError, match="there is no host 'x' for the role 'storage'"):
         read_platform(write(tmp_path, MASTER + CLUSTER), roles={"x": "storage"})
     with pytest.raises(PlatformError, match=r"absent.xml: no such file or directory"):
         read_platform(tmp_path / "absent.xml")

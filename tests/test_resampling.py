@@ -119,7 +119,7 @@ def test_the_header_says_how_and_forgets_what_no_longer_holds():
 def test_impossible_lengths_are_refused():
     with pytest.raises(WorkloadError, match="0 weeks"):
         resample(log([0], [0]), 0, weeks=0)
-    with pytest.raises(WorkloadError, match="mend the submission times"):
+    with pytest.raises(WorkloadError, match="fix the submission times"):
         resample(log([0, 10**6], [0, 0]), 0)
     with pytest.raises(WorkloadError, match="nothing to resample"):
         resample(new_log([], {"job": np.ones(1)}), 0)

@@ -64,8 +64,8 @@ def test_a_job_wider_than_the_machine_is_rejected_said_once_and_counted(caplog):
     assert decisions == ["reject 1", "reject 2", "start 3 on 0-3"]
     plugin.tell(10, completed("3"), event("SIMULATION_ENDS"))
     assert [record.message for record in caplog.records] == [
-        "w0!1 asks for 5 of 4 machines: rejected; others like it are only counted",
-        "2 jobs were rejected: they ask for more machines than there are",
+        "w0!1 requests 5 of 4 machines: rejected; further such jobs are only counted",
+        "2 jobs were rejected: they request more machines than there are",
     ]
 
 

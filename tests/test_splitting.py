@@ -100,7 +100,7 @@ def test_every_row_is_in_the_one_window_of_its_time(submit, width, align):
     ("submit", "width", "options", "said"),
     [
         ([-1], 10, {}, "nothing to split"),
-        ([0, 10**12], 10, {}, "take longer ones"),
+        ([0, 10**12], 10, {}, "use longer ones"),
         ([0], 0, {}, "longer than 0"),
         ([0], float("nan"), {}, "longer than 0"),
         ([0], float("inf"), {}, "longer than 0"),

@@ -162,7 +162,7 @@ def test_harmless_variations_read_alike(log_file, edit):
     [
         (b"", "only 0 rows"),
         (b"; a header only\n", "only 0 rows"),
-        (row(1, 0, 5).encode() + b"2 3 4\n", ":2: 3 fields where SWF has 18"),
+        (row(1, 0, 5).encode() + b"2 3 4\n", ":2: 3 fields, but SWF has 18"),
         (row(1, 0, 5).rstrip().encode() + b" 9\n", ":1: 19 fields"),
         (row(1, "nan", 5).encode(), ":1: field 2 (submit_s) is 'nan', not a number"),
         (b"; x\n\n" + row(1, 0, "1e999").encode(), ":3: field 4 (runtime_s) is '1e999', larger"),

@@ -1,4 +1,4 @@
-"""The jobs and profiles of a simulation: those of the workloads, and those the scheduler registers."""
+"""The jobs and profiles of a simulation, from the workloads and from the scheduler's registrations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from batfill.workloads.batsim_json import BatsimDocument
 
 NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"
-# The ends that a scheduler may declare for a job it started itself, by hand.
+# The final states that a scheduler may declare for a job it runs itself.
 COMPLETED_BY_HAND = (SUCCESS, FAILED, WALLTIME_REACHED, KILLED)
 
 
@@ -40,7 +40,7 @@ class Job:
         self.walltime = float(raw.get("walltime", NO_WALLTIME))
         self.res: int = raw["res"]
         self.profile: str = raw["profile"]
-        # A job keeps its profile, even when the name is given up before it starts.
+        # A job keeps its profile, even if the name is dropped before it starts.
         self.profile_raw = profile
         self.delay = float(profile["delay"])
         self.ret: int = profile.get("ret", 0)
@@ -51,11 +51,11 @@ class Job:
         self.start_date = 0.0
 
     def description(self) -> bytes:
-        """The job object that the scheduler is told: the user's fields too, the id with the workload's name."""
+        """The job object sent to the scheduler: all the user's fields, and the id with the workload's name."""
         return orjson.dumps({**self.raw, "id": self.id})
 
     def outcome(self) -> tuple[float, str, int]:
-        """How it ends when nobody kills it: (execution time, final state, return code)."""
+        """How it ends if it is not killed: (execution time, final state, return code)."""
         if 0 <= self.walltime <= self.delay:
             return self.walltime, WALLTIME_REACHED, -1
         return self.delay, FAILED if self.ret else SUCCESS, self.ret
@@ -65,7 +65,7 @@ class Job:
         return (date - self.start_date) / self.delay if self.delay else 1.0
 
     def record(self, execution_s: float = 0.0) -> JobRecord:
-        """What the result files say of it."""
+        """Its record for the result files."""
         return JobRecord(
             job_id=self.name,
             workload_name=self.workload,
@@ -82,10 +82,10 @@ class Job:
 
 
 class Catalogue:
-    """Every job and profile known, by workload.
+    """Every known job and profile, by workload.
 
-    Like Batsim it forgets: a profile that no job of its file uses at once, and, unless profiles may be reused, any
-    other when the first job that used it has ended. A name once known is never free again.
+    Like Batsim it drops profiles: at once those that no job of their file uses, and, unless profiles may be reused, the
+    others when the first job that used them ends. A name is never free again.
     """
 
     def __init__(self, documents: dict[str, BatsimDocument], *, reuse_profiles: bool) -> None:
@@ -108,7 +108,7 @@ class Catalogue:
 
     @property
     def static_jobs(self) -> list[Job]:
-        """The workloads' jobs, workload by workload, each in the order of submission: (date, id as a string)."""
+        """The workloads' jobs, workload by workload, each in submission order: (date, id as a string)."""
         return self._static
 
     @property
@@ -120,7 +120,7 @@ class Catalogue:
         """The job of this id.
 
         Raises:
-            WorkloadError: there never was such a job, or it has ended and the scheduler knows.
+            WorkloadError: no such job ever existed, or the scheduler knows that it has ended.
         """
         if job_id not in self._jobs:
             raise WorkloadError(f"job {job_id!r} does not exist")
@@ -133,7 +133,7 @@ class Catalogue:
         return (job for job in self._jobs.values() if job and job.state in (NOT_SUBMITTED, SUBMITTED, RUNNING))
 
     def register_profile(self, workload: str, name: str, profile: Any) -> None:
-        """Add a profile, and its workload where that is new.
+        """Add a profile, and its workload if that is new.
 
         Raises:
             WorkloadError: the name was in use before, or the profile is unusable.
@@ -147,14 +147,14 @@ class Catalogue:
         profiles[name] = profile
 
     def register_job(self, job_id: str, raw: Any) -> Job:
-        """Add a job of the scheduler's.
+        """Add a job that the scheduler registers.
 
         Raises:
             WorkloadError: its workload or profile is unknown or gone, its id was in use before, or a field is unusable.
         """
         workload, separator, _ = job_id.partition("!")
         if not separator or workload not in self._profiles:
-            raise WorkloadError(f"job {job_id!r} is of no known workload; known: {', '.join(self._profiles)}")
+            raise WorkloadError(f"job {job_id!r} belongs to no known workload; known: {', '.join(self._profiles)}")
         if job_id in self._jobs:
             raise WorkloadError(f"job {job_id!r} exists or existed before; use a new id")
         known = self._profiles[workload]
@@ -164,7 +164,7 @@ class Catalogue:
         profile = known[raw["profile"]]
         if profile is None:
             raise WorkloadError(
-                f"job {job_id!r}: profile {raw['profile']!r} is gone since a job that used it ended, or was never used;"
+                f"job {job_id!r}: profile {raw['profile']!r} was dropped when a job that used it ended, or never used;"
                 " register another profile, or run with --enable-profile-reuse"
             )
         job = self._jobs[job_id] = Job(workload, raw, profile)
@@ -172,13 +172,13 @@ class Catalogue:
         return job
 
     def forget(self, job: Job) -> None:
-        """The job has ended, and the scheduler knows or decided it."""
+        """Drop a job whose end the scheduler knows or decided."""
         self._jobs[job.id] = None
         if not self._reuse_profiles:
             self._profiles[job.workload][job.profile] = None
 
 
 def full_id(workload: str, identifier: str | int) -> str:
-    """The id with its workload's name in front, where it is not there yet."""
+    """The id with its workload's name in front, added if missing."""
     text = str(identifier)
     return text if text.startswith(f"{workload}!") else f"{workload}!{text}"

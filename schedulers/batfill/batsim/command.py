@@ -1,4 +1,4 @@
-"""`batfill batsim`: from a command line to result files."""
+"""Runs `batfill batsim`, from the command line to the result files."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def simulate(options: BatsimOptions) -> None:
 
     Raises:
         ArgumentsError, PlatformError, WorkloadError: an input cannot be used; nothing is written.
-        SimulationStopped: the simulation could not go on; the files hold what there is until then.
-        Interrupted: the same, by a signal.
+        SimulationStopped: the simulation could not continue; the files hold the results until then.
+        Interrupted: a signal stopped it; the files hold the results until then.
     """
     started = time.perf_counter()
     folder = result_file(options.export, "jobs.csv").parent
     if not folder.is_dir():
-        raise ArgumentsError(f"--export: there is no folder {folder}; make it first")
+        raise ArgumentsError(f"--export: there is no folder {folder}; create it first")
     say = _speaker(options.verbosity)
     documents = {f"w{i}": load_document(path) for i, path in enumerate(options.workloads)}
     platform = _platform(options, documents)
@@ -133,7 +133,7 @@ def simulate(options: BatsimOptions) -> None:
 
 
 def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> Platform:
-    """The machines, as many as the options allow."""
+    """The platform's machines, limited as the options say."""
     limits = [options.mmax] if options.mmax else []
     if options.mmax_workload and documents:
         limits.append(max(document.nb_res for document in documents.values()))
@@ -141,7 +141,7 @@ def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> P
 
 
 def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], bytes]:
-    """What turns a message into the scheduler's reply."""
+    """The function that turns a message into the scheduler's reply."""
     if options.scheduler:
         from batfill.batsim.scheduler_link import scheduler_link
 
@@ -165,7 +165,7 @@ def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], byt
 
 
 def _speaker(verbosity: str) -> Callable[[str], None]:
-    """What says a line on stderr, or keeps silent."""
+    """The function that prints a line on stderr, or nothing if the verbosity is too low."""
     if verbosity in ("quiet", "network-only"):
         return lambda line: None
     return lambda line: print(f"batfill batsim: {line}", file=sys.stderr)

@@ -22,7 +22,7 @@ class DescriptorError(BatfillError):
 
 
 class Descriptor(NamedTuple):
-    """One experiment as robin knows it."""
+    """One experiment of robin."""
 
     batcmd: str
     output_dir: str
@@ -33,7 +33,7 @@ class Descriptor(NamedTuple):
     failure_timeout: float
 
 
-# What each key of the file must be.
+# The value that each key requires.
 MEANING = {
     "batcmd": "the command that starts Batsim, as bash reads it",
     "output-dir": "the folder for the run's files",
@@ -43,7 +43,7 @@ MEANING = {
 
 
 class ReadDescriptor(NamedTuple):
-    """A descriptor, the sha256 of its file (hexadecimal), and what looks odd in it, one line each."""
+    """A descriptor, the sha256 of its file (hexadecimal), and warnings about it, one line each."""
 
     descriptor: Descriptor
     digest: str
@@ -51,7 +51,7 @@ class ReadDescriptor(NamedTuple):
 
 
 def read_descriptor(path: Path) -> ReadDescriptor:
-    """The experiment that `path` describes. Keys that are not robin's are ignored, as robin does.
+    """The experiment that `path` describes. Like robin it ignores unknown keys.
 
     Raises:
         DescriptorError: the file cannot be read, is not YAML, or a key is missing, mistyped or given twice.
@@ -91,14 +91,14 @@ def read_descriptor(path: Path) -> ReadDescriptor:
 
 
 def is_usable(key: str, value: object) -> bool:
-    """Whether the value is what MEANING says of the key."""
+    """Whether the value is what MEANING requires of the key."""
     if key.endswith("-timeout"):
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
     return isinstance(value, str) and (value != "" or key == "schedcmd")
 
 
 def misspellings(keys: dict[str, YamlValue]) -> dict[str, str]:
-    """The keys that are not robin's but look like one of its keys, and which."""
+    """The unknown keys that look like one of robin's, each with that key."""
     found = {}
     for key in keys:
         plain = key.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""Files of external events: machines that become unavailable and available again, and events Batsim does not know.
+"""Reads files of external events: machines become unavailable or available, and events unknown to Batsim.
 
 One JSON object per line, in any order: `{"type": "machine_unavailable", "resources": "0-3 7", "timestamp": 20}`.
 """
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-# At one date machines come back before others go, as in Batsim.
+# At one date machines become available before others become unavailable, as in Batsim.
 KNOWN = ("machine_available", "machine_unavailable")
 
 
 class ExternalEvent(NamedTuple):
-    """Something that happens at a date whatever the scheduler does."""
+    """An event at a fixed date, independent of the scheduler."""
 
     date: float
     type: str
-    machines: MachineSet | None  # None: an event of another type, whose meaning the scheduler knows
-    raw: bytes  # the event as it stands in its file
+    machines: MachineSet | None  # None: an event of another type, for the scheduler to interpret
+    raw: bytes  # the event's text in its file
 
 
 def read_external_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool) -> list[ExternalEvent]:
-    """The events in these files, in the order they happen.
+    """The events in these files, in time order.
 
     Args:
         paths: the files.
-        n_machines: how many machines there are.
-        forward_unknown: whether events of other types are let through, for the scheduler to understand.
+        n_machines: number of machines.
+        forward_unknown: whether to accept events of other types, for the scheduler to interpret.
 
     Raises:
-        WorkloadError: a file cannot be read, or a line is no such event.
+        WorkloadError: a file cannot be read, or a line is not a valid event.
     """
     events = [event for path in paths for event in _events(path, n_machines, forward_unknown)]
     rank = {kind: place for place, kind in enumerate(KNOWN)}
@@ -47,7 +47,7 @@ def read_external_events(paths: Iterable[Path], n_machines: int, *, forward_unkn
 
 
 def _events(path: Path, n_machines: int, forward_unknown: bool) -> Iterator[ExternalEvent]:
-    """The events of one file, in its order."""
+    """The events of one file, in file order."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -77,7 +77,7 @@ def _events(path: Path, n_machines: int, forward_unknown: bool) -> Iterator[Exte
 
 
 def _machines(where: str, resources: object, n_machines: int) -> MachineSet:
-    """The machines that an event is about."""
+    """The machines that an event names."""
     try:
         return machine_set(resources if isinstance(resources, str) else "", n_machines)
     except ValueError as error:

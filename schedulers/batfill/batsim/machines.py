@@ -1,4 +1,4 @@
-"""The machines: which of them a job gets, and while a simulation runs, who computes, who is gone, and for how long."""
+"""The machines: allocation to jobs, and in a simulation each machine's state and the time spent in it."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class Machines:
         self._since = np.zeros(n)  # the date of each machine's last change
         self._jobs = np.zeros(n, np.int32)
         self._exclusive = np.r_[np.full(n_compute, not share_compute), np.full(n_storage, not share_storage)]
-        # Batsim counts compute machines only, and yet lets storage machines change the counts.
+        # Batsim starts from the number of compute machines, but storage machines change the counts too.
         self._count = np.array([n_compute, 0, 0])
         self._spent = np.zeros(3)
 
     @property
     def idle(self) -> int:
-        """How many machines wait."""
+        """The number of idle machines."""
         return int(self._count[IDLE])
 
     @property
     def computing(self) -> int:
-        """How many machines compute."""
+        """The number of computing machines."""
         return int(self._count[COMPUTING])
 
     @property
@@ -57,7 +57,7 @@ class Machines:
         return MachineTimes(*(float(self._spent[state]) for state in (COMPUTING, IDLE, UNAVAILABLE)))
 
     def obstacle(self, machines: MachineSet) -> str | None:
-        """Why a job cannot start on these machines, if it cannot."""
+        """Why a job cannot start on these machines; None if it can."""
         part = machines.part
         busy = (self._jobs[part] > 0) & self._exclusive[part]
         if busy.any():
@@ -66,37 +66,37 @@ class Machines:
         return f"machine {machines.ids()[np.argmax(gone)]} is unavailable" if gone.any() else None
 
     def start(self, machines: MachineSet, date: float) -> None:
-        """A job starts on these machines."""
+        """Start a job on these machines."""
         self._jobs[machines.part] += 1
         self._enter(machines.part, COMPUTING, date)
 
     def end(self, machines: MachineSet, date: float) -> None:
-        """A job ends on these machines; those that became unavailable meanwhile stay so."""
+        """End a job on these machines; those that became unavailable meanwhile stay unavailable."""
         part = machines.part
         self._jobs[part] -= 1
         freed = (self._jobs[part] == 0) & (self._state[part] != UNAVAILABLE)
         self._enter(part if freed.all() else machines.ids()[freed], IDLE, date)
 
     def withdraw(self, machines: MachineSet, date: float) -> str | None:
-        """These machines become unavailable, their jobs run on; says which one cannot."""
+        """Make these machines unavailable, while their jobs keep running; returns what prevents it, or None."""
         gone = self._state[machines.part] == UNAVAILABLE
         if gone.any():
-            return f"machine {machines.ids()[np.argmax(gone)]} is unavailable already"
+            return f"machine {machines.ids()[np.argmax(gone)]} is already unavailable"
         self._enter(machines.part, UNAVAILABLE, date)
         return None
 
     def restore(self, machines: MachineSet, date: float) -> str | None:
-        """These machines become available again; says which one cannot."""
+        """Make these machines available again; returns what prevents it, or None."""
         there = self._state[machines.part] != UNAVAILABLE
         if there.any():
-            return f"machine {machines.ids()[np.argmax(there)]} is available already"
+            return f"machine {machines.ids()[np.argmax(there)]} is already available"
         computing = self._jobs[machines.part] > 0
         self._enter(machines.ids()[computing], COMPUTING, date)
         self._enter(machines.ids()[~computing], IDLE, date)
         return None
 
     def _enter(self, part: slice | NDArray[np.intp], state: int, date: float) -> None:
-        """These machines change to this state."""
+        """Set the state of these machines."""
         before = self._state[part]
         self._spent += np.bincount(before, weights=date - self._since[part], minlength=3)
         self._count -= np.bincount(before, minlength=3)
@@ -118,10 +118,10 @@ class MachineSet(NamedTuple):
 
 
 def machine_set(text: str, n_machines: int) -> MachineSet:
-    """The machines of "0-3 7", checked against how many there are.
+    """The machines of a text such as "0-3 7", checked against the number of machines.
 
     Raises:
-        ValueError: it is not such a list, it is empty, or a machine does not exist; the message says which.
+        ValueError: the text is not such a list, is empty, or names a machine that does not exist.
     """
     if not INTERVALS.fullmatch(text):
         raise ValueError(f'{text!r} is not a list of machines such as "0-3 7"')
@@ -146,7 +146,7 @@ def machine_set(text: str, n_machines: int) -> MachineSet:
 
 
 class IdleMachines:
-    """The idle machines as intervals of ids; a job gets those with the lowest ids, in every host."""
+    """The idle machines as intervals of ids; every host allocates the lowest ids first."""
 
     def __init__(self, intervals: Intervals) -> None:
         self.first = [first for first, _ in intervals]
@@ -156,9 +156,9 @@ class IdleMachines:
         return sum(self.last) - sum(self.first) + len(self.first)
 
     def take(self, procs: int) -> Intervals:
-        """Take the `procs` idle machines with the lowest ids. There must be that many."""
+        """Take the `procs` idle machines with the lowest ids; at least that many must be idle."""
         taken: Intervals = []
-        whole = 0  # intervals taken to their end
+        whole = 0  # intervals taken completely
         for first, last in zip(self.first, self.last, strict=True):
             size = last - first + 1
             if size > procs:
@@ -173,7 +173,7 @@ class IdleMachines:
         return taken
 
     def give(self, intervals: Intervals) -> None:
-        """Make these machines idle; none of them is."""
+        """Add these machines, none of which is idle."""
         for first, last in intervals:
             i = bisect_left(self.first, first)
             joins_left = i > 0 and self.last[i - 1] == first - 1
@@ -190,7 +190,7 @@ class IdleMachines:
                 self.last.insert(i, last)
 
     def withdraw(self, machine: int) -> bool:
-        """Take this very machine away; returns whether it was idle."""
+        """Remove this machine; returns whether it was idle."""
         i = bisect_left(self.last, machine)
         if i == len(self.first) or self.first[i] > machine:
             return False

@@ -1,4 +1,4 @@
-"""Batsim 4.2's command line: every option is honoured, or refused by name."""
+"""Parses Batsim 4.2's command line: every option is honoured, or refused by name."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ REFUSED = {
 
 DESCRIPTION = """\
 Batsim 4.2's command line and protocol for delay workloads, without SimGrid: an embedded stand-in for Batsim itself.
-It connects to the scheduler as Batsim does. All events of one date are told in one message; no Paje trace is written.
+It connects to the scheduler as Batsim does. One message carries all events of a date; no Paje trace is written.
 """
 EPILOGUE = """\
-Exit status, as Batsim has it: 0 done, 1 a bad platform, 2 a bad workload, 255 bad arguments. Where Batsim aborts, hangs
-or leaves jobs behind without a word, the run stops with one line that says why, writes what there is, and exits with 1.
+Exit status, as in Batsim: 0 done, 1 a bad platform, 2 a bad workload, 255 bad arguments. When Batsim would abort, hang
+or silently leave jobs behind, the run stops with one line that says why, writes the results so far, and exits with 1.
 """
 
 
@@ -119,14 +119,14 @@ def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
 
 
 class _OptionParser(argparse.ArgumentParser):
-    """A parser whose complaint is one line that the caller prints."""
+    """A parser that raises ArgumentsError instead of printing usage."""
 
     def error(self, message: str) -> NoReturn:
         raise ArgumentsError(f"{message} (see {self.prog} --help)")
 
 
 class _Refused(argparse.Action):
-    """An option of Batsim's that has no meaning here."""
+    """An option of Batsim that does not apply here."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> NoReturn:
         raise ArgumentsError(f"{option_string}: {REFUSED[tuple(self.option_strings)][1]}")
@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
 
     group = parser.add_argument_group("input")
     add = group.add_argument
-    add("-p", "--platform", type=Path, required=True, metavar="FILE", help="SimGrid platform: which hosts there are")
+    add("-p", "--platform", type=Path, required=True, metavar="FILE", help="SimGrid platform file: the hosts")
     add("-w", "--workload", type=Path, action="append", default=[], metavar="FILE", help="JSON workload; repeatable")
     add("--events", type=Path, action="append", default=[], metavar="FILE", help="external events, one JSON per line")
     add(
@@ -151,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         "--master-host",
         default="master_host",
         metavar="NAME",
-        help="the host that computes nothing [%(default)s]",
+        help="the master host, which runs no jobs [%(default)s]",
     )
     add(
         "-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE",
@@ -166,14 +166,14 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add(
         "--sched-timeout", type=float, metavar="SECONDS",
-        help="stop when the scheduler neither appears nor answers for so long, 0: never "
+        help="stop if the scheduler does not connect or answer in this time, 0: never "
         f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim",
     )  # fmt: skip
     config = group.add_mutually_exclusive_group()
-    config.add_argument("--sched-cfg", metavar="TEXT", help="handed to the scheduler in the first message")
+    config.add_argument("--sched-cfg", metavar="TEXT", help="sent to the scheduler in the first message")
     config.add_argument("--sched-cfg-file", type=Path, metavar="FILE", help="the same, from a file")
     add("--no-sched", action="store_true", help="no scheduler: jobs run one by one, each on the first machines")
-    add("--forward-profiles-on-submission", action="store_true", help="tell each job's profile with the job")
+    add("--forward-profiles-on-submission", action="store_true", help="send each job's profile with its submission")
     add("--enable-dynamic-jobs", action="store_true", help="let the scheduler register jobs and profiles")
     add("--acknowledge-dynamic-jobs", action="store_true", help="answer each registered job with JOB_SUBMITTED")
     add("--enable-profile-reuse", action="store_true", help="keep profiles after the first job that used them")
@@ -182,22 +182,20 @@ def _parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("machines")
     add = group.add_argument
     add("--mmax", type=int, default=0, metavar="N", help="use the first N compute hosts only, 0: all [%(default)s]")
-    add("--mmax-workload", action="store_true", help="use as many as the workloads' largest nb_res")
+    add("--mmax-workload", action="store_true", help="use as many hosts as the workloads' largest nb_res")
     add("--enable-compute-sharing", action="store_true", help="let several jobs run on one compute host")
     add("--disable-storage-sharing", action="store_true", help="let only one job use a storage host")
 
     group = parser.add_argument_group("output")
     add = group.add_argument
-    add("-e", "--export", default="out", metavar="PREFIX", help="how result files begin [%(default)s]")
+    add("-e", "--export", default="out", metavar="PREFIX", help="prefix of the result files [%(default)s]")
     add("--disable-schedule-tracing", action="store_true", help="accepted: there is no Paje trace to disable")
     add("--disable-machine-state-tracing", action="store_true", help="do not write PREFIX_machine_states.csv")
-    add("-v", "--verbosity", choices=VERBOSITIES, default="information", help="what goes to stderr [%(default)s]")
+    add("-v", "--verbosity", choices=VERBOSITIES, default="information", help="messages on stderr [%(default)s]")
     add("-q", "--quiet", action="store_true", help="the same as --verbosity quiet")
-    add(
-        "--dump-execution-context", action="store_true", help="print where the scheduler is expected, as JSON, and stop"
-    )
+    add("--dump-execution-context", action="store_true", help="print the execution context as JSON and exit")
 
-    group = parser.add_argument_group("refused", "options of Batsim that have no meaning here")
+    group = parser.add_argument_group("refused", "options of Batsim that do not apply here")
     for names, (n_values, why) in REFUSED.items():
         group.add_argument(*names, action=_Refused, nargs=n_values, metavar=("X",) * n_values or None, help=why)
     return parser
@@ -215,7 +213,7 @@ def _roles(given: Sequence[str]) -> dict[str, str]:
 
 
 def _config(given: argparse.Namespace) -> str:
-    """The text handed to the scheduler."""
+    """The configuration text for the scheduler."""
     if given.sched_cfg_file is None or given.dump_execution_context:
         return given.sched_cfg or ""
     try:
@@ -226,7 +224,7 @@ def _config(given: argparse.Namespace) -> str:
 
 
 def _timeout(given: float | None) -> float:
-    """How long to wait for the scheduler."""
+    """The time to wait for the scheduler, in seconds; 0 for ever."""
     text, where = (
         (given, "--sched-timeout") if given is not None else (os.environ.get(TIMEOUT_VARIABLE), f"${TIMEOUT_VARIABLE}")
     )

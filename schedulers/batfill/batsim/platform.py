@@ -1,4 +1,4 @@
-"""SimGrid platforms: which hosts a file describes, in Batsim's order, and files of homogeneous clusters."""
+"""SimGrid platforms: reads a file's hosts in Batsim's order, and writes files of homogeneous clusters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_HOSTS = 10_000_000
 
 
 class Host(NamedTuple):
-    """One host: its name, its speed in flop/s, and the properties that Batsim tells the scheduler."""
+    """One host: its name, its speed in flop/s, and the properties that Batsim sends to the scheduler."""
 
     name: str
     speed: float
@@ -52,12 +52,12 @@ def read_platform(
 
     Args:
         path: the file; zones, plain hosts and clusters (radical "0-9,15") are read, links and routes are not.
-        master_host: the host that computes nothing; a host of role "master" is one too.
-        roles: a role for each of some hosts, in addition to what the file says.
-        limit: keep the first so many compute hosts.
+        master_host: the host that runs no jobs; a host of role "master" is one too.
+        roles: roles by host name, in addition to those in the file.
+        limit: number of compute hosts to keep, from the first on.
 
     Raises:
-        PlatformError: the file cannot be read or describes no such machine.
+        PlatformError: the file cannot be read or does not describe a usable platform.
     """
     roles = roles or {}
     found = sorted(_hosts(path, _root(path), {}), key=lambda host: host.name)
@@ -65,7 +65,7 @@ def read_platform(
     if twice := next((name for name, count in names.items() if count > 1), None):
         raise PlatformError(f"{path}: host {twice!r} is described {names[twice]} times; names must be unique")
     if unknown := next((name for name in roles if name not in names), None):
-        raise PlatformError(f"{path}: there is no host {unknown!r} to give the role {roles[unknown]!r} to")
+        raise PlatformError(f"{path}: there is no host {unknown!r} for the role {roles[unknown]!r}")
     kinds: dict[str, list[Host]] = {COMPUTE: [], STORAGE: [], MASTER: []}
     for host in found:
         given = [host.properties.get("role", ""), roles.get(host.name, ""), MASTER if host.name == master_host else ""]
@@ -81,24 +81,24 @@ def read_platform(
     if len(masters) > 1:
         raise PlatformError(f"{path}: {masters[0].name!r} and {masters[1].name!r} are both master hosts; keep one")
     if not compute:
-        raise PlatformError(f"{path}: no host to compute on besides {masters[0].name!r}; add a cluster or hosts")
+        raise PlatformError(f"{path}: no compute host besides {masters[0].name!r}; add a cluster or hosts")
     if slow := next((host for host in compute if host.speed <= 0), None):
         raise PlatformError(f"{path}: host {slow.name!r} has no computing speed; give a speed above 0, such as 1Gf")
     if limit is not None and limit > len(compute):
-        raise PlatformError(f"{path}: {limit} machines are asked for and it describes {len(compute)}; lower the limit")
+        raise PlatformError(f"{path}: {limit} machines are requested and it describes {len(compute)}; lower the limit")
     return Platform(tuple(compute[:limit]), tuple(kinds[STORAGE]), masters[0].name)
 
 
 def homogeneous_platform(
     n_hosts: int, *, prefix: str = "node", speed: str = "1Gf", master_host: str = "master_host"
 ) -> str:
-    """The XML of a cluster of equal hosts and a master host, without latency anywhere.
+    """The XML of a cluster of identical hosts and a master host, without latency.
 
-    With latency every step inside Batsim takes simulated time, and jobs start a little after the dates decided; the
-    loopback is there because SimGrid otherwise gives the master's messages to itself the default latency.
+    With latency every step inside Batsim takes simulated time, and jobs start slightly after the dates decided; without
+    the loopback SimGrid applies its default latency to the master's messages to itself.
 
     Raises:
-        PlatformError: there is no host, or the speed is none.
+        PlatformError: there is no host, or the speed is not positive.
     """
     if n_hosts < 1:
         raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")
@@ -122,7 +122,7 @@ def homogeneous_platform(
 
 
 def _root(path: Path) -> Element:
-    """The platform element of this file."""
+    """The file's platform element."""
     try:
         root: Element = fromstring(path.read_bytes())
     except OSError as error:
@@ -137,7 +137,7 @@ def _root(path: Path) -> Element:
 
 
 def _hosts(path: Path, zone: Element, zone_properties: Mapping[str, str]) -> Iterator[Host]:
-    """The hosts of this zone and of the zones inside it."""
+    """The hosts of this zone and of its subzones."""
     for element in zone:
         if element.tag in ("zone", "AS"):
             yield from _hosts(path, element, _properties(element))
@@ -170,7 +170,7 @@ def _attribute(path: Path, element: Element, name: str) -> str:
 
 
 def _properties(element: Element) -> dict[str, str]:
-    """The properties stated inside this element."""
+    """The properties of this element."""
     return {prop.get("id", ""): prop.get("value", "") for prop in element.findall("prop")}
 
 
@@ -184,7 +184,7 @@ def _speed_of(path: Path, element: Element) -> float:
 
 
 def _speed(text: str) -> float:
-    """A speed such as 1Gf or 1e9 in flop/s."""
+    """The flop/s of a speed such as 1Gf or 1e9."""
     match = SPEED.fullmatch(text.strip())
     if not match:
         raise PlatformError(f"speed {text!r} is not a number with a unit; write it like 1Gf")

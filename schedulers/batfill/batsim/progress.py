@@ -1,4 +1,4 @@
-"""How far a simulation is: on the terminal, in a file for the program that started it, or nowhere."""
+"""Shows a simulation's progress on the terminal, in a file for the program that started it, or not at all."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SHOW_EVERY_S = 0.5
 
 
 class ProgressDisplay:
-    """Shows a simulation's state about twice a second, whenever `tick` finds that it is time to."""
+    """Shows a simulation's state about twice a second; `tick` checks whether an update is due."""
 
     def __init__(self, *, terminal: bool) -> None:
-        """`terminal`: whether a bar may be drawn, should stderr be a terminal and no file be asked for."""
+        """`terminal`: whether to draw a bar if stderr is a terminal and no progress file is requested."""
         self._show: Callable[[Simulation], None] | None = None
         self._close: Callable[[], None] = lambda: None
         self._next = time.monotonic() + SHOW_EVERY_S
@@ -33,20 +33,20 @@ class ProgressDisplay:
             self._show, self._close = _bar()
 
     def tick(self, simulation: Simulation) -> None:
-        """Show the state, if the last time is long enough ago."""
+        """Show the state if an update is due."""
         if self._show and time.monotonic() >= self._next:
             self._show(simulation)
             self._next = time.monotonic() + SHOW_EVERY_S
 
     def finish(self, simulation: Simulation) -> None:
-        """Show the last state."""
+        """Show the final state."""
         if self._show:
             self._show(simulation)
         self._close()
 
 
 def write_state(path: Path, simulation: Simulation) -> None:
-    """Put the state into this file as one line of JSON, at once for whoever reads it."""
+    """Replace this file by the state as one line of JSON, in one step, so that readers never see half of it."""
     state = {
         "date": simulation.now,
         "jobs_done": simulation.jobs_done,
@@ -57,12 +57,12 @@ def write_state(path: Path, simulation: Simulation) -> None:
     try:
         part.write_text(json.dumps(state) + "\n")
         part.replace(path)
-    except OSError:  # whoever asked for the file took its folder away: no reason to lose the run
+    except OSError:  # the reader has removed the folder, which must not end the run
         part.unlink(missing_ok=True)
 
 
 def _bar() -> tuple[Callable[[Simulation], None], Callable[[], None]]:
-    """A bar on the terminal: what draws it, and what takes it away."""
+    """The functions that draw a bar on the terminal, and remove it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar

@@ -1,7 +1,7 @@
-"""Batsim's JSON messages: what is written to the scheduler, and what its replies must look like.
+"""Batsim's JSON messages: writes events to the scheduler, and checks the form of its replies.
 
-Every function that ends in an event returns its bytes; a message is a list of them. Dates have six decimals, as in
-Batsim, so that they survive the way there and back.
+A function for an event returns its bytes; a message is a list of events. Dates have six decimals, as in Batsim, so that
+they survive the round trip.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from batfill.batsim.platform import Platform
 
 
-# Redis is never used; its fields are there because schedulers read them.
+# Redis is never used, but schedulers read its fields.
 REDIS = {"hostname": "127.0.0.1", "port": 6379, "prefix": "default"}
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """The rules of a simulation, from Batsim's options; the defaults are Batsim's, and the scheduler learns them."""
+    """The settings of a simulation, sent to the scheduler; the defaults are those of Batsim's options."""
 
     forward_profiles: bool = False
     dynamic_jobs: bool = False
@@ -51,7 +51,7 @@ class SimulationSettings:
 
 
 class SimulationStopped(RunFailed):
-    """The simulation cannot go on: the message says when, what, and why."""
+    """The simulation cannot continue; the message says when, what, and why."""
 
 
 class Decision(NamedTuple):
@@ -63,14 +63,14 @@ class Decision(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What the scheduler answers: its decisions, and the date at which it can be told more."""
+    """The scheduler's reply: its decisions, and the date from which it accepts the next message."""
 
     now: float
     decisions: list[Decision]
 
 
 def message(now: float, events: Iterable[bytes]) -> bytes:
-    """The message that tells these events."""
+    """The message that carries these events."""
     return b'{"now":%.6f,"events":[%b]}' % (now, b",".join(events))
 
 
@@ -85,7 +85,7 @@ def introduction(
     paths: dict[str, str],
     profiles: dict[str, dict[str, dict[str, Any]]],
 ) -> bytes:
-    """What SIMULATION_BEGINS says: machines, rules, and each workload's path and profiles."""
+    """The data of SIMULATION_BEGINS: machines, settings, and each workload's path and profiles."""
     n_compute = len(platform.compute)
     resources = [
         {
@@ -114,13 +114,13 @@ def introduction(
 
 
 def job_submitted(date: float, job_id: bytes, description: bytes, profile: bytes | None) -> bytes:
-    """A job arrived; all arguments but the date are JSON values, `profile` only where profiles are forwarded."""
+    """JOB_SUBMITTED; all arguments but the date are JSON values; `profile` is None unless profiles are forwarded."""
     forwarded = b"" if profile is None else b',"profile":%b' % profile
     return event(date, b"JOB_SUBMITTED", b'{"job_id":%b,"job":%b%b}' % (job_id, description, forwarded))
 
 
 def job_completed(date: float, job_id: bytes, state: str, return_code: int, machines: str) -> bytes:
-    """A job ended."""
+    """JOB_COMPLETED."""
     return event(
         date,
         b"JOB_COMPLETED",
@@ -130,7 +130,7 @@ def job_completed(date: float, job_id: bytes, state: str, return_code: int, mach
 
 
 def job_killed(date: float, job_ids: Sequence[bytes], progress: Iterable[tuple[bytes, str, float]]) -> bytes:
-    """Kills asked for are done: every job asked for, and (id, profile, share of its work done) of those that ran."""
+    """JOB_KILLED: every job of the request, and (id, profile, share of its work done) of those that ran."""
     done = b",".join(
         b'%b:{"profile_name":%b,"progress":%.6f}' % (job_id, orjson.dumps(profile), share)
         for job_id, profile, share in progress
@@ -139,7 +139,7 @@ def job_killed(date: float, job_ids: Sequence[bytes], progress: Iterable[tuple[b
 
 
 def notify(date: float, kind: str, machines: str | None = None) -> bytes:
-    """A notification, about these machines if any."""
+    """NOTIFY, with these machines if any."""
     about = {} if machines is None else {"resources": machines}
     return event(date, b"NOTIFY", orjson.dumps({"type": kind, **about}))
 

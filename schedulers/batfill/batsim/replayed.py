@@ -1,4 +1,4 @@
-"""A replay's schedule as Batsim's result files: which machines each job had, and what became of it."""
+"""Writes a replay's schedule as Batsim's result files: the machines and final state of each job."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Judged(NamedTuple):
-    """What a scheduler took each job for at its submission; columns of shape (n_jobs,)."""
+    """The class a scheduler gave each job at its submission; columns of shape (n_jobs,)."""
 
-    small: NDArray[np.bool_] | None  # None where jobs have no class
-    probability: NDArray[np.float64]  # of being small; nan where there was none
-    divider_s: NDArray[np.float64]  # in force then; inf where there was none
+    small: NDArray[np.bool_] | None  # None if jobs have no class
+    probability: NDArray[np.float64]  # of being small; nan for none
+    divider_s: NDArray[np.float64]  # in force at the submission; inf for none
 
 
 def write_batsim_files(
@@ -35,10 +35,10 @@ def write_batsim_files(
     """Write <prefix>_jobs.csv, <prefix>_machine_states.csv and <prefix>_schedule.csv, all of them or none.
 
     Args:
-        schedule: what happened.
+        schedule: the replay's schedule.
         prefix: of the files' names, with their folder.
-        simulate_s: wall-clock time of the replay, which had no other scheduler to wait for.
-        judged: what the scheduler took the jobs for; it goes into the column `metadata`, see `metadata_text`.
+        simulate_s: wall-clock time of the replay, which includes the scheduling.
+        judged: the jobs' classes, for the column `metadata`, see `metadata_text`.
     """
     rows = Tries(schedule, judged)
     with all_or_none():
@@ -58,7 +58,7 @@ def write_batsim_files(
 
 
 def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each value has come before, shape (n,)."""
+    """The number of earlier occurrences of each value, shape (n,)."""
     by_value = np.argsort(values, kind="stable")
     ordered = values[by_value]
     result = np.empty(len(values), np.int64)
@@ -67,7 +67,7 @@ def times_before(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class Tries:
-    """Every try of every job in the order of their starts, with the machines it had."""
+    """Every try of every job in start order, with its machines."""
 
     def __init__(self, schedule: Schedule, judged: Judged | None = None) -> None:
         self.schedule = schedule
@@ -85,13 +85,13 @@ class Tries:
         self.machines = self.allocate()
 
     def allocate(self) -> list[Intervals]:
-        """The machines of each try: at each start the idle ones with the lowest ids."""
+        """The machines of each try: the lowest ids that are idle at its start."""
         idle = IdleMachines([(0, self.schedule.size - 1)])
         procs = self.schedule.jobs.procs
         machines: list[Intervals] = []
         ended = 0
         for row, start_s in zip(self.row.tolist(), self.start_s.tolist(), strict=True):
-            # A try that takes no time may have ended by now and not have been gone through yet.
+            # A try of length 0 may have ended by now without having been handled yet.
             while self.by_end[ended] < len(machines) and self.end_s[self.by_end[ended]] <= start_s:
                 idle.give(machines[self.by_end[ended]])
                 ended += 1
@@ -99,7 +99,7 @@ class Tries:
         return machines
 
     def records(self) -> Iterator[JobRecord]:
-        """A record per try and per rejected job, as they ended."""
+        """A record per try and per rejected job, in the order they ended."""
         jobs = self.schedule.jobs
         killed = self.schedule.killed
         rejected = np.flatnonzero(self.schedule.rejected)
@@ -125,7 +125,7 @@ class Tries:
             yield results.JobRecord(*request, state, float(self.start_s[i]), ran_s, as_text(self.machines[i]), known)
 
     def metadata(self, row: int, *, last: bool) -> str:
-        """What is known of a try of this job; whether a try before the last was backfilled is not kept."""
+        """The metadata of a try of this job; only for the last try is it known whether it was backfilled."""
         jobs, judged = self.schedule.jobs, self.judged
         backfilled = bool(self.schedule.backfilled[row]) if last and not self.schedule.rejected[row] else None
         if judged is None:
@@ -139,7 +139,7 @@ class Tries:
         )
 
     def computing(self) -> Iterator[tuple[float, int]]:
-        """(date, machines that compute from then on), at every date where that number changes."""
+        """(date, number of machines computing from then on), for every date at which that number changes."""
         procs = self.schedule.jobs.procs[self.row]
         dates, where = np.unique(np.concatenate([self.start_s, self.end_s]), return_inverse=True)
         change = np.bincount(where, weights=np.concatenate([procs, -procs]), minlength=len(dates))
@@ -149,7 +149,7 @@ class Tries:
 
     def machine_times(self) -> MachineTimes:
         """Machine-seconds per state, each machine counted up to its last change, as Batsim does."""
-        # Machines are taken from the lowest id on, so that those above the highest one used never compute.
+        # Allocation starts from the lowest id, so machines above the highest one used never compute.
         used = max((machines[-1][1] + 1 for machines in self.machines), default=0)
         last_s = np.zeros(used)
         for i in self.by_end.tolist():

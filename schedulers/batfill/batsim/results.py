@@ -1,7 +1,7 @@
-"""Batsim's result files `<prefix>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`: written and read here.
+"""Writes and reads Batsim's result files `<prefix>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`.
 
 Columns, order of rows and number formats are those of Batsim 4.2: six decimals, one row per job at its end, means over
-all jobs, rejected ones included. Files appear under their names when they are whole.
+all jobs, rejected ones included. Files appear under their names only when complete.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 ResultRow = TypeVar("ResultRow")
 
-# What the files call the program: the Batsim whose files these are like, then who wrote them.
+# The version in the files: the Batsim whose format they have, then the program that wrote them.
 BATSIM_VERSION = f"4.2.0+batfill-{__version__}"
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
-# How a job may end: Batsim's word, and a page's.
+# A job's final states: Batsim's term, and the one for pages.
 STATES = {
     SUCCESS: "completed",
     FAILED: "failed",
@@ -48,8 +48,8 @@ STATES = {
 CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))
 
 JOBS_CSV = "_jobs.csv"  # after the prefix
-RUN_JSON = "run.json"  # what made the files: in a run's folder, and after a replay's prefix, see `result_file`
-# What Batsim and a replay write beside each other, after the prefix.
+RUN_JSON = "run.json"  # the run that made the files: in a run's folder, and after a replay's prefix, see `result_file`
+# The files that Batsim and a replay write together, after the prefix.
 WRITTEN = (
     "jobs.csv",
     "schedule.csv",
@@ -65,12 +65,12 @@ JOB_COLUMNS = (
     "consumed_energy,metadata"
 )
 MACHINE_STATE_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
-# Batsim gives a job that takes no time this length, so that its stretch exists.
+# Batsim gives a job of length 0 this length, so that its stretch is defined.
 NULL_EXECUTION_S = 1e-5
 
 
 class ResultError(BatfillError):
-    """A result file is not what Batsim writes."""
+    """A result file does not have Batsim's format."""
 
 
 def result_file(prefix: str | Path, name: str) -> Path:
@@ -79,10 +79,10 @@ def result_file(prefix: str | Path, name: str) -> Path:
 
 
 def remove_results(prefix: str) -> None:
-    """Remove what an earlier run left under this prefix, so that nothing of it can pass for this run's.
+    """Remove an earlier run's files under this prefix, so that they cannot be mistaken for this run's.
 
     Raises:
-        OSError: a file is there and cannot be removed.
+        OSError: a file exists and cannot be removed.
     """
     for name in WRITTEN:
         result_file(prefix, name).unlink(missing_ok=True)
@@ -92,14 +92,14 @@ def remove_results(prefix: str) -> None:
 
 
 class JobRecord(NamedTuple):
-    """What is known of a job at its end. Times are seconds; those of a rejected job are not read."""
+    """A job at its end. Times are seconds; those of a rejected job are not read."""
 
     job_id: str  # without the workload's name
     workload_name: str
     profile: str
     submission_time: float
     requested_resources: int
-    requested_time: float  # -1 where it has none
+    requested_time: float  # -1 for none
     final_state: str  # one of STATES
     starting_time: float = 0.0
     execution_time: float = 0.0
@@ -108,22 +108,22 @@ class JobRecord(NamedTuple):
 
     @property
     def success(self) -> bool:
-        """Whether it ran to its end and said 0."""
+        """Whether it ran to its end and returned 0."""
         return self.final_state == SUCCESS
 
     @property
     def finish_time(self) -> float:
-        """When it ended."""
+        """The date at which it ended."""
         return self.starting_time + self.execution_time
 
     @property
     def waiting_time(self) -> float:
-        """From its submission to its start."""
+        """The time from its submission to its start."""
         return self.starting_time - self.submission_time
 
     @property
     def turnaround_time(self) -> float:
-        """From its submission to its end."""
+        """The time from its submission to its end."""
         return self.finish_time - self.submission_time
 
     @property
@@ -134,7 +134,7 @@ class JobRecord(NamedTuple):
 
 @dataclass(slots=True)
 class ScheduleTotals:
-    """What `_schedule.csv` says of the jobs, added up job by job."""
+    """The totals over jobs in `_schedule.csv`, added up job by job."""
 
     jobs: int = 0
     finished: int = 0
@@ -145,7 +145,7 @@ class ScheduleTotals:
     _max: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
     def add(self, record: JobRecord) -> None:
-        """Count one more job."""
+        """Add a job to the totals."""
         self.jobs += 1
         if record.final_state == REJECTED:
             self.rejected += 1
@@ -158,7 +158,7 @@ class ScheduleTotals:
             self._max[i] = max(self._max[i], value)
 
     def columns(self) -> dict[str, str]:
-        """Batsim's columns. `nb_jobs_killed` counts every job that ended without success, and means divide by all."""
+        """Batsim's columns; `nb_jobs_killed` counts every job that ended without success, and means are over all."""
         columns = {
             "makespan": f"{self.makespan_s:.6f}",
             "nb_jobs": str(self.jobs),
@@ -193,13 +193,13 @@ def job_row(record: JobRecord) -> str:
 
 @contextmanager
 def jobs_csv(path: Path) -> Iterator[Callable[[JobRecord], None]]:
-    """A function that writes one more job to this file, which appears when the block ends well."""
+    """A function that writes a job to this file, which appears when the block ends without an exception."""
     with whole_file(path) as stream:
         yield _line_writer(stream, JOB_COLUMNS, job_row)
 
 
 def write_jobs_csv(path: Path, records: Iterable[JobRecord]) -> ScheduleTotals:
-    """Write these jobs, in the order they ended, and return their totals."""
+    """Write these jobs, which are in the order they ended; returns their totals."""
     totals = ScheduleTotals()
     with jobs_csv(path) as write:
         for record in records:
@@ -210,7 +210,7 @@ def write_jobs_csv(path: Path, records: Iterable[JobRecord]) -> ScheduleTotals:
 
 @contextmanager
 def machine_states_csv(path: Path) -> Iterator[Callable[[tuple[float, int, int]], None]]:
-    """A function that writes one more (date, idle machines, computing machines), as `jobs_csv`."""
+    """A function that writes a (date, idle machines, computing machines) to this file, as `jobs_csv` does jobs."""
     with whole_file(path) as stream:
         yield _line_writer(stream, MACHINE_STATE_COLUMNS, lambda row: f"{row[0]:g},0,0,0,{row[1]},{row[2]}\n")
 
@@ -224,12 +224,12 @@ def write_schedule_csv(
     scheduling_s: float,
     simulation_s: float,
 ) -> None:
-    """Write the one row that sums a run up.
+    """Write the one row that summarises a run.
 
     Args:
         path: the file.
         totals: of all jobs.
-        machines: how many there are, storage included.
+        machines: number of machines, storage included.
         times: machine-seconds per state.
         scheduling_s: wall-clock time spent waiting for the scheduler.
         simulation_s: wall-clock time of the whole run.
@@ -256,7 +256,7 @@ def write_schedule_csv(
 
 
 def _line_writer(stream: BinaryIO, header: str, line: Callable[[ResultRow], str]) -> Callable[[ResultRow], None]:
-    """A function that writes a row to the stream, below the header."""
+    """A function that writes a row to the stream, after the header."""
     stream.write(f"{header}\n".encode())
 
     def write(row: ResultRow) -> None:
@@ -266,19 +266,19 @@ def _line_writer(stream: BinaryIO, header: str, line: Callable[[ResultRow], str]
 
 
 def _mean(total: float, jobs: int) -> str:
-    """Six decimals, and Batsim's word where there is no job."""
+    """The mean with six decimals; Batsim's "nan" if there is no job."""
     return f"{total / jobs:.6f}" if jobs else "nan"
 
 
-# What the column `metadata` and the names of tries say
+# The column `metadata` and the names of tries
 
 
 def try_name(job: str, number: int) -> str:
-    """How a try of this job is called: the first as the job, the later ones with their number, as in the plug-in."""
+    """The name of a try: the first has the job's, later ones add their number, as in the plug-in."""
     return f"{job}#{number}" if number else job
 
 
-LATER_TRY = re.compile(r"(.+)#(\d+)")  # as `try_name` calls it
+LATER_TRY = re.compile(r"(.+)#(\d+)")  # a name made by `try_name`
 
 
 def metadata_text(
@@ -289,7 +289,7 @@ def metadata_text(
     divider_s: float = math.inf,
     backfilled: bool | None = None,
 ) -> str:
-    """What is known of a job, as the column `metadata` holds it: words key=value, those unknown left out.
+    """A job's text in the column `metadata`: words key=value, without the unknown ones.
 
     `user=3 class=small probability=0.731 divider=3600 backfilled=1`
     """
@@ -312,7 +312,7 @@ FACTS = re.compile(
 
 
 class Facts(NamedTuple):
-    """What the column `metadata` says of every try; each of shape (n_tries,), unknown where it says nothing."""
+    """The contents of the column `metadata`, one array of shape (n_tries,) per key; absent keys are unknown."""
 
     user: NDArray[np.int64]  # -1 unknown
     small: NDArray[np.int8]  # 1 small, 0 large, -1 unknown
@@ -322,7 +322,7 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str], users: Sequence[int]) -> Facts:
-        """Those of these texts; `users` is what is known of the users otherwise, -1 unknown."""
+        """The facts in these texts; `users` are the users known from elsewhere, -1 unknown."""
         n = len(texts)
         facts = cls(
             np.array(users, np.int64),
@@ -352,7 +352,7 @@ class Facts(NamedTuple):
 # Reading
 
 
-# What is read of `_jobs.csv`; old Batsims write no metadata.
+# The columns read from `_jobs.csv`; old versions of Batsim write no metadata.
 COLUMNS = {
     "job_id": str,
     "workload_name": str,
@@ -369,7 +369,7 @@ NOT_WHOLE, AGAIN = f"not a whole {JOBS_CSV} of Batsim", "run the simulation agai
 
 
 class Allocation(NamedTuple):
-    """The machines of every try as intervals of ids, both ends included: try i has offset[i] up to offset[i + 1]."""
+    """The machines of every try as intervals of ids, both ends included: offset[i]:offset[i + 1] are those of try i."""
 
     offset: NDArray[np.int64]  # (n_tries + 1,)
     first: NDArray[np.int64]  # (n_intervals,)
@@ -381,16 +381,16 @@ class Results:
     """The jobs of a run: a row per try, shape (n_tries,), ordered by the job's submission, id as a string, and try."""
 
     size: int  # m
-    size_stated: bool  # False if it is the highest machine or the widest job that is seen
+    size_stated: bool  # False if inferred from the highest machine or the widest job
     workloads: NDArray[np.object_]  # str; "w0", "w1", ...
     names: NDArray[np.object_]  # str; the try's id in its workload
     ids: NDArray[np.object_]  # str; the job's, without the number of the try; with several workloads "w0!12"
     submit_s: NDArray[np.float64]
     start_s: NDArray[np.float64]  # nan for a rejected job
     runtime_s: NDArray[np.float64]  # the time the try ran; nan for a rejected job
-    walltime_s: NDArray[np.float64]  # inf where the job has none
+    walltime_s: NDArray[np.float64]  # inf if the job has none
     procs: NDArray[np.int64]
-    state: NDArray[np.int64]  # a place in STATES
+    state: NDArray[np.int64]  # index into STATES
     attempt: NDArray[np.int64]  # 0 for the first try
     machines: Allocation
     facts: Facts
@@ -400,13 +400,13 @@ class Results:
 
     @property
     def final(self) -> NDArray[np.bool_]:
-        """The tries that count: the last one of each job that was not rejected."""
+        """A mask of the tries that count: the last one of each job that was not rejected."""
         last = np.append(self.ids[1:] != self.ids[:-1], True) if len(self) else np.zeros(0, bool)
         return np.asarray(last & (self.state != REFUSED), bool)
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
-        """From the job's submission to the try's start; nan for a rejected job."""
+        """The time from the job's submission to the try's start; nan for a rejected job."""
         return self.start_s - self.submit_s
 
     def bsld(self, tau_s: float = TAU_S) -> NDArray[np.float64]:
@@ -415,14 +415,14 @@ class Results:
 
     @property
     def backfilling_known(self) -> bool:
-        """Whether it is known of every job how it was started."""
+        """Whether the files state for every job whether it was backfilled."""
         return bool((self.facts.backfilled[self.final] >= 0).all()) and bool(self.final.any())
 
     def summary(self, tau_s: float = TAU_S) -> Summary:
         """The run's figures; `backfilled` is 0 unless `backfilling_known`.
 
-        A job that was killed and went back to the queue (`12`, then `12#1`) is one job: its last try is what counts,
-        its earlier tries are wasted work.
+        A job that was killed and requeued (`12`, then `12#1`) is one job: its last try counts, and its earlier tries
+        are wasted work.
         """
         final = self.final
         earlier = ~final & (self.state != REFUSED)
@@ -441,7 +441,7 @@ class Results:
         )
 
     def known_figures(self) -> dict[str, float]:
-        """The fields of `Summary` that the files tell."""
+        """The fields of `Summary` that the files determine."""
         unknown = set() if self.backfilling_known else {"backfilled"}
         unknown |= set() if self.size_stated else {"utilisation"}
         return {name: value for name, value in self.summary().as_dict().items() if name not in unknown}
@@ -452,11 +452,11 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
 
     Args:
         path: the file.
-        size: the machine's, see `read_schedule_csv`; None for what the jobs show of it.
-        users: of jobs by id, as far as they are known from elsewhere than the file.
+        size: the machine's, see `read_schedule_csv`; None to infer it from the jobs.
+        users: users by job id, if known from elsewhere than the file.
 
     Raises:
-        ResultError: the file cannot be read, lacks a column, or has a line that is cut off or no job's.
+        ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
     """
     column = read_columns(path)
     words = column["final_state"]
@@ -498,10 +498,10 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
 
 
 def read_columns(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of a `_jobs.csv` that are read, as they stand; numbers that are left out are nan.
+    """The columns of a `_jobs.csv` that are used, unconverted except for numbers; missing numbers are nan.
 
     Raises:
-        ResultError: the file cannot be read, lacks a column, or has a line that is cut off or no job's.
+        ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file, any_length():
@@ -520,7 +520,7 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
                         add(math.nan if kind is float and not row[place] else kind(row[place]))
     except OSError as error:
         raise ResultError(f"{path}: {(error.strerror or str(error)).lower()}; did the simulation run?") from None
-    except (ValueError, csv.Error) as error:  # a wrong number, or bytes that are no text
+    except (ValueError, csv.Error) as error:  # a wrong number, or bytes that are not text
         raise ResultError(f"{path}:{reader.line_num}: cut off or damaged: {NOT_WHOLE} ({error}); {AGAIN}") from None
     types = {str: object, int: np.int64, float: np.float64}
     return {title: np.array(values, types[COLUMNS[title]]) for title, values in columns.items()}
@@ -528,7 +528,7 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
 
 @contextmanager
 def any_length() -> Iterator[None]:
-    """The csv module reads fields of any length in this block: a wide job's machines fill more than its 128 KiB."""
+    """Make the csv module accept fields of any length in this block: a wide job's machines exceed its 128 KiB limit."""
     before = csv.field_size_limit(sys.maxsize)
     try:
         yield
@@ -539,7 +539,7 @@ def any_length() -> Iterator[None]:
 def tries_of(
     names: NDArray[np.object_], workloads: NDArray[np.object_]
 ) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
-    """The job that each line is a try of, and the number of the try; jobs of several workloads keep their names."""
+    """The job and the number of the try in each line; with several workloads jobs keep the workload's name."""
     jobs, numbers = names.astype(object), np.zeros(len(names), np.int64)
     if numbered := [i for i, name in enumerate(names) if "#" in name]:
         known = set(zip(workloads, names, strict=True))
@@ -551,10 +551,10 @@ def tries_of(
 
 
 def machines_of(path: Path, texts: Sequence[str]) -> Allocation:
-    """The machines of these tries, written as Batsim does: "0-3 7"; "" for none.
+    """The machines of these tries, from Batsim's notation such as "0-3 7"; "" for none.
 
     Raises:
-        ResultError: one of them is not written so.
+        ResultError: one of them is not in this notation.
     """
     counts = np.array([len(text.split()) for text in texts], np.int64)
     ends = [token.partition("-") for token in " ".join(texts).split()]
@@ -567,14 +567,14 @@ def machines_of(path: Path, texts: Sequence[str]) -> Allocation:
 
 
 class ScheduleRow(NamedTuple):
-    """What is read of `_schedule.csv`."""
+    """The fields read from `_schedule.csv`."""
 
     batsim_version: str
     machines: int
 
 
 def read_schedule_csv(prefix: str | Path) -> ScheduleRow | None:
-    """The run's own summary; None if its `_schedule.csv` is not there or says no such thing."""
+    """The run's row in `_schedule.csv`; None if the file or the fields are missing."""
     path = result_file(prefix, "schedule.csv")
     with suppress(OSError, KeyError, ValueError, StopIteration, csv.Error), path.open(newline="") as file:
         row = next(csv.DictReader(file))

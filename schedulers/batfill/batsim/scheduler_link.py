@@ -1,4 +1,4 @@
-"""What answers a simulation's messages: a scheduler over ZeroMQ, watched for its going away, or none (--no-sched)."""
+"""Answers a simulation's messages: a scheduler over ZeroMQ, monitored for disconnects, or none (--no-sched)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from batfill.batsim.protocol import SimulationStopped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# How often, while an answer is awaited, the state of the connection is looked at.
+# Interval between checks of the connection while waiting for a reply.
 WATCH_S = 0.25
 
 
 class SchedulerLink:
     """A request-reply connection to the scheduler, which binds; called with a message, it returns the reply.
 
-    An answer in time costs no more than sending and receiving.
+    A reply in time costs no more than sending and receiving.
     """
 
     def __init__(self, endpoint: str, socket: zmq.Socket[bytes], timeout_s: float) -> None:
@@ -39,7 +39,7 @@ class SchedulerLink:
         """The scheduler's reply to this message.
 
         Raises:
-            SimulationStopped: it is gone, or does not answer in time.
+            SimulationStopped: the scheduler is gone, or does not answer in time.
         """
         self._socket.send(message)
         waited_s = 0.0
@@ -53,16 +53,16 @@ class SchedulerLink:
                 raise SimulationStopped(
                     f"the scheduler at {self._endpoint} went away without an answer; see why it ended in its own output"
                 )
-            gone = self._is_gone()  # and what it said before that is still to be received
+            gone = self._is_gone()  # its last message may still wait to be received
             if waited_s >= self._timeout_s and not gone:
                 does_not = "does not answer" if self._met else "cannot be reached"
                 raise SimulationStopped(
                     f"the scheduler at {self._endpoint} {does_not} for {self._timeout_s:g} s; "
-                    "see what it does, or wait longer with --sched-timeout"
+                    "check what it does, or wait longer with --sched-timeout"
                 )
 
     def _is_gone(self) -> bool:
-        """Whether the connection went down since it was last looked at."""
+        """Whether the connection went down since the last check."""
         gone = False
         while self._monitor.poll(0):
             if recv_monitor_message(self._monitor)["event"] == zmq.EVENT_DISCONNECTED:
@@ -72,7 +72,7 @@ class SchedulerLink:
         return gone
 
     def close(self) -> None:
-        """Stop watching the connection."""
+        """Stop monitoring the connection."""
         self._socket.disable_monitor()
         self._monitor.close(linger=0)
 
@@ -83,7 +83,7 @@ def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[SchedulerLink]:
 
     Args:
         endpoint: such as tcp://localhost:28000.
-        timeout_s: how long to wait for it to appear, and for each answer; 0 for ever.
+        timeout_s: time to wait for it to connect, and for each reply; 0 for ever.
 
     Raises:
         SimulationStopped: the endpoint cannot be used.
@@ -104,9 +104,9 @@ def scheduler_link(endpoint: str, timeout_s: float) -> Iterator[SchedulerLink]:
 
 
 class NoScheduler:
-    """Batsim's --no-sched: one job at a time, in the order of submission, on the first machines; replies to messages.
+    """Batsim's --no-sched: runs one job at a time, in submission order, on the first machines; replies to messages.
 
-    A job that asks for more machines than there are is rejected.
+    A job that requests more machines than there are is rejected.
     """
 
     def __init__(self) -> None:

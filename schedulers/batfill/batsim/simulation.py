@@ -1,7 +1,7 @@
-"""The simulation: an event queue, and the scheduler that is told each instant and decides.
+"""The simulation: an event queue, and the exchange of messages with a scheduler that makes every decision.
 
-It knows nothing of scheduling. An instant is told whole: everything that happens at one date goes into one message;
-what the scheduler's answer brings about at that same date (a kill, an acknowledged registration) goes into the next.
+All events of one date go into one message; those that the scheduler's reply causes at that same date (a kill, an
+acknowledged registration) go into the next.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from batfill.batsim.results import JobRecord
     from batfill.workloads.batsim_json import BatsimDocument
 
-# What happens at one date happens in this order: a job that ends by itself can no longer be killed.
+# Order of the events of one date: a job that ends by itself can no longer be killed.
 COMPLETION, EXTERNAL, SUBMISSION, CALL, NOTICE, DECISION, KILL, READY = range(8)
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
-# Dates travel with six decimals: one that comes back may differ by half a unit of the last.
+# Messages round dates to six decimals: a date may return with an error of half the last unit.
 RESOLUTION_S = 1e-6
 SHOWN_JOBS = 5
 
@@ -43,11 +43,11 @@ class Simulation:
         platform: the machines.
         workloads: the documents, by name ("w0", "w1", ...).
         exchange: sends a message and returns the scheduler's reply.
-        settings: the rules.
-        on_job_end: is given each job as it ends.
-        on_machine_states: is given (date, idle machines, computing machines) after each start and end.
-        events: external events in the order they happen; None where there is no such input, and then the scheduler is
-            not told that it is over.
+        settings: what Batsim's options determine.
+        on_job_end: called with each job as it ends.
+        on_machine_states: called with (date, idle machines, computing machines) after each start and end.
+        events: external events in time order; None if there is no such input, and then the scheduler gets no
+            notification of its end.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Simulation:
         self._exchange = exchange
         self._on_job_end = on_job_end
         self._on_machine_states = on_machine_states
-        self._ready = True  # the date that the scheduler's last reply reached is here
+        self._ready = True  # the simulation has reached the date of the scheduler's last reply
         self._outbox: list[bytes] = []
-        self._ended: list[Job] = []  # jobs to forget once the scheduler has been told
+        self._ended: list[Job] = []  # jobs to drop from the catalogue once their ends are sent
         self._sequence = 0
         self._queue: list[HeapEntry] = []
         for job in self.catalogue.static_jobs:
@@ -95,19 +95,19 @@ class Simulation:
 
     @property
     def jobs_total(self) -> int:
-        """How many jobs there are so far, those of the scheduler's included."""
+        """The number of jobs so far, including those that the scheduler registered."""
         return len(self.catalogue.static_jobs) + self.catalogue.registered
 
     @property
     def jobs_waiting(self) -> int:
-        """How many jobs are submitted and neither started nor rejected."""
+        """The number of jobs that are submitted and neither started nor rejected."""
         return self.jobs_submitted - self.jobs_running - self.jobs_done
 
     def run(self) -> None:
         """Simulate to the end.
 
         Raises:
-            SimulationStopped: the scheduler did what Batsim does not allow, or left jobs waiting for ever.
+            SimulationStopped: the scheduler did something Batsim does not allow, or left jobs waiting for ever.
         """
         introduction = protocol.introduction(self._platform, self.settings, self._paths, self.catalogue.profiles)
         self._post(b"SIMULATION_BEGINS", introduction)
@@ -128,7 +128,7 @@ class Simulation:
             raise self._stop(f"the scheduler answers SIMULATION_ENDS with {late[0].type}; it is too late")
 
     def next_batch(self) -> list[HeapEntry]:
-        """Take what happens next out of the queue: all events of the earliest date."""
+        """Remove and return all events of the earliest date."""
         batch: list[HeapEntry] = []
         while self._queue and (not batch or self._queue[0][0] == batch[0][0]):
             entry = heapq.heappop(self._queue)
@@ -136,17 +136,17 @@ class Simulation:
                 batch.append(entry)
         return batch
 
-    # What decisions bring about
+    # Effects of decisions
 
     def submit(self, job: Job) -> None:
-        """A job of the scheduler's is there."""
+        """Submit a job that the scheduler registered."""
         job.state = SUBMITTED
         self.jobs_submitted += 1
         if self.settings.acknowledge:
             self._announce(job)
 
     def start(self, job: Job, machines: MachineSet | None) -> None:
-        """A job runs: on these machines until its time is over, or on none until the scheduler says that it ended."""
+        """Start a job: on these machines for its run time, or on none until the scheduler declares its end."""
         job.machines, job.start_date, job.state = machines, self.now, RUNNING
         self.jobs_running += 1
         if machines:
@@ -155,7 +155,7 @@ class Simulation:
             self._plan(self.now + job.outcome()[0], COMPLETION, job)
 
     def conclude(self, job: Job, state: str, execution_s: float | None = None) -> None:
-        """A job reaches a state that it will not leave, after this time or the one since its start."""
+        """Put a job into a final state, after this execution time or, by default, the time since its start."""
         if job.state == RUNNING:
             self.jobs_running -= 1
             execution_s = self.now - job.start_date if execution_s is None else execution_s
@@ -168,17 +168,17 @@ class Simulation:
         self._on_job_end(job.record(execution_s or NULL_EXECUTION_S))
 
     def kill(self, jobs: list[Job]) -> None:
-        """These jobs are to be killed, once the scheduler's whole reply has been applied."""
+        """Schedule the kill of these jobs, which happens after the scheduler's whole reply has been applied."""
         self._plan(self.now, KILL, jobs)
 
     def call_at(self, date: float) -> None:
-        """The scheduler is to be called at this date."""
+        """Schedule a call of the scheduler at this date."""
         self._plan(date, CALL, None)
 
-    # What happens
+    # Events
 
     def _happen(self, kind: int, subject: Any) -> None:
-        """One event of the queue."""
+        """Handle one event of the queue."""
         if kind == COMPLETION:
             self._end(subject, *subject.outcome())
         elif kind == EXTERNAL:
@@ -199,18 +199,18 @@ class Simulation:
             self._ready = True
 
     def _announce(self, job: Job) -> None:
-        """Tell the scheduler of a job."""
+        """Send a job's submission to the scheduler."""
         profile = orjson.dumps(job.profile_raw) if self.settings.forward_profiles else None
         self._outbox.append(protocol.job_submitted(self.now, job.id_json, job.description(), profile))
 
     def _end(self, job: Job, execution_s: float, state: str, return_code: int) -> None:
-        """A job leaves its machines, and the scheduler is told."""
+        """Release a job's machines, and send its completion to the scheduler."""
         assert job.machines
         self.conclude(job, state, execution_s)
         self._outbox.append(protocol.job_completed(self.now, job.id_json, state, return_code, job.machines.text))
 
     def _killed(self, jobs: list[Job]) -> None:
-        """Kills take effect: those of the jobs that still run are ended, all are acknowledged."""
+        """Kill those of the jobs that still run, and acknowledge all."""
         running = [job for job in jobs if job.state == RUNNING]
         progress = [(job.id_json, job.profile, job.progress(self.now)) for job in running]
         for job in running:
@@ -218,7 +218,7 @@ class Simulation:
         self._outbox.append(protocol.job_killed(self.now, [job.id_json for job in jobs], progress))
 
     def _external(self, event: ExternalEvent) -> None:
-        """Machines come or go, or something happens that only the scheduler knows the meaning of."""
+        """Handle an external event: machines change availability, or the scheduler gets an event to interpret."""
         if event.machines is None:
             self._post(b"NOTIFY", event.raw)
             return
@@ -246,7 +246,7 @@ class Simulation:
         self._outbox.append(protocol.event(self.now, kind, data))
 
     def _send(self) -> None:
-        """Tell what happened, and apply the reply."""
+        """Send the pending events, and apply the reply."""
         reply = read_reply(self._deliver())
         if reply.now < self.now - RESOLUTION_S:
             raise self._stop(f"the scheduler's reply has the date {reply.now:.6f} as its 'now', which is in the past")
@@ -262,7 +262,7 @@ class Simulation:
             self._plan(reply.now, READY, None)
 
     def _deliver(self) -> bytes:
-        """Send the message, forget the jobs whose end it told, and return the reply."""
+        """Send the message, drop the jobs whose ends it reported, and return the reply."""
         text = protocol.message(self.now, self._outbox)
         self._outbox.clear()
         started = perf_counter()
@@ -279,17 +279,17 @@ class Simulation:
         self._sequence += 1
 
     def _is_over(self) -> bool:
-        """Whether nothing can happen any more, a call asked for included, and nothing is left to do."""
+        """Whether no event (requested calls included) and no job is left."""
         while self._queue and _is_void(self._queue[0]):
             heapq.heappop(self._queue)
         return not self._queue and not self.registering and self.jobs_done == self.jobs_submitted
 
     def _stop(self, why: str) -> SimulationStopped:
-        """The end of a simulation that cannot go on."""
+        """The exception that ends a simulation that cannot continue."""
         return SimulationStopped(f"stopped at date {self.now:.6f}: {why}")
 
     def _stuck(self) -> SimulationStopped:
-        """Nothing will happen any more, and yet the simulation is not over."""
+        """The exception for a simulation with work left and no event to come."""
         left = [job.id for job in self.catalogue.unfinished()]
         if not left:
             return self._stop(
@@ -299,25 +299,25 @@ class Simulation:
         some = ", ".join(left[:SHOWN_JOBS]) + (", ..." if len(left) > SHOWN_JOBS else "")
         return self._stop(
             f"{len(left)} jobs are never executed ({some}): nothing runs, nothing else will be submitted, and the "
-            "scheduler asked for no call; make it execute or reject every job"
+            "scheduler requested no call; make it execute or reject every job"
         )
 
 
 def _is_void(entry: HeapEntry) -> bool:
-    """Whether this is the completion of a job that was killed before."""
+    """Whether this is the completion of a job that has been killed."""
     return entry[1] == COMPLETION and entry[3].state != RUNNING
 
 
-# What a scheduler may decide: one function per type of event, and what each refuses. A decision that Batsim would
-# abort on raises WorkloadError with the reason; the simulation adds the date and stops.
+# The scheduler's decisions: one function per type of event. A decision that would make Batsim abort raises
+# WorkloadError with the reason; the simulation adds the date and stops.
 
 
 def execute_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Start a job on the machines given."""
+    """Start a job on the given machines."""
     job = _job(simulation, data, SUBMITTED, "start")
     for field in ("storage_mapping", "additional_io_job"):
         if field in data:
-            raise WorkloadError(f"job {job.id!r} has a {field}, which delay profiles have no use for; leave it out")
+            raise WorkloadError(f"job {job.id!r} has a {field}, which delay profiles do not use; leave it out")
     try:
         machines = machine_set(_text(data, "alloc"), simulation.machines.size)
     except ValueError as error:
@@ -326,17 +326,17 @@ def execute_job(simulation: Simulation, data: dict[str, Any]) -> None:
         raise WorkloadError(f"job {job.id!r} cannot start on {machines.text}: {why_not}")
     given = _executors(job, data["mapping"], machines.size) if "mapping" in data else machines.size
     if given != job.res:
-        raise WorkloadError(f"job {job.id!r} asks for {job.res} machines and is given {given} ({machines.text})")
+        raise WorkloadError(f"job {job.id!r} requests {job.res} machines and gets {given} ({machines.text})")
     simulation.start(job, machines)
 
 
 def reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Refuse a waiting job."""
+    """Reject a waiting job."""
     simulation.conclude(_job(simulation, data, SUBMITTED, "be rejected"), REJECTED)
 
 
 def kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """End jobs that run; one that has just ended by itself is only acknowledged."""
+    """Kill running jobs; one that has just ended by itself is only acknowledged."""
     job_ids = data.get("job_ids")
     if not isinstance(job_ids, list) or not job_ids:
         raise WorkloadError("'job_ids' is not an array of job ids")
@@ -345,22 +345,22 @@ def kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
         if job.state in (NOT_SUBMITTED, SUBMITTED):
             raise WorkloadError(f"job {job.id!r} cannot be killed: its state is {job.state}, it does not run")
         job.kill_requested = True
-    if jobs:  # a second kill of the same job says nothing
+    if jobs:  # a second kill of the same job is not acknowledged
         simulation.kill(list(dict.fromkeys(jobs)))
 
 
 def call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Ask for a call at a date."""
+    """Request a call at a date."""
     date = data.get("timestamp")
     if not isinstance(date, int | float) or isinstance(date, bool):
         raise WorkloadError("'timestamp' is not a number")
     if date <= simulation.now:
-        raise WorkloadError(f"the scheduler asks to be called at {date:.6f}, which is not in the future")
+        raise WorkloadError(f"the scheduler requests a call at {date:.6f}, which is not in the future")
     simulation.call_at(float(date))
 
 
 def register_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Add a job, submitted at once."""
+    """Add a job and submit it now."""
     _must_register(simulation, "job")
     simulation.submit(simulation.catalogue.register_job(_text(data, "job_id"), data.get("job")))
 
@@ -381,7 +381,7 @@ def set_job_metadata(simulation: Simulation, data: dict[str, Any]) -> None:
 
 
 def change_job_state(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Say that a job runs, ended or was rejected outside the simulation's own machines."""
+    """Declare that a job runs, ended or was rejected outside the simulated machines."""
     job, state = _find(simulation, data.get("job_id")), _text(data, "job_state")
     if job.state == SUBMITTED and state == RUNNING:
         simulation.start(job, None)
@@ -395,7 +395,7 @@ def change_job_state(simulation: Simulation, data: dict[str, Any]) -> None:
 
 
 def notify(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Say whether more jobs may be registered."""
+    """Set whether more jobs may be registered."""
     kind = data.get("type")
     if kind not in ("registration_finished", "continue_registration"):
         raise WorkloadError(f"{kind!r} is not known; known: registration_finished, continue_registration")
@@ -431,7 +431,7 @@ def _job(simulation: Simulation, data: dict[str, Any], state: str, to: str) -> J
 
 
 def _must_register(simulation: Simulation, what: str) -> None:
-    """Refuse a registration where there are none."""
+    """Refuse a registration if registrations are off or finished."""
     if not simulation.settings.dynamic_jobs:
         raise WorkloadError(f"no {what} can be registered; run with --enable-dynamic-jobs")
     if not simulation.registering:
@@ -439,7 +439,7 @@ def _must_register(simulation: Simulation, what: str) -> None:
 
 
 def _executors(job: Job, mapping: Any, n_machines: int) -> int:
-    """How many executors this mapping {executor: place within the machines} gives the job."""
+    """The number of executors in this mapping {executor: place within the machines}."""
     try:
         places = {int(executor): int(place) for executor, place in mapping.items()}
     except (AttributeError, TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""A cluster scheduled live: jobs come and go one at a time, and `decide` says who starts where.
+"""A cluster scheduled live: jobs arrive and end one at a time, and `decide` returns which jobs start where.
 
-What the compiled replay knows in advance comes piecemeal here, but the queue and the pass are the same. It speaks no
-protocol; `scheduler` adapts it to pybatsim.
+Events arrive one by one instead of in advance, but the queue and the pass are those of the compiled replay. It speaks
+no protocol: `agent`, `loop` and `scheduler` adapt it to Batsim.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Start(NamedTuple):
 
     job: str
     machines: Intervals
-    kill_at_s: float  # when it is to be killed and requeued, if it still runs; inf for never
+    kill_at_s: float  # when to kill and requeue it if it still runs; inf for never
 
 
 class Cluster:
@@ -40,11 +40,11 @@ class Cluster:
             options.policy,
             backfill=options.backfill,
             threshold_s=options.threshold_s,
-            divider_s=[options.divider_s] * len(options.learning.settings.levels),  # if they are learned: none yet
+            divider_s=[options.divider_s] * len(options.learning.settings.levels),  # learned dividers: none yet
             outlived=options.learning.outlived,
         )
         self.idle = IdleMachines(intervals_of(ids))
-        self.away: set[int] = set()  # machines that may not be used now
+        self.away: set[int] = set()  # unavailable machines
         self.names: list[str] = []  # by row
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
         self.walltime_s: list[float] = []  # by row
@@ -64,16 +64,16 @@ class Cluster:
         killable: bool = False,
         estimate_s: float | None = None,
     ) -> bool:
-        """Queue a job. False: it can never run and is not taken.
+        """Queue a job; returns False, without queueing it, if it can never run.
 
         Args:
             job: its name.
-            submit_s: when it was submitted.
+            submit_s: r.
             walltime_s: p~; inf if it has none.
             procs: q.
-            level: of a small job, from 1 on; None for a large one.
+            level: 1, 2, ... for a small job; None for a large one.
             killable: whether a small job is killed at its level's divider.
-            estimate_s: the run time to expect; by default p~.
+            estimate_s: the expected run time; by default p~.
         """
         if not 1 <= procs <= self.size:
             return False
@@ -89,14 +89,14 @@ class Cluster:
         return True
 
     def requeue(self, job: str, now_s: float, name: str) -> None:
-        """Queue a job that was killed again, with its first submission time, under a new name."""
+        """Requeue a killed job under a new name, with its first submission time."""
         row = self.rows.pop(job)
         self.rows[name] = row
         self.names[row] = name
         self.queue.requeue(row, now_s)
 
     def end(self, job: str, *, again: bool = False) -> None:
-        """Take back the machines of a job that has ended; `again` if it was killed and goes on in the next level."""
+        """Release the machines of a job that has ended; `again` if it was killed and moves to the next level."""
         row = self.rows[job]
         self.queue.finish(row)
         self.idle.give(without(self.machines.pop(row), self.away))
@@ -109,29 +109,29 @@ class Cluster:
             del self.rows[job]
 
     def renew_dividers(self, dividers_s: Sequence[float]) -> None:
-        """Kill the small jobs that start from now on at these dividers."""
+        """Kill small jobs that start from now on at these dividers."""
         self.queue.change_dividers(dividers_s, bound=self.bound)
 
     def change_policy(self, policy: Policy) -> None:
-        """Order by this policy from the next decision on; a backfill order of its own stays."""
+        """Order the queue by this policy from the next decision on; a separate backfill order stays."""
         self.queue.change_rules(policy, self.queue.backfill, self.queue.threshold_s)
 
     def decide(self, now_s: float) -> list[Start]:
-        """Start what EASY starts now, each on the idle machines with the lowest ids."""
+        """Run one EASY pass; each started job gets the idle machines with the lowest ids."""
         return [self.place(row, now_s) for row in self.queue.decide(now_s).tolist()]
 
     def place(self, row: int, now_s: float) -> Start:
-        """Give a starting job its machines."""
+        """Allocate machines to a starting job."""
         self.machines[row] = self.idle.take(self.procs[row])
         if not self.killable[row]:
             return Start(self.names[row], self.machines[row], math.inf)
         divider_s = self.queue.note_divider(row)
-        # A job whose walltime ends it by then needs no kill.
+        # A job whose walltime ends it by then needs no kill call.
         kill_at_s = now_s + divider_s if divider_s < self.walltime_s[row] else math.inf
         return Start(self.names[row], self.machines[row], kill_at_s)
 
     def withdraw(self, machines: Iterable[int]) -> None:
-        """Use these machines no more; a job that runs on one of them runs on, and does not give it back."""
+        """Stop using these machines; a job on one of them keeps running and does not release it."""
         for machine in set(machines) - self.away:
             self.away.add(machine)
             if self.idle.withdraw(machine):
@@ -140,7 +140,7 @@ class Cluster:
                 self.change_release(machine, -1)
 
     def restore(self, machines: Iterable[int]) -> None:
-        """These machines may be used again."""
+        """Use these machines again."""
         for machine in set(machines) & self.away:
             self.away.remove(machine)
             if not self.change_release(machine, 1):
@@ -148,7 +148,7 @@ class Cluster:
                 self.queue.change_free(1)
 
     def change_release(self, machine: int, by: int) -> bool:
-        """Change by one what the job on this machine will give back; returns whether a job runs there."""
+        """Change by one the processors that the job on this machine will release; returns whether a job runs there."""
         for row, machines in self.machines.items():
             if any(first <= machine <= last for first, last in machines):
                 self.queue.change_release(row, by)
@@ -157,7 +157,7 @@ class Cluster:
 
 
 def intervals_of(ids: list[int]) -> Intervals:
-    """Ascending ids as intervals."""
+    """The intervals that hold these ascending ids."""
     intervals: Intervals = []
     for machine in ids:
         if intervals and intervals[-1][1] == machine - 1:
@@ -168,7 +168,7 @@ def intervals_of(ids: list[int]) -> Intervals:
 
 
 def without(intervals: Intervals, away: set[int]) -> Intervals:
-    """The intervals without the machines that are away."""
+    """The intervals without the unavailable machines."""
     if not away:
         return intervals
     return intervals_of([m for first, last in intervals for m in range(first, last + 1) if m not in away])

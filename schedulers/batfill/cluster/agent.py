@@ -1,6 +1,6 @@
-"""The scheduler as a simulator sees it: events of a message in, decisions out, in no particular protocol.
+"""The scheduler as a simulator sees it: a message's events in, decisions out, independent of the protocol.
 
-A simulator's adapter calls `Agent` for each event of a message and `decide` after the last one; `Agent` answers through
+A simulator's adapter calls `Agent` for each event of a message and `decide` after the last one; `Agent` replies through
 `Host`. `loop.py` adapts Batsim's JSON over ZeroMQ, `scheduler.py` the callbacks of pybatsim.
 """
 
@@ -31,16 +31,16 @@ log = logging.getLogger("batfill")
 
 
 class Request(NamedTuple):
-    """What a simulator says of a job at its submission."""
+    """A job's request, as a simulator submits it."""
 
     name: str
     submit_s: float  # r
     walltime_s: float  # p~; inf if it has none
     procs: int  # q
-    profile: str  # what it will do, which only the simulator understands
+    profile: str  # the work it does, which only the simulator understands
     user: int = -1  # -1 if unknown
-    job_class: str | None = None  # "small" or "large" if the workload says so
-    killable: bool = True  # whether a try may be killed and the job submitted again
+    job_class: str | None = None  # "small" or "large" if the workload states it
+    killable: bool = True  # whether a try may be killed and the job requeued
 
     @property
     def walltime_field(self) -> float:
@@ -52,37 +52,37 @@ class Registration(NamedTuple):
     """Whether and how a scheduler may submit jobs."""
 
     allowed: bool
-    reuses_profiles: bool  # a later job may have the profile of one that has ended
+    reuses_profiles: bool  # a later job may use the profile of one that has ended
     acknowledged: bool  # the simulator reports each such job as submitted
 
 
 class Host(Protocol):
-    """What a scheduler may request of its simulator; dates are seconds of the simulation."""
+    """The requests a scheduler may send to its simulator; dates are simulated seconds."""
 
     def execute(self, job: str, machines: Intervals) -> None:
         """Start a job on these machines now."""
 
     def reject(self, job: str) -> None:
-        """Refuse a job."""
+        """Reject a job."""
 
     def kill(self, job: str) -> None:
         """End a running job."""
 
     def call_at(self, date_s: float) -> None:
-        """Send a message at this date, which lies ahead."""
+        """Send a message at this future date."""
 
     def register(self, request: Request) -> None:
         """Submit a job."""
 
     def finish_registration(self) -> None:
-        """The scheduler will submit no more jobs."""
+        """State that the scheduler will submit no more jobs."""
 
 
 class Agent:
     """EASY backfilling for a simulation: one pass per message, after all of its events; lowest machine ids first."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """An agent under these options, those of `options.Options` and `tuning.online.Selection`.
+        """An agent with these options of `options.Options` and `tuning.online.Selection`.
 
         Raises:
             BatfillError: an option cannot be used.
@@ -115,17 +115,17 @@ class Agent:
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
         self.has_classes = False  # whether a job has a class
         self.rejected = 0
-        self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to be killed if they still run then
+        self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
         self.to_kill: list[str] = []
-        self.killed: set[str] = set()  # jobs whose kill was requested and not answered yet
-        self.tries: dict[str, tuple[str, int]] = {}  # first name and number of the tries that are not a job's first
+        self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
+        self.tries: dict[str, tuple[str, int]] = {}  # later tries: the job's first name and the try's number
         self.requeues: dict[str, str] = {}  # new name: old name, of registrations that are not acknowledged yet
         self.all_submitted = False
-        self.may_register = False  # until the end of registrations was sent
+        self.may_register = False  # True until the end of registrations is sent
         self.done = False
 
     def stated(self) -> dict[str, Any]:
-        """Every option in force by its name, default or not; those of a selection after the others."""
+        """Every option in force by name, default or not; those of a selection come last."""
         stated = self.chosen.as_dict()
         if self.selection:
             stated |= {"policy": None, **self.selection.as_dict()}
@@ -134,7 +134,7 @@ class Agent:
     # Events
 
     def begin(self, machines: Iterable[int], registration: Registration, host: Host) -> None:
-        """The simulation begins, on compute machines of these ids.
+        """Begin the simulation on the compute machines with these ids.
 
         Raises:
             BatfillError: the options need registrations that the simulator does not allow.
@@ -154,7 +154,7 @@ class Agent:
             )
 
     def submitted(self, request: Request, now_s: float) -> None:
-        """A job is submitted, or one of ours is acknowledged; one that can never run is rejected."""
+        """Queue a submitted job, or note that one of ours is acknowledged; reject a job that can never run."""
         name = request.name
         if name in self.requeues:
             self.cluster.requeue(self.requeues.pop(name), now_s, name)
@@ -164,7 +164,7 @@ class Agent:
             return
         if self.rejected == 0:
             log.warning(
-                "%s asks for %d of %d machines: rejected; others like it are only counted",
+                "%s requests %d of %d machines: rejected; further such jobs are only counted",
                 name,
                 request.procs,
                 self.cluster.size,
@@ -173,7 +173,7 @@ class Agent:
         self.host.reject(name)
 
     def takes(self, request: Request) -> bool:
-        """Queue a job with what is known of it; False if it can never run."""
+        """Queue a job with its class and estimate; False if it can never run."""
         name, submit_s, walltime_s, procs, killable = (*request[:4], request.killable)
         if self.knowledge is None or procs > self.cluster.size:
             small = self.chosen.divider_s < math.inf and request.job_class == "small"
@@ -198,9 +198,9 @@ class Agent:
         )
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
-        """A running job has ended; `killed` if the simulator did so on request. A small one goes on in the next level.
+        """Release a job that has ended; `killed` if on our request, which moves a small job to the next level.
 
-        That it was killed is known from here alone: another event that reports the kill needs no call.
+        This call alone reports the kill: the simulator's other event about it needs no call.
         """
         again = killed and job in self.killed
         self.killed.discard(job)
@@ -223,19 +223,19 @@ class Agent:
             self.cluster.requeue(job, now_s, name)
 
     def called(self, now_s: float) -> None:
-        """A date of `Host.call_at` has come: kill the jobs that are due, unless this very message ends them."""
+        """Handle a date of `Host.call_at`: kill the jobs that are due, unless this message also ends them."""
         while self.calls and self.calls[0][0] <= now_s:
             self.to_kill.append(heapq.heappop(self.calls)[1])
 
     def no_more_jobs(self) -> None:
-        """From now on only jobs of our own are submitted."""
+        """Note that only the scheduler submits jobs from now on."""
         self.all_submitted = True
 
     def finish(self) -> None:
-        """The simulation has ended: nothing can be sent any more."""
+        """Log warnings at the end of the simulation, when nothing can be sent any more."""
         self.done = True
         if self.rejected:
-            log.warning("%d jobs were rejected: they ask for more machines than there are", self.rejected)
+            log.warning("%d jobs were rejected: they request more machines than there are", self.rejected)
         if self.chosen.divider_s < math.inf and not self.has_classes:
             log.warning(
                 "option divider did nothing: no job had a field `class`; "
@@ -245,7 +245,7 @@ class Agent:
     # The decision
 
     def decide(self, now_s: float) -> None:
-        """Decide once, after all events of a message."""
+        """Run one pass after all events of a message."""
         if self.done:
             return
         for job in self.to_kill:
@@ -274,7 +274,7 @@ class Agent:
 
 
 def state_options(stated: dict[str, Any]) -> None:
-    """Write the options in force as JSON to the file that `OPTIONS_FILE` names; `batfill run` reads it."""
+    """Write the options in force as JSON to the file named by `OPTIONS_FILE`, which `batfill run` reads."""
     if path := os.environ.get(OPTIONS_FILE):
         try:
             Path(path).write_text(json.dumps(stated))

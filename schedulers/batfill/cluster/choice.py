@@ -1,4 +1,4 @@
-"""Choosing a live cluster's policy again after each period, from what the period has shown."""
+"""Selects a live cluster's policy after each period, from the jobs of the periods so far."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("batfill")
 
 @dataclass
 class Seen:
-    """A job of the running period."""
+    """A job of the current period."""
 
     name: str
     submit_s: float
@@ -36,35 +36,34 @@ class Seen:
 
 
 class PolicyChoice:
-    """Chooses a cluster's policy again after each period, counted from second 0.
+    """Selects a cluster's policy after each period, counted from second 0.
 
-    What a period taught is worked out when the first message after its end arrives, before anything of that message
-    is taken into account.
+    A period is evaluated when the first message after its end arrives, before that message's events are handled.
     """
 
     def __init__(self, cluster: Cluster, options: Options, selection: Selection) -> None:
-        """Begin with the first period's policy, on a cluster that is still empty."""
+        """Set the first period's policy on a cluster that is still empty."""
         self.cluster = cluster
         self.selector = selection.selector(Site(cluster.size, options.backfill, options.threshold_s))
         self.period_s = selection.period_s
-        self.periods = 0  # that have ended
+        self.periods = 0  # completed ones
         self.from_s = BEFORE_S
-        self.jobs: dict[int, Seen] = {}  # by row, those that were here in the running period
-        self.just_ended: list[Seen] = []  # in the message being handled
+        self.jobs: dict[int, Seen] = {}  # by row, those present in the current period
+        self.just_ended: list[Seen] = []  # in the current message
         self.cluster.change_policy(self.selector.begin())
 
     @staticmethod
     def check(options: Options) -> None:
         """Raise BatfillError if jobs are also classified or predicted, which the replays of the past do not model."""
         if options.divider_s < math.inf or options.learning.knowledge != USER:
-            raise BatfillError("option select: replays of the past know no divider and no knowledge; leave one out")
+            raise BatfillError("option select: its replays support neither divider nor knowledge; leave one out")
 
     def submitted(self, job: str, submit_s: float, walltime_s: float, procs: int) -> None:
-        """Note a job that the cluster has taken."""
+        """Note a job that the cluster has queued."""
         self.jobs[self.cluster.rows[job]] = Seen(job, submit_s, walltime_s, procs)
 
     def ended(self, job: str) -> None:
-        """Note a job that ends; call before the cluster ends it."""
+        """Note a job that ends; call this before the cluster ends it."""
         self.just_ended.append(self.jobs[self.cluster.rows[job]])
 
     def started(self, job: str, now_s: float) -> None:
@@ -72,7 +71,7 @@ class PolicyChoice:
         self.jobs[self.cluster.rows[job]].start_s = now_s
 
     def before_decision(self, now_s: float) -> None:
-        """Choose for the period that `now_s` is in."""
+        """Select the policy for the period of `now_s`."""
         while now_s > (until_s := (self.periods + 1) * self.period_s):
             self.renew(until_s)
         for job in self.just_ended:
@@ -80,7 +79,7 @@ class PolicyChoice:
         self.just_ended.clear()
 
     def renew(self, until_s: float) -> None:
-        """Learn from the period that ended at `until_s`, and order by the next one's policy."""
+        """Learn from the period that ended at `until_s`, and switch to the next period's policy."""
         before = self.selector.over_budget
         self.cluster.change_policy(self.selector.renew(self.past(until_s)))
         if self.selector.over_budget > before:
@@ -90,7 +89,7 @@ class PolicyChoice:
         self.periods += 1
 
     def past(self, until_s: float) -> Past:
-        """What is known of the period: who was here, who started and who ended when."""
+        """The period's history: the jobs present, and when they started and ended."""
         jobs = sorted(
             (job for job in self.jobs.values() if job.submit_s <= until_s), key=lambda job: (job.submit_s, job.name)
         )

@@ -1,7 +1,7 @@
-"""Batsim 4's protocol for an `Agent`: JSON messages over ZeroMQ, checked, decided on, answered.
+"""Batsim 4's protocol for an `Agent`: checks JSON messages that arrive over ZeroMQ, and replies to them.
 
 `Conversation` is one simulation, bytes in and bytes out, without a network; `serve` binds a socket for it. A message
-that Batsim cannot have sent ends the run with one line that says which message and what is wrong with it.
+that Batsim cannot have sent ends the run with one line that names the message and what is wrong with it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ log = logging.getLogger("batfill")
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
 ENDPOINT = re.compile(r"tcp://[^:]+:(\d+)")
 HIGHEST_PORT = 65_535
-PATIENCE_S = 10  # without a simulator, until a line says where it is expected
+PATIENCE_S = 10  # wait for a simulator before printing where one should connect
 
-# What has become of a job.
+# States of a job, worded for messages.
 WAITS, RUNS, REGISTERED, ENDED, REJECTED = "waits", "runs", "is being registered", "has ended", "was rejected"
 IGNORED = ("JOB_KILLED", "FROM_JOB_MSG", "RESOURCE_STATE_CHANGED", "ANSWER")  # they change no decision
 NOTIFICATIONS = (
@@ -53,7 +53,7 @@ JSON_TYPES: dict[Any, str] = {
 
 
 def request_of(name: str, fields: Mapping[str, Any]) -> Request:
-    """A job of a Batsim workload; `fields` is its JSON object.
+    """The request of a Batsim job; `fields` is its JSON object.
 
     Raises:
         KeyError: it has no subtime, res or profile.
@@ -73,7 +73,7 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
 
 
 class Conversation:
-    """One simulation: Batsim's messages to an agent, its requests back as Batsim's events. It is the agent's `Host`."""
+    """One simulation: passes Batsim's messages to an agent and, as its `Host`, the agent's requests to Batsim."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -81,17 +81,17 @@ class Conversation:
         self.now_s = -math.inf
         self.begun = False
         self.ended = False
-        self.jobs: dict[str, str] = {}  # what has become of each
+        self.jobs: dict[str, str] = {}  # each one's state
         self.left = 0  # jobs that were neither started nor rejected
         self.forwards_unknown = False
         self.events: list[dict[str, Any]] = []  # of the answer
 
     def answer(self, text: bytes) -> bytes:
-        """The answer to a message.
+        """The reply to a message.
 
         Raises:
-            BatfillError: the message is not one that Batsim sends at this point, or the options need registrations
-                that Batsim was started without.
+            BatfillError: Batsim does not send such a message at this point, or the options need registrations that
+                Batsim was started without.
         """
         self.messages += 1
         try:
@@ -100,7 +100,7 @@ class Conversation:
             raise self.wrong(f"is not JSON: {error}: {text[:100].decode(errors='replace')!r}") from None
         now_s, events = self.field(message, "now", NUMBERS), self.field(message, "events", list)
         if now_s < self.now_s:
-            raise self.wrong(f"goes back in time: the one before was at {self.now_s:g}")
+            raise self.wrong(f"goes back in time: the previous one was at {self.now_s:g}")
         self.now_s = now_s
         self.events = []
         for place, event in enumerate(events):
@@ -112,7 +112,7 @@ class Conversation:
     # Events from Batsim
 
     def take(self, place: int, event: Any) -> None:
-        """Pass one event of the message on to the agent."""
+        """Check one event of the message and pass it to the agent."""
         kind = self.field(event, "type", str, f"events[{place}]")
         where = f"events[{place}] ({kind})"
         self.field(event, "timestamp", NUMBERS, where)
@@ -201,21 +201,21 @@ class Conversation:
         """The ids of `resources`, as "0-3 7"."""
         text = self.field(data, "resources", str, where)
         if not INTERVALS.fullmatch(text):
-            raise self.wrong(f"{where} has resources {text!r}, which are no machines such as '0-3 7'")
+            raise self.wrong(f"{where} has resources {text!r}, which are not machine ids such as '0-3 7'")
         for part in text.split():
             first, _, last = part.partition("-")
             yield from range(int(first), int(last or first) + 1)
 
     def field(self, holder: Any, name: str, kind: Any, where: str = "") -> Any:
-        """A field of a JSON object in the message, checked to have this type; true and false are no numbers."""
+        """A field of a JSON object in the message, checked to have this type; true and false are not numbers."""
         value = holder.get(name) if type(holder) is dict else None
         if type(value) is kind or (kind is NUMBERS and type(value) in NUMBERS):
             return value
-        found = "is no object" if type(holder) is not dict else f"has {value!r}" if name in holder else "lacks it"
+        found = "is not an object" if type(holder) is not dict else f"has {value!r}" if name in holder else "lacks it"
         raise self.wrong(f"{where}{' ' if where else ''}needs {name!r}, {JSON_TYPES[kind]}, and {found}")
 
     def wrong(self, what: str) -> BatfillError:
-        """The error for the message at hand."""
+        """The error for the current message."""
         date = "" if self.now_s == -math.inf else f" at {self.now_s:.6f}"
         return BatfillError(f"message {self.messages} from Batsim{date} {what}; this is not Batsim 4's protocol")
 
@@ -265,7 +265,7 @@ class Conversation:
 
 
 def serve(options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_ms: int = 0) -> None:
-    """Schedule for the one simulator that connects to `endpoint`, to its end.
+    """Schedule for one simulator that connects to `endpoint`, until its simulation ends.
 
     Args:
         options: as `Agent`'s.
@@ -274,7 +274,7 @@ def serve(options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_
 
     Raises:
         BatfillError: an option, the endpoint or a message cannot be used.
-        RunFailed: the simulator fell silent, or jobs were neither started nor rejected.
+        RunFailed: the simulator timed out, or jobs were neither started nor rejected.
     """
     import zmq
 
@@ -288,7 +288,7 @@ def serve(options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_
             socket.bind(endpoint)
         except zmq.ZMQError as error:
             raise BatfillError(
-                f"socket {endpoint}: {error}; give another with --socket, as tcp://127.0.0.1:28001, or end what uses it"
+                f"socket {endpoint}: {error}; give another with --socket, as tcp://127.0.0.1:28001, or free this one"
             ) from None
         print(f"batfill: listening on {endpoint}", file=sys.stderr, flush=True)
         warm_up(agent)

@@ -187,7 +187,7 @@ def slot_precedes(tree, slot, key, row, jobs):
 
 @kernel
 def find(tree, section, key, row, jobs):
-    """Where (key, row) is or belongs: place of its group, place of its leaf, and number of jobs up to it in the leaf."""
+    """Where (key, row) is or belongs: its group's place, its leaf's place, and the number of jobs up to it there."""
     low, high = 0, tree.sections[section].groups - 1
     while low < high:  # the last group whose first job is not after it
         middle = (low + high + 1) // 2

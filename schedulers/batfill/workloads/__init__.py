@@ -1,4 +1,4 @@
-"""Workloads: reading and writing logs, and everything researchers do to them before a simulation."""
+"""Workloads: reading and writing logs, and preparing them for a simulation."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def read_workload(
 ) -> Workload:
     """Read a workload: SWF, Batsim JSON, Parquet that batfill wrote, or the accounting of Slurm, OAR or PBS.
 
-    The formats are told apart by the file's beginning; all but Parquet may be compressed (.gz, .xz, .bz2).
+    The content decides the format; all but Parquet may be compressed (.gz, .xz, .bz2).
 
     Args:
         path: the file.
-        procs: the machine's size in processors; by default what the file says, and in accounting the most processors
-            seen in use at once.
-        overrun: what a job of a log does that ran longer than it asked for: "keep" its run time, or "kill" it at its
-            limit; Batsim JSON says it itself.
-        timezone: of accounting: the cluster's, such as "Europe/Paris"; UTC by default.
-        cores_per_resource: of OAR's accounting: the processors of one resource; 1 by default.
+        procs: the machine's size in processors; by default the file's, and for accounting the most processors seen in
+            use at once.
+        overrun: for jobs of a log that ran longer than requested: "keep" their run time, or "kill" them at their limit;
+            Batsim JSON states the walltime itself.
+        timezone: for accounting: the cluster's time zone, such as "Europe/Paris"; UTC by default.
+        cores_per_resource: for OAR's accounting: the processors of one resource; 1 by default.
 
     Raises:
-        WorkloadError: the file is none of them or is damaged, or an argument does nothing for this format.
+        WorkloadError: the file has no such format or is damaged, or an argument does nothing for this format.
 
     Examples:
         >>> read_workload("workloads/sample.json")
@@ -57,7 +57,7 @@ def read_workload(
         ("cores_per_resource", cores_per_resource, ("oar",)),
     ):
         if value is not None and system not in of:
-            raise WorkloadError(f"{path}: {name} is for the accounting of {', '.join(of)} alone; leave it out")
+            raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
     if system is not None:
         zone, cores = timezone or "UTC", cores_per_resource or 1
         log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
@@ -84,7 +84,7 @@ def opened(
     """The workload with its machine's size, read if `log` is a file.
 
     Raises:
-        WorkloadError: the file cannot be used, the machine's size is not known, or the workload was read with another
+        WorkloadError: the file cannot be used, the machine's size is unknown, or the workload was read with another
             `overrun`.
     """
     from dataclasses import replace
@@ -119,15 +119,15 @@ def generate_workload(
     """Generate a workload by the Lublin-Feitelson model; equal arguments give equal workloads.
 
     Args:
-        jobs: how many.
+        jobs: number of jobs.
         procs: the machine's size.
-        seed: of all randomness.
+        seed: seed of all random draws.
         kind: the model's parameters: one set ("all"), batch and interactive jobs merged ("both"), or one of the two.
-        users: how many synthetic users submit.
+        users: number of synthetic users.
         requests: requested times: Tsafrir's model, exactly the run times ("exact"), or none ("none").
-        longest_request_s: the longest request; by default the longest run, rounded up to hours.
-        interarrival: times between submissions are multiplied by this.
-        load: if given, they are stretched to this offered load instead.
+        longest_request_s: the longest request; by default the longest run time, rounded up to hours.
+        interarrival: factor on the times between submissions.
+        load: the offered load to reach by stretching these times instead.
 
     Raises:
         WorkloadError: a number is out of range.

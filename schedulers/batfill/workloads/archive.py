@@ -1,4 +1,4 @@
-"""The logs of the Parallel Workloads Archive: a cache of checked copies, and how a copy gets there."""
+"""The logs of the Parallel Workloads Archive: downloads them, checks them, and caches them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ELSEWHERE = "choose another cache with --cache or $BATFILL_CACHE"
 DOWNLOAD_TRIES = 5
 TIMEOUT_S = 30.0
 BLOCK_BYTES = 1 << 16
-GONE = (401, 403, 404, 410)  # trying again would not help
+GONE = (401, 403, 404, 410)  # retrying would not help
 
 
 def known_log(name: str) -> ArchiveLog:
-    """The log of this name, or of this file's stem; case does not matter.
+    """The log with this name or file stem; case does not matter.
 
     Raises:
         WorkloadError: there is none.
@@ -49,10 +49,10 @@ def cache_folder() -> Path:
 
 
 def verified(log: ArchiveLog, path: Path) -> str:
-    """What was found right about the file, in a few words.
+    """Check the file; returns what was verified, in a few words.
 
     Raises:
-        ValueError: what is wrong with it.
+        ValueError: the file is not this log; the message says why.
     """
     if log.sha256 is not None and digest(path) == log.sha256:
         return "sha256 as expected"
@@ -63,13 +63,13 @@ def verified(log: ArchiveLog, path: Path) -> str:
                 text.update(chunk)
         if log.text_sha256 is not None:
             if text.hexdigest() != log.text_sha256:
-                raise ValueError(f"what came is another text: sha256 {text.hexdigest()}, not {log.text_sha256}")
-            return "packed anew, the text's sha256 as expected"
+                raise ValueError(f"the file has another text: sha256 {text.hexdigest()}, not {log.text_sha256}")
+            return "compressed differently, the text's sha256 as expected"
         rows = sum(len(batch) for batch in batches_of(path))
     except WorkloadError as error:
-        raise ValueError(f"what came is no SWF log: {error}") from None
-    expected = "as expected" if rows == log.jobs else f"where {log.jobs} were expected"
-    return f"its sum is not known here: text sha256 {text.hexdigest()}, {rows} rows {expected}"
+        raise ValueError(f"the file is not an SWF log: {error}") from None
+    expected = "as expected" if rows == log.jobs else f"instead of {log.jobs}"
+    return f"no checksum is listed for it: text sha256 {text.hexdigest()}, {rows} rows {expected}"
 
 
 def fetch(
@@ -80,18 +80,18 @@ def fetch(
     started: Callable[[int | None], None] = lambda _: None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[Path, str]:
-    """A checked copy of the log in the cache, and what was found right about it.
+    """A checked copy of the log in the cache, and what was verified about it.
 
     Args:
-        log: which.
-        cache: where copies are kept; by default `cache_folder()`.
+        log: the log to fetch.
+        cache: the folder of the copies; by default `cache_folder()`.
         local: take the file from this folder instead of the network.
-        started: called with the length the server promises, or None, whenever bytes begin to flow.
-        advance: called with the number of bytes that have come.
+        started: called with the length the server announces, or None, at the start of each transfer.
+        advance: called with the number of bytes received since the last call.
 
     Raises:
-        RunFailed: it cannot be had, or what came is something else.
-        WorkloadError: the local folder does not hold it, or holds something else.
+        RunFailed: the log cannot be fetched, or the download is something else.
+        WorkloadError: the local folder does not hold the log, or holds something else.
     """
     folder = cache_folder() if cache is None else cache
     make_folder(folder, mend=ELSEWHERE)
@@ -100,7 +100,7 @@ def fetch(
         return kept, _take(log, local, kept)
     if kept.exists():
         try:
-            return kept, f"already here, {verified(log, kept)}"
+            return kept, f"already in the cache, {verified(log, kept)}"
         except ValueError as error:
             raise RunFailed(f"{kept}: {error}; remove it and fetch again") from None
     if not os.access(folder, os.W_OK):
@@ -110,7 +110,7 @@ def fetch(
 
 @dataclass(slots=True)
 class _Bar:
-    """The bar that pooch moves, in terms of `fetch`'s `started` and `advance`."""
+    """The progress bar for pooch, which calls `fetch`'s `started` and `advance`."""
 
     started: Callable[[int | None], None]
     update: Callable[[int], None]
@@ -118,7 +118,7 @@ class _Bar:
 
     @property
     def total(self) -> int:
-        """The bytes that will come; 0 if the server does not say."""
+        """The number of bytes to receive; 0 if the server does not say."""
         return self.length
 
     @total.setter
@@ -127,32 +127,32 @@ class _Bar:
         self.reset()
 
     def reset(self) -> None:
-        """Begin again at 0."""
+        """Restart at 0."""
         self.started(self.length or None)
 
     def close(self) -> None:
-        """Whoever made the bar closes it."""
+        """Nothing: the caller closes the bar."""
 
 
 def _download(
     log: ArchiveLog, folder: Path, started: Callable[[int | None], None], advance: Callable[[int], None]
 ) -> str:
-    """Bring the log into the folder, whole and checked, or leave no trace; what was found right about it.
+    """Download the complete log into the folder and check it, or leave nothing; returns what was verified.
 
-    pooch tries again, with pauses. It knows only the packed file's sum, so `verified` decides: a copy that the archive
-    packed again has another.
+    pooch retries, with pauses. It knows only the compressed file's checksum, which changes if the archive compresses
+    the log again, so `verified` decides.
 
     Raises:
-        RunFailed: it cannot be had; one line with the reason and the address.
+        RunFailed: the log cannot be fetched; one line with the reason and the address.
     """
-    import pooch  # with requests, half a second that only a download needs
+    import pooch  # with requests it takes half a second to load
     import requests
 
     answers = ExitStack()
 
     def keep_packed(answer: Any, **_: Any) -> None:
-        answers.callback(answer.close)  # pooch leaves it open when it fails
-        # Servers call a .gz file's own packing a Content-Encoding; requests would undo it.
+        answers.callback(answer.close)  # pooch leaves it open on failure
+        # Servers declare a .gz file's compression as Content-Encoding; requests would decompress it.
         answer.raw.headers.pop("Content-Encoding", None)
 
     http = pooch.HTTPDownloader(
@@ -175,7 +175,7 @@ def _download(
         found = verified(log, Path(part))
         umask = os.umask(0)
         os.umask(umask)
-        Path(part).chmod(0o666 & ~umask)  # temporary files are their owner's alone; a cache may be shared
+        Path(part).chmod(0o666 & ~umask)  # temporary files are private; a cache may be shared
 
     def unavailable(error: Exception) -> RunFailed:
         return RunFailed(f"{log.url}: {_reason(error)}; fetch it by hand and pass its folder with --from")
@@ -195,7 +195,7 @@ def _download(
 
 
 def _reason(error: Exception) -> str:
-    """Why a download failed, in a few words, on one line."""
+    """Why a download failed, in one short line."""
     import requests
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
@@ -211,7 +211,7 @@ def _reason(error: Exception) -> str:
 
 
 def _take(log: ArchiveLog, folder: Path, kept: Path) -> str:
-    """Copy the log from a local folder, where it may be unpacked, and check it."""
+    """Copy the log from a local folder, where it may be uncompressed, and check it."""
     packed, plain = folder / log.file, folder / log.file.removesuffix(".gz")
     source = packed if packed.is_file() else plain
     if not source.is_file():

@@ -1,7 +1,7 @@
-"""Batsim's JSON workloads: read, checked once, and turned into the engine's jobs; and jobs written as such a workload.
+"""Reads Batsim's JSON workloads, checks them and converts them to the engine's jobs; writes jobs as such a workload.
 
 The format is that of Batsim 3 and 4, restricted to delay profiles: `nb_res`, `jobs` (id, subtime, res, profile,
-walltime, any field of the user's) and `profiles` (type "delay", delay, ret).
+walltime, further fields of the user) and `profiles` (type "delay", delay, ret).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLASSES = {"small": SMALL, "large": LARGE}
 
 @dataclass(frozen=True, slots=True)
 class BatsimDocument:
-    """A checked workload as it stands in its file."""
+    """A checked workload, unchanged from its file."""
 
     path: Path
     nb_res: int
@@ -51,8 +51,8 @@ def load_document(path: Path) -> BatsimDocument:
     """The checked workload in this file, plain or compressed.
 
     Raises:
-        WorkloadError: the file cannot be read, is not JSON, or holds something that is no delay workload; the message
-            names the place inside the document.
+        WorkloadError: the file cannot be read, is not JSON, or is not a delay workload; the message names the place
+            inside the document.
     """
     nb_res, jobs, profiles = read_members(path)
     for name, profile in profiles.items():
@@ -61,18 +61,18 @@ def load_document(path: Path) -> BatsimDocument:
     for place, job in enumerate(jobs):
         check_job(f"{path}: jobs[{place}]", job, profiles)
         seen.add(str(job["id"]))
-        if len(seen) == place:  # this id added nothing
+        if len(seen) == place:  # this id was already there
             raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
     return BatsimDocument(path, nb_res, jobs, profiles, digest(path))
 
 
 def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any]]:
-    """The machine's size, the jobs and the profiles in this file, of which only the size is checked.
+    """The machine's size, the jobs and the profiles in this file; only the size is checked.
 
     Raises:
         WorkloadError: the file cannot be read, is not JSON, or lacks one of them.
     """
-    document = read_json(path, "mend the file or write it again")
+    document = read_json(path, "fix the file or write it again")
     if not isinstance(document, dict):
         raise WorkloadError(f"{path}: not a JSON object; a Batsim workload has nb_res, jobs and profiles")
     nb_res, jobs, profiles = (
@@ -85,12 +85,12 @@ def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any]]:
 def read_batsim_json(path: Path) -> Workload:
     """The workload in this file as the engine's jobs: run time = the profile's delay, no walltime = infinity.
 
-    A field `class` of "small" or "large" becomes the job's class; an integer `user_id` or `user` its user;
-    `killable` of false says that the job must not be killed and started again; `no_request` of true that the log had no
-    requested time for it, so that its walltime was made from its run time.
+    A field `class` of "small" or "large" sets the job's class, an integer `user_id` or `user` its user. `killable`
+    false forbids killing and requeueing the job; `no_request` true states that its walltime was made from its run time
+    because the log had no requested time.
 
     Raises:
-        WorkloadError: as `load_document`, or the workload holds no job.
+        WorkloadError: as for `load_document`, or the workload holds no job.
     """
     document = load_document(path)
     jobs, profiles = document.jobs, document.profiles
@@ -138,7 +138,7 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
     if not (isinstance(identifier, str) and identifier) and type(identifier) is not int:
         raise WorkloadError(f"{where}.id: {_shown(identifier)} is not a string or an integer; give the job a name")
     if type(res) is not int or res < 1:
-        raise WorkloadError(f"{where}.res: {_shown(res)} is not an integer >= 1; give the processors it asks for")
+        raise WorkloadError(f"{where}.res: {_shown(res)} is not an integer >= 1; give the processors it requests")
     if res > MOST_PROCS:
         raise WorkloadError(
             f"{where}.res: {res} is more than Batsim's largest integer {MOST_PROCS}; give a smaller one"
@@ -191,7 +191,7 @@ def is_time(value: Any) -> TypeGuard[float]:
 
 
 def refuse_late(where: str, seconds: float) -> None:
-    """Refuse a date or a duration that sums of times could not hold exactly.
+    """Refuse a date or a duration too large for exact sums of times.
 
     Raises:
         WorkloadError: it is too large.
@@ -201,7 +201,7 @@ def refuse_late(where: str, seconds: float) -> None:
 
 
 def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
-    """The document's member of this name and kind."""
+    """The document's member of this name and type."""
     value = document.get(key)
     if type(value) is not kind:
         kinds = {int: "an integer", list: "an array", dict: "an object"}
@@ -211,19 +211,19 @@ def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
 
 
 def user_of(job: dict[str, Any]) -> int:
-    """The job's user, -1 where it has none that is a number."""
+    """The job's user; -1 if it has none that is a number."""
     users = (job.get(key) for key in ("user_id", "user"))
     return next((user for user in users if type(user) is int and abs(user) <= MOST_PROCS), -1)
 
 
 def _class(job: dict[str, Any]) -> int:
-    """The job's class as the workload says it."""
+    """The job's class in the workload."""
     text = job.get("class")
     return CLASSES.get(text, UNKNOWN) if isinstance(text, str) else UNKNOWN
 
 
 def _shown(value: Any) -> str:
-    """A JSON value as an error message shows it: short, and on one line."""
+    """A JSON value for an error message: short, and on one line."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -231,15 +231,15 @@ def _shown(value: Any) -> str:
 def write_batsim_json(
     out: Path, batches: Iterable[Jobs], *, procs: int, description: Mapping[str, object] | None = None
 ) -> int:
-    """Write a workload that Batsim 4 reads; return how many jobs it holds.
+    """Write a workload that Batsim 4 reads; returns its number of jobs.
 
     Args:
-        out: the file, compressed when its name ends in .gz, .xz or .bz2.
-        batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are left out.
-            A job's `user` becomes its `user_id`, an infinite walltime no walltime; jobs whose log has no requested
-            time are marked `"no_request": true`.
+        out: the file, compressed if its name ends in .gz, .xz or .bz2.
+        batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are omitted. A
+            job's `user` becomes its `user_id`, an infinite walltime is omitted; jobs whose log has no requested time
+            are marked `"no_request": true`.
         procs: the machine's size, "nb_res".
-        description: what made the file, for whoever finds it; Batsim does not read it.
+        description: the file's provenance, for human readers; Batsim ignores it.
     """
     n_jobs = 0
     durations: dict[str, float] = {}
@@ -260,7 +260,7 @@ def write_batsim_json(
 
 
 def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], durations: dict[str, float]) -> Iterator[str]:
-    """Each job as JSON text; `durations` gathers the run times met, by their text."""
+    """Each job as JSON text; `durations` collects the run times, by their text."""
     extra = {"user_id": jobs.user, **fields}
     columns = {name: column.tolist() for name, column in extra.items()}
     numbers = zip(

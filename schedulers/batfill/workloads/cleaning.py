@@ -1,7 +1,7 @@
-"""Cleaning a log: which rows go, by which rule, and what is mended; every row is counted.
+"""Cleans a log: drops rows by rules and repairs others; every such row is counted.
 
-The rules `wide`, `processors` and `times` are the three of the bandit paper of 2017 (section 6.1.1); the flurries are
-those that the archive's own headers name.
+The rules `wide`, `processors` and `times` are those of the bandit paper of 2017 (section 6.1.1); the flurries are those
+that the archive's headers name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cleaned:
-    """A cleaned log, and how many rows each rule dropped or changed; a row counts for the first rule that drops it."""
+    """A cleaned log, and the number of rows each rule dropped or changed; a row counts for the first rule only."""
 
     log: SwfLog
     dropped: dict[str, int]
@@ -36,12 +36,12 @@ class Cleaned:
 def wide(log: SwfLog, procs: int | None) -> Rows:
     """Rows whose allocated or requested processors exceed the machine."""
     if procs is None:
-        raise WorkloadError("the rule `wide` needs the machine's size and the header does not say it; pass --procs")
+        raise WorkloadError("the rule `wide` needs the machine's size, which the header does not give; pass --procs")
     return (log["procs"] > procs) | (log["requested_procs"] > procs)
 
 
 def processors(log: SwfLog, procs: int | None) -> Rows:
-    """Rows that know neither allocated nor requested processors."""
+    """Rows with neither allocated nor requested processors."""
     return ~((log["procs"] > 0) | (log["requested_procs"] > 0))
 
 
@@ -58,7 +58,7 @@ def ran(log: SwfLog, procs: int | None) -> Rows:
 def duplicates(log: SwfLog, procs: int | None) -> Rows:
     """Rows equal to an earlier one in all 18 fields."""
     _, job, times_used = np.unique(log["job"], return_inverse=True, return_counts=True)
-    shared = np.flatnonzero(times_used[job] > 1)  # equal rows have equal job numbers, and few rows share theirs
+    shared = np.flatnonzero(times_used[job] > 1)  # equal rows have equal job numbers, which few rows share
     again = np.zeros(len(log), bool)
     again[shared] = True
     again[shared[np.unique(log.rows[shared], axis=0, return_index=True)[1]]] = False
@@ -84,16 +84,16 @@ def clean(
     flurries: Sequence[str] = (),
     overrun: str = "leave",
 ) -> Cleaned:
-    """The log without the rows that the rules drop, in their order, then the statuses and the flurries.
+    """The log without the rows dropped by the rules in the given order, then by statuses, then by flurries.
 
     Args:
         log: any log.
-        rules: names of RULES. `processors` also fills in the one of allocated and requested that is unknown.
+        rules: names of RULES. `processors` also fills in whichever of allocated and requested is unknown.
         procs: the machine's size, for `wide`.
         statuses: if given, the only statuses to keep.
         flurries: filters as the archive's headers write them (see `filters`), such as
             "user=68 and (job>=58 and job<=564)".
-        overrun: of jobs that ran longer than they asked for: "leave" them, "keep" raises the request to the run time,
+        overrun: for jobs that ran longer than requested: "leave" them, "keep" raises the request to the run time,
             "kill" cuts the run time to the request.
 
     Raises:
@@ -152,5 +152,5 @@ def _overrun(rows: NDArray[np.float64], overrun: str) -> int:
     elif overrun == "kill":
         runtime_s[over] = requested_s[over]
     else:
-        raise WorkloadError(f"overrun {overrun!r}; it is leave, keep or kill")
+        raise WorkloadError(f"overrun {overrun!r} is none of leave, keep, kill; choose one")
     return int(over.sum())

@@ -1,4 +1,4 @@
-"""What the importers of clusters' own logs share: a job as a cluster tells it, numbers for names, the SWF log made."""
+"""Shared by the importers of accounting logs: a job's record, numbers for names, and the SWF log they make."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ LONGEST_EPOCH = 11  # digits: five thousand years
 
 @dataclass(frozen=True, slots=True)
 class ClusterJob:
-    """One job; times are Unix times, None where the log does not know; names are "" where it does not."""
+    """One job; times are Unix times, None if unknown; unknown names are ""."""
 
     submit_s: float
     start_s: float | None
     end_s: float | None
     procs: int | None  # allocated
     requested_procs: int | None
-    requested_s: float | None  # None for no limit, too
-    status: int  # as SWF counts them
+    requested_s: float | None  # None also for no limit
+    status: int  # SWF's code
     user: str = ""
     group: str = ""
     executable: str = ""  # the job's name
@@ -48,7 +48,7 @@ class ClusterJob:
 
 @dataclass(slots=True)
 class Reading:
-    """What an importer found: jobs in any order, and how many records it left out or joined, by reason."""
+    """An importer's result: jobs in any order, and the number of records it left out or joined, by reason."""
 
     jobs: list[ClusterJob] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
@@ -61,7 +61,7 @@ class Key:
     numbers: dict[str, dict[str, int]] = field(default_factory=lambda: {kind: {} for kind in (*PERSONAL, *PUBLIC)})
 
     def number(self, kind: str, name: str) -> int:
-        """The name's number, a new one for a new name; -1 for no name."""
+        """The name's number, created if the name is new; -1 for no name."""
         if not name:
             return -1
         known = self.numbers[kind]
@@ -69,10 +69,10 @@ class Key:
 
     @classmethod
     def load(cls, path: Path) -> Key:
-        """The key in a file that `save` wrote, or an empty one where there is no file.
+        """The key in a file that `save` wrote, or an empty one if there is no file.
 
         Raises:
-            WorkloadError: the file is something else.
+            WorkloadError: the file is not a key.
         """
         key = cls()
         if not path.exists():
@@ -88,7 +88,7 @@ class Key:
         return key
 
     def save(self, path: Path) -> None:
-        """Write the key, readable by its owner alone."""
+        """Write the key, readable by its owner only."""
         with raw_file(path) as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(orjson.dumps(self.numbers, option=orjson.OPT_INDENT_2))
@@ -104,16 +104,16 @@ def swf_of(
     zone: str = "UTC",
     computer: str = "unknown",
 ) -> SwfLog:
-    """The jobs as an SWF log, numbered by submission, with a header that says how it came about.
+    """The jobs as an SWF log, numbered by submission, with its provenance in the header.
 
     Args:
-        reading: what an importer found.
-        source: what the jobs were read from, for the header.
-        anonymise: leave the names of users, groups and jobs out of the header, which otherwise says what numbers mean.
-        key: numbers to go on with; new names are added to it.
-        procs: the machine's size; by default the most processors seen in use at once, which the header then says.
+        reading: an importer's result.
+        source: the source of the jobs, for the header.
+        anonymise: omit the names of users, groups and jobs from the header, which otherwise explains their numbers.
+        key: numbers used before; new names are added to it.
+        procs: the machine's size; by default the most processors seen in use at once, which the header then states.
         zone: the cluster's time zone, by name.
-        computer: what the header calls the machine.
+        computer: the machine's name in the header.
 
     Raises:
         WorkloadError: there is no job.
@@ -152,7 +152,7 @@ def swf_of(
 
 
 def _row(number: int, job: ClusterJob, first_s: int, key: Key) -> dict[str, float]:
-    start_s = job.end_s if job.start_s is None else job.start_s  # never started: it waited until it was taken out
+    start_s = job.end_s if job.start_s is None else job.start_s  # never started: it waited until it was removed
     ran = job.start_s is not None and job.end_s is not None
     return {
         "job": number,
@@ -172,7 +172,7 @@ def _known(value: float | None) -> float:
 
 
 def most_in_use(jobs: Sequence[ClusterJob]) -> int:
-    """The largest number of processors that jobs held at one time; what ends at an instant is free at it."""
+    """The largest number of processors in use at once; a job's processors are free at the instant it ends."""
     ran = [(job.start_s, job.end_s, job.procs) for job in jobs if job.start_s is not None and job.end_s and job.procs]
     events = sorted([(start, procs) for start, _, procs in ran] + [(end, -procs) for _, end, procs in ran])
     return int(max(np.cumsum([change for _, change in events]), default=0))
@@ -200,12 +200,12 @@ def zone_of(name: str) -> tzinfo:
 
 
 def epoch(text: str) -> float | None:
-    """Seconds since 1970 written in digits; None for 0, which means no time, and for what is no such number."""
+    """Seconds since 1970 written in digits; None for 0, which means no time, and for anything else."""
     return float(text) or None if text.isascii() and text.isdigit() and len(text) <= LONGEST_EPOCH else None
 
 
 def unix_time(text: str, zone: tzinfo, form: str = "%Y-%m-%dT%H:%M:%S") -> float | None:
-    """Seconds since 1970 from digits or from a date in the cluster's zone; None for no time, such as "Unknown"."""
+    """Seconds since 1970 from digits or from a date in the cluster's time zone; None for no time, such as "Unknown"."""
     if text.isascii() and text.isdigit():
         return epoch(text)
     try:
@@ -215,7 +215,7 @@ def unix_time(text: str, zone: tzinfo, form: str = "%Y-%m-%dT%H:%M:%S") -> float
 
 
 def seconds_in(text: str, *, bare: float) -> float | None:
-    """A duration: [days-]hours:minutes:seconds, minutes:seconds, or a bare number of `bare` seconds each; else None."""
+    """Seconds of [days-]hours:minutes:seconds, minutes:seconds, or a number of units of `bare` seconds; or None."""
     days, dash, clock = text.rpartition("-")
     parts = clock.split(".")[0].split(":")
     if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in parts) or (

@@ -1,6 +1,6 @@
-"""A log, or a Batsim workload of other profiles, as a Batsim workload of delays.
+"""Converts a log, or a Batsim workload with other profiles, to a Batsim workload of delays.
 
-A log is read in two passes over the file, so that any length fits in little memory.
+A log is read in two passes over the file, so that memory does not grow with its length.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from batfill.workloads.batsim_json import Jobs
     from batfill.workloads.swf_log import SwfLog
 
-# Fields of a job object beside user_id, and the SWF columns they come from.
+# Fields of a job object in addition to user_id, and the SWF columns they come from.
 JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue", "partition": "partition"}
 
 ALL_JOBS = slice(None)
@@ -61,7 +61,7 @@ OLD_NAMES = {
 
 
 class Converted(NamedTuple):
-    """What a conversion wrote: how many jobs, for a machine of how many processors, and what it dropped or changed."""
+    """A conversion's result: the number of jobs, the machine's size, and what it dropped or changed."""
 
     jobs: int
     procs: int
@@ -85,12 +85,12 @@ def convert(
     Args:
         source: the log.
         out: the JSON file.
-        procs: the machine's size; by default what the log says.
-        overrun: "keep" lets every job run as long as it ran, "kill" leaves requests below the run time.
-        jobs: which jobs, in the order of their submissions; times then count from the first of them.
-        fields: which of JOB_FIELDS the jobs of a log keep beside user_id; a Batsim workload's keep all of theirs.
-        host_speed: flop/s, what turns a Batsim workload's parallel_homogeneous profiles into delays.
-        advance: called with the number of rows done since it was last called, twice for each row.
+        procs: the machine's size; by default the log's.
+        overrun: "keep" raises requests below the run time to it, "kill" leaves them, and the jobs will end there.
+        jobs: the jobs to convert, in submission order; times then count from the first of them.
+        fields: those of JOB_FIELDS that a log's jobs keep in addition to user_id; a Batsim workload's jobs keep all.
+        host_speed: flop/s; converts a Batsim workload's parallel_homogeneous profiles to delays.
+        advance: called with the number of rows done since the last call; each row counts twice.
 
     Raises:
         WorkloadError: the log cannot be read, holds no job, or does not say the machine's size.
@@ -149,14 +149,14 @@ def _convert_json(
     host_speed: float,
     description: Mapping[str, object],
 ) -> Converted:
-    """Write a Batsim workload again: delays for other profiles, padded ids, raised walltimes; the rest is kept.
+    """Rewrite a Batsim workload: delays for other profiles, padded ids, raised walltimes; the rest is kept.
 
     Job fields that Batsim does not know and `ret` of delays are kept; integer ids become strings of one width.
 
     Args are those of `convert`, and what made the file; `overrun` "keep" raises walltimes that do not exceed the delay.
 
     Raises:
-        WorkloadError: the file is no such workload, or holds a profile that no delay can stand for.
+        WorkloadError: the file is not such a workload, or holds a profile that no delay can replace.
     """
     nb_res, described, profiles = read_members(source)
     if not 0 < host_speed < float("inf"):
@@ -183,7 +183,7 @@ def _convert_json(
     ordered = sorted(described, key=lambda job: (job["subtime"], job["id"]))
     chosen = ordered[jobs]
     if not chosen:
-        raise WorkloadError(f"{source}: jobs {jobs.start}:{jobs.stop} of {len(ordered)} are none; choose others")
+        raise WorkloadError(f"{source}: jobs {jobs.start}:{jobs.stop} select none of {len(ordered)}; choose others")
     if len(chosen) < len(ordered):
         first = chosen[0]["subtime"]
         for job in chosen:
@@ -200,7 +200,7 @@ def _convert_json(
 
 
 def _name_by_strings(jobs: list[dict[str, Any]]) -> None:
-    """Integer ids as strings of one width, so that they sort as they did; others as they are."""
+    """Replace integer ids by strings of one width, so that their order stays; other ids are kept."""
     width = max((len(str(job["id"])) for job in jobs if isinstance(job["id"], int)), default=0)
     for job in jobs:
         if isinstance(job["id"], int):
@@ -216,17 +216,17 @@ def depends_on_hosts(profile: Any) -> bool:
 
 
 def as_delay(where: str, profile: Any, res: int, *, host_speed: float, notes: Counter[str]) -> dict[str, Any]:
-    """The delay profile that stands for this one under a job of `res` hosts.
+    """The delay profile that replaces this one in a job of `res` hosts.
 
-    parallel_homogeneous computes `cpu` flops on each host; parallel_homogeneous_total shares `cpu` among them. The
-    bytes they send (`com`) take no time here, which `notes` counts.
+    parallel_homogeneous computes `cpu` flops on each host; parallel_homogeneous_total divides `cpu` among them. The
+    bytes they send (`com`) take no time here; `notes` counts such profiles.
 
     Args:
-        where: begins error messages.
+        where: start of the error messages.
         profile: a profile of a workload.
         res: the job's hosts, >= 1.
         host_speed: flop/s, > 0.
-        notes: out, counts the profiles by what was lost.
+        notes: out, number of profiles by what was lost.
 
     Raises:
         WorkloadError: the type has no duration without a network, or a field is unusable.

@@ -1,4 +1,4 @@
-"""What a log holds and what is wrong with it: the report that tells whether, and how, to clean it."""
+"""Reports a log's contents and defects, from which to decide whether and how to clean it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_SPAN_S = 5_000 * WEEK_S  # a century: longer than any log, and short enough to list
-PREMATURE = 100  # a job is premature when it asked for so many times what it ran (CCGrid 2019, section V.C)
+PREMATURE = 100  # a job is premature if its request is at least this many times its run time (CCGrid 2019, section V.C)
 NO_DATES = "dates unknown (the header has no UnixStartTime)"
 SAID = ("Version", "Computer", "Installation", "Acknowledge", "TimeZoneString", "MaxProcs", "MaxNodes", "UnixStartTime")
 
@@ -35,8 +35,8 @@ def describe(
 
     Args:
         path: SWF, Parquet or Batsim JSON.
-        procs: the machine's size; by default what the log says. Without it no load is reported.
-        advance: told of rows as they are read.
+        procs: the machine's size; by default the log's. Without it no load is reported.
+        advance: called with the number of rows read since the last call.
 
     Raises:
         WorkloadError: the file cannot be read, or no row ran.
@@ -70,18 +70,18 @@ def describe(
 
 
 def missing_rows(log: SwfLog, filters: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A line if the rows are neither as many as the header's MaxRecords nor fewer by what its filters removed."""
+    """A line if the number of rows is neither the header's MaxRecords nor that less what its filters removed."""
     words = (log.header_value("MaxRecords") or "").replace(",", "").split()
     if not words or not (words[0].isascii() and words[0].isdigit()):
         return ()
     in_header, removed = int(words[0]), sum(one["removed"] for one in filters)
     if len(log) in (in_header, in_header - removed):
         return ()
-    return (f"the header says {in_header:,} records, and the file has {len(log):,}; is it whole?",)
+    return (f"the header says {in_header:,} records, and the file has {len(log):,}; is it complete?",)
 
 
 def time_report(log: SwfLog, ran: NDArray[np.bool_]) -> dict[str, Any]:
-    """When the jobs were submitted: seconds on the log's clock, and dates where the header tells them."""
+    """The submission times: seconds on the log's clock, and dates if the header gives them."""
     submit_s = log["submit_s"][ran]
     first, last = float(submit_s.min()), float(submit_s.max())
     report: dict[str, Any] = {"first_submit_s": first, "last_submit_s": last, "weeks": (last - first) / WEEK_S}
@@ -94,13 +94,13 @@ def time_report(log: SwfLog, ran: NDArray[np.bool_]) -> dict[str, Any]:
 
 
 def load_report(log: SwfLog, ran: NDArray[np.bool_], procs: int) -> dict[str, Any]:
-    """Area submitted per week over the area there is, for the whole span and each week; the last week may be short."""
+    """Submitted area over available area, for the whole span and each week; the last week may be short."""
     submit_s = log["submit_s"][ran]
     area = log["runtime_s"][ran] * log.needed_procs[ran]
     since = submit_s - submit_s.min()
     span_s = float(since.max())
     if span_s > LONGEST_SPAN_S:
-        raise WorkloadError(f"submissions span {span_s / WEEK_S:.0f} weeks; mend the submission times")
+        raise WorkloadError(f"submissions span {span_s / WEEK_S:.0f} weeks; fix the submission times")
     per_week = np.bincount((since // WEEK_S).astype(np.int64), weights=area) / (procs * WEEK_S)
     return {
         "overall": float(area.sum()) / (procs * span_s) if span_s else None,
@@ -109,7 +109,7 @@ def load_report(log: SwfLog, ran: NDArray[np.bool_], procs: int) -> dict[str, An
 
 
 def quality_report(log: SwfLog, ran: NDArray[np.bool_], procs: int | None) -> dict[str, Any]:
-    """What a reader must decide about; counts are of all rows, shares of the jobs that ran."""
+    """Defects to decide about; counts are of all rows, shares are of the jobs that ran."""
     requested = log["requested_s"] > 0
     any_requested = bool((ran & requested).any())
     over = ran & requested & (log["runtime_s"] > log["requested_s"])
@@ -143,11 +143,11 @@ def quality_report(log: SwfLog, ran: NDArray[np.bool_], procs: int | None) -> di
 def premature_report(log: SwfLog) -> dict[str, Any]:
     """Premature jobs as both papers define them; rows without an estimate never count as premature.
 
-    Where no job has an estimate, `ccgrid` is None and `jpdc` empty.
+    If no job has an estimate, `ccgrid` is None and `jpdc` empty.
 
     `ccgrid` is the share of jobs with p~ >= 100 p among those that ran. `jpdc` gives, for three choices of the rows
     that count (the paper does not say which), the divider (their median run time) and the shares of small jobs (p below
-    the divider) that asked for less than it and for at least as much.
+    the divider) that requested less than the divider, and at least the divider.
     """
     p, requested = log["runtime_s"], log["requested_s"]
     ran = p > 0
@@ -168,7 +168,7 @@ def premature_report(log: SwfLog) -> dict[str, Any]:
 
 
 def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
-    """How many rows each cleaning rule would drop alone; None where the machine's size would be needed."""
+    """The number of rows each cleaning rule alone would drop; None if it needs the unknown size of the machine."""
     report: dict[str, int | None] = {
         name: None if name == "wide" and procs is None else int(rule(log, procs).sum())
         for name, rule in CLEANING_RULES.items()
@@ -177,9 +177,9 @@ def cleaning_report(log: SwfLog, procs: int | None) -> dict[str, int | None]:
 
 
 def filters_report(log: SwfLog) -> list[dict[str, Any]]:
-    """The filters that the header names: how many jobs it says they removed, and how many rows each would drop now.
+    """The filters that the header names: the jobs they removed, by the header, and the rows each would drop now.
 
-    `would_drop` is None, and `not_understood` says why, of a filter that `filters.matching` does not read.
+    If `filters.matching` cannot parse a filter, `would_drop` is None and `not_understood` says why.
     """
     report: list[dict[str, Any]] = []
     for text, removed in header_filters(log.header):
@@ -193,7 +193,7 @@ def filters_report(log: SwfLog) -> list[dict[str, Any]]:
 
 
 def as_text(report: dict[str, Any]) -> str:
-    """The report for people."""
+    """The report as readable text."""
     time, load = report["time"], report["load"]
     known = f"  known as {report['known']}" if report["known"] else ""
     lines = [f"{report['source']}  sha256 {report['sha256'][:16]}...{known}"]
@@ -228,7 +228,7 @@ def as_text(report: dict[str, Any]) -> str:
 def _premature_lines(premature: dict[str, Any]) -> list[str]:
     if premature["ccgrid"] is None:
         return ["premature jobs: unknown, since no job has a requested time"]
-    lines = [f"premature jobs: {premature['ccgrid']:.2%} asked for {PREMATURE} times their run time or more"]
+    lines = [f"premature jobs: {premature['ccgrid']:.2%} requested {PREMATURE} times their run time or more"]
     for name, part in premature["jpdc"].items():
         lines.append(
             f"  {name.replace('_', ' ')}: divider {part['divider_s']:g} s, small non-premature "

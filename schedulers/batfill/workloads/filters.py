@@ -1,4 +1,4 @@
-"""The filters that the archive's cleaned logs name in their headers, and which rows of a log they mean.
+"""Parses the filters that the archive's cleaned logs name in their headers, and finds the rows they match.
 
     filter     = part { "or" part }
     part       = factor { "and" factor }
@@ -6,10 +6,10 @@
     comparison = field operator value { "," value } | value operator field [ operator value ]
     value      = number [ unit ] | number "-" number | date [ time ]
 
-As in `user=204 and (job>=274118 and job<=303564)` or `submit<=2012-02-03 00:00:00`. Several values, and ranges (both
-ends included), go with = and != only. Dates, and the hour of the day of a submission, are those of the users' time
-zone; times are in seconds unless another unit follows (`runtime>=18 hours`). Case does not matter; `&&`, `||`, `==` and
-`<>` are taken, too.
+Examples are `user=204 and (job>=274118 and job<=303564)` and `submit<=2012-02-03 00:00:00`. Several values, and ranges
+(both ends included), are allowed with = and != only. Dates, and the hour of the day of a submission, are in the users'
+time zone; times are in seconds unless another unit follows (`runtime>=18 hours`). Case does not matter; `&&`, `||`,
+`==` and `<>` are accepted too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.bool_]
 
-# What a filter may compare: a column of the log, or what is made of several (see `column_of`).
+# The fields of filters: columns of the log, or values computed from several (see `column_of`).
 FILTER_FIELDS = {
     "job": "job", "id": "job", "user": "user", "group": "group", "queue": "queue", "partition": "partition",
     "status": "status", "executable": "executable", "application": "executable", "app": "executable",
@@ -41,7 +41,7 @@ FILTER_FIELDS = {
     "req_time": "requested_s", "submit": "submit_s", "wait": "wait_s", "start": "start_s", "end": "end_s",
     "runtime": "runtime_s", "cpu": "cpu_s", "think": "think_s", "memory": "memory_kb", "hour": "hour",
 }  # fmt: skip
-DATED = ("submit_s", "start_s", "end_s")  # what can be compared with a date
+DATED = ("submit_s", "start_s", "end_s")  # fields that can be compared with a date
 ORDERS: dict[str, Callable[[NDArray[np.float64], float], Any]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
 }  # fmt: skip
@@ -60,12 +60,12 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 WORDS = {"&&": "and", "||": "or"}
-DEEPEST = 50  # parentheses within each other; a header is not ours
+DEEPEST = 50  # nested parentheses; a header is untrusted input
 NAMED = re.compile(r"^(?:note:)?\s*(.*?)\s*\(([\d,]+) (?:jobs?|rows?|records?)(?: removed)?\)$", re.IGNORECASE)
 
 
 class HeaderFilter(NamedTuple):
-    """A filter that a header names, and how many jobs it says were removed by it."""
+    """A filter that a header names, and the number of jobs it removed, by the header."""
 
     text: str
     removed: int
@@ -91,10 +91,10 @@ def _is_open(text: str) -> bool:
 
 
 def matching(log: SwfLog, text: str) -> Rows:
-    """The rows that a filter means, by the grammar at the top of this file.
+    """The rows that a filter matches, by the grammar at the top of this file.
 
     Raises:
-        WorkloadError: the text is no such filter, or names dates or hours of a log whose header has no UnixStartTime.
+        WorkloadError: the text is not such a filter, or uses dates or hours of a log whose header has no UnixStartTime.
     """
     parser = _FilterParser(log, text)
     rows = parser.any_of(0)
@@ -110,7 +110,7 @@ class _Token(NamedTuple):
 
 
 class _FilterParser:
-    """Reads the filter from left to right; every method returns the rows that what it has read means."""
+    """Parses the filter from left to right; the methods for grammar rules return the rows that match."""
 
     def __init__(self, log: SwfLog, text: str) -> None:
         self.log, self.text = log, text
@@ -127,7 +127,7 @@ class _FilterParser:
             start = match.end()
 
     def mistake(self, wanted: str, start: int | None = None) -> WorkloadError:
-        """That something else than `wanted` stands where the reading is."""
+        """The error for a token other than `wanted`, at `start` or the current position."""
         if start is None:
             start = self.tokens[self.at].start if self.at < len(self.tokens) else len(self.text)
         found = repr(self.text[start:].strip()[:40]) if self.text[start:].strip() else "the end"
@@ -137,7 +137,7 @@ class _FilterParser:
         )
 
     def take(self, kind: str, *texts: str) -> str | None:
-        """The next token's text, read, if it is of this kind and, if given, one of these texts."""
+        """Consume and return the next token's text if it is of this kind and, if given, one of these texts."""
         if self.at < len(self.tokens):
             token = self.tokens[self.at]
             if token.kind == kind and (not texts or token.text in texts):
@@ -184,7 +184,7 @@ class _FilterParser:
         return np.asarray(among if operator in ("=", "==") else ~among & ~np.isnan(column), bool)
 
     def between(self) -> Rows:
-        """A comparison whose value stands first, as in 58<=job<=564."""
+        """A comparison that starts with the value, as in 58<=job<=564."""
         at = self.at
         self.at += 1
         left = self.operator(*ORDERS)
@@ -199,19 +199,19 @@ class _FilterParser:
         return np.asarray(rows, bool)
 
     def operator(self, *some: str) -> str:
-        """The comparison that stands here."""
+        """Consume an operator."""
         if operator := self.take("operator", *some):
             return operator
         raise self.mistake(" or ".join(some) if some else "a comparison such as = or <=")
 
     def field(self) -> str:
-        """The field that stands here, by the name of its column."""
+        """Consume a field; returns the name of its column."""
         if name := self.take("word", *FILTER_FIELDS):
             return FILTER_FIELDS[name]
         raise self.mistake("a field")
 
     def value(self, name: str, *, ranges: bool = False) -> tuple[float, float]:
-        """The value that stands here for this column, by its lower and upper end."""
+        """Consume a value for this column; returns its lower and upper end."""
         if number := self.take("number"):
             value = float(number) * self.unit(name)
             return value, value
@@ -228,7 +228,7 @@ class _FilterParser:
         raise self.mistake(f"a number{', a range' * ranges}{' or a date' * (name in DATED)}")
 
     def unit(self, name: str) -> int:
-        """What the number before counts for this column: 1, or the seconds of the unit that stands here."""
+        """Consume a unit if there is one; returns its seconds, or 1."""
         if not name.endswith("_s"):
             return 1
         word = self.take("word", *FILTER_UNITS_S, *(f"{unit}s" for unit in FILTER_UNITS_S))
@@ -236,7 +236,7 @@ class _FilterParser:
 
 
 def column_of(log: SwfLog, text: str, name: str) -> NDArray[np.float64]:
-    """What a filter compares, shape (n_rows,); nan for dates and hours that the log does not know."""
+    """The values of a filter's field, shape (n_rows,); nan for unknown dates and hours."""
     submit_s = np.where(log["submit_s"] >= 0, log["submit_s"], np.nan)
     start_s = np.where(log["wait_s"] >= 0, submit_s + log["wait_s"], np.nan)
     if name == "submit_s":
@@ -260,7 +260,7 @@ def log_clock(log: SwfLog, text: str) -> Clock:
     """The log's clock.
 
     Raises:
-        WorkloadError: the header does not tell it.
+        WorkloadError: the header does not give it.
     """
     clock = log.clock
     if clock is None:

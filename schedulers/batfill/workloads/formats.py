@@ -1,6 +1,6 @@
-"""A log in any format: told apart by its content when it is read, by its name when it is written.
+"""Reads and writes a log in any format: the content decides when reading, the file's name when writing.
 
-SWF, Batsim JSON, and Parquet for ourselves: a log's 18 columns, typed and compressed, with its comments in the file's
+SWF, Batsim JSON, and Parquet for our own use: a log's 18 columns, typed and compressed, with its comments in the file's
 metadata. Cleaning, splitting and resampling work on logs, and so on all three.
 """
 
@@ -41,7 +41,7 @@ FORMATS = (".swf", ".json", ".parquet")
 PARQUET = b"PAR1"
 COMMENTS = b"batfill.comments"
 System = Literal["slurm", "oar", "pbs"]
-# How the accounting of each system begins: sacct's column names; OAR's jobs by id, as an array or as items; a date.
+# The start of each system's accounting: sacct's column names; OAR's jobs by id, as an array or as items; a date.
 ACCOUNTING: dict[System, re.Pattern[bytes]] = {
     "slurm": re.compile(rb"[^\n]*\bJobID\b[^\n]*\|"),
     "oar": re.compile(rb'\[|\{\s*"(?:\d+|items)"\s*:'),
@@ -50,13 +50,13 @@ ACCOUNTING: dict[System, re.Pattern[bytes]] = {
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the file begins as Parquet does."""
+    """Whether the file starts with Parquet's signature."""
     with readable(path) as stored:
         return stored.read(4) == PARQUET
 
 
 def first_byte(path: Path) -> bytes:
-    """The content's first byte that is neither blank nor part of a byte order mark; b"" where there is none."""
+    """The content's first byte that is neither blank nor part of a byte order mark; b"" if there is none."""
     with decompressed(path) as content:
         while chunk := content.read(4096):
             if text := chunk.lstrip(b"\xef\xbb\xbf \t\r\n"):
@@ -65,7 +65,7 @@ def first_byte(path: Path) -> bytes:
 
 
 def accounting_of(path: Path) -> System | None:
-    """The batch system whose accounting the file begins like, if it does."""
+    """The batch system whose accounting has this file's beginning, or None."""
     with decompressed(path) as content:
         beginning = content.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
     return next((system for system, begins in ACCOUNTING.items() if begins.match(beginning)), None)
@@ -74,7 +74,7 @@ def accounting_of(path: Path) -> System | None:
 def read_accounting(
     path: Path, system: System, *, procs: int | None = None, timezone: str = "UTC", cores_per_resource: int = 1
 ) -> SwfLog:
-    """The jobs of one file of a cluster's accounting; `read_workload` says what the arguments are.
+    """The jobs of one file of a cluster's accounting; the arguments are those of `read_workload`.
 
     Raises:
         WorkloadError: the file is damaged, or holds no job that has ended.
@@ -97,21 +97,21 @@ def read_accounting(
 
 
 class Source(NamedTuple):
-    """A log behind a workload, with what is known of where it came from."""
+    """The log behind a workload, and its origin."""
 
-    where: Path | str  # the file; the name of a workload that was made
+    where: Path | str  # the file, or the name of a workload that was made
     log: SwfLog
     digest: str
-    procs: int | None  # as the workload was read with, or what the caller says
+    procs: int | None  # the workload's, or the caller's
     overrun: Overrun
 
 
 def source_of(log: Workload | str | Path, *, procs: int | None = None, overrun: Overrun | None = None) -> Source:
-    """The log that a workload was read from, read again; the workload as a log, if it was made.
+    """The log that a workload was read from, read again; if the workload was made, the workload as a log.
 
     Args:
         log: a workload, or a log's file.
-        procs: the machine's size; None for the workload's, and for what the file says.
+        procs: the machine's size; None for the workload's or the file's.
         overrun: see `read_workload`; None for the workload's.
 
     Raises:
@@ -135,10 +135,10 @@ def source_of(log: Workload | str | Path, *, procs: int | None = None, overrun: 
 
 
 def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
-    """The log in an SWF, Parquet or Batsim JSON file, told apart by the content; `advance` is told of SWF rows read.
+    """The log in an SWF, Parquet or Batsim JSON file; `advance` is called with the number of SWF rows read.
 
     Raises:
-        WorkloadError: the file cannot be read as any of them, or holds no row.
+        WorkloadError: the file has none of these formats, or holds no row.
     """
     if is_parquet(path):
         log = read_parquet(path)
@@ -147,12 +147,12 @@ def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
     else:
         log = read_log(path, advance=advance)
     if not len(log):
-        raise WorkloadError(f"{path}: no row in it; is it an SWF log, and whole?")
+        raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
     return log
 
 
 def pieces_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
-    """The rows of an SWF log piece by piece, as `batches_of`; those of a Parquet file at once."""
+    """The rows of an SWF log in pieces, as `batches_of`; those of a Parquet file at once."""
     if is_parquet(path):
         yield read_parquet(path)
     else:
@@ -160,7 +160,7 @@ def pieces_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
 
 
 def log_of(workload: Workload) -> SwfLog:
-    """The workload as a log: ids that are whole numbers become job numbers, otherwise the jobs are numbered from 1."""
+    """The workload as a log; whole-number ids become job numbers, otherwise jobs are numbered from 1."""
     jobs = workload.jobs
     numbered = all(name.isascii() and name.isdigit() and len(name) < 16 for name in jobs.ids)
     number = np.array([int(name) for name in jobs.ids]) if numbered else np.arange(len(jobs)) + 1
@@ -184,10 +184,10 @@ def log_of(workload: Workload) -> SwfLog:
 
 
 def format_of(path: Path) -> str:
-    """The format a file's name asks for: ".swf", ".json" or ".parquet".
+    """The format of a file by its name: ".swf", ".json" or ".parquet".
 
     Raises:
-        WorkloadError: it asks for none of them.
+        WorkloadError: the name has none of these suffixes.
     """
     suffix = unpacked(path).suffix
     if suffix not in FORMATS or (suffix == ".parquet" and path.suffix != suffix):
@@ -207,7 +207,7 @@ def stem_of(path: Path) -> str:
 
 
 def provenance(command: str, source: Path, **choices: object) -> dict[str, object]:
-    """What made a file: the version and command, the source with its sum, and the choices taken."""
+    """A file's provenance: version and command, the source with its checksum, and the options used."""
     made_by = f"batfill {__version__} workload {command}"
     return {"made_by": made_by, "source": shown(source.name), "source_sha256": digest(source), **choices}
 
@@ -219,19 +219,19 @@ def save_log(
     procs: int | None = None,
     description: Mapping[str, object] | None = None,
 ) -> int:
-    """Write the log; return how many jobs (of a Batsim workload) or rows (otherwise) the file holds.
+    """Write the log; returns the number of jobs (Batsim JSON) or rows (otherwise) in the file.
 
     Args:
-        log: what to write. SWF and Parquet keep all of it, Batsim JSON its jobs, each with a request of at least its
-            run time.
-        out: the file; its name says the format.
-        procs: the machine's size, which the file says from then on; by default what `machine_size` finds.
-        description: what made the file. Batsim JSON holds it as such; other logs get it as a note in their header,
-            where it names a source (without one, the log was made with such a note).
+        log: the log. SWF and Parquet keep all of it, Batsim JSON its jobs, each with a request of at least its run
+            time.
+        out: the file; its name determines the format.
+        procs: the machine's size, which the file then states; by default what `machine_size` finds.
+        description: the file's provenance. Batsim JSON holds it as such; other formats get it as a note in the header
+            if it names a source (otherwise the log already has such a note).
 
     Raises:
-        WorkloadError: the name asks for no known format, the file cannot be written, the log holds no job, or a
-            number beyond 2^53, which could not be read again.
+        WorkloadError: the name has no known suffix, the file cannot be written, or the log holds no job or a number
+            beyond 2^53, which could not be read back.
     """
     wanted = format_of(out)
     held = np.abs(log.rows) <= LARGEST_EXACT
@@ -259,7 +259,7 @@ def save_log(
 
 
 def write_parquet(log: SwfLog, path: Path) -> None:
-    """Write the log; columns that hold whole numbers only become integers. Reading it gives the same log."""
+    """Write the log; columns of whole numbers become integers. Reading the file gives the same log."""
     pa, pq = optional("pyarrow", "tables"), optional("pyarrow.parquet", "tables")
     columns = {name: _compact(log[name]) for name in FIELDS} | {"line": log.lines}
     comments = [[c.rows_before, c.text.encode("utf-8", "surrogateescape").hex()] for c in log.comments]

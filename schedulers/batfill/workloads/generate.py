@@ -1,10 +1,10 @@
-"""A whole synthetic log: jobs of the Lublin-Feitelson model, users who submit them, requests of Tsafrir's model.
+"""Generates a synthetic log: jobs of the Lublin-Feitelson model, users, and requests of Tsafrir's model.
 
 Sources: U. Lublin, D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid
 jobs", Journal of Parallel and Distributed Computing 63(11), 2003, with the parameters its authors published (sizes, run
 times, and arrivals with a daily cycle); D. Tsafrir, Y. Etsion, D. G. Feitelson, "Modeling user runtime estimates",
-JSSPP 2005, with the parameters of its authors' program (people use few values, and round ones: twenty cover 89 % of the
-jobs, the longest first of all).
+JSSPP 2005, with the parameters of its authors' program (users request few, round values: twenty cover 89 % of the jobs,
+and the longest is the most popular).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from batfill.workloads.swf_log import COMPLETED, SwfLog, new_log
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SESSION = 0.5  # chance that the next job comes from the user of the last one
+SESSION = 0.5  # probability that the next job comes from the previous job's user
 Requests = Literal["tsafrir", "exact", "none"]
 Kind = Literal["all", "both", "batch", "interactive"]
 
@@ -43,24 +43,24 @@ def generate_log(
 ) -> SwfLog:
     """A log of `n_jobs` jobs for a machine of `procs` processors; equal arguments give equal logs.
 
-    Jobs, users and requests draw from streams of their own, so that changing one option leaves the others' draws alone.
+    Jobs, users and requests draw from separate random streams, so that changing one option keeps the others' draws.
 
     Args:
-        n_jobs: how many jobs.
+        n_jobs: number of jobs.
         procs: the machine's size.
-        seed: of all randomness.
-        kind: which parameters of the model; batch jobs get queue 1, interactive ones queue 0.
-        users: how many users submit.
-        requests: "tsafrir" models what users ask for, "exact" is the run time, "none" leaves it unknown.
+        seed: seed of all random draws.
+        kind: the model's set of parameters; batch jobs get queue 1, interactive ones queue 0.
+        users: number of users.
+        requests: "tsafrir" models users' requests, "exact" is the run time, "none" leaves them unknown.
         longest_request_s: the longest request allowed; see `requested_times`.
-        interarrival: times between submissions are multiplied by this.
-        load: if given, they are stretched to this offered load instead.
+        interarrival: factor on the times between submissions.
+        load: the offered load to reach by stretching these times instead.
 
     Raises:
         WorkloadError: a number is out of range.
     """
     if users < 1:
-        raise WorkloadError(f"{users} users; there must be one at least")
+        raise WorkloadError(f"{users} users; there must be at least one")
     of_jobs, of_users, of_requests = np.random.default_rng(seed).spawn(3)
     jobs = lublin_jobs(n_jobs, procs, of_jobs, kind=kind)
     columns: dict[str, NDArray[np.float64]] = {
@@ -103,9 +103,9 @@ def generate_log(
 
 
 def synthetic_users(n_jobs: int, users: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A user for each job: the k-th submits in proportion to 1 / k, and half of the jobs follow one of the same user.
+    """A user for each job: user k has weight 1 / k, and half of the jobs have the previous job's user.
 
-    A device, not a published model: it gives per-user methods an unequal, bursty population to work on.
+    This is not a published model; it gives per-user methods an unequal, bursty population.
     """
     weight = 1 / np.arange(1, users + 1)
     drawn = (1 + rng.choice(users, size=n_jobs, p=weight / weight.sum())).astype(np.float64)
@@ -116,7 +116,7 @@ def synthetic_users(n_jobs: int, users: int, rng: np.random.Generator) -> NDArra
 
 # Jobs: the Lublin-Feitelson model
 
-BUCKET_S = 1800  # arrivals are counted by half hours
+BUCKET_S = 1800  # arrivals are counted per half hour
 BUCKETS = 48
 DAY_STARTS = 11  # the daily cycle runs from this half hour to the same one on the next day
 LONGEST_LOG_RUNTIME = 12.0  # no run time beyond exp(12) s, about two days
@@ -125,7 +125,7 @@ LONGEST_LOG_GAP = 13.0  # no gap beyond exp(13) s, about five days
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """The model's parameters for one kind of jobs, by the names of the paper.
+    """The model's parameters for one kind of job, named as in the paper.
 
     Sizes: a job is serial with probability `serial`, else its log2 size is two-stage uniform on (low, med, high), the
     first stage with probability `first_stage`, and rounded to a power of two with probability `pow2`.
@@ -153,7 +153,7 @@ class JobKind:
     b_day: float
 
     def for_machine(self, procs: int) -> JobKind:
-        """The same jobs on another machine: the largest size moves with it, and the middle one keeps its distance."""
+        """The parameters for another machine: the largest size follows it, and the middle one keeps its distance."""
         shift = math.log2(procs) - PUBLISHED_LOG2_PROCS
         high = max(self.high + shift, self.low)
         return replace(self, high=high, med=max(self.med + shift, self.low))
@@ -190,23 +190,23 @@ class ModelJobs:
     submit_s: NDArray[np.float64]  # whole seconds from midnight
     runtime_s: NDArray[np.float64]  # whole seconds, >= 1
     procs: NDArray[np.int64]
-    kind: NDArray[np.int64]  # the place in KINDS[kind] of the parameters a job was drawn from
+    kind: NDArray[np.int64]  # index into KINDS[kind] of the parameters a job was drawn from
 
 
 def lublin_jobs(n_jobs: int, procs: int, rng: np.random.Generator, *, kind: Kind = "all") -> ModelJobs:
     """`n_jobs` jobs of the model for a machine of `procs` processors.
 
     Args:
-        n_jobs: how many, >= 1.
+        n_jobs: number of jobs, >= 1.
         procs: the machine's size, >= 2.
-        rng: where the randomness comes from.
-        kind: "all" draws from the parameters fitted to all jobs alike, "both" merges batch and interactive jobs.
+        rng: random generator.
+        kind: "all" draws from the parameters fitted to all jobs, "both" merges batch and interactive jobs.
 
     Raises:
         WorkloadError: the machine or the number of jobs is too small.
     """
     if procs < 2 or n_jobs < 1:
-        raise WorkloadError(f"the model needs 2 processors and 1 job at least, not {procs} and {n_jobs}")
+        raise WorkloadError(f"the model needs at least 2 processors and 1 job, not {procs} and {n_jobs}")
     parts = []
     for place, parameters in enumerate(KINDS[kind]):
         fitted = parameters.for_machine(procs)
@@ -232,7 +232,7 @@ def sizes(kind: JobKind, n_jobs: int, procs: int, rng: np.random.Generator) -> N
 
 
 def runtimes(kind: JobKind, procs: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Whole seconds per job; wider jobs more often come from the second, longer gamma distribution."""
+    """Whole seconds per job; wider jobs more often draw from the second, longer gamma distribution."""
     log: NDArray[np.float64] = np.full(len(procs), np.inf)
     from_first = np.clip(kind.pa * procs + kind.pb, 0, 1)
     while len(again := np.flatnonzero(log > LONGEST_LOG_RUNTIME)):
@@ -242,7 +242,7 @@ def runtimes(kind: JobKind, procs: NDArray[np.int64], rng: np.random.Generator) 
 
 
 def arrivals(kind: JobKind, n_jobs: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Whole seconds from midnight, rising: gaps as in rush hours, stretched where the day is quieter."""
+    """Arrivals in whole seconds from midnight, ascending: rush-hour gaps, stretched in quieter hours."""
     log: NDArray[np.float64] = np.full(n_jobs, np.inf)
     while len(again := np.flatnonzero(log > LONGEST_LOG_GAP)):
         log[again] = rng.gamma(kind.a_gap * kind.rush_to_all, kind.b_gap, len(again))
@@ -265,8 +265,8 @@ def daily_cycle(kind: JobKind) -> NDArray[np.float64]:
 def gamma_below(shape: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """The probability that a gamma variable of this shape and scale 1 is below each of x > 0, by its power series.
 
-    The terms are all positive, so that nothing cancels: right to some 1e-15 for x below 30. Source: Abramowitz and
-    Stegun, 6.5.29.
+    All terms are positive, so nothing cancels: accurate to about 1e-15 for x below 30. Source: Abramowitz and Stegun,
+    6.5.29.
     """
     term: NDArray[np.float64] = np.exp(shape * np.log(x) - x - math.lgamma(shape + 1))
     total = term
@@ -282,16 +282,16 @@ def gamma_below(shape: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 MINUTE_S = 60
 POPULAR = 20  # popular values
-HEAD_SHARE = 0.89  # of the jobs use one of them
-# Popular in all four logs examined, beside the longest.
+HEAD_SHARE = 0.89  # share of the jobs that use one of them
+# Popular in all four logs examined, in addition to the longest.
 COMMON_S = tuple(m * MINUTE_S for m in (5, 10, 15, 20, 30)) + tuple(
     h * HOUR_S for h in (1, 2, 3, 4, 5, 6, 8, 10, 12, 18)
 )
 # Multiples of these, from the longest down, complete the popular values to twenty.
 ROUND_S = tuple(h * HOUR_S for h in (200, 100, 50, 10, 5, 2, 1)) + tuple(m * MINUTE_S for m in (20, 10, 5))
-# How many different values so many jobs use: (jobs, values), linear between.
+# Number of distinct values by number of jobs: (jobs, values), linear between.
 VALUES_BY_JOBS = ((0, 0), (20, 10), (200, 20), (1_000, 35), (10_000, 90), (70_000, 340), (250_000, 565))
-# Popularity rank of each popular value (the longest, then the others rising) on SDSC-SP2, CTC, KTH and SDSC-BLUE.
+# Popularity rank of each popular value (the longest, then the others ascending) on SDSC-SP2, CTC, KTH and SDSC-BLUE.
 RANKS = (
     (3, 1, 4, 17, 13, 7, 8, 18, 2, 6, 16, 10, 5, 15, 14, 19, 11, 12, 9, 20),
     (1, 3, 4, 2, 12, 9, 8, 18, 6, 7, 11, 20, 16, 5, 14, 13, 10, 15, 17, 19),
@@ -301,7 +301,7 @@ RANKS = (
 
 
 class Requested(NamedTuple):
-    """A request per job, shape (n_jobs,), and how many were raised to the longest for want of long ones."""
+    """A request per job, shape (n_jobs,), and the number raised to the longest for lack of long enough ones."""
 
     requested_s: NDArray[np.float64]
     raised: int
@@ -314,7 +314,7 @@ def requested_times(
 
     Args:
         runtime_s: seconds, shape (n_jobs,).
-        rng: where the randomness comes from.
+        rng: random generator.
         longest_s: the longest request the machine allows; by default the longest run time rounded up to hours.
 
     Raises:
@@ -342,7 +342,7 @@ def requested_times(
 def distribution(
     n_jobs: int, longest_s: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The values that `n_jobs` jobs use, in seconds, and the share of the jobs that uses each (they add up to 1)."""
+    """The values that `n_jobs` jobs request, in seconds, and the share of the jobs for each (summing to 1)."""
     head = popular_values(longest_s)
     jobs, values = zip(*VALUES_BY_JOBS, strict=True)
     n_tail = max(round(float(np.interp(n_jobs, jobs, values))) - len(head), 0)
@@ -357,7 +357,7 @@ def distribution(
 
 
 def popular_values(longest_s: int) -> NDArray[np.int64]:
-    """Up to twenty popular values: the longest, then the others rising."""
+    """Up to twenty popular values: the longest, then the others ascending."""
     chosen = {longest_s: None} | {value: None for value in COMMON_S if value < longest_s}
     candidates = (
         multiple for step in ROUND_S for multiple in range(longest_s // step * step, 0, -step) if multiple not in chosen
@@ -370,7 +370,7 @@ def popular_values(longest_s: int) -> NDArray[np.int64]:
 
 
 def _popularity(n_values: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A rank for each popular value, drawn among the ranks its place had in the four logs; the longest comes first."""
+    """A rank for each popular value, drawn from the ranks at its place in the four logs; the longest comes first."""
     last_place = {rank: max(log.index(rank) for log in RANKS) for rank in range(1, POPULAR + 1)}
     free = set(range(2, POPULAR + 1))
     ranks = [1]
@@ -378,7 +378,7 @@ def _popularity(n_values: int, rng: np.random.Generator) -> NDArray[np.int64]:
     for place in range(1, POPULAR):
         pool = [rank for rank in (*pool, *(log[place] for log in RANKS)) if rank in free]
         due = [rank for rank in sorted(free) if last_place[rank] <= place]
-        # two draws, the more popular wins: popular ranks belong to short values
+        # the more popular of two draws wins: short values are the popular ones
         rank = due[0] if due else min(pool[i] for i in rng.integers(len(pool), size=2))
         ranks.append(rank)
         free.remove(rank)
@@ -387,7 +387,7 @@ def _popularity(n_values: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _rare_values(head: NDArray[np.int64], n_tail: int, longest_s: int) -> NDArray[np.int64]:
-    """Unpopular values on whole minutes (or 10, 20, 30 s off where a minute is taken), denser among the short ones."""
+    """Unpopular values on whole minutes (or 10, 20, 30 s off if a minute is taken), denser among short ones."""
     taken = set(head.tolist())
     bend = 1 + 12.1039 * float(n_tail + len(head)) ** -0.6026
     tail = []
@@ -404,7 +404,7 @@ def _rare_values(head: NDArray[np.int64], n_tail: int, longest_s: int) -> NDArra
 
 
 def _shares_to_counts(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Whole numbers near shares x total that add up to it: the largest remainders are rounded up."""
+    """Whole numbers near shares x total that sum to total: the largest remainders are rounded up."""
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)
     up = np.argsort(counts - exact, kind="stable")[: total - int(counts.sum())]
@@ -415,7 +415,7 @@ def _shares_to_counts(shares: NDArray[np.float64], total: int) -> NDArray[np.int
 def _deal(
     requests: NDArray[np.float64], runtime_s: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """A random request for each job among those that cover it; both come longest first, and request i covers run i."""
+    """A random request for each job among those that cover it; both are longest first, and request i covers run i."""
     left = requests.tolist()
     covers = np.searchsorted(-requests, -runtime_s, side="right").tolist()  # requests[:covers[j]] >= runtime_s[j]
     for job, draw in enumerate(rng.random(len(left)).tolist()):

@@ -1,4 +1,4 @@
-"""The list of known logs, `archive.toml`: where each is, what it must hold, and how large its machine was."""
+"""The list of known logs, `archive.toml`: each one's address, checksums, number of jobs and machine size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib import resources
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLog:
-    """One log of the manifest; sums and sizes are None if no copy has been at hand."""
+    """One log of the manifest; checksums and sizes are None if no copy was available."""
 
     name: str
     title: str
@@ -27,17 +27,17 @@ class ArchiveLog:
 
     @property
     def file(self) -> str:
-        """The name the archive gives the file."""
+        """The file's name in the archive."""
         return self.url.rpartition("/")[2]
 
 
 @cache
 def manifest() -> dict[str, ArchiveLog]:
-    """Every log of archive.toml by its name."""
+    """The logs of archive.toml by name."""
     text = resources.files("batfill.workloads").joinpath("archive.toml").read_text("utf-8")
     return {name: ArchiveLog(name=name, **fields) for name, fields in tomllib.loads(text).items()}
 
 
 def log_with_text(text_sha256: str) -> ArchiveLog | None:
-    """The log of the list whose unpacked text has this sum, however a copy is packed and whatever it is called."""
+    """The listed log whose uncompressed text has this checksum, whatever the file's name and compression."""
     return next((log for log in manifest().values() if log.text_sha256 == text_sha256), None)

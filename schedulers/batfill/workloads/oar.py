@@ -1,4 +1,4 @@
-"""OAR: jobs in JSON, as `oarstat -J -f` and its REST API (/jobs/details.json) give them.
+"""Reads OAR's jobs from JSON, as printed by `oarstat -J -f` and returned by its REST API (/jobs/details.json).
 
 Source: OAR's documentation of oarstat and of its API. Both spellings of the fields are read (startTime, start_time).
 For finished jobs:
@@ -29,9 +29,9 @@ WANTED = re.compile(r"/([a-z_]+)=(\d+)")
 def read_oar(paths: list[Path], *, cores_per_resource: int = 1) -> Reading:
     """The finished jobs in files of OAR's JSON: an object of jobs by id, an array, or an object with `items`.
 
-    A job's processors are its assigned resources, else the product of what it asked for (`/nodes=2/core=4`), times
+    A job's processors are its assigned resources, else the product of its request (`/nodes=2/core=4`), times
     `cores_per_resource`. Jobs that ran inside a container job share its resources and are left out. A job without a
-    stop time ends when an event says that its state was switched.
+    stop time ends at the event that switched its state.
 
     Raises:
         WorkloadError: a file is not such JSON.
@@ -57,7 +57,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 
 def _job(job: dict[str, Any], cores: int) -> ClusterJob | str:
-    """The job of a record, or why it is none."""
+    """The job of a record, or why the record is not a job."""
     if _first(job, "state") not in FINISHED_STATES:
         return "jobs that have not ended, left out"
     if "inner" in " ".join(str(kind) for kind in job.get("types") or []):
@@ -94,7 +94,7 @@ def _status(job: dict[str, Any], events: list[dict[str, Any]]) -> int:
 
 
 def _resources(job: dict[str, Any]) -> int | None:
-    """How many resources the job was given."""
+    """The number of resources assigned to the job."""
     assigned = job.get("assigned_resources")
     if assigned is None and isinstance(job.get("resources"), list):
         assigned = [part for part in job["resources"] if isinstance(part, dict) and part.get("status") == "assigned"]

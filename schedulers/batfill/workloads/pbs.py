@@ -1,7 +1,8 @@
-"""PBS and TORQUE: the accounting files of the server, one a day.
+"""Reads the accounting files of PBS and TORQUE servers, one file per day.
 
 Source: the accounting chapters of the TORQUE and PBS Professional manuals. A line is `date time;type;job id;name=value
-...`. The files are in server_priv/accounting; pass all of them: a job may end on another day than it was queued.
+...`. The files are in server_priv/accounting; pass all of them, because a job may end on another day than it was
+queued.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ def read_pbs(paths: list[Path], *, zone: str = "UTC") -> Reading:
 
     - A job that ran several times has several E records: the last one is the job, with its first queue time.
     - A subjob of an array (12[3]) is a job; the record of the whole array (12[]) is left out.
-    - A job that ended with a status other than 0 failed, or was cancelled where a D record names it.
+    - A job that ended with a status other than 0 failed, or was cancelled if a D record names it.
 
     Args:
         paths: the files, plain or compressed.
         zone: the server's time zone, for jobs that never ran (the others' times are seconds since 1970).
 
     Raises:
-        WorkloadError: a line is no accounting record (it is named).
+        WorkloadError: a line is not an accounting record; the message names it.
     """
     reading = Reading()
     clock = zone_of(zone)
@@ -82,7 +83,7 @@ def read_pbs(paths: list[Path], *, zone: str = "UTC") -> Reading:
 
 
 def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob | str:
-    """The job of an E record, or why it is none."""
+    """The job of an E record, or why the record is not a job."""
 
     def second(*names: str) -> float | None:
         return next((at_s for name in names if (at_s := epoch(fields.get(name, "")))), None)
@@ -122,7 +123,7 @@ def processors_used(fields: dict[str, str]) -> int | None:
 
 
 def _range(text: str) -> int:
-    """How many numbers `3` or `0-5` names."""
+    """The count of numbers in `3` or `0-5`."""
     first, dash, last = text.partition("-")
     return int(last) - int(first) + 1 if dash and first.isdigit() and last.isdigit() and int(last) >= int(first) else 1
 
@@ -137,5 +138,5 @@ def processors_requested(fields: dict[str, str]) -> int | None:
     for chunk in filter(None, request.split("+")):
         count, *rest = chunk.split(":")
         per_node = next((count_of(part.partition("=")[2]) for part in rest if part.startswith(("ncpus=", "ppn="))), 1)
-        total += (count_of(count) or 1) * (per_node or 1)  # a host's name instead of a number means that one host
+        total += (count_of(count) or 1) * (per_node or 1)  # a host's name instead of a number is one host
     return total or count_of(fields.get("Resource_List.nodect", ""))

@@ -1,4 +1,4 @@
-"""New logs from an old one, by weeks: whole weeks shuffled, or each user's weeks drawn separately."""
+"""Makes new logs from an old one by weeks: shuffles whole weeks, or draws each user's weeks separately."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def resample(
     """A new log of `weeks` weeks of the old one's jobs; equal arguments give equal logs.
 
     "users" is Algorithm 1 of the CCGrid 2019 paper: for each new week and each user, the jobs that this user submitted
-    in one week of the log, drawn at random. "weeks" is the bandit paper's: the log's weeks in a random order, each used
-    once before any is used again. A job keeps its second of the week. Waiting times, preceding jobs and think times are
-    those of another history and become unknown; jobs are numbered anew by submission.
+    in one week of the log, drawn at random. "weeks" is the bandit paper's method: the log's weeks in random order, each
+    used once before any is reused. A job keeps its second of the week. Waiting times, preceding jobs and think times
+    belong to the old schedule and become unknown; jobs are renumbered by submission.
 
     Args:
         log: any log; rows without a submission time are left out.
-        seed: of all randomness.
-        sample: which of the samples of this seed.
+        seed: seed of all random draws.
+        sample: index of the sample for this seed.
         method: see above.
-        weeks: how many; by default as many as the log has, the first and the last possibly incomplete.
-        profile_weeks: which weeks a user's are drawn from: "all" of the log, those without a job included, which keeps
-            the mean load (the paper does not say); those from the user's first job to the last ("span"); or those
+        weeks: number of weeks; by default the log's, whose first and last may be incomplete.
+        profile_weeks: the weeks to draw a user's from: "all" weeks of the log, including those without a job, which
+            keeps the mean load (the paper does not say); those from the user's first job to the last ("span"); or those
             with a job ("active").
 
     Raises:
@@ -57,14 +57,14 @@ def resample(
     week -= week.min()
     n_weeks = int(week.max()) + 1 if weeks is None else weeks
     if not 1 <= n_weeks <= MOST_WEEKS:
-        raise WorkloadError(f"{n_weeks} weeks; ask for 1 or more, or mend the submission times")
+        raise WorkloadError(f"{n_weeks} weeks; request 1 or more, or fix the submission times")
     rng = np.random.default_rng([seed, sample])
     if method == "weeks":
         taken, new_week = _shuffled_weeks(week, n_weeks, rng)
     else:
         taken, new_week = _user_weeks(rows[:, FIELD["user"]], week, n_weeks, profile_weeks, rng)
     if not len(taken):
-        raise WorkloadError(f"no job falls into the {n_weeks} weeks drawn; ask for more weeks")
+        raise WorkloadError(f"no job falls into the {n_weeks} weeks drawn; request more weeks")
     made = rows[taken]
     made[:, FIELD["submit_s"]] = new_week * WEEK_S + made[:, FIELD["submit_s"]] % WEEK_S
     made = made[np.argsort(made[:, FIELD["submit_s"]], kind="stable")]
@@ -79,7 +79,7 @@ def resample(
 def _shuffled_weeks(
     week: NDArray[np.int64], n_weeks: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows taken, and the new week of each."""
+    """The drawn rows, and the new week of each."""
     there = int(week.max()) + 1
     order = np.concatenate([rng.permutation(there) for _ in range(-(-n_weeks // there))])[:n_weeks]
     return _rows_of(week, order, np.arange(n_weeks))
@@ -92,7 +92,7 @@ def _user_weeks(
     profile_weeks: ProfileWeeks,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows taken, and the new week of each; users draw in the order of their numbers."""
+    """The drawn rows, and the new week of each; users draw in the order of their numbers."""
     there = int(week.max()) + 1
     users, of_user = np.unique(user, return_inverse=True)
     drawn = np.empty((len(users), n_weeks), np.int64)
@@ -113,7 +113,7 @@ def _user_weeks(
 def _rows_of(
     group: NDArray[np.int64], wanted: NDArray[np.int64], label: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of each wanted group in turn, with the label of the want that took them."""
+    """The rows of each wanted group in turn, with the label of the request they answer."""
     by_group = np.argsort(group, kind="stable")
     members, starts = np.unique(group[by_group], return_index=True)
     sizes = np.diff(np.append(starts, len(group)))

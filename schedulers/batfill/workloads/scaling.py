@@ -1,4 +1,4 @@
-"""Load: what a log asks of its machine, and how to raise or lower it by stretching the time between submissions."""
+"""A log's offered load, and its change by stretching the times between submissions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def offered_load(log: SwfLog, procs: int) -> float:
-    """Sum of p q over m times the time between the first and the last submission; rows that never ran count nothing.
+    """Sum of p q over m times the time between the first and the last submission; rows that never ran are ignored.
 
     Raises:
-        WorkloadError: all jobs were submitted at once, so that no load can be said.
+        WorkloadError: all jobs were submitted at one instant, so the load is undefined.
     """
     ran = runs(log)
     submit_s = log["submit_s"][ran]
     span_s = float(np.ptp(submit_s)) if len(submit_s) else 0.0
     if span_s == 0:
-        raise WorkloadError("a load needs jobs submitted at two times at least")
+        raise WorkloadError("a load needs jobs submitted at two or more times")
     area = np.maximum(log["runtime_s"], 0)[ran] * log.needed_procs[ran]
     return float(area.sum()) / (procs * span_s)
 
 
 def runs(log: SwfLog) -> NDArray[np.bool_]:
-    """Which rows ran at all: run time > 0, a submission time, processors."""
+    """A mask of the rows that ran: run time > 0, a submission time, processors."""
     return (log["runtime_s"] > 0) & (log["submit_s"] >= 0) & (log.needed_procs > 0)
 
 
@@ -51,7 +51,7 @@ def stretch(log: SwfLog, factor: float) -> SwfLog:
 
 
 def at_load(log: SwfLog, procs: int, load: float) -> tuple[SwfLog, float]:
-    """The log stretched to this offered load, and the factor that did it."""
+    """The log stretched to this offered load, and the factor used."""
     if not 0 < load < np.inf:
         raise WorkloadError(f"a load of {load:g}; it must be above 0")
     factor = offered_load(log, procs) / load

@@ -1,6 +1,6 @@
-"""Slurm: the jobs of `sacct -P` output, columns found by their names.
+"""Reads Slurm's jobs from `sacct -P` output, with columns found by name.
 
-Source: the sacct manual. The command that gives all that is read here, requeued jobs included:
+Source: the sacct manual. This command gives all the fields read here, requeued jobs included:
 
     SLURM_TIME_FORMAT=%s sacct -a -X -P -D -S START -E END -o JobID,User,Group,JobName,Partition,QOS,Submit,Start,End,\
 TimelimitRaw,AllocCPUS,ReqCPUS,State
@@ -32,11 +32,11 @@ JOB_ID = re.compile(r"^(\d+(?:_\d+|_\[[^\]]*\])?)(\+\d+)?$")
 
 
 def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
-    """The finished jobs of `sacct` output, in files that begin with the line of column names.
+    """The finished jobs of `sacct` output, in files that start with the line of column names.
 
-    - A job that was requeued has several records (with `-D`, of one id, user and name): its last one is the job,
-      submitted when its first one was.
-    - The components of a heterogeneous job (JobID 7+0, 7+1) are one job of all their processors.
+    - A requeued job has several records (with `-D`, of one id, user and name): its last one is the job, with the
+      submission time of the first.
+    - The components of a heterogeneous job (JobID 7+0, 7+1) are one job with all their processors.
     - A task of an array is a job; the record of tasks that never started (7_[3-9]) is one job that never ran.
     - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
 
@@ -45,7 +45,7 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
         zone: the time zone of dates that are not seconds since 1970.
 
     Raises:
-        WorkloadError: a file does not begin with column names, lacks one, or a line has another number of columns.
+        WorkloadError: a file does not start with column names or lacks one, or a line has another number of columns.
     """
     reading = Reading()
     tries: dict[tuple[str, str, str], list[ClusterJob]] = {}
@@ -73,7 +73,7 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
                 reading.notes[job] += 1
                 continue
             component = match[2]
-            name = str(match[1]), job.user, job.executable  # ids are used again when Slurm's counter has gone round
+            name = str(match[1]), job.user, job.executable  # ids repeat after Slurm's counter wraps around
             if component:
                 components.setdefault(name, {}).setdefault(component, []).append(job)
             else:
@@ -96,7 +96,7 @@ def _fields(path: Path, number: int, line: str, columns: list[str]) -> dict[str,
         values[at : at + extra + 1] = ["|".join(values[at : at + extra + 1])]
     if len(values) != len(columns):
         raise WorkloadError(
-            f"{path}:{number}: {len(values)} columns where the first line names {len(columns)}; is it cut off?"
+            f"{path}:{number}: {len(values)} columns, but the first line names {len(columns)}; is it truncated?"
         )
     return dict(zip(columns, values, strict=True))
 
@@ -106,7 +106,7 @@ def _odd(job_id: str) -> str:
 
 
 def _job(fields: dict[str, str], clock: tzinfo) -> ClusterJob | str:
-    """The job of a record, or why it is none."""
+    """The job of a record, or why the record is not a job."""
     state = fields["State"].split(" ")[0].rstrip("+")
     if state not in ENDED_STATES:
         return "jobs that have not ended, left out"
@@ -116,7 +116,7 @@ def _job(fields: dict[str, str], clock: tzinfo) -> ClusterJob | str:
     if end_s is None:
         return "jobs without an end, left out"
     if start_s is not None and (start_s > end_s or not count_of(fields.get("AllocCPUS", "1"))):
-        start_s = None  # cancelled while it waited: the date in Start is that of the cancellation, or of a plan
+        start_s = None  # cancelled while it waited: Start is the date of the cancellation, or a planned one
     return ClusterJob(
         submit_s=submit_s,
         start_s=start_s,

@@ -1,4 +1,4 @@
-"""A log cut into windows of time: weeks, months or days, with the rules the papers have for jobs on a border."""
+"""Cuts a log into time windows (weeks, months or days), with the papers' rules for jobs on a border."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_WINDOWS = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """A stretch of time of a log and the rows that belong to it."""
+    """A time interval of a log and its rows."""
 
     index: int  # from 0, empty windows counted
     start_s: float  # on the log's clock
@@ -34,7 +34,7 @@ class Window:
 
     @property
     def days(self) -> float:
-        """How long it is."""
+        """Its length in days."""
         return (self.end_s - self.start_s) / DAY_S
 
 
@@ -49,9 +49,9 @@ def windows(
         align: where the first window starts: at the log's second 0 (counted in whole windows), at the first submission,
             or on the calendar (Mondays at midnight for weeks, midnights for days), which needs the header's
             UnixStartTime. Months are always calendar months.
-        boundary: which rows a window keeps: all "submitted" in it; of those the ones that also finished in it by the
-            log ("submit-finish", the rule nearest to the mixed-policies paper's figures); or the ones that started
-            and finished in one window ("start-finish", that paper's words). A start is submission plus wait.
+        boundary: the rows a window keeps: all "submitted" in it; those that also finished in it by the log
+            ("submit-finish", the rule closest to the mixed-policies paper's figures); or those that started and
+            finished in one window ("start-finish", as that paper words it). A start is submission plus wait.
 
     Raises:
         WorkloadError: no row has a submission time, the dates are unknown, or there would be too many windows.
@@ -87,13 +87,13 @@ def select(found: Sequence[Window], *, skip: int = 0, count: int | None = None, 
     Without `count`, all windows after the skipped ones that hold enough jobs.
 
     Raises:
-        WorkloadError: there are not so many.
+        WorkloadError: there are not enough.
     """
     left = list(found[skip:])
     if count is None:
         chosen = [window for window in left if len(window.rows) >= min_jobs]
         if not chosen:
-            raise WorkloadError(f"none of {len(found)} windows is left; skip fewer or ask for fewer jobs")
+            raise WorkloadError(f"none of {len(found)} windows is left; skip fewer or require fewer jobs")
         return chosen
     run: list[Window] = []
     for window in left:
@@ -106,7 +106,7 @@ def select(found: Sequence[Window], *, skip: int = 0, count: int | None = None, 
 
 
 def cut(log: SwfLog, window: Window) -> SwfLog:
-    """The window as a log of its own, whose second 0 is the window's start."""
+    """The window as a separate log, whose second 0 is the window's start."""
     rows = log.rows[window.rows]
     rows[:, FIELD["submit_s"]] -= window.start_s
     clock = log.clock
@@ -123,7 +123,7 @@ def cut(log: SwfLog, window: Window) -> SwfLog:
 def _edges(
     log: SwfLog, first_s: float, last_s: float, width_s: float | Literal["month"], align: Align
 ) -> NDArray[np.float64]:
-    """The windows' borders, rising; the last one is after the last submission."""
+    """The windows' borders, ascending; the last one is after the last submission."""
     if width_s == "month" or align == "calendar":
         return _calendar_edges(log, first_s, last_s, width_s)
     if not 0 < width_s < np.inf:
@@ -131,7 +131,7 @@ def _edges(
     origin = first_s if align == "first" else np.floor(first_s / width_s) * width_s
     n_windows = int((last_s - origin) // width_s) + 1
     if n_windows > MOST_WINDOWS:
-        raise WorkloadError(f"{n_windows} windows; take longer ones, or mend the submission times")
+        raise WorkloadError(f"{n_windows} windows; use longer ones, or fix the submission times")
     return np.asarray(origin + np.arange(n_windows + 1) * width_s, dtype=np.float64)
 
 
@@ -144,7 +144,7 @@ def _calendar_edges(
             "the header has no UnixStartTime, so no calendar is known; split by days or weeks of the log"
         )
     if last_s - first_s > MOST_WINDOWS * DAY_S:
-        raise WorkloadError(f"submissions span {(last_s - first_s) / WEEK_S:.0f} weeks; mend the submission times")
+        raise WorkloadError(f"submissions span {(last_s - first_s) / WEEK_S:.0f} weeks; fix the submission times")
     midnight = clock.date(first_s).replace(hour=0, minute=0, second=0, microsecond=0)
     if width_s == "month":
         date = midnight.replace(day=1)
@@ -153,7 +153,7 @@ def _calendar_edges(
     elif width_s % DAY_S == 0:
         date = midnight
     else:
-        raise WorkloadError(f"windows of {width_s:g} s do not fit a calendar; take whole days")
+        raise WorkloadError(f"windows of {width_s:g} s do not fit a calendar; use whole days")
     edges = [clock.second(date)]
     while edges[-1] <= last_s:
         date = _next_month(date) if width_s == "month" else date + timedelta(seconds=width_s)  # wall-clock days

@@ -1,7 +1,7 @@
-"""From an SWF log to the jobs a scheduler meets: which rows ran, under which number, for how long, on how much.
+"""Converts an SWF log to jobs: selects the rows that ran, and sets their number, run time, walltime and processors.
 
-One quantity, one word: `requested_s` is the requested time as the log has it, -1 if it has none; `walltime_s` (p~) is
-the limit at which the job is ended, made of it by `jobs_in`.
+`requested_s` is the requested time in the log, -1 if it has none; `walltime_s` (p~) is the limit at which the job is
+ended, which `jobs_in` derives from it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Batsim ends a job with p = p~ as one that overran; a second more lets it complete.
+# Batsim ends a job with p = p~ as overrun; an extra second lets it complete.
 BATSIM_MARGIN_S = 1
 
 # Why a row is not a job: the first of these that holds, 0 for a job.
@@ -41,7 +41,7 @@ NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REAS
 
 
 def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
-    """The jobs of an SWF file (plain or compressed) as the engine takes them; notes say what was dropped or changed.
+    """The jobs of an SWF file, plain or compressed, for the engine; notes say what was dropped or changed.
 
     Args:
         path: the file.
@@ -55,7 +55,7 @@ def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep")
 
 
 def workload_of(source: Path | str, log: SwfLog, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
-    """As `read_swf`, of a log already read from the file `source`; if that is a str, the log was made, and named so."""
+    """The jobs of a log already read, as `read_swf`; `source` is its file, or as a str the name of a made log."""
     path = Path(source)
     if overrun not in get_args(Overrun):
         raise WorkloadError(f"{path}: overrun {overrun!r} is none of {', '.join(get_args(Overrun))}; choose one")
@@ -98,11 +98,11 @@ def jobs_in(
 
     Args:
         log: the piece.
-        rows: which rows of the whole log are jobs.
-        first_row: the place of the piece's first row in the whole log.
+        rows: the rows of the whole log that are jobs.
+        first_row: index of the piece's first row in the whole log.
         overrun: see `read_swf`.
         margin_s: see `keep_overruns`.
-        changed: out, counts what was changed in how many jobs.
+        changed: out, number of jobs by what was changed.
     """
     here = slice(first_row, first_row + len(log))
     keep = rows.keep[here]
@@ -136,22 +136,22 @@ class JobRows:
     keep: NDArray[np.bool_]
     number: NDArray[np.int64]  # unique among the rows kept
     submit_s: NDArray[np.float64]
-    runtime_s: dict[int, float]  # by row: the run time of a job put together from its partial executions
+    runtime_s: dict[int, float]  # by row: run time of a job summed over its partial executions
     dropped: dict[str, int]  # rows by the reason they are not jobs
     renumbered: int  # jobs whose number was unknown or used before
 
     @cached_property
     def first_submit_s(self) -> float:
-        """When the first job was submitted, on the log's clock."""
+        """The first job's submission time, on the log's clock."""
         return float(self.submit_s[self.keep].min())
 
     @cached_property
     def id_width(self) -> int:
-        """How many digits the largest job number has."""
+        """The number of digits of the largest job number."""
         return len(str(self.number[self.keep].max()))
 
     def jobs_only(self, jobs: slice) -> JobRows:
-        """These jobs only, counted in the order of (submission, number).
+        """Only these jobs, counted in the order of (submission, number).
 
         Raises:
             WorkloadError: no job is left.
@@ -159,7 +159,7 @@ class JobRows:
         rows = np.flatnonzero(self.keep)
         order = rows[np.lexsort((self.number[rows], self.submit_s[rows]))][jobs]
         if not len(order):
-            raise WorkloadError(f"jobs {jobs.start}:{jobs.stop} of {len(rows)} are none; choose others")
+            raise WorkloadError(f"jobs {jobs.start}:{jobs.stop} select none of {len(rows)}; choose others")
         keep = np.zeros_like(self.keep)
         keep[order] = True
         return replace(self, keep=keep)
@@ -168,15 +168,15 @@ class JobRows:
 def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
     """The rows that ran: run time > 0, a submission time, and processors, requested or allocated.
 
-    A checkpointed job has several rows of one number, as the format's standard says: its partial executions (status 2
-    to 4) and a summary. The summary is kept; where there is none, the run times of the parts are added up.
+    By the format's standard a checkpointed job has several rows with one number: its partial executions (status 2 to 4)
+    and a summary. The summary is kept; without one the run times of the parts are summed.
 
     Args:
-        path: what error messages call the log.
+        path: the log's name in error messages.
         batches: the log in pieces, in order.
 
     Raises:
-        WorkloadError: no row is left, or a number of a job or of processors is not whole (the line is named).
+        WorkloadError: no row is left, or a number of a job or of processors is not whole; the message names the line.
     """
     reasons: list[NDArray[np.int8]] = []
     numbers: list[NDArray[np.float64]] = []
@@ -193,7 +193,7 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
         at_row.append(n_rows + partial)
         for what, values, mend in (
             ("job number", numbers[-1], "number the jobs 1, 2, ..."),
-            ("number of processors", batch.needed_procs, "write how many the job was given"),
+            ("number of processors", batch.needed_procs, "write the number allocated to the job"),
         ):
             broken = (values != np.floor(values)) & (reasons[-1] == 0)
             if broken.any():
@@ -201,7 +201,7 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
                 raise WorkloadError(f"{path}:{batch.lines[row]}: {what} {values[row]} is not whole; {mend}")
         n_rows += len(batch)
     if not n_rows:
-        raise WorkloadError(f"{path}: no job in it, only {n_rows} rows; is it an SWF log, and whole?")
+        raise WorkloadError(f"{path}: no job in it, only {n_rows} rows; is it a complete SWF log?")
     reason, number, submit_s = np.concatenate(reasons), np.concatenate(numbers), np.concatenate(submits)
     runtime_s = _join_parts(np.concatenate(parts), np.concatenate(at_row), reason, number)
     counts = np.bincount(reason, minlength=len(REASONS)).tolist()
@@ -225,7 +225,7 @@ def _reason(log: SwfLog) -> NDArray[np.int8]:
 def _join_parts(
     parts: NDArray[np.float64], at_row: NDArray[np.intp], reason: NDArray[np.int8], number: NDArray[np.float64]
 ) -> dict[int, float]:
-    """Write the partial executions' reasons into `reason`; return the added-up run times by row."""
+    """Write the partial executions' reasons into `reason`; returns the summed run times by row."""
     if not len(parts):
         return {}
     whole = np.ones(len(reason), bool)
@@ -244,9 +244,9 @@ def _join_parts(
 
 
 def _unique(number: NDArray[np.int64], keep: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
-    """The numbers with those that are negative or occurred before replaced by new ones above the largest; how many."""
+    """The numbers, with negative and repeated ones replaced by new ones above the largest; and how many were."""
     kept = number[keep]
-    if kept[0] >= 0 and (kept[1:] > kept[:-1]).all():  # nearly every log; saves the sort below
+    if kept[0] >= 0 and (kept[1:] > kept[:-1]).all():  # true for nearly every log; avoids the sort below
         return number, 0
     again = np.ones(len(kept), bool)
     again[np.unique(kept, return_index=True)[1]] = False
@@ -257,7 +257,7 @@ def _unique(number: NDArray[np.int64], keep: NDArray[np.bool_]) -> tuple[NDArray
 
 
 def notes_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
-    """What reading dropped and changed, one line each, with counts; what `warnings_of` says is left to it."""
+    """What reading dropped and changed, with counts, one line each, except what `warnings_of` reports."""
     changed = changed + Counter({"job number unknown or used before, a new one given": rows.renumbered})
     n_rows, n_jobs = len(rows.keep), int(rows.keep.sum())
     if warnings_of(rows, changed):
@@ -276,9 +276,9 @@ def warnings_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
 def keep_overruns(
     walltime_s: NDArray[np.float64], runtime_s: NDArray[np.float64], *, margin_s: float = 0
 ) -> NDArray[np.float64]:
-    """p~ := p + margin where p~ <= p: no job is ended before its logged run time.
+    """p~ := p + margin if p~ <= p, so that no job is ended before its logged run time.
 
-    A host that ends a job at p = p~ as overrun (Batsim does) needs a margin above 0 to let such a job complete.
+    A host that ends a job at p = p~ as overrun, such as Batsim, needs a margin above 0 for such a job to complete.
     """
     return np.where(walltime_s <= runtime_s, runtime_s + margin_s, walltime_s)
 
@@ -291,7 +291,7 @@ def padded_ids(number: NDArray[np.int64], *, width: int) -> NDArray[np.object_]:
 
 
 def machine_size(path: Path, log: SwfLog, procs: int | None = None) -> int | None:
-    """m: `procs` if given, else the list's if it knows the log, else the header's MaxProcs, its MaxNodes, or None."""
+    """m: `procs` if given, else that of the list of known logs, else the header's MaxProcs or MaxNodes, or None."""
     if procs is not None:
         return checked_size(path, procs)
     if log.known:
@@ -301,13 +301,13 @@ def machine_size(path: Path, log: SwfLog, procs: int | None = None) -> int | Non
 
 
 def with_size(path: Path, log: SwfLog, procs: int | None) -> SwfLog:
-    """The log with the size that `machine_size` finds in its header, so that logs made of it keep it."""
+    """The log with the result of `machine_size` in its header, so that logs made from it keep it."""
     size = machine_size(path, log, procs)
     return log if size is None or size == log.header_procs else log.sized(size)
 
 
 def size_notes(log: SwfLog, procs: int | None) -> tuple[str, ...]:
-    """A line that says where the machine's size comes from if it is neither given (`procs`) nor the header's."""
+    """A line on the source of the machine's size if it is neither given (`procs`) nor the header's."""
     size, in_header = log.known.processors if log.known else None, log.header_procs
     if procs is not None or log.known is None or size == in_header:
         return ()
@@ -316,7 +316,7 @@ def size_notes(log: SwfLog, procs: int | None) -> tuple[str, ...]:
 
 
 def known_size(source: Path, procs: int | None) -> int:
-    """The machine's size, which a Batsim workload must say.
+    """The machine's size, which a Batsim workload must state.
 
     Raises:
         WorkloadError: it is unknown.

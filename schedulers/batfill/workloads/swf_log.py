@@ -1,4 +1,4 @@
-"""The Standard Workload Format without loss: every comment line, all 18 fields of every row, in the file's order."""
+"""Reads and writes the Standard Workload Format without loss: all comment lines, all 18 fields, in the file's order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 MAX_PROCS = "MaxProcs"
 
-# What a header says of the very rows below it.
+# Header lines that describe the rows of this file.
 OF_THE_ROWS = ("maxjobs", "maxrecords", "starttime", "endtime")
 
 # The values of the field `status`.
@@ -62,7 +62,7 @@ FAILED, COMPLETED, PARTIAL, LAST_PARTIAL_COMPLETED, LAST_PARTIAL_FAILED, CANCELL
 
 
 class Comment(NamedTuple):
-    """A comment line: how many rows stand before it (0 in a header), and its text from the semicolon on."""
+    """A comment line: the number of rows before it (0 in a header), and its text from the semicolon on."""
 
     rows_before: int
     text: str
@@ -70,12 +70,12 @@ class Comment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SwfLog:
-    """An SWF file: its comments, its numbers (-1 where the log does not know), and each row's line, counted from 1."""
+    """An SWF file: its comments, its numbers (-1 for unknown), and each row's line, counted from 1."""
 
     comments: tuple[Comment, ...]
     rows: NDArray[np.float64]  # (n_rows, 18), columns as FIELDS
     lines: NDArray[np.int64]  # (n_rows,)
-    known: ArchiveLog | None = None  # which of the list of known logs it is, by its text's sum
+    known: ArchiveLog | None = None  # its entry in the list of known logs, by its text's checksum
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -90,7 +90,7 @@ class SwfLog:
         return tuple(comment.text for comment in self.comments if comment.rows_before == 0)
 
     def header_value(self, name: str) -> str | None:
-        """What the header says after `; name:`, or None; names are compared without case."""
+        """The header's value after `; name:`, or None; case does not matter."""
         for text in self.header:
             if header_name(text) == name.lower():
                 return text.partition(":")[2].strip()
@@ -102,7 +102,7 @@ class SwfLog:
         for name in (MAX_PROCS, "MaxNodes"):
             words = (self.header_value(name) or "").replace(",", "").split()
             if words and words[0].isascii() and words[0].isdigit() and (size := int(words[0][:20])) > 0:
-                return size  # the first 20 digits are too many processors already
+                return size  # 20 digits already exceed any number of processors
         return None
 
     @property
@@ -115,17 +115,17 @@ class SwfLog:
 
     @property
     def needed_procs(self) -> NDArray[np.float64]:
-        """q: requested processors if the log knows them, else the allocated ones; <= 0 if it knows neither."""
+        """q: the requested processors if known, else the allocated ones; <= 0 if both are unknown."""
         return np.where(self["requested_procs"] > 0, self["requested_procs"], self["procs"])
 
     def noted(self, note: str) -> SwfLog:
-        """The same log with one more line at the end of its header."""
+        """The same log with this note at the end of its header."""
         later = [comment for comment in self.comments if comment.rows_before]
         header = [Comment(0, text) for text in (*self.header, f"; Note: {note}")]
         return replace(self, comments=(*header, *later))
 
     def sized(self, procs: int) -> SwfLog:
-        """The same log whose header gives the machine this many processors, and says what it gave before."""
+        """The same log with this machine size in its header, and a note on the previous one."""
         before = self.header_value(MAX_PROCS)
         line = Comment(0, f"; {MAX_PROCS}: {procs}")
         if before is None:
@@ -137,25 +137,25 @@ class SwfLog:
         return replace(self, comments=comments, known=None).noted(f"{MAX_PROCS} was {before}, and {procs} is in force")
 
     def as_listed(self) -> SwfLog:
-        """The same log whose header has the machine's size of the list of known logs, if the list knows the log."""
+        """The same log with the machine's size from the list of known logs in its header, if it is listed."""
         if self.known is None or self.header_procs == self.known.processors:
             return self
         return self.sized(self.known.processors)
 
     def renewed(self, rows: NDArray[np.float64], *notes: str) -> SwfLog:
-        """Other rows under this log's header: notes are added, the old rows' number and dates taken out."""
+        """Other rows under this log's header, with notes added, and without the old number of rows and dates."""
         kept = [text for text in self.as_listed().header if header_name(text) not in OF_THE_ROWS]
         texts = [*kept, f"; MaxRecords: {len(rows)}", *(f"; Note: {note}" for note in notes)]
         return SwfLog(tuple(Comment(0, text) for text in texts), rows, np.arange(len(rows)) + 1 + len(texts))
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> SwfLog:
-        """The log of these rows only, with its header; later comments go, since their places do."""
+        """The log with these rows only and its header, without later comments, whose places are lost."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
         return SwfLog(header, self.rows[rows], self.lines[rows], self.known)
 
 
 def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLog:
-    """A log of these columns, -1 in all others; each line of `header` is written after a semicolon."""
+    """A log with these columns, and -1 in all others; each line of `header` is written after a semicolon."""
     n_rows = len(next(iter(columns.values())))
     rows = np.full((n_rows, N_FIELDS), -1.0)
     for name, column in columns.items():
@@ -164,7 +164,7 @@ def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLo
 
 
 def header_name(text: str) -> str:
-    """The name in a header line `; name: value`, in lower case; "" where it has no colon."""
+    """The name in a header line `; name: value`, in lower case; "" if it has no colon."""
     name, colon, _ = text.lstrip("; \t").partition(":")
     return name.strip().lower() if colon else ""
 
@@ -172,7 +172,7 @@ def header_name(text: str) -> str:
 def _zone(log: SwfLog) -> tzinfo:
     try:
         return ZoneInfo(log.header_value("TimeZoneString") or "")
-    except (KeyError, ValueError, OSError):  # no name, or one that this machine does not know
+    except (KeyError, ValueError, OSError):  # not a name, or one unknown to this system
         pass
     try:
         return timezone(timedelta(seconds=int((log.header_value("TimeZone") or "").split()[0])))
@@ -181,11 +181,11 @@ def _zone(log: SwfLog) -> tzinfo:
 
 
 def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
-    """The whole of an SWF file, plain or compressed; `advance` is told of rows as they are read.
+    """The log in an SWF file, plain or compressed; `advance` is called with the number of rows read.
 
     Raises:
-        WorkloadError: the file cannot be read or unpacked, a line does not hold 18 fields, or a field is not a number
-            (the line is named).
+        WorkloadError: the file cannot be read or uncompressed, a line does not hold 18 fields, or a field is not a
+            number; the message names the line.
     """
     batches: list[SwfLog] = []
     comments: list[Comment] = []
@@ -207,9 +207,9 @@ def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
 
 
 def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
-    """The file piece by piece, so that any length is read in little memory; a comment's place is within its piece.
+    """The file in pieces, so that memory does not grow with its length; a comment's place is within its piece.
 
-    `text_sum` is updated with the unpacked text as it is read.
+    `text_sum` is updated with the uncompressed text.
     """
     lines_read = 0
     rest = b""
@@ -249,8 +249,8 @@ def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
         rows[row, field] = _number(path, at_line, field, text[start:end])
     if wrong >= 0:
         raise WorkloadError(
-            f"{path}:{wrong_line}: {wrong} fields where SWF has {N_FIELDS}; "
-            "mend or remove the line (is the file cut off?)"
+            f"{path}:{wrong_line}: {wrong} fields, but SWF has {N_FIELDS}; "
+            "fix or remove the line (is the file truncated?)"
         )
     return SwfLog(
         tuple(
@@ -263,19 +263,19 @@ def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
 
 
 def _number(path: Path, line: int, field: int, token: bytes) -> float:
-    """The value of a token that is not a plain short decimal: a long one, one with an exponent, or a mistake."""
+    """The value of a token that is not a plain short decimal: long, with an exponent, or invalid."""
     shown = ascii(token[:20].decode("latin-1")) + ("..." if len(token) > 20 else "")
     where = f"{path}:{line}: field {field + 1} ({FIELDS[field]})"
     if not NUMBER.fullmatch(token):
-        raise WorkloadError(f"{where} is {shown}, not a number; write -1 for what is unknown")
+        raise WorkloadError(f"{where} is {shown}, not a number; write -1 for unknown values")
     value = float(token)
     if not abs(value) <= LARGEST_EXACT or abs(Decimal(token.decode())) > LARGEST_EXACT:  # which rounds 2^53 + 1 to 2^53
-        raise WorkloadError(f"{where} is {shown}, larger than 2^53; write -1 for what is unknown")
+        raise WorkloadError(f"{where} is {shown}, larger than 2^53; write -1 for unknown values")
     return value
 
 
 def write_log(log: SwfLog, path: Path) -> None:
-    """Write the log as SWF text (compressed when the name ends in .gz, .xz or .bz2); reading it gives the same log."""
+    """Write the log as SWF text (compressed if the name ends in .gz, .xz or .bz2); reading it gives the same log."""
     with whole_file(path) as out:
         at = 0
         for comment in log.comments:
@@ -299,5 +299,5 @@ def _text(rows: NDArray[np.float64], at_once: int = 50_000) -> Iterator[bytes]:
 
 
 def number_text(value: float) -> str:
-    """The shortest decimal that reads back as this number; whole numbers without a point."""
+    """The shortest decimal that reads back as this number; whole numbers have no decimal point."""
     return str(int(value)) if value == int(value) else repr(value)

@@ -1,4 +1,4 @@
-"""Bytes of SWF text to numbers, compiled: the only place that reads an SWF line.
+"""Parses SWF text into numbers, compiled: the only parser of SWF lines.
 
 Source of the format: the Standard Workload Format, version 2.2, of the Parallel Workloads Archive: one job per line,
 18 numbers separated by blanks; a line that starts with a semicolon is a comment.
@@ -14,7 +14,7 @@ from numba import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-EXACT_DIGITS = 15  # so many digits and a power of ten up to 10^15 are exact in a float64, and so is their quotient
+EXACT_DIGITS = 15  # numbers of 15 digits and powers of ten up to 10^15 are exact in a float64, as is their quotient
 TENS: NDArray[np.float64] = np.power(10.0, np.arange(EXACT_DIGITS + 1), dtype=np.float64)
 
 
@@ -34,11 +34,11 @@ def parse_rows(
         tens: TENS.
         rows: out, (>= lines, 18), one job each.
         lines: out, (>= lines,), each job's line, counted from 0.
-        hard: out, (>= tokens, 4): row, field, first and one-past-last byte of what is not a plain short decimal.
+        hard: out, (>= tokens, 4): row, field, first and one-past-last byte of a token not a plain short decimal.
         comments: out, (>= lines, 3): the number of jobs before it, first and one-past-last byte of each comment.
 
-    Reading stops at a line that holds another number of fields than 18; `lines read` is then that line, counted from 0,
-    and `the wrong fields` how many it holds.
+    Reading stops at a line without 18 fields; `lines read` is then that line, counted from 0, and `the wrong fields`
+    its number of fields.
     """
     n_rows = n_hard = n_comments = line = at = 0
     size, n_fields = text.size, rows.shape[1]

@@ -1,4 +1,4 @@
-"""One experiment run as robin runs it, from a descriptor to a summary."""
+"""Runs one experiment as robin does, from a descriptor to a summary."""
 
 from batfill.batsim.runner.experiment import SimulationOutcome, run
 

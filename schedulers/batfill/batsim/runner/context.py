@@ -1,4 +1,4 @@
-"""What a batcmd will do: Batsim's own `--dump-execution-context`, the command as bash expands it, and its port."""
+"""Inspects a batcmd before the run: Batsim's `--dump-execution-context`, the command as bash expands it, its port."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class SimulatorCommand(NamedTuple):
     """The simulator's command line, every variable expanded."""
 
     words: tuple[str, ...]
-    program: str | None  # its name or path; None where the command starts it under another name
+    program: str | None  # its name or path; None if the command starts it under another name
     workloads: tuple[Path, ...]
     platform: Path | None
 
 
 class ExecutionContext(NamedTuple):
-    """What Batsim says of itself before it runs."""
+    """Batsim's execution context, printed before a run."""
 
     endpoint: str  # of the socket, as Batsim connects to it
-    port: int | None  # None where it is no TCP socket
+    port: int | None  # None if it is not a TCP socket
     export_prefix: str
     external_scheduler: bool
 
 
 def parse_context(stdout: str) -> ExecutionContext | None:
-    """The context in what the dump printed: the last line that is a JSON object, or the whole; None without one."""
+    """The context in the dump's output: its last line that is a JSON object, or all of it; None if there is none."""
     for text in (*reversed(stdout.splitlines()), stdout):
         try:
             context: Any = json.loads(text)
@@ -46,7 +46,7 @@ def parse_context(stdout: str) -> ExecutionContext | None:
 
 
 def parse_trace(trace: str) -> SimulatorCommand:
-    """The simulator's command line in what `bash -x` printed while it ran the dump."""
+    """The simulator's command line in the trace that `bash -x` printed during the dump."""
     for line in reversed(trace.splitlines()):
         if line.startswith("+") and line.endswith(f" {DUMP}"):
             return parse_command(split_words(line.lstrip("+").strip())[:-1])
@@ -54,15 +54,15 @@ def parse_trace(trace: str) -> SimulatorCommand:
 
 
 def split_words(line: str) -> list[str]:
-    """The words of a traced command; bash quotes them as a shell reads them."""
+    """The words of a traced command, which bash prints quoted."""
     try:
         return shlex.split(line)
-    except ValueError:  # a $'...' with an escaped quote, which shlex does not know
+    except ValueError:  # a $'...' with an escaped quote, which shlex does not support
         return line.split()
 
 
 def parse_command(words: list[str]) -> SimulatorCommand:
-    """The files that these words name with Batsim's options -w and -p, short or long, joined or apart."""
+    """The files given with Batsim's options -w and -p, in short or long form, joined or separate."""
     at = next((i for i, word in enumerate(words) if PROGRAM.fullmatch(Path(word).name)), None)
     rest = iter(words if at is None else words[at + 1 :])
     values: dict[str, list[Path]] = {"w": [], "p": []}
@@ -79,13 +79,13 @@ def parse_command(words: list[str]) -> SimulatorCommand:
 
 
 def port_of(endpoint: str) -> int | None:
-    """The TCP port of a ZeroMQ endpoint such as tcp://localhost:28000; None where it has none (ipc, inproc)."""
+    """The TCP port of a ZeroMQ endpoint such as tcp://localhost:28000; None if it has none (ipc, inproc)."""
     match = re.fullmatch(r"tcp://.*:(\d+)", endpoint.strip())
     return int(match[1]) if match else None
 
 
 def is_listening(port: int) -> bool:
-    """Whether some process of this machine waits for connections on this port, on any of its addresses."""
+    """Whether a process of this machine listens on this port, at any of its addresses."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):  # a kernel without IPv6 has no second table
             for row in Path(table).read_text().splitlines()[1:]:

@@ -1,4 +1,4 @@
-"""One experiment as robin runs it: both processes started, watched, and ended, whatever happens to either.
+"""Runs one experiment as robin does: starts both processes, watches them, and ends them in every case.
 
 Exit statuses are robin's: 0 both processes succeeded (and every job ended), 1 the run could not be set up or reached
 its simulation-timeout, 2 a process failed (or jobs were never executed), 3 interrupted.
@@ -49,14 +49,14 @@ BATSIM_STUCK = "Deadlock detected"
 
 
 class SimulationOutcome(NamedTuple):
-    """How a run went."""
+    """The outcome of a run."""
 
     status: int  # robin's exit status
-    reason: str  # one line; "" where it succeeded
-    figures: dict[str, float]  # see `Results.known_figures`; empty where it did not succeed
-    notes: tuple[str, ...]  # what the user should know besides
-    results: Path | None = None  # the prefix of the result files, where it succeeded
-    warnings: tuple[str, ...] = ()  # what makes the figures doubtful, see `Workload.warnings`
+    reason: str  # one line; "" if it succeeded
+    figures: dict[str, float]  # see `Results.known_figures`; empty if it did not succeed
+    notes: tuple[str, ...]  # further information for the user
+    results: Path | None = None  # the prefix of the result files, if it succeeded
+    warnings: tuple[str, ...] = ()  # reasons to doubt the figures, see `Workload.warnings`
 
 
 class JobName(NamedTuple):
@@ -73,13 +73,13 @@ def run(
     command: str = "",
     show: Callable[[SimulationState], None] | None = None,
 ) -> SimulationOutcome:
-    """Run the experiment that this descriptor describes, and leave `run.json` in its output-dir.
+    """Run the experiment of this descriptor, and write `run.json` to its output-dir.
 
     Args:
         path: robin's YAML.
         simulator: which to use, see `choose_engine`.
-        command: the command line that asked for the run, for `run.json`.
-        show: is told how far the simulation is, twice a second.
+        command: the command line that started the run, for `run.json`.
+        show: called with the simulation's progress twice a second.
 
     Raises:
         BatfillError: the descriptor, or a file it names, cannot be used.
@@ -100,7 +100,7 @@ def run(
 def run_in_folder(
     setting: Setting, record: dict[str, Any], show: Callable[[SimulationState], None] | None
 ) -> SimulationOutcome:
-    """The run, once its folder is ready; adds what it learns to `record`.
+    """Run the experiment once its folder is ready; adds its findings to `record`.
 
     Raises:
         Stopped: it did not succeed.
@@ -109,7 +109,7 @@ def run_in_folder(
     require_scheduler(setting)
     context, command = read_context(setting)
     check_command(setting, context, command)
-    record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts one of its own
+    record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts a simulator itself
     record["simulator_command"] = shlex.join(command.words)
     record["scheduler_command"] = setting.descriptor.schedcmd.strip()
     record["workloads"] = [str(path) for path in command.workloads]
@@ -132,7 +132,7 @@ def run_in_folder(
     record["batsim_version"] = schedule.batsim_version if schedule else None
     refuse_failures(ends)
     overstayer = next((end for end in ends if end.status is None), None)
-    if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to look at
+    if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to check
         raise overstayed(setting, ends[0], overstayer)
     try:
         results = read_results(jobs_csv, size=schedule.machines if schedule else None)
@@ -147,7 +147,7 @@ def run_in_folder(
 
 
 def stated_options(path: Path) -> dict[str, Any] | None:
-    """The options in force that the scheduler has stated; None of a scheduler that states none."""
+    """The options in force that the scheduler has stated; None if it states none."""
     try:
         stated: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -158,11 +158,11 @@ def stated_options(path: Path) -> dict[str, Any] | None:
 def expected_jobs(setting: Setting, command: SimulatorCommand) -> tuple[list[JobName], tuple[str, ...]]:
     """The jobs that must end, and warnings about their workloads.
 
-    None of either if the workloads cannot be seen from here, as when Batsim runs in a container.
+    Both are empty if the workloads are not visible from here, for example if Batsim runs in a container.
     """
     unseen = [path for path in command.workloads if not path.exists()]
     if unseen or not command.workloads:
-        what = f"workload {unseen[0]} is not to be seen from here" if unseen else "batcmd names no workload"
+        what = f"workload {unseen[0]} is not visible from here" if unseen else "batcmd names no workload"
         setting.notes.append(f"{setting.path}: {what}: whether all its jobs are executed is not checked")
         return [], ()
     return workload_jobs(command.workloads)
@@ -172,7 +172,7 @@ def workload_jobs(paths: Sequence[Path]) -> tuple[list[JobName], tuple[str, ...]
     """Every job of these Batsim workloads, named as Batsim names them (the first file is w0), and `Workload.warnings`.
 
     Raises:
-        WorkloadError: a file cannot be read, or is no Batsim workload.
+        WorkloadError: a file cannot be read, or is not a Batsim workload.
     """
     names = []
     missing = 0
@@ -193,16 +193,16 @@ def workload_jobs(paths: Sequence[Path]) -> tuple[list[JobName], tuple[str, ...]
 
 
 def missing_jobs(expected: Iterable[JobName], results: Results) -> list[JobName]:
-    """The jobs of the workloads that are in no line, in the workloads' order: they never ended."""
+    """The jobs of the workloads that are missing from the results because they never ended, in workload order."""
     ended = set(zip(results.workloads, results.names, strict=True))
     return [name for name in expected if name not in ended]
 
 
 def refuse_failures(ends: Sequence[End]) -> None:
-    """Refuse a run of which a process failed by itself.
+    """Refuse a run if a process failed by itself.
 
     Raises:
-        Stopped: one did; the first to end comes first, as it may be what the other failed of.
+        Stopped: one failed; the first to end comes first, as it may have made the other fail.
     """
     failures = [
         f"{end.command.name} {ending(end.status)} after {end.after_s:.1f} s; {last_line_of(end.command.logs)}"
@@ -214,10 +214,10 @@ def refuse_failures(ends: Sequence[End]) -> None:
 
 
 def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Results) -> None:
-    """Refuse a run that did not execute every job: Batsim ends with status 0 then.
+    """Refuse a run that did not execute every job, for which Batsim ends with status 0.
 
     Raises:
-        Stopped: jobs are missing from the results, or Batsim says in its log that some are left.
+        Stopped: jobs are missing from the results, or Batsim's log says that some are left.
     """
     log = setting.output_dir / BATSIM_LOG
     missing = missing_jobs(expected, results)
@@ -236,7 +236,7 @@ def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Re
 
 
 def overstayed(setting: Setting, first: End, second: End) -> Stopped:
-    """That a process had to be stopped after the other had succeeded, as a reason to stop."""
+    """The exception for a process that had to be stopped after the other had succeeded."""
     limit = f"the success-timeout of {setting.descriptor.success_timeout:g} s"
     return Stopped(
         2,

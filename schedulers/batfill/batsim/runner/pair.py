@@ -1,4 +1,4 @@
-"""The processes of a run while they run: how far they are, who ended first, and how long the other may go on."""
+"""Watches the two processes of a run: their progress, which ends first, and how long the other may continue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LISTEN_EVERY_S = 0.1
 
 
 class SimulationState(NamedTuple):
-    """What is known now; None where nothing says it."""
+    """A simulation's progress; None for unknown values."""
 
     done: int
     total: int | None = None
@@ -44,7 +44,7 @@ class SimulationState(NamedTuple):
 
 
 class Watch:
-    """Reads the progress file where there is one, and else counts the lines of `_jobs.csv` as they come."""
+    """Reads the progress file if there is one, and otherwise counts the lines of `_jobs.csv` as they appear."""
 
     def __init__(self, progress_file: Path, jobs_csv: Path, total: int | None) -> None:
         self._progress_file = progress_file
@@ -54,7 +54,7 @@ class Watch:
         self._offset = 0
 
     def read(self) -> SimulationState:
-        """How far it is."""
+        """The current progress."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             state = json.loads(self._progress_file.read_bytes())
             return SimulationState(
@@ -70,7 +70,7 @@ class Watch:
 
 @contextmanager
 def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
-    """A function that shows a reading in place of the one before; None where standard error is no terminal."""
+    """A function that shows a reading in place of the previous one; None if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -86,7 +86,7 @@ def live_display() -> Iterator[Callable[[SimulationState], None] | None]:
 
 
 def state_text(reading: SimulationState) -> str:
-    """The simulated date and the queue's length, as far as they are known."""
+    """The simulated date and the queue's length, if known."""
     parts = ["simulating"]
     if reading.date_s is not None:
         days, second_s = divmod(int(reading.date_s), DAY_S)
@@ -97,7 +97,7 @@ def state_text(reading: SimulationState) -> str:
 
 
 class End(NamedTuple):
-    """How a process ended: its status (minus the signal that ended it), or None where it had to be stopped."""
+    """The end of a process: its status (minus the signal that ended it), or None if it had to be stopped."""
 
     command: Command
     status: int | None
@@ -105,7 +105,7 @@ class End(NamedTuple):
 
 
 class Lookout:
-    """Looks after a run while it goes on: shows how far it is, and sees whether the scheduler ever listened."""
+    """Monitors a run: shows its progress, and notes whether the scheduler ever listened."""
 
     def __init__(self, port: int | None, watch: Watch, show: Callable[[SimulationState], None] | None) -> None:
         self.watch = watch
@@ -115,7 +115,7 @@ class Lookout:
         self._next_listen_s = self._next_show_s = 0.0
 
     def look(self) -> None:
-        """To be called again and again."""
+        """Update; call this regularly."""
         now_s = time.monotonic()
         if not self._listened and self._port is not None and now_s >= self._next_listen_s:
             self._listened = is_listening(self._port)
@@ -125,7 +125,7 @@ class Lookout:
             self._next_show_s = now_s + SHOW_EVERY_S
 
     def why_late(self, commands: Sequence[Command]) -> str:
-        """What is known of a run that takes too long: how far it came, who kept it waiting, which log to read."""
+        """Why a run takes too long: its progress, the process it waits for, and the log to read."""
         reading = self.watch.read()
         of_all = "" if reading.total is None else f" of {reading.total}"
         if not self._listened:
@@ -134,7 +134,7 @@ class Lookout:
 
 
 def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> list[End]:
-    """Run the processes, and say how each ended, first to last; nothing of them is left afterwards.
+    """Run the processes; returns how each ended, first to last. No process is left afterwards.
 
     Raises:
         Stopped: the run is interrupted, reaches its simulation-timeout, or cannot start.
@@ -144,7 +144,7 @@ def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> l
     log, out, err = folder / BATSIM_LOG, folder / SCHED_OUT_LOG, folder / SCHED_ERR_LOG
     commands: list[Command] = []
     try:
-        # The scheduler first: where both are found ended at once, it is what the simulator could not go on without.
+        # The scheduler first: if both have ended since the last look, its end is what stopped the simulator.
         if context.external_scheduler:
             commands.append(Command(SCHEDULER, folder / SCHED_SCRIPT, env=env, stdout=out, stderr=err))
         commands.append(Command(SIMULATOR, folder / BATSIM_SCRIPT, env=env, stdout=log, stderr=log))
@@ -156,7 +156,7 @@ def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> l
 
 
 def wait_for_ends(setting: Setting, commands: Sequence[Command], lookout: Lookout) -> list[End]:
-    """How each of the commands ended, first to last, within robin's timeouts; what overstays them is left running.
+    """How each command ended, first to last, within robin's timeouts; those that exceed them are left running.
 
     Raises:
         Stopped: the run is interrupted, or reaches its simulation-timeout.
@@ -183,5 +183,5 @@ def wait_for_ends(setting: Setting, commands: Sequence[Command], lookout: Lookou
 
 
 def grace_s(setting: Setting, first: End) -> float:
-    """How long the other process may go on after this one ended, in seconds."""
+    """How long the other process may continue after this one ended, in seconds."""
     return setting.descriptor.failure_timeout if first.status else setting.descriptor.success_timeout

@@ -1,4 +1,4 @@
-"""A command under bash and every process it started: begun together, ended together; and signals that ask for it."""
+"""Starts a bash command, ends it with every process it started, and notes signals that interrupt the run."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from types import FrameType
 
-# How long processes may take to stop after SIGTERM; what is left then gets SIGKILL.
+# Time for processes to stop after SIGTERM; the remaining ones get SIGKILL.
 TERM_GRACE_S = 2.0
-# After SIGKILL only a process stuck inside the kernel is left, and that one is not waited for.
+# After SIGKILL only a process stuck inside the kernel is left, which is not waited for.
 KILL_GRACE_S = 5.0
 POLL_S = 0.02
-# Signals that ask a run to stop, noted while it can still clean up.
+# Signals that stop a run, noted so that it can still clean up.
 
 
 class Command:
-    """A bash script that runs in a session of its own.
+    """A bash script that runs in a separate session.
 
-    The session is what is ended, not the process group: `timeout` and job control make groups of their own.
+    `end` ends the session, not the process group: `timeout` and job control create further groups.
     """
 
     def __init__(self, name: str, script: Path, *, env: Mapping[str, str], stdout: Path, stderr: Path) -> None:
-        """Start `bash -eux script`, with both logs begun anew (they may be one file).
+        """Start `bash -eux script` with both logs emptied (they may be one file).
 
         Raises:
             OSError: a log cannot be written, or bash cannot be started.
         """
         self.name = name
         self.logs = (stderr, stdout)
-        self.status: int | None = None  # once it has ended: its exit status, or minus the signal that ended it
+        self.status: int | None = None  # after its end: its exit status, or minus the signal that ended it
         with stdout.open("wb") as out, stderr.open("ab" if stderr == stdout else "wb") as err:
             self._process = subprocess.Popen(
                 ["bash", "-eux", str(script)],
@@ -51,9 +51,9 @@ class Command:
             )
 
     def ended(self) -> bool:
-        """Whether the script is over; what it started in the background may go on."""
+        """Whether the script has ended; its background processes may still run."""
         if self.status is None:
-            # Left unreaped, it keeps its number: no stranger's session can take it before `end` has signalled ours.
+            # Unreaped, it keeps its number: no other session can take it before `end` has signalled ours.
             result = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if result is not None:
                 self.status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
@@ -61,7 +61,7 @@ class Command:
 
     def living(self) -> list[int]:
         """The processes of the session that still run."""
-        if self._process.returncode is not None:  # reaped: the number may be another's by now
+        if self._process.returncode is not None:  # reaped: the number may belong to another process by now
             return []
         return [pid for pid, session in running_processes() if session == self._process.pid]
 
@@ -72,13 +72,13 @@ class Command:
                 os.kill(pid, number)
 
     def reap(self) -> None:
-        """Give the script's number back; to be called when nothing of the session runs."""
+        """Release the script's process number; call this once the session has no running process."""
         if self.ended():
             self._process.wait()
 
 
 def end(commands: Collection[Command]) -> None:
-    """End every process of these commands: SIGTERM, a little time to stop, SIGKILL."""
+    """End every process of these commands: SIGTERM, a short wait, SIGKILL."""
     for number, grace_s in ((signal.SIGTERM, TERM_GRACE_S), (signal.SIGKILL, KILL_GRACE_S)):
         deadline = time.monotonic() + grace_s
         for command in commands:
@@ -93,7 +93,7 @@ def end(commands: Collection[Command]) -> None:
 
 
 def running_processes() -> Iterator[tuple[int, int]]:
-    """Every process of this machine that is no zombie, with its session's number."""
+    """Every process of this machine that is not a zombie, with its session's number."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):  # it ended meanwhile
@@ -104,19 +104,19 @@ def running_processes() -> Iterator[tuple[int, int]]:
 
 
 class Interrupts:
-    """Which of STOPPING has arrived; None as long as none has."""
+    """The first signal of STOPPING that arrived, or None."""
 
     def __init__(self) -> None:
         self.arrived: signal.Signals | None = None
 
     def note(self, number: int, _frame: FrameType | None) -> None:
-        """Remember the first. No exception: it could strike between a process's start and our knowing of it."""
+        """Store the first. An exception instead could strike between a process's start and its registration."""
         self.arrived = self.arrived or signal.Signals(number)
 
 
 @contextmanager
 def noted_interrupts() -> Iterator[Interrupts]:
-    """Note STOPPING instead of dying of it, while the block lasts. Only the main thread can: elsewhere none arrives."""
+    """Note the signals of STOPPING during the block instead of dying; only in the main thread, others get none."""
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
         yield interrupts

@@ -1,4 +1,4 @@
-"""What comes before a run: its simulator, its folder, what its batcmd will do, the files it needs, a free port."""
+"""Prepares a run: chooses the simulator, locks the folder, inspects batcmd, checks its files, waits for the port."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from batfill.batsim.runner.processes import Interrupts
 
 SimulatorChoice = Literal["auto", "batsim", "embedded"]
-Engine = Literal["batsim", "embedded", "environment"]  # the last: what the caller's variable BATSIM says
+Engine = Literal["batsim", "embedded", "environment"]  # the last: the value of the caller's variable BATSIM
 
-# This Python's own programs, which commands find although no virtual environment is activated. -P: a folder of the
-# user's that happens to be called like a package must not hide it.
+# This Python's programs, which commands find even if no virtual environment is active. -P: a user's folder with a
+# package's name must not hide the package.
 PROGRAMS = {"batfill": ["-P", "-m", "batfill"]}
-PYBATSIM = {"pybatsim": ["-P", "-m", "batsim.cmds.launcher"]}  # if it is installed; else another Python may have it
+PYBATSIM = {"pybatsim": ["-P", "-m", "batsim.cmds.launcher"]}  # if installed; otherwise another Python may have it
 EMBEDDED = {"batsim": ["-P", "-m", "batfill", "batsim"]}
 
-# A simulator written in Python takes seconds to answer on a busy machine, whatever the ready-timeout.
+# On a busy machine a simulator written in Python takes seconds to answer, however short the ready-timeout.
 LEAST_CONTEXT_TIMEOUT_S = 10.0
 BATSIM_SCRIPT, SCHED_SCRIPT = "cmd/batsim.bash", "cmd/sched.bash"
 BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG = "log/batsim.log", "log/sched.out.log", "log/sched.err.log"
@@ -50,34 +50,34 @@ BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG = "log/batsim.log", "log/sched.out.log"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What every step of a run needs."""
+    """The data that every step of a run needs."""
 
     path: Path  # the descriptor's file
     descriptor: Descriptor
     simulator: SimulatorChoice
-    engine: Engine  # what `batsim` and ${BATSIM:-batsim} mean in batcmd
+    engine: Engine  # the meaning of `batsim` and ${BATSIM:-batsim} in batcmd
     env: Mapping[str, str]  # of the commands
-    scratch: Path  # a folder that lives as long as the run
+    scratch: Path  # a folder that exists during the run
     interrupts: Interrupts
-    notes: list[str] = field(default_factory=list)  # what the user should know although the run goes on
+    notes: list[str] = field(default_factory=list)  # information for the user that does not stop the run
 
     @property
     def output_dir(self) -> Path:
-        """The run's folder, relative to the working directory as robin takes it."""
+        """The run's folder, relative to the working directory as in robin."""
         return Path(self.descriptor.output_dir)
 
     @property
     def progress_file(self) -> Path:
-        """Where a simulator that knows how may write how far it is."""
+        """The file for the progress of a simulator that can write it."""
         return self.scratch / "progress.json"
 
     @property
     def options_file(self) -> Path:
-        """Where a scheduler that knows how writes its options in force."""
+        """The file for the options in force of a scheduler that can write them."""
         return self.scratch / "options.json"
 
     def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether it came true in time.
+        """Whether the condition became true in time.
 
         Raises:
             Stopped: the run is interrupted.
@@ -91,10 +91,10 @@ class Setting:
         return True
 
     def heed_interrupts(self) -> None:
-        """Stop the run when it was asked to.
+        """Stop the run if a signal has arrived.
 
         Raises:
-            Stopped: it was.
+            Stopped: one has.
         """
         if self.interrupts.arrived:
             raise Stopped(3, f"interrupted by {self.interrupts.arrived.name}; every process of the run was ended")
@@ -102,10 +102,10 @@ class Setting:
 
 @contextmanager
 def run_folder(setting: Setting) -> Iterator[None]:
-    """The run's folder with its `cmd/` and `log/`, as this run's alone while the block lasts.
+    """Create the run's folder with its `cmd/` and `log/`, and lock it during the block.
 
     Raises:
-        Stopped: it cannot be written, or another run is using it.
+        Stopped: it cannot be written, or another run uses it.
     """
     folder = setting.output_dir
     with ExitStack() as stack:
@@ -131,31 +131,31 @@ def run_folder(setting: Setting) -> Iterator[None]:
 
 
 def is_locked(handle: int) -> bool:
-    """Whether another run holds this folder; if not, it is held from now on, where its file system knows locks."""
+    """Whether another run has locked this folder; if not, lock it, provided that its file system supports locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # as some network file systems answer for folders
+    except OSError:  # some network file systems cannot lock folders
         return False
     return False
 
 
 def cannot_write(setting: Setting, error: OSError) -> Stopped:
-    """That a file of the run cannot be written, as a reason to stop."""
+    """The exception for a file of the run that cannot be written."""
     reason = (error.strerror or str(error)).lower()
     return Stopped(
         1,
-        f"{error.filename or setting.output_dir}: {reason}; let output-dir in {setting.path} be a folder you can write",
+        f"{error.filename or setting.output_dir}: {reason}; set output-dir in {setting.path} to a writable folder",
     )
 
 
 def read_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
-    """What batcmd will do, asked of the simulator itself.
+    """The execution context and command line of batcmd, requested from the simulator itself.
 
     Raises:
-        Stopped: it cannot be run, does not answer, or answers something else.
-        BatfillError: it names a file that is not there, or does not fit the schedcmd.
+        Stopped: it cannot be run, does not answer, or gives an invalid answer.
+        BatfillError: it names a missing file, or does not fit the schedcmd.
     """
     descriptor, log = setting.descriptor, setting.output_dir / BATSIM_LOG
     script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
@@ -182,7 +182,7 @@ def read_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
 
 
 def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
-    """Refuse a command line that names a workload or platform that is not there.
+    """Refuse a command line that names a missing workload or platform.
 
     Raises:
         BatfillError: with the command that makes the file.
@@ -196,7 +196,7 @@ def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
 
 
 def making(workload: Path) -> str:
-    """The command that makes this workload, by its name: a log of the archive's is fetched, another is converted."""
+    """The command that makes this workload, by its name: fetch a log of the archive, convert any other."""
     folder, log = shlex.quote(str(workload.parent)), workload.stem
     try:
         known = known_log(log)
@@ -207,10 +207,10 @@ def making(workload: Path) -> str:
 
 
 def check_command(setting: Setting, context: ExecutionContext, command: SimulatorCommand) -> None:
-    """Check that batcmd fits what it is run with, and note what looks odd.
+    """Check that batcmd fits the engine and the schedcmd, and note what looks odd.
 
     Raises:
-        BatfillError: it starts another simulator than the one asked for, or does not fit the schedcmd.
+        BatfillError: it starts another simulator than the requested one, or does not fit the schedcmd.
     """
     batcmd = f"{setting.path}: batcmd"
     if setting.simulator == "embedded" and command.program != "batsim":
@@ -231,7 +231,7 @@ def require_scheduler(setting: Setting) -> None:
     """
     try:
         words = shlex.split(setting.descriptor.schedcmd)
-    except ValueError:  # for bash to say
+    except ValueError:  # bash will report it
         return
     if words[:1] == ["pybatsim"] and shutil.which("pybatsim", path=setting.env["PATH"]) is None:
         try:
@@ -241,17 +241,17 @@ def require_scheduler(setting: Setting) -> None:
 
 
 def wait_for_port(setting: Setting, port: int) -> None:
-    """Wait until nothing of this machine listens on the port.
+    """Wait until no process of this machine listens on the port.
 
     Raises:
-        Stopped: something does for longer than the ready-timeout.
+        Stopped: one does for longer than the ready-timeout.
     """
     ready_timeout = setting.descriptor.ready_timeout
     if not setting.wait(lambda: not is_listening(port), ready_timeout):
         raise Stopped(
             1,
             f"port {port} is in use for longer than the ready-timeout of {ready_timeout:g} s; "
-            "end what listens there, or write another port in batcmd and schedcmd",
+            "stop the process that listens there, or write another port in batcmd and schedcmd",
         )
 
 
@@ -259,7 +259,7 @@ def choose_engine(simulator: SimulatorChoice, environ: Mapping[str, str]) -> Eng
     """The simulator to use: the caller's BATSIM, else a batsim on PATH, else (for "auto") the embedded one.
 
     Raises:
-        BatfillError: Batsim is asked for and not there, or there is no such simulator.
+        BatfillError: Batsim is requested and not found, or there is no such simulator.
     """
     if simulator not in get_args(SimulatorChoice):
         raise BatfillError(f"simulator: {simulator!r} is none of {', '.join(get_args(SimulatorChoice))}")
@@ -277,8 +277,8 @@ def choose_engine(simulator: SimulatorChoice, environ: Mapping[str, str]) -> Eng
 def command_environment(engine: Engine, environ: Mapping[str, str], programs: Path) -> dict[str, str]:
     """The environment of a run's commands: `environ` with our programs first on PATH, written into `programs`.
 
-    BATSIM becomes the word `batsim`, unless the caller's is used: bash splits an unquoted variable at every space, and
-    a name that is found on PATH has none, wherever this Python lives.
+    BATSIM becomes the word `batsim` unless the caller's value is used: bash splits an unquoted variable at spaces, and
+    a name looked up on PATH has none, whatever this Python's path.
 
     Raises:
         BatfillError: programs cannot be run from that folder.

@@ -1,4 +1,4 @@
-"""How a run ended: `run.json`, and of one that failed a line that names the process, the reason and the log to read."""
+"""Reports a run's end: `run.json`, and for a failure one line with the process, the reason and the log to read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SIMULATOR, SCHEDULER = "the simulator", "the scheduler"
 TAIL_BYTES = 1 << 16
 QUOTE_LENGTH = 200
-# What bash says of itself: the commands it runs (-x), and which of them died of a signal.
+# Bash's own output: the commands it runs (-x), and reports of those that a signal ended.
 BASH_TRACE = re.compile(r"\++ ")
 BASH_REPORT = re.compile(r"\S+: line \d+: +\d+ ")
 
@@ -37,7 +37,7 @@ class Stopped(Exception):  # noqa: N818 - it is the run's result
 
 
 def tail(log: Path) -> list[str]:
-    """The last lines of a log that are not blank; none where it cannot be read."""
+    """The last non-blank lines of a log; none if it cannot be read."""
     try:
         with log.open("rb") as file:
             file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))
@@ -47,7 +47,7 @@ def tail(log: Path) -> list[str]:
 
 
 def last_line_of(logs: Sequence[Path]) -> str:
-    """The log to read and its last line: the first log that holds more than bash's own words, else the first."""
+    """The log to read and its last line: the first log with more than bash's own output, or else the first."""
     for log in logs:
         lines = [line for line in tail(log) if not BASH_TRACE.match(line) and not BASH_REPORT.match(line)]
         if lines:
@@ -57,7 +57,7 @@ def last_line_of(logs: Sequence[Path]) -> str:
 
 
 def ending(status: int) -> str:
-    """A process's end in words; minus a signal's number, or 128 more than it, names the signal."""
+    """A process's end in words; -signal and 128 + signal give the signal's name."""
     number = -status if status < 0 else status - 128
     try:
         name = signal.Signals(number).name
@@ -67,15 +67,15 @@ def ending(status: int) -> str:
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:
-    """The sha256 of each of these files that is there, hexadecimal."""
+    """The sha256 of each of these files that exists, hexadecimal."""
     return {str(path): digest(path) for path in paths if path.is_file()}
 
 
 @contextmanager
 def recorded(output_dir: Path, record: dict[str, Any]) -> Iterator[None]:
-    """Write `run.json` when the block ends: versions, times, the exit status and its reason, and what `record` holds.
+    """Write `run.json` when the block ends: versions, times, exit status with its reason, and the contents of `record`.
 
-    The block may still add to `record`; what it raises passes on.
+    The block may still add to `record`; its exceptions propagate.
 
     Raises:
         WorkloadError: the file cannot be written.
