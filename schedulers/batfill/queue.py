@@ -1,7 +1,7 @@
 """The queue: the waiting and running jobs of one machine, and the rules in force. Both hosts are built on it.
 
-`EngineReplay` knows all jobs in advance and passes `arrays` to its compiled event loop; `Cluster` receives one event at a
-time and calls the methods. No other code writes into the arrays.
+`EngineReplay` knows all jobs in advance and passes `arrays` to its compiled event loop; `Cluster` receives one event
+at a time and calls the methods. No other code writes into the arrays.
 """
 
 from __future__ import annotations
