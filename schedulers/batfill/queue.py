@@ -157,7 +157,7 @@ class Queue:
         engine.start(now_s, self.arrays, row)
 
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
-        """Queue these jobs, all among the first `submitted` ones, which have been submitted."""
+        """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
         self.arrays.state["submitted"] = submitted
         self.arrays.jobs["section"][rows] = self.arrays.jobs["level"][rows]
         self.resort()

@@ -172,7 +172,7 @@ class Catalogue:
         return job
 
     def forget(self, job: Job) -> None:
-        """Drop a job whose end the scheduler knows or decided."""
+        """Drop a job whose end the scheduler knows or decided, and its profile unless profiles are reused."""
         self._jobs[job.id] = None
         if not self._reuse_profiles:
             self._profiles[job.workload][job.profile] = None

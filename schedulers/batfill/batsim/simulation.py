@@ -279,7 +279,7 @@ class Simulation:
         self._sequence += 1
 
     def _is_over(self) -> bool:
-        """Whether no event (requested calls included) and no job is left."""
+        """Whether no event (requested calls included), job or registration is left."""
         while self._queue and _is_void(self._queue[0]):
             heapq.heappop(self._queue)
         return not self._queue and not self.registering and self.jobs_done == self.jobs_submitted

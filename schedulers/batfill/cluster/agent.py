@@ -200,7 +200,7 @@ class Agent:
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:
         """Release a job that has ended; `killed` if on our request, which moves a small job to the next level.
 
-        This call alone reports the kill: the simulator's other event about it needs no call.
+        This call alone reports a kill: other events about it need none.
         """
         again = killed and job in self.killed
         self.killed.discard(job)

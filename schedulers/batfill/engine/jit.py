@@ -47,7 +47,7 @@ def expression(function: Kernel) -> Kernel:
 
 
 def outlined(function: Kernel) -> Kernel:
-    """Compile the function as a kernel that is called, not inlined: for rare work that callers compile slowly with."""
+    """Compile the function as a kernel that is called, not inlined: for rare work that is slow to compile inline."""
     return compiled(function, inline=False)
 
 

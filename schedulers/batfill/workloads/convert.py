@@ -153,7 +153,7 @@ def _convert_json(
 
     Job fields that Batsim does not know and `ret` of delays are kept; integer ids become strings of one width.
 
-    Args are those of `convert`, and what made the file; `overrun` "keep" raises walltimes that do not exceed the delay.
+    Args are those of `convert`, and the provenance; `overrun` "keep" raises walltimes that do not exceed the delay.
 
     Raises:
         WorkloadError: the file is not such a workload, or holds a profile that no delay can replace.

@@ -70,7 +70,7 @@ def describe(
 
 
 def missing_rows(log: SwfLog, filters: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A line if the number of rows is neither the header's MaxRecords nor that less what its filters removed."""
+    """A line if the number of rows is not the header's MaxRecords, with or without what its filters removed."""
     words = (log.header_value("MaxRecords") or "").replace(",", "").split()
     if not words or not (words[0].isascii() and words[0].isdigit()):
         return ()
