@@ -146,7 +146,7 @@ def test_a_server_that_lies_or_fails_once_is_asked_again(serve, tmp_path, lie):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("too short", "no SWF log"),
+        ("too short", "not an SWF log"),
         ("other", "another text"),
         (500, "the server answers 500"),
         (404, "404 (Not Found)"),

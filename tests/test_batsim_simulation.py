@@ -207,7 +207,7 @@ def test_without_profile_reuse_a_profile_is_gone_once_its_first_job_has_ended_fo
     script = {0: [execute("w0!a")], 10: [execute("w0!b"), register("w0!c"), FINISHED], 20: [execute("w0!c")]}
     reused = simulate(workload, at(script), settings=REUSE)
     assert len(reused.records) == 3
-    with pytest.raises(SimulationStopped, match=r"profile 'ten' is gone .* --enable-profile-reuse"):
+    with pytest.raises(SimulationStopped, match=r"profile 'ten' was dropped .* --enable-profile-reuse"):
         simulate(workload, at(script), settings=DYNAMIC)
 
 
@@ -216,7 +216,7 @@ def test_profiles_that_no_job_uses_are_dropped():
     outcome = simulate(workload, at({0: [execute("w0!a")]}))
     begins = outcome.messages[0]["events"][0]["data"]
     assert begins["profiles"] == {"w0": {"ten": {"type": "delay", "delay": 10}}}
-    with pytest.raises(SimulationStopped, match="profile 'spare' is gone"):
+    with pytest.raises(SimulationStopped, match="profile 'spare' was dropped"):
         simulate(workload, at({0: [register("w0!b", profile="spare")]}), settings=REUSE)
 
 

@@ -78,7 +78,7 @@ def test_what_is_no_message_is_refused_with_its_number(text, said):
         ([BEGIN, SUBMIT, completed("1")], "names job 'w0!1', which waits, so it cannot end"),
         ([BEGIN, without(completed("1"), "job_state")], "needs 'job_state', a string, and lacks it"),
         ([BEGIN, notify("coffee")], "(NOTIFY) is of type 'coffee'; Batsim 4 sends no_more_static_job_to_submit"),
-        ([BEGIN, notify("event_machine_available", resources="all")], "has resources 'all', which are no machines"),
+        ([BEGIN, notify("event_machine_available", resources="all")], "has resources 'all', which are not machine ids"),
         ([BEGIN, event("ADD_RESOURCES")], "(ADD_RESOURCES) needs 'resources', a string, and lacks it"),
     ],
 )
