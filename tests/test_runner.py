@@ -258,7 +258,7 @@ def test_an_output_folder_that_cannot_be_made_is_one_line(experiment):
     (experiment.folder / "file").touch()
     outcome = experiment.run(output_dir="file/out")
     assert outcome.status == 1
-    assert outcome.reason.startswith("file/out/cmd: not a directory; let output-dir in expe.yaml")
+    assert outcome.reason.startswith("file/out/cmd: not a directory; set output-dir in expe.yaml to a writable folder")
 
 
 def test_two_runs_do_not_share_an_output_folder(experiment):
