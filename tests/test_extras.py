@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import batfill
 from batfill.cli.app import COMMANDS
 from batfill.errors import DISTRIBUTIONS
 
@@ -100,14 +102,16 @@ def absent() -> set[str]:
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory):
-    """A function that runs `batfill` with the core alone, in a folder with a log, a workload and descriptors."""
+    """A function that runs `batfill`, or a program, with the core alone, in a folder with a log and descriptors."""
     blocker, folder = tmp_path_factory.mktemp("blocker"), tmp_path_factory.mktemp("core")
     (blocker / "sitecustomize.py").write_text(BLOCKER.format(absent=absent()))
     path = os.pathsep.join([str(blocker), str(ROOT / "schedulers")])
 
-    def batfill(*words: str) -> subprocess.CompletedProcess[str]:
+    def batfill(*words: str, program: str | None = None) -> subprocess.CompletedProcess[str]:
+        if program is not None:
+            (folder / "program.py").write_text(program)
         return subprocess.run(
-            [sys.executable, "-m", "batfill", *words],
+            [sys.executable, *(["-m", "batfill", *words] if program is None else ["program.py"])],
             cwd=folder,
             # Not the PATH of this environment: it has a pybatsim.
             env={**os.environ, "PATH": os.defpath, "PYTHONPATH": path, "BATFILL_CACHE": str(folder / "cache")},
@@ -190,6 +194,51 @@ def test_with_the_core_alone_a_command_works_or_names_the_extra_that_it_needs(co
     (line,) = (line for line in done.stderr.splitlines() if "warning" not in line and "compiling" not in line)
     assert line.startswith("batfill: ")
     assert line.endswith(f"not installed: pip install 'batfill[{extra}]'")
+
+
+# The public functions of Python on a log and two results, and the extra that each needs.
+CALLS = {
+    "read": ("bf.read('log.swf')", None),
+    "generate": ("bf.generate(10, 4, seed=1)", None),
+    "replay": ("saf._repr_html_()", None),
+    "replay_many": ("bf.replay_many(log, ['fcfs', 'saf'])", "tables"),
+    "compare": ("bf.compare(fcfs, saf)", "tables"),
+    "to_pandas": ("saf.to_pandas()", "tables"),
+    "to_arrow": ("saf.to_arrow()", "tables"),
+    "to_batsim": ("saf.to_batsim('python/out')", None),
+    "classify": ("bf.classify(log)", "learn"),
+    "frontier": ("bf.frontier(log, cuts=[0.0])", None),
+    "tune": ("bf.tune(log, points=6, days=1, last=(1,))", None),
+    "fit": ("bf.fit(log, tuples=2, permutations=256)", None),
+    "select": ("bf.select(log)", None),
+    "what_if": ("bf.what_if(log)", "learn"),
+    "report": ("bf.report('run/out')", None),
+    "campaign": ("bf.campaign('campaign.yaml')", "campaign"),
+}
+PROGRAM = """\
+import batfill as bf
+from batfill.errors import MissingExtra
+
+if __name__ == "__main__":
+    log = bf.read("log.swf")
+    fcfs, saf = bf.replay(log, "fcfs"), bf.replay(log, "saf")
+    for name, call in {calls!r}.items():
+        try:
+            eval(call)
+            print(name, "works")
+        except MissingExtra as error:
+            print(name, error)
+"""
+
+
+def test_with_the_core_alone_a_python_function_works_or_names_the_extra_that_it_needs(core):
+    functions = {name for name in batfill.__all__ if inspect.isfunction(getattr(batfill, name))}
+    assert functions - {"job_table"} <= CALLS.keys()
+    done = core(program=PROGRAM.format(calls={name: call for name, (call, _) in CALLS.items()}))
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    for name, (_, extra) in CALLS.items():
+        assert said[name].endswith("works" if extra is None else f"pip install 'batfill[{extra}]'"), said[name]
 
 
 def test_a_message_names_only_extras_that_exist():
