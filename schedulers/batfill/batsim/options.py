@@ -69,7 +69,7 @@ class BatsimOptions:
     sched_timeout_s: float
 
     def execution_context(self) -> dict[str, Any]:
-        """What --dump-execution-context prints, for programs that start Batsim."""
+        """The output of --dump-execution-context, for programs that start Batsim."""
         return {
             "socket_endpoint": self.socket_endpoint,
             "redis_enabled": False,

@@ -87,7 +87,7 @@ class Agent:
         Raises:
             BatfillError: an option cannot be used.
         """
-        # What selects and what learns is imported only here: it loads the compiler, and a simulator may be waiting.
+        # Selection and learning are imported only here: they load the compiler, and a simulator may be waiting.
         self.selection: Selection | None = None
         self.choice: PolicyChoice | None = None
         self.knowledge: KnowledgeByName | None = None

@@ -1,4 +1,4 @@
-"""The compiled engine: waiting jobs, running jobs, and the decision who starts. It reads no files, knows no protocol.
+"""The compiled engine: the waiting jobs, the running jobs, and the scheduling decision. It reads no files.
 
 Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `running` (the running jobs and the
 reservation), `keys` (orders that move with time), `waiting` (joining and leaving the queue), `easy` (the decision),

@@ -1,4 +1,4 @@
-"""Which waiting jobs start now: EASY backfilling for every host, as docs/background/semantics.md defines it.
+"""Decides which waiting jobs start now: EASY backfilling for every host, as defined in docs/background/semantics.md.
 
 `may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a queue whose
 order is fixed and also the backfill order; `pass_by_key` starts heads while they fit, then takes backfill candidates

@@ -80,7 +80,7 @@ QUEUE = np.dtype(
         ("head_slope", "f8"),  # and its key's slope, per second
     ]
 )
-# How the queue is ordered and backfilled.
+# The rules that order and backfill the queue.
 RULES = np.dtype(
     [
         ("moves", "u1"),  # 1 if the order of two waiting jobs may change

@@ -257,7 +257,7 @@ def _unique(number: NDArray[np.int64], keep: NDArray[np.bool_]) -> tuple[NDArray
 
 
 def notes_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
-    """What reading dropped and changed, with counts, one line each, except what `warnings_of` reports."""
+    """One line per kind of dropped rows and changed jobs, with counts, except those that `warnings_of` reports."""
     changed = changed + Counter({"job number unknown or used before, a new one given": rows.renumbered})
     n_rows, n_jobs = len(rows.keep), int(rows.keep.sum())
     if warnings_of(rows, changed):
