@@ -338,8 +338,8 @@ def test_differences_are_paired_job_by_job(fcfs, log):
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        (lambda log: (), "one replay alone"),
-        (lambda log: [bf.replay(log, tau_s=60)], "tau is 10 s and 60 s; replay all with one"),
+        (lambda log: (), "only one replay"),
+        (lambda log: [bf.replay(log, tau_s=60)], "tau is 10 s and 60 s; replay all with the same"),
         (lambda log: [bf.Replay(log).run(9000).result()], "jobs have not ended; run every replay to its end"),
         (lambda log: [bf.replay(bf.generate(50, 16))], "are not the same jobs; replay one workload"),
     ],

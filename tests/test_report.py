@@ -166,7 +166,7 @@ def test_runs_too_many_for_one_page_are_compared_without_their_jobs(runs, tmp_pa
     result("report", runs, "-o", page)
     assert "data-run=" not in page.read_text().partition("<script>")[0]
     assert "2 runs of 800 jobs" in page.read_text()
-    assert page.read_text().count("on this run alone shows them") == 2
+    assert page.read_text().count("on this run alone to see them") == 2
 
 
 def test_the_documented_commands_run(tmp_path, monkeypatch):

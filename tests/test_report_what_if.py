@@ -265,7 +265,7 @@ def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path, answer):
     path = tmp_path / "short.swf"
     path.write_text("; MaxProcs: 4\n" + "".join(row(k + 1, 60 * k, 600, req_time=600) for k in range(100)))
     found = what_if(path, small_first=False)
-    assert found.cautions == ("jobs were submitted on 1 day only, too few for intervals that mean something",)
+    assert found.cautions == ("jobs were submitted on 1 day only, too few for meaningful intervals",)
     assert answer.cautions == ()
 
 
@@ -332,7 +332,7 @@ def test_the_page_names_log_machine_dates_options_engine_and_version(light):
     for words in (
         "light.swf: 252 jobs on 4 processors, submitted 9 Sep 2001 03:46:40 to 1 Dec 2001 02:56:31 (Europe/Paris)",
         f"batfill replay {__version__}",
-        "options that are not the defaults: thresholds 30 min, small-first no, tau 60 s",
+        "options other than the defaults: thresholds 30 min, small-first no, tau 60 s",
         "<code>batfill what-if light.swf</code>",
         f"batfill replay {light} --policy saf --threshold 1800 --procs 4 --overrun keep --tau 60",
     ):

@@ -1,4 +1,4 @@
-"""Runs to look at: a self-contained HTML page, and figures for papers."""
+"""Reports on runs: a self-contained HTML page, and figures for papers."""
 
 from batfill.reports.write import report, write_report
 

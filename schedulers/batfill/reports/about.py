@@ -1,4 +1,4 @@
-"""What made a run: log, options, engine and version, as `batfill replay` or `batfill run` noted them."""
+"""The provenance of a run: log, options, engine and version, as recorded by `batfill replay` or `batfill run`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from batfill.workloads.batsim_json import user_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-UNKNOWN = "not known: no file beside the results says"
+UNKNOWN = "unknown: no file next to the results states it"
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known of how a run came about; None and "" are unknown."""
+    """The known provenance of a run; None and "" are unknown."""
 
     log: str = ""  # the workload's name, or several
-    options: str = ""  # the policy and all options that are not the default, see `options.described`
-    scheduler: str = ""  # the command of a scheduler whose options are not known
+    options: str = ""  # the policy and all options other than the defaults, see `options.described`
+    scheduler: str = ""  # the scheduler's command if its options are unknown
     engine: str = ""
     version: str = ""
     clock: Clock | None = None
@@ -39,7 +39,7 @@ class About:
     notes: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
-        """What a page says of it."""
+        """The provenance for a page."""
         made = " ".join(word for word in (self.engine, self.version) if word)
         rows = [
             ("log", self.log or UNKNOWN),
@@ -50,9 +50,9 @@ class About:
 
 
 def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, dict[str, int]]:
-    """What is noted beside this `_jobs.csv`, and the users of its jobs by id, as far as they are known from there.
+    """The record next to this `_jobs.csv`, and its jobs' users by id, as far as known.
 
-    A file that is damaged, or of another run, says nothing: the results stand for themselves.
+    A damaged file, or one of another run, is ignored: the results stand on their own.
     """
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         return of_replay(json.loads(jobs_csv.with_name(f"{prefix}_{RUN_JSON}").read_text())), {}
@@ -65,7 +65,7 @@ def about_run(jobs_csv: Path, prefix: str, batsim_version: str) -> tuple[About, 
 
 
 def of_replay(record: Mapping[str, Any]) -> About:
-    """What `batfill replay --out` noted."""
+    """The record of `batfill replay --out`."""
     stated = record["options"]
     options = described(stated)
     more = [f"overrun {stated['overrun']}"] if stated["overrun"] != "keep" else []
@@ -82,7 +82,7 @@ def of_replay(record: Mapping[str, Any]) -> About:
 
 
 def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, dict[str, int]]:
-    """What `batfill run` noted, and what the workloads say, if they are still what they were."""
+    """The record of `batfill run`, and data from the workloads, if they are unchanged."""
     sums = record["inputs_sha256"]
     workloads = [Path(path) for path in record["workloads"]]
     users: dict[str, int] = {}
@@ -90,7 +90,7 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
         with decompressed(workloads[0]) as content:
             jobs = orjson.loads(content.read())["jobs"]
         users = {str(job["id"]).rpartition("!")[2]: user_of(job) for job in jobs}
-    stated = record.get("options")  # by the scheduler itself, if it is batfill's; its policy is None if it selects some
+    stated = record.get("options")  # from the scheduler itself, if it is batfill's; policy None if it selects online
     if stated and stated["policy"]:
         options, scheduler = described(stated), ""
     else:
@@ -107,13 +107,13 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
 
 
 def scheduler_of(command: str) -> tuple[str, str]:
-    """The options in a scheduler's command, if it is batfill's, and the command otherwise."""
+    """The options in a scheduler's command, if it is batfill's, and otherwise the command."""
     try:
         words = shlex.split(command)
     except ValueError:
         return "", command
     if not any("batfill" in word for word in words):
-        return "", " ".join(words) or "none: Batsim runs by itself"
+        return "", " ".join(words) or "none: Batsim runs without a scheduler"
     given: dict[str, Any] = {}
     for word, value in zip(words, [*words[1:], ""], strict=True):
         name, joined, rest = word.removeprefix("--").partition("=")
@@ -127,5 +127,5 @@ def scheduler_of(command: str) -> tuple[str, str]:
             with suppress(ValueError, TypeError):
                 given |= {key: kept for key, kept in json.loads(rest or value).items() if key in NAMES}
     with suppress(BatfillError):
-        given = Options.of(given).as_dict()  # durations in seconds, whatever unit they were given in
+        given = Options.of(given).as_dict()  # durations in seconds, whatever their unit was
     return described(given), ""

@@ -21,13 +21,13 @@ MADE = ("workload", "procs", "overrun", "tau_s", "version")
 
 
 def is_campaign(place: Path) -> bool:
-    """Whether a campaign has left results in this folder."""
+    """Whether this folder has results of a campaign."""
     tables = any(any(folder.glob("*.parquet")) for folder in (place, place / "parts"))
-    return tables and bool(files_of(place))  # reports on runs alone need none of a campaign's libraries
+    return tables and bool(files_of(place))  # reports on single runs do not need a campaign's libraries
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files that hold a campaign's rows."""
+    """The files with a campaign's rows."""
     from batfill.campaigns.store import Store
 
     store = Store(folder)
@@ -35,10 +35,10 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def campaign_comparisons(folder: Path) -> list[Comparison]:
-    """A comparison per workload of which several choices ran, finished or not, on the pieces that all of them ran on.
+    """A comparison per workload with several choices, finished or not, on the pieces that all of them ran on.
 
-    A piece is a window of a resampling; where a choice ran on it several times (seeds), its mean counts. Pieces
-    without a job are left out.
+    A piece is a window of a resampling; if a choice ran on it several times (seeds), the mean counts. Pieces without
+    jobs are left out.
 
     Raises:
         BatfillError: a file is not a campaign's, or there is nothing to compare.
@@ -61,7 +61,7 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
 
 
 def campaign_warnings(folder: Path) -> list[str]:
-    """What makes the figures doubtful, log by log, as the campaign's `provenance.json` has it; none without it."""
+    """Reasons to doubt the figures, by log, from the campaign's `provenance.json`; none without that file."""
     from batfill.campaigns.provenance import FILE
 
     try:
@@ -72,7 +72,7 @@ def campaign_warnings(folder: Path) -> list[str]:
 
 
 def compared(workload: str, rows: list[Row]) -> Comparison | None:
-    """The choices of one workload; None where there are no two on the same pieces."""
+    """The choices of one workload; None if no two share a piece."""
     from batfill.campaigns.summary import CHOICE_COLUMNS, options_text
 
     runs: dict[str, dict[tuple[int, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -116,6 +116,6 @@ def compared(workload: str, rows: list[Row]) -> Comparison | None:
 
 
 def piece(row: Row) -> tuple[int, ...]:
-    """Which resampling (its seed and number) and which window of it were run; -1 where there is none."""
+    """The resampling (seed and number) and window that were run; -1 if there is none."""
     resampled = row["sample"] is not None
     return tuple(-1 if x is None else x for x in (row["seed"] if resampled else None, row["sample"], row["window"]))

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from batfill.reports.comparison import Comparison, Difference
 
-NAMES_SHARE = 0.44  # of a chart's width, at most, goes to the names of its rows
+NAMES_SHARE = 0.44  # largest share of a chart's width for the names of its rows
 
 
 def cumulative_chart(comparison: Comparison) -> str:
-    """The bsld of the items so far, over the number of all items, with its key."""
+    """The bsld of the items so far, over the number of all items, with its legend."""
     points, sums = comparison.cumulative()
     drawn = styles_of(comparison)
 
@@ -49,7 +49,7 @@ def series_key(names: Sequence[tuple[Style, str]]) -> str:
 
 
 def sample(style: Style) -> str:
-    """A piece of the series' line."""
+    """A sample of the series' line."""
     return (
         '<svg class="sample" viewBox="0 0 34 10" aria-hidden="true">'
         f'<line x1="1" y1="5" x2="33" y2="5" stroke-width="3" {style.svg}/></svg> '
@@ -57,12 +57,12 @@ def sample(style: Style) -> str:
 
 
 def styles_of(comparison: Comparison) -> list[Style]:
-    """How each choice is drawn, in every chart and table."""
+    """The style of each choice in every chart and table."""
     return styles(len(comparison.names), most_telling(comparison))
 
 
 def most_telling(comparison: Comparison) -> list[int]:
-    """The choices in colour if all would be too many: the first, the advised one, and the best by mean."""
+    """The choices in colour if there are too many: the first, the advised one, and the best by mean."""
     means = comparison.bsld.mean(axis=1)
     if len(means) <= DISTINCT:
         return list(range(len(means)))
@@ -73,7 +73,7 @@ def most_telling(comparison: Comparison) -> list[int]:
 def rows_plot(
     title: str, names: Sequence[str], limits: tuple[float, float], width: int, x_label: str, *, log_x: bool = False
 ) -> tuple[Plot, list[tuple[float, list[str]]]]:
-    """A plot with a row for each name, and each row's middle and name in lines."""
+    """A plot with a row for each name, and each row's middle and wrapped name."""
     left = min(max(len(name) for name in names) * CHARACTER + 12, NAMES_SHARE * width)
     lines = [wrapped(name, left - 12) for name in names]
     heights = [max(30, LINE_HEIGHT * len(row) + 8) for row in lines]

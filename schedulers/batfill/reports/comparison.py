@@ -1,6 +1,6 @@
-"""Several choices against each other on the same items, paired, and what differs beyond chance.
+"""Paired comparison of several choices on the same items, with the differences beyond chance.
 
-The items are the jobs of a workload, where whole runs are compared, or the pieces of a campaign (see `campaigns`).
+The items are the jobs of a workload if whole runs are compared, or the pieces of a campaign (see `campaigns`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Difference(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """A choice's place among the others."""
+    """A choice's rank among the others."""
 
     name: str
     mean_bsld: float
@@ -62,7 +62,7 @@ class Rank(NamedTuple):
 
 
 class Box(NamedTuple):
-    """How a choice's means by period are spread: the 5th, 25th, 50th, 75th and 95th percentiles."""
+    """The distribution of a choice's means by period: the 5th, 25th, 50th, 75th and 95th percentiles."""
 
     name: str
     low: float
@@ -77,9 +77,9 @@ class Comparison:
     """The same items under several choices. Columns have a row per item, in the order of `at`."""
 
     title: str
-    items: str  # what they are: jobs, or pieces
+    items: str  # their kind: jobs, or pieces
     names: tuple[str, ...]  # (n_choices,)
-    axis: str  # what `at` is
+    axis: str  # the label of `at`
     at: NDArray[np.float64]  # (n_items,)  ascending
     bsld: NDArray[np.float64]  # (n_choices, n_items)  of a piece, the mean
     wait_s: NDArray[np.float64]  # (n_choices, n_items)
@@ -87,14 +87,14 @@ class Comparison:
     period: NDArray[np.int64]  # (n_items,)  0, 1, ...
     blocks: str  # what `block` counts
     block: NDArray[np.int64]  # (n_items,)  0, 1, ...: items of one block depend on each other
-    max_wait_s: NDArray[np.float64] | None = None  # (n_choices, n_items)  of a piece; None: `wait_s` is of single jobs
-    made: tuple[tuple[str, str], ...] = ()  # what it is a comparison of, by name: the log, the engine, ...
-    warnings: tuple[str, ...] = ()  # what makes the figures doubtful
-    clock: Clock | None = None  # the date of `at` 0, if `at` counts days of a log that says it
-    advised: int | None = None  # the choice to take, if one is: it is drawn in colour among however many
+    max_wait_s: NDArray[np.float64] | None = None  # (n_choices, n_items)  of a piece; None if items are jobs
+    made: tuple[tuple[str, str], ...] = ()  # provenance by name: the log, the engine, ...
+    warnings: tuple[str, ...] = ()  # reasons to doubt the figures
+    clock: Clock | None = None  # the date of `at` 0, if `at` counts days of a log with dates
+    advised: int | None = None  # the advised choice, if any: always drawn in colour
 
     def marks(self, points: NDArray[np.float64], fewest: int) -> list[tuple[float, str]] | None:
-        """Ticks at round dates for these values of `at`; None if they are no dates."""
+        """Ticks at round dates for these values of `at`; None if they are not dates."""
         if self.clock is None or not points[-1] > points[0]:
             return None
         found = date_ticks(float(points[0]) * DAY_S, float(points[-1]) * DAY_S, self.clock, fewest)
@@ -102,7 +102,7 @@ class Comparison:
 
     @property
     def n_periods(self) -> int:
-        """How many of them there are."""
+        """The number of periods."""
         return int(self.period.max()) + 1
 
     @property
@@ -116,12 +116,12 @@ class Comparison:
         return [Box(name, *spread[:, k].tolist()) for k, name in enumerate(self.names)]
 
     def cumulative(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(at, sums): the bsld of all items until then, over the number of all items; ends at the mean."""
+        """(at, sums): the total bsld of all items so far, over the number of all items; ends at the mean."""
         points = np.unique(np.linspace(0, len(self.at) - 1, CURVE_POINTS).astype(np.int64))
         return self.at[points], (np.cumsum(self.bsld, axis=1) / len(self.at))[:, points]
 
     def ranking(self) -> list[Rank]:
-        """The choices, the lowest mean bounded slowdown first."""
+        """The choices, lowest mean bounded slowdown first."""
         means = self.period_bsld
         lower = (means[:, None, :] > means[None, :, :]).sum(axis=1)
         tied = (means[:, None, :] == means[None, :, :]).sum(axis=1)
@@ -140,9 +140,9 @@ class Comparison:
         return sorted(rows, key=lambda row: row.mean_bsld)
 
     def differences(self, seed: int) -> list[Difference]:
-        """Every choice but the first against the first.
+        """Every choice but the first, compared with the first.
 
-        Neighbouring jobs wait for each other, so whole blocks are drawn, not jobs; see `ratio_intervals`.
+        Neighbouring jobs are not independent, so whole blocks are resampled instead of jobs; see `ratio_intervals`.
         """
         others = range(1, len(self.names))
         gains = [figure[k] - figure[0] for k in others for figure in (self.bsld, self.wait_s)]
@@ -162,7 +162,7 @@ class Comparison:
 
 
 def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
-    """A comparison for every workload of which there are several runs, in the order of their first runs."""
+    """A comparison for every workload with several runs, in the order of their first runs."""
     groups: list[list[ReportedRun]] = []
     for run in runs:
         if group := next((group for group in groups if same_jobs(group[0], run)), None):
@@ -184,7 +184,7 @@ def same_jobs(one: ReportedRun, other: ReportedRun) -> bool:
 
 
 def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
-    """The runs of one workload, over the jobs that none of them rejected."""
+    """The runs of one workload, over the jobs that none rejected."""
     refused: set[str] = set().union(*(run.ids[run.state == REFUSED] for run in runs))
     rows = [run.final & np.array([job not in refused for job in run.ids], bool) for run in runs]
     waits = np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)])
@@ -211,21 +211,21 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
 def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
     """Paired differences of replays of one workload, with bootstrap intervals: each of the others minus the first.
 
-    The jobs are those that no replay rejected. Neighbouring jobs wait for each other, so whole weeks are drawn, or days
-    if there are fewer than 8 weeks; the intervals hold 95 % of the resamples.
+    The jobs are those that no replay rejected. Neighbouring jobs are not independent, so whole weeks are resampled, or
+    days if there are fewer than 8 weeks; the intervals are 95 % percentile intervals.
 
     Args:
-        first: what all are compared with.
+        first: the baseline of the comparison.
         *others: replays of the same jobs, with the same tau.
         seed: of the bootstrap.
 
     Returns:
         A row per replay and figure, mean bounded slowdown and mean wait: the two means, the difference, the ends of its
-        interval, and the shares of the jobs that wait less and more. `attrs` say of how many jobs and blocks. It needs
+        interval, and the shares of the jobs that wait less and more. `attrs` have the numbers of jobs and blocks. Needs
         pandas.
 
     Raises:
-        BatfillError: there is nothing to compare, a replay has not ended, or they are of different jobs or taus.
+        BatfillError: there is nothing to compare, a replay has not ended, or jobs or taus differ.
 
     Examples:
         >>> from batfill.experiment import replay
@@ -238,14 +238,14 @@ def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
     """
     results = (first, *others)
     if not others:
-        raise BatfillError("compare: one replay alone; give the first and one or more to compare with it")
+        raise BatfillError("compare: only one replay; give at least one more to compare with it")
     jobs = first.schedule.jobs
     for result in results:
         mine = result.schedule.jobs
         if not result.ended:
             raise BatfillError(f"compare: {result.not_ended:,} jobs have not ended; run every replay to its end")
         if result.tau_s != first.tau_s:
-            raise BatfillError(f"compare: tau is {first.tau_s:g} s and {result.tau_s:g} s; replay all with one")
+            raise BatfillError(f"compare: tau is {first.tau_s:g} s and {result.tau_s:g} s; replay all with the same")
         same = len(jobs) == len(mine) and all(
             np.array_equal(getattr(jobs, name), getattr(mine, name)) for name in ("ids", "submit_s", "procs")
         )
@@ -299,17 +299,17 @@ def of_jobs(
     made: tuple[tuple[str, str], ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> Comparison:
-    """Runs of the same jobs, in order of submission, week by week; the bootstrap draws days where weeks are few.
+    """Runs of the same jobs, in order of submission, by week; the bootstrap resamples days if weeks are few.
 
     Args:
-        names: what each run is called.
+        names: of the runs.
         submit_s: shape (n_jobs,), ascending.
         bsld: shape (n_runs, n_jobs).
         wait_s: shape (n_runs, n_jobs).
         log: the workload and its machine, for titles.
         clock: the date of second 0.
-        made: what else is said of the runs, by name.
-        warnings: what makes their figures doubtful.
+        made: further provenance, by name.
+        warnings: reasons to doubt the figures.
     """
     since_s = submit_s - submit_s[0]
     week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))

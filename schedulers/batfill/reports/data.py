@@ -1,4 +1,4 @@
-"""A run's jobs as the page's script reads them."""
+"""A run's jobs in the format of the page's script."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PROBABILITY_UNITS = 10_000  # of a probability in the page
 def run_data(run: ReportedRun, number: int, tau_s: float) -> str:
     """A script element that holds JSON: the run's head, its columns of numbers and its ids.
 
-    A rejected job waits and runs 0 s and has no machine; a job without a walltime asks for -1 s. What is known of no
-    job has no column; what is unknown of one is -1.
+    A rejected job waits and runs 0 s and has no machine; a job without a walltime has -1 s. Columns unknown for all
+    jobs are absent; other unknown values are -1.
     """
     machines, facts = run.machines, run.facts
     known: dict[str, NDArray[Any]] = {

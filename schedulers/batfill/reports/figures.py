@@ -1,4 +1,4 @@
-"""Figures for papers, as wide as a column of two, each with its data as CSV."""
+"""Figures for papers, one column of a two-column page wide, each with its data as CSV."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STYLE: Any = {
     "grid.linewidth": 0.3,
     "lines.linewidth": 1.2,
     "legend.frameon": False,
-    "pdf.fonttype": 42,  # TrueType, as publishers ask
+    "pdf.fonttype": 42,  # TrueType, as publishers require
     "svg.hashsalt": "batfill",  # equal data give equal files
     "savefig.dpi": 300,
 }
@@ -44,18 +44,18 @@ STYLE: Any = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What is drawn, and the table it is drawn from."""
+    """A drawing, and the table it shows."""
 
     name: str
     head: tuple[str, ...]
     rows: list[tuple[object, ...]]
     draw: Callable[[Axes], None]
-    height_in: float = 2.3  # of the plot; its title and its key are added
+    height_in: float = 2.3  # of the plot, without title and legend
     title: str = ""
 
 
 def check_formats(formats: Sequence[str]) -> None:
-    """Refuse what cannot be written, before anything is.
+    """Refuse unknown formats before anything is written.
 
     Raises:
         BatfillError: a format is unknown, or matplotlib is not installed.
@@ -77,7 +77,7 @@ def write_figures(
     seed: int,
     origin: str,
 ) -> list[Path]:
-    """Write the figures of these runs and comparisons into the folder, `origin` atop their data; returns the files."""
+    """Write figures of these runs and comparisons to the folder, with `origin` atop their data; returns the files."""
     figures = [wait_figure(run) for run in runs]
     for k, comparison in enumerate(groups):
         suffix = f"-{k + 1}" if len(groups) > 1 else ""
@@ -93,7 +93,7 @@ def write_figures(
 
 
 def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: str) -> list[Path]:
-    """The figure in every format, and its data."""
+    """Write the figure in every format, and its data."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
@@ -114,13 +114,13 @@ def write_figure(figure: Figure, folder: Path, formats: Sequence[str], origin: s
 
 
 def keyed(names: Sequence[str], drawn: Sequence[Style]) -> list[str]:
-    """What each series is called in the key: those in grey share a line of it."""
+    """Each series' name in the legend; the grey ones share one entry."""
     rest = sum(style.rest for style in drawn)
     return [f"the other {rest}" if style.rest else name for name, style in zip(names, drawn, strict=True)]
 
 
 def draw_series(axes: Axes, style: Style, name: str, x: Any, y: Any, **how: Any) -> None:
-    """A line, named in the key; one of the rest is grey and behind the others."""
+    """Draw a line with a legend entry; grey ones go behind the others."""
     order, width = (1.5, 0.5) if style.rest else (2.0, 1.2)
     axes.plot(x, y, linestyle=style.line, color=style.light, label=name, zorder=order, linewidth=width, **how)
 
@@ -204,7 +204,7 @@ def distribution_figure(
     drawn: Sequence[Style],
     title: str,
 ) -> Figure:
-    """The share of the items whose bounded slowdown is at most so much."""
+    """The cumulative distribution of the items' bounded slowdown."""
     shares = np.linspace(0, 1, 201)
     columns = [np.quantile(bsld, shares, method="inverted_cdf") if len(bsld) else shares * np.nan for bsld in bslds]
 
@@ -242,5 +242,5 @@ def wait_figure(run: ReportedRun) -> Figure:
 
 
 def file_stem(name: str) -> str:
-    """The name as part of a file's name."""
+    """The name as part of a file name."""
     return re.sub(r"[^\w.-]+", "-", name)

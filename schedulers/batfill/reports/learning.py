@@ -1,4 +1,4 @@
-"""What `classify` and `frontier` write: tables, summaries and figures of what is learned about run times."""
+"""The output of `classify` and `frontier`: tables, summaries and figures about learned run times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_study(done: ClassifiedLog, folder: Path) -> list[Path]:
     """Write summary.json, weeks, importances, jobs and autocorrelations as Parquet, and four figures; their paths.
 
     Raises:
-        BatfillError: the folder cannot be made.
+        BatfillError: the folder cannot be created.
     """
     make_folder(folder)
     alike = autocorrelations(done.jobs)
@@ -69,18 +69,18 @@ def write_study(done: ClassifiedLog, folder: Path) -> list[Path]:
 
 
 def save_svg(figure: Figure, path: Path) -> None:
-    """The figure as SVG, without a date: equal figures are equal bytes."""
+    """Write the figure as SVG, without a date: equal figures give equal bytes."""
     with whole_file(path) as file:
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "batfill"})
 
 
 def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Rows of equal keys as columns."""
+    """Rows with equal keys as columns."""
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else {})}
 
 
 def write_table(columns: dict[str, Any], path: Path, whole: dict[str, Any]) -> None:
-    """One table as Parquet; `whole` goes into its metadata under batfill.study."""
+    """Write a table as Parquet, with `whole` in its metadata under batfill.study."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -100,7 +100,7 @@ def empty_figure(x: str, y: str) -> tuple[Figure, Any]:
 
 
 def study_title(done: ClassifiedLog, what: str) -> str:
-    """What is drawn, of which log, under which settings."""
+    """A figure's title: content, log, and settings."""
     chosen = done.settings
     return (
         f"{done.jobs.name}, {len(done.jobs):,} jobs: {what}; regime {chosen.regime}, divider rule "
@@ -124,7 +124,7 @@ def quality_figure(done: ClassifiedLog) -> Figure:
 
 
 def confusion_figure(done: ClassifiedLog) -> Figure:
-    """Jobs per week by what they were judged and what they were."""
+    """Jobs per week by predicted and true class."""
     figure, axes = empty_figure("week", "jobs")
     weeks = done.weeks()
     names = ("true_small", "true_large", "false_small", "false_large")
@@ -137,7 +137,7 @@ def confusion_figure(done: ClassifiedLog) -> Figure:
 
 
 def importance_figure(done: ClassifiedLog) -> Figure:
-    """The spread over the trainings of each feature's importance (Figure 5)."""
+    """The distribution over the trainings of each feature's importance (Figure 5)."""
     figure, axes = empty_figure("importance, share of the forest's splits", "feature")
     if done.importances:
         axes.boxplot([[row[name] for row in done.importances] for name in FEATURE_NAMES], orientation="horizontal")
@@ -165,10 +165,10 @@ def autocorrelation_figure(done: ClassifiedLog, alike: list[dict[str, Any]]) -> 
 
 
 def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]) -> None:
-    """Write frontier.csv, frontier.svg and frontier.json, which also says how they came about.
+    """Write frontier.csv, frontier.svg, and frontier.json, which includes the provenance.
 
     Raises:
-        BatfillError: the folder cannot be made.
+        BatfillError: the folder cannot be created.
     """
     make_folder(folder)
     rows = [point.as_dict() for point in points]

@@ -1,6 +1,6 @@
-"""Columns of numbers in few characters: whole numbers as differences in the smallest type, deflated, in base64.
+"""Compact columns of numbers: integers as differences in the smallest type, deflated, in base64.
 
-What is written here is read by `assets/columns.js`.
+`assets/columns.js` reads this format.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ INTEGER_TYPES = ("i1", "i2", "i4")
 
 
 def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The columns as JSON: `data` in base64; of each column its `name`, `type`, `length`, and whether `differences`.
+    """The columns as JSON: `data` in base64, and each column's `name`, `type`, `length`, and whether `differences`.
 
-    Whole numbers below 2^31 become the smallest of int8, int16, int32 that holds them or, where that is smaller, the
-    differences between neighbours; all else becomes float64. Bytes of equal weight stand together, which deflates
+    Integers below 2^31 become the smallest of int8, int16, int32 that holds them or, if smaller, the differences
+    between neighbours; everything else becomes float64. Bytes of equal significance are adjacent, which deflates
     better.
     """
     parts, heads = [], []
@@ -38,7 +38,7 @@ def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 
 def smallest(column: NDArray[Any]) -> tuple[NDArray[Any], bool]:
-    """The column in the smallest type, and whether it is its differences (the first from 0)."""
+    """The column in the smallest type, and whether as differences (the first from 0)."""
     if column.dtype == bool:
         return column.astype("<i1"), False
     if not np.isfinite(column).all() or (column != np.floor(column)).any() or np.abs(column).max(initial=0) >= 2**31:

@@ -1,4 +1,4 @@
-"""Finished runs: where they are, what they are called, and what Batsim, its stand-in or a replay left of them."""
+"""Finished runs: their files and names, and the results of Batsim, its stand-in or a replay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportedRun(Results):
-    """One run: its jobs, and what is known of how they came about."""
+    """One run: its jobs and its provenance."""
 
     name: str
     path: Path  # the _jobs.csv
@@ -25,22 +25,22 @@ class ReportedRun(Results):
 
     @property
     def title(self) -> str:
-        """What the run is, for the titles of charts and tables: log, machine, policy and options."""
+        """The run's description for titles of charts and tables: log, machine, policy and options."""
         what = self.about.options or self.name
         return f"{what}, {self.where}"
 
     @property
     def where(self) -> str:
-        """The log, if it is known, and the machine."""
+        """The log, if known, and the machine."""
         machine = f"{self.size:,} processor{'s' * (self.size != 1)}"
         return f"{self.about.log} on {machine}" if self.about.log else machine
 
 
 def find_runs(places: Sequence[Path]) -> list[ReportedRun]:
-    """Every run under these places: a `_jobs.csv`, the prefix of one, or a folder and those below it.
+    """Every run in these places: a `_jobs.csv`, the prefix of one, or a folder and its subfolders.
 
     Raises:
-        ResultError: a place holds no run, or a file is not what Batsim writes.
+        ResultError: a place has no run, or a file is not in Batsim's format.
     """
     paths: list[Path] = []
     for place in places:
@@ -61,7 +61,7 @@ def find_runs(places: Sequence[Path]) -> list[ReportedRun]:
 
 
 def named(runs: list[ReportedRun]) -> list[ReportedRun]:
-    """The runs by their options if those tell them apart, with their log if they need it, else also by their files."""
+    """The runs named by their options if these are unique, else also by their log, else also by their files."""
     if not all(run.about.options for run in runs):
         return runs
     for names in (
@@ -75,11 +75,11 @@ def named(runs: list[ReportedRun]) -> list[ReportedRun]:
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """What to call these runs: the prefix where that tells them apart, else the folder, else both."""
+    """Names for these runs: the prefix if unique, else the folder, else both."""
     prefixes = [path.name.removesuffix(JOBS_CSV) for path in paths]
     folders = [path.resolve().parent.name for path in paths]
     both = [f"{folder}/{prefix}" for folder, prefix in zip(folders, prefixes, strict=True)]
-    generic = set(prefixes) == {"out"}  # what robin's descriptors usually call it
+    generic = set(prefixes) == {"out"}  # the usual prefix in robin's descriptors
     for names in (folders, both) if generic else (prefixes, folders, both):
         if len(set(names)) == len(names):
             return names
@@ -87,10 +87,10 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 
 def read_run(path: Path, name: str) -> ReportedRun:
-    """The run of this `_jobs.csv`; the machine's size is taken from the `_schedule.csv` beside it, if it is there.
+    """The run of this `_jobs.csv`; the machine's size comes from the `_schedule.csv` next to it, if present.
 
     Raises:
-        ResultError: the file is not what Batsim writes.
+        ResultError: the file is not in Batsim's format.
     """
     schedule = read_schedule_csv(str(path).removesuffix(JOBS_CSV))
     about, users = about_run(path, path.name.removesuffix(JOBS_CSV), schedule.batsim_version if schedule else "")

@@ -1,4 +1,4 @@
-"""The parts of the page, as HTML: a run's figures, tables and explorer, and a comparison of runs."""
+"""The sections of the page, as HTML: a run's figures, tables and explorer, and a comparison of runs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def asset(name: str) -> str:
-    """The text of a file of the page."""
+    """The text of a file in the assets folder."""
     return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
 
 
 def run_section(run: ReportedRun, number: int, *, tau_s: float, overdue_s: float | None, explore: bool) -> str:
-    """All that is said of one run; without `explore` its jobs are not in the page."""
+    """The section of one run; without `explore` its jobs are not in the page."""
     f = run.summary(tau_s)
     final = run.final
     together, out_of_turn = overtaking(run.submit_s[final], run.start_s[final])
@@ -64,7 +64,7 @@ def run_section(run: ReportedRun, number: int, *, tau_s: float, overdue_s: float
         "later submitted one started first. 0% is strict order of arrival.</p>",
         explorer(run, number, f.utilisation, overdue_s)
         if explore
-        else '<p class="note">Too many jobs for one page together: `batfill report` on this run alone shows them.</p>',
+        else '<p class="note">Too many jobs for one page: run `batfill report` on this run alone to see them.</p>',
         '<div class="columns tables"><div>',
         wait_table(run),
         "</div><div>",
@@ -75,25 +75,25 @@ def run_section(run: ReportedRun, number: int, *, tau_s: float, overdue_s: float
 
 
 def dates(run: ReportedRun) -> str:
-    """From when to when, and in what time zone."""
+    """The run's first and last date, and the time zone."""
     ran = run.final
     if not ran.any():
         return "no job ran"
     begin_s, end_s = float(run.submit_s[ran].min()), float((run.start_s + run.runtime_s)[ran].max())
     clock = run.about.clock
-    zone = zone_text(clock) if clock else "the log's clock is not known"
+    zone = zone_text(clock) if clock else "the log has no dates"
     return f"{date_text(begin_s, clock)} to {date_text(end_s, clock)} ({zone})"
 
 
 def made_of(rows: Sequence[tuple[str, str]]) -> str:
-    """What the figures are of, name by name."""
+    """The provenance of the figures, by name."""
     return (
         f'<dl class="made">{"".join(f"<dt>{escape(name)}</dt><dd>{escape(words)}</dd>" for name, words in rows)}</dl>'
     )
 
 
 def explorer(run: ReportedRun, number: int, utilisation: float, overdue_s: float | None) -> str:
-    """Gantt, curves and filter, which the page's script brings to life."""
+    """Gantt, curves and filter; the page's script makes them interactive."""
     fates = "".join(
         f'<option value="{k}">{words}</option>' for k, words in enumerate(STATES.values()) if (run.state == k).any()
     )
@@ -109,7 +109,7 @@ def explorer(run: ReportedRun, number: int, utilisation: float, overdue_s: float
 
 
 def wait_table(run: ReportedRun) -> str:
-    """Mean waiting time by width and length, darker where it is longer."""
+    """Mean waiting time by width and length, darker for longer waits."""
     grid = wait_grid(run)
     longest = max(float(grid.mean_wait_s[grid.jobs > 0].max(initial=0.0)), 1.0)
     rows = []
@@ -131,7 +131,7 @@ def wait_table(run: ReportedRun) -> str:
 
 
 def class_table(run: ReportedRun, tau_s: float) -> str:
-    """How many jobs there are in each class of bounded slowdown."""
+    """The number of jobs in each class of bounded slowdown."""
     classes = slowdown_classes(run, tau_s)
     total = max(sum(row.jobs for row in classes), 1)
     rows = [
@@ -158,10 +158,8 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
     ranking = comparison.ranking()
     first, items, periods = escape(comparison.names[0]), comparison.items, comparison.periods
     drawn = styles_of(comparison)
-    few = f" In colour are {first}, the {BEST} with the lowest means, and the one that is advised."
-    whole = (
-        f"; neighbouring jobs depend on each other, so whole {comparison.blocks} are drawn" if items == "jobs" else ""
-    )
+    few = f" In colour are {first}, the {BEST} with the lowest means, and the advised one."
+    whole = f"; neighbouring jobs are dependent, so whole {comparison.blocks} are drawn" if items == "jobs" else ""
     ranks = table(
         ("", "mean bsld", "mean wait", "longest wait", f"{periods} in which it is best", f"mean rank over {periods}"),
         [
@@ -205,7 +203,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
 
 
 def difference_table(comparison: Comparison, differences: Sequence[Difference]) -> str:
-    """The differences in numbers."""
+    """The differences in a table."""
     items = comparison.items
     head = ("", "bsld", "95 % interval", "wait", "95 % interval", f"{items} that wait less", "more")
     rows = [
@@ -224,5 +222,5 @@ def difference_table(comparison: Comparison, differences: Sequence[Difference]) 
 
 
 def verdict(interval: Interval) -> str:
-    """Whether the interval leaves open which run is better."""
+    """A mark if the interval contains 0."""
     return " (holds 0)" if interval.low <= 0 <= interval.high else ""

@@ -1,4 +1,4 @@
-"""What is said of one run in tables: waiting by width and length, and the classes of bounded slowdown."""
+"""Tables about one run: waiting by width and length, and the classes of bounded slowdown."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ CLASS_WORDS = ("1", "(1, 10]", "(10, 100]", "above 100")
 
 
 class WaitGrid(NamedTuple):
-    """Mean waiting time by width (rows) and time run (columns), shapes (n_widths, n_lengths)."""
+    """Mean waiting time by width (rows) and run time (columns), shapes (n_widths, n_lengths)."""
 
     widths: tuple[str, ...]
     lengths: tuple[str, ...]
     jobs: NDArray[np.int64]
-    mean_wait_s: NDArray[np.float64]  # nan where there is no job
-    max_wait_s: NDArray[np.float64]  # 0 where there is no job
+    mean_wait_s: NDArray[np.float64]  # nan without jobs
+    max_wait_s: NDArray[np.float64]  # 0 without jobs
 
 
 def wait_grid(run: ReportedRun) -> WaitGrid:
-    """The run's jobs that ran, by width in powers of four up to the machine's size and by time run."""
+    """The jobs that ran, by width in powers of four up to the machine's size and by run time."""
     final = run.final
     limits = [1]
     while limits[-1] < run.size:

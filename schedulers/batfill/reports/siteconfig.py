@@ -1,9 +1,9 @@
 """Policies as configurations of real batch systems: the nearest one, and how it differs from the policy.
 
-Each system has one function from a policy to the files of its configuration and the list of what differs. No
-configuration is the policy exactly: a real system reserves nodes and not a number of processors, and decides at times
-of its own. What is written about a system was read in its manual or its source, which `System.sources` names; the
-manual's name of an option stands in brackets.
+Each system has one function from a policy to its configuration files and a list of differences. No configuration is
+exactly the policy: a real system reserves nodes rather than a number of processors, and has its own schedule of
+decisions. Statements about a system come from its manual or source, named in `System.sources`; the manual's name of an
+option is in brackets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Support = Literal["approximate", "not expressible"]
 APPROXIMATE: Support = "approximate"
 IMPOSSIBLE: Support = "not expressible"
 
-# The policies' keys, lowest first, as text that Python reads and Lua too, but for WAITING.
+# The policies' keys, lowest first, as text valid in both Python and Lua, except WAITING.
 # r: submission, p: requested time, w: waiting time, all in seconds; q: processors.
 ARRIVAL = {"fcfs": "r", "lcfs": "-r"}
 SMALLEST_FIRST = {"spf": "p", "sqf": "q", "saf": "p * q", "srf": "p / q"}
@@ -46,16 +46,16 @@ LOGS_CLOCK = "it counts the submission time from the first second of a log, whic
 
 @dataclass(frozen=True, slots=True)
 class SiteConfig:
-    """The nearest that a batch system's configuration comes to a policy."""
+    """The batch system configuration nearest to a policy."""
 
     system: str
     written_for: str  # the versions of the system
     batfill: str  # the version that wrote it
     policy: str
-    options: dict[str, Any]  # those that are not the default: `backfill`, `threshold` in seconds
+    options: dict[str, Any]  # those other than the defaults: `backfill`, `threshold` in seconds
     verdict: Support
-    differs: tuple[str, ...]  # from the policy, one sentence each; the reason if there is no configuration
-    files: dict[str, str]  # text by the name of the file, or of the command that reads it; each begins with a title
+    differs: tuple[str, ...]  # differences from the policy, one sentence each; the reason if there is no configuration
+    files: dict[str, str]  # text by file name, or by the command that reads it; each begins with a title
     sources: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class SiteConfig:
         return asdict(self)
 
     def as_text(self) -> str:
-        """The verdict, what differs and the sources as comments, then each file below its name."""
+        """The verdict, differences and sources as comments, then each file below its name."""
         head = [f"{self.title}: {self.verdict}"]
         head += [f"{'differs' if self.files else 'reason'}: {line}" for line in self.differs]
         head += [f"source: {line}" for line in self.sources]
@@ -73,7 +73,7 @@ class SiteConfig:
 
     @property
     def title(self) -> str:
-        """What this is: the policy, its options, the system with its versions, and the version of batfill."""
+        """The title: policy, options, the system with its versions, and the version of batfill."""
         given = (f", {name} {as_word(value)}{OPTIONS[name].unit}" for name, value in self.options.items())
         options = "".join(given)
         return f"{self.policy}{options}, for {self.written_for}; written by batfill {self.batfill}"
@@ -81,7 +81,7 @@ class SiteConfig:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A system's answer to one policy: its files, and what differs; without files, why there are none."""
+    """A system's configuration of one policy: files and differences; without files, the reasons."""
 
     differs: list[str]
     files: dict[str, str]
@@ -103,7 +103,7 @@ def mark_of(file: str) -> str:
 
 
 def key_of(policy: Policy) -> str | None:
-    """The policy's key as text; None if it cannot be computed on a running cluster."""
+    """The policy's key as text; None if a running cluster cannot compute it."""
     if policy.weights is None:
         return KEYS.get(policy.name)
     terms = zip(policy.weights, FEATURE_TEXTS, strict=True)
@@ -213,7 +213,7 @@ SLURM_LARGEST = {"q": 1e4, "p": 2.6e6, "w": 3.2e8, "p / q": 2.6e6, "p * q": 2.6e
 
 
 def slurm(policy: Policy, threshold_s: float | None) -> Draft:
-    """Slurm: a site factor from a submit plug-in in Lua, and a reservation for the first waiting job alone."""
+    """Slurm: a site factor from a submit plug-in in Lua, and a reservation for the first waiting job only."""
     key = key_of(policy)
     if key is None:
         return Draft([LOGS_CLOCK], {})
@@ -322,7 +322,7 @@ def {name}(queues, now, jids, jobs, config, platform):
 
 
 def oar(policy: Policy, threshold_s: float | None) -> Draft:
-    """OAR 3: a sorting function in Python, which can compute any key, before a conservative backfilling."""
+    """OAR 3: a sorting function in Python, which can compute any key, before conservative backfilling."""
     key = key_of(policy)
     if key is None:
         return Draft([LOGS_CLOCK], {})
@@ -360,7 +360,7 @@ PBS_OVERDUE = "10**15 + eligible_time"  # above any other value, and whole secon
 
 
 def pbs(policy: Policy, threshold_s: float | None) -> Draft:
-    """OpenPBS: a formula for the order, and one job that holds a reservation."""
+    """OpenPBS: a formula for the order, and one job with a reservation."""
     key = key_of(policy)
     if key is None:
         return Draft([LOGS_CLOCK], {})
@@ -391,8 +391,8 @@ def pbs(policy: Policy, threshold_s: float | None) -> Draft:
 
 
 def pbs_formula(key: str, threshold_s: float | None) -> str:
-    """The key as a formula of which PBS takes the highest value first; overdue jobs are above all others, by age."""
-    # The logarithm to any base gives the same order, and PBS documents the functions of Python's math only.
+    """The key as a formula; PBS takes the highest value first, and overdue jobs exceed all others, by age."""
+    # Logarithms to any base give the same order, and PBS documents only the functions of Python's math module.
     key = renamed(key.replace("log2(max(q, 2))", "log(q if q > 1 else 2)"), **PBS_NAMES)
     value = f"{key[1:]} / 1000000" if key.startswith("-") else f"-({key}) / 1000000"
     return value if threshold_s is None else f"{PBS_OVERDUE} if eligible_time > {threshold_s:.17g} else {value}"
@@ -424,7 +424,7 @@ max-queue-depth = 1000000
 
 
 def flux(policy: Policy, _threshold_s: float | None) -> Draft:
-    """Flux with Fluxion: EASY, in the order of submission."""
+    """Flux with Fluxion: EASY, in order of submission."""
     if policy.name != "fcfs":
         why = "a job's priority is the urgency that its owner gives it, from 0 to 31"
         return Draft([f"{why}; any other takes a jobtap plug-in in C (job.priority.get)"], {})
@@ -448,12 +448,12 @@ def site_config(
 
     Args:
         system: a name of SYSTEMS.
-        policy: the queue's order, as `policy_named` takes it.
+        policy: the queue's order, as for `policy_named`.
         backfill: the order of backfilling; None, `same` or the policy itself for the queue's own.
         threshold_s: jobs that have waited longer come first, in seconds; None for never.
 
     Raises:
-        BatfillError: there is no such system or policy, or the threshold is no number of seconds.
+        BatfillError: the system or policy is unknown, or the threshold is not a number of seconds.
     """
     if system not in SYSTEMS:
         raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")

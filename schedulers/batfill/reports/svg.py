@@ -1,6 +1,6 @@
-"""Plots as SVG in the page's own colours: an area with axes, into which lines, boxes and intervals are drawn.
+"""Plots as SVG in the page's colours: axes with lines, boxes and intervals.
 
-A plot is drawn twice, for a wide page and for a phone; the style sheet shows one of them.
+Each plot is drawn twice, for wide pages and for phones; the style sheet shows one of them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 WIDE, NARROW = 720, 360
 FEWEST_TICKS = 3
-CHARACTER = 7.0  # the width of one in 12 px, with some to spare
+CHARACTER = 7.0  # width of one at 12 px, with a margin
 LINE_HEIGHT = 15  # the height of a line of text
 STEPS = (1, 2, 5, 10)
-Tick = tuple[float, str]  # where, and the words there; a second line after a line break
+Tick = tuple[float, str]  # position, label; a line break starts a second line
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -39,7 +39,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def log_ticks(low: float, high: float, most: int = 8) -> list[float]:
-    """Powers of ten between two numbers > 0, with twos and fives if those are few, or round numbers if all are few."""
+    """Powers of ten between two numbers > 0; with factors 2 and 5 if those are few, or round numbers if all are few."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5)):
         found = [step * 10.0**k for k in powers for step in steps if low <= step * 10.0**k <= high]
@@ -49,7 +49,7 @@ def log_ticks(low: float, high: float, most: int = 8) -> list[float]:
 
 
 def labelled(values: Sequence[float]) -> list[Tick]:
-    """These values as ticks, with as many digits as tell them apart; thousands, millions and more by letter."""
+    """These values as ticks, with enough digits to distinguish them; thousands, millions and more by letter."""
     for digits in range(3, 12):
         words = [tick_text(value, digits) for value in values]
         if len(set(words)) == len(set(values)):
@@ -67,7 +67,7 @@ def tick_text(value: float, digits: int) -> str:
 
 
 class Plot:
-    """An SVG of `width` units, in pixels; `x` and `y` turn values into places."""
+    """An SVG of `width` units, in pixels; `x` and `y` map values to positions."""
 
     def __init__(
         self,
@@ -94,30 +94,30 @@ class Plot:
         ]
 
     def x(self, value: float) -> float:
-        """The place of a value from left to right."""
+        """The horizontal position of a value."""
         return self.left + place_between(value, self.x_range, self.log_x) * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """The place of a value from bottom to top."""
+        """The vertical position of a value."""
         return self.bottom - place_between(value, self.y_range) * (self.bottom - self.top)
 
     def add(self, part: str) -> None:
-        """Draw one more element."""
+        """Add an element."""
         self.parts.append(part)
 
     def text(self, x: float, y: float, words: str, anchor: str = "middle", kind: str = "") -> None:
-        """Write these words."""
+        """Add text."""
         self.add(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(words)}</text>')
 
     def line(
         self, x1: float, y1: float, x2: float, y2: float, ink: str = "", width: float = 1, *, tick: str = ""
     ) -> None:
-        """A line between two places, in this colour, or across the plot at a tick of this axis."""
+        """Add a line between two positions, in this colour, or across the plot at a tick of this axis."""
         style = f'class="axis" data-tick="{tick}"' if tick else f'style="stroke:{ink}" stroke-width="{width}"'
         self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>')
 
     def x_axis(self, marks: Sequence[Tick] | None = None) -> None:
-        """Ticks and the label at the bottom; the marks are by default numbers."""
+        """Add ticks and the label at the bottom; the ticks are numbers by default."""
         most = 5 if self.width == NARROW else 8
         if marks is None:
             marks = labelled((log_ticks if self.log_x else ticks)(*self.x_range, most))
@@ -133,7 +133,7 @@ class Plot:
             self.text(middle, self.bottom + 46 + LINE_HEIGHT * row, line)
 
     def y_axis(self, label: str) -> None:
-        """Ticks and a label at the left."""
+        """Add ticks and a label at the left."""
         for value, words in labelled(ticks(*self.y_range)):
             self.line(self.left, self.y(value), self.right, self.y(value), tick="y")
             self.text(self.left - 6, self.y(value) + 4, words, "end")
@@ -144,12 +144,12 @@ class Plot:
         )
 
     def curve(self, xs: Sequence[float], ys: Sequence[float], style: Style) -> None:
-        """A line through these values."""
+        """Add a line through these values."""
         points = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, ys, strict=True))
         self.add(f'<polyline points="{points}" fill="none" stroke-width="{1 if style.rest else 2}" {style.svg}/>')
 
     def row_name(self, middle: float, lines: Sequence[str]) -> None:
-        """The name of a row at its left, in as many lines as it takes."""
+        """Add the name of a row at its left, in several lines if needed."""
         for k, line in enumerate(lines):
             self.text(self.left - 8, middle + 4 + LINE_HEIGHT * (k - (len(lines) - 1) / 2), line, "end", "name")
 
@@ -159,17 +159,17 @@ class Plot:
 
 
 def both(draw: Callable[[int], Plot]) -> str:
-    """The plot for wide pages and for narrow ones."""
+    """The plot for wide and for narrow pages."""
     return f'<div class="plots">{"".join(draw(width).svg() for width in (WIDE, NARROW))}</div>'
 
 
 def wrapped(words: str, width: float) -> list[str]:
-    """The words in lines that fit this width, none of them cut off."""
+    """The words in lines that fit this width, none truncated."""
     return textwrap.wrap(words, max(int(width / CHARACTER), 4)) or [""]
 
 
 def place_between(value: float, limits: tuple[float, float], log: bool = False) -> float:
-    """How far a value is from the first limit to the second, from 0 to 1."""
+    """The position of a value between the limits, from 0 to 1."""
     low, high = limits
     if log:
         value, low, high = math.log(value), math.log(low), math.log(high)

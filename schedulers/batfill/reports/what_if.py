@@ -1,4 +1,4 @@
-"""What other schedulers would have made of a cluster's own log: for all jobs, and for each group of jobs and users."""
+"""The effect of other schedulers on a cluster's own log: for all jobs, and for groups of jobs and users."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from batfill.replays import Schedule
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
-MAX_WAIT_GROWTH = 0.1  # the longest wait may be longer than fcfs's by this share of it
-MIN_GAIN = 0.05  # a mean bounded slowdown that is lower by less than this share is no gain
-FEWEST_JOBS = 20  # of a user who counts among those who may lose, and of a group
-TODAY, ORDER, THRESHOLD, CLASSES, KILLS = range(5)  # what a choice asks of a site, least first
+MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
+MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
+FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
+TODAY, ORDER, THRESHOLD, CLASSES, KILLS = range(5)  # effort a choice requires of a site, least first
 
 
 class Choice(NamedTuple):
-    """A way to schedule: its name, its options as `Options.of` takes them, and what it asks of a site."""
+    """A way to schedule: its name, its options for `Options.of`, and the effort it requires of a site."""
 
     name: str
     options: dict[str, Any]
@@ -54,12 +54,12 @@ class ChoiceFigures(NamedTuple):
     max_wait_s: float
     losers: float | None  # share of the users with `FEWEST_JOBS` whose mean wait is longer than under the first choice
     overdue: int | None  # jobs that waited longer than the threshold; None without one
-    kills: int  # tries killed at the divider and started again
+    kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
 
 
 class Group(NamedTuple):
-    """Some of the jobs, and what each choice but the first would change for them. Times in seconds."""
+    """Some of the jobs, and the effect on them of each choice but the first. Times in seconds."""
 
     name: str
     jobs: int
@@ -69,19 +69,19 @@ class Group(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """How much longer than fcfs's the longest wait may be, and what to take then."""
+    """A limit on the growth of the longest wait over fcfs's, and the advice under it."""
 
-    growth: float | None  # a share of fcfs's longest wait; None for no limit
+    growth: float | None  # relative to fcfs's longest wait; None for no limit
     longest_s: float
-    advised: int  # the number of the outcome to take
+    advised: int  # the index of the advised outcome
 
     def allows(self, outcome: ChoiceFigures) -> bool:
-        """Whether the choice keeps to the limit."""
+        """Whether the choice stays within the limit."""
         return outcome.max_wait_s <= self.longest_s
 
 
 class Pairs(NamedTuple):
-    """Every choice against every other: [a, b] is the mean of b minus that of a, over the same jobs, with its interval.
+    """Every choice against every other: [a, b] is the mean of b minus that of a over the same jobs, with its interval.
 
     Each has shape (n_choices, n_choices). Source: `Comparison.intervals`.
     """
@@ -97,36 +97,36 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WhatIf:
-    """The answer. The first choice, which all are compared with, is fcfs; it stands for what a site has today."""
+    """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
 
     workload: Workload
-    settings: dict[str, Any]  # every option in force but the choices' own
+    settings: dict[str, Any]  # every option in force except those of the choices
     comparison: Comparison
     outcomes: list[ChoiceFigures]
     bsld: Pairs
     groups: list[Group]
     limits: list[Limit]  # half the given one, the given one, its double, and none
-    given: int  # the number of the given limit among them
+    given: int  # the index of the given limit
 
     @property
     def limit(self) -> Limit:
-        """The limit that the advice keeps."""
+        """The limit given."""
         return self.limits[self.given]
 
     @property
     def advice(self) -> ChoiceFigures:
-        """The choice to take; fcfs if nothing gains."""
+        """The advised choice; fcfs if nothing gains."""
         return self.outcomes[self.limit.advised]
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Why the advice is not to be trusted, a sentence each: invented requests, and too short a log."""
+        """Reasons not to trust the advice, a sentence each: invented requests, or too short a log."""
         invented = [f"it rests on invented requests; {warning}" for warning in self.workload.warnings]
         blocks = int(self.comparison.block.max()) + 1
         if blocks >= FEWEST_BLOCKS:
             return tuple(invented)
         days = "1 day" if blocks == 1 else f"{blocks} {self.comparison.blocks}"
-        return (*invented, f"jobs were submitted on {days} only, too few for intervals that mean something")
+        return (*invented, f"jobs were submitted on {days} only, too few for meaningful intervals")
 
     def __repr__(self) -> str:
         """The advice in a line."""
@@ -135,7 +135,7 @@ class WhatIf:
         return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row of figures per choice; `attrs` say the advice and the options. It needs pandas."""
+        """A row of figures per choice; `attrs` have the advice and the options. Needs pandas."""
         rows = [outcome._asdict() for outcome in self.outcomes]
         about = {"workload": self.workload.name, "advice": self.advice.name, "cautions": list(self.cautions)}
         return data_frame(rows, **about, options=self.settings)
@@ -195,23 +195,23 @@ def what_if(
     begin: Callable[[Choice, int], None] = lambda choice, jobs: None,
     advance: Callable[[float], None] = lambda part: None,
 ) -> WhatIf:
-    """Replay the log under every choice of `choices`, and choose one.
+    """Replay the log under every choice of `choices`, and advise one.
 
     Args:
-        log: a workload, or a file as `read_workload` takes it.
-        procs: the machine's size; None for what the log says.
+        log: a workload or a file, as for `read_workload`.
+        procs: the machine's size; None for the log's.
         overrun: see `read_workload`.
         thresholds_s: waiting times after which jobs come first.
-        small_first: whether the classifier's choices are among them.
-        max_wait_growth: the share of fcfs's longest wait by which that of the advised choice may be longer.
-        min_gain: the share of a mean bounded slowdown by which a better one is lower at least.
+        small_first: whether to include the classifier's choices.
+        max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
+        min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         tau_s: the bound of the bounded slowdown.
         seed: of the bootstrap and of the classifier.
-        begin: gets every choice before it is replayed, and the number of jobs.
-        advance: gets the part of a choice that has been replayed since its last call; they sum to 1 for each.
+        begin: called with every choice before its replay, and the number of jobs.
+        advance: called with the share of a choice replayed since the last call; they sum to 1 for each.
 
     Raises:
-        BatfillError: an option cannot be used, or no job of the log fits the machine.
+        BatfillError: an option is unusable, or no job of the log fits the machine.
     """
     if small_first:
         require("learn", "sklearn")
@@ -220,8 +220,8 @@ def what_if(
         raise BatfillError(f"option seed: {seed} is not a whole number >= 0")
     for seconds in thresholds_s:
         seconds_of("threshold", seconds, least=1e-9)
-    number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
-    number_of("min-gain", min_gain, 0, 1, "a share from 0 to 1, as 5% or 0.05")
+    number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, such as 10% or 0.1")
+    number_of("min-gain", min_gain, 0, 1, "a share from 0 to 1, such as 5% or 0.05")
     workload, size = opened(log, procs=procs, overrun=overrun)
     ran = workload.jobs.procs <= size
     if not ran.any():
@@ -282,13 +282,13 @@ def what_if(
 
 
 def marked(comparison: Comparison, advised: int) -> Comparison:
-    """The comparison with the choice to take marked by its name, in every chart and table."""
+    """The comparison with the advised choice marked in its name, for every chart and table."""
     names = [f"{name} (advised)" if k == advised else name for k, name in enumerate(comparison.names)]
     return replace(comparison, names=tuple(names), advised=advised)
 
 
 def choices(thresholds_s: Sequence[float], small_first: bool, seed: int) -> list[Choice]:
-    """fcfs, spf, saf, saf with thresholds, and small jobs first as a classifier knows them, without and with kills."""
+    """fcfs, spf, saf, saf with thresholds, and small jobs first by a classifier, without and with kills."""
     saf = {"policy": "saf"}
     known = {"policy": "fcfs", "knowledge": "classifier", "seed": seed}
     found = [
@@ -309,7 +309,7 @@ def choices(thresholds_s: Sequence[float], small_first: bool, seed: int) -> list
 
 
 def threshold_text(seconds: float) -> str:
-    """In whole hours or minutes where it is, else in seconds: two thresholds never read the same."""
+    """Whole hours or minutes if exact, else seconds, so that different thresholds have different texts."""
     unit_s, unit = next(one for one in ((HOUR_S, "h"), (60, "min"), (seconds, "s")) if seconds % one[0] == 0)
     return f"{seconds:.12g} s" if unit == "s" else f"{seconds / unit_s:.12g} {unit}"
 
@@ -336,7 +336,7 @@ def replayed(
 
 
 def growths(given: float) -> list[float]:
-    """Half the given growth of the longest wait, itself, and its double; for none at all, with those of the default."""
+    """Half the given growth of the longest wait, itself, and its double; for no limit, those of the default."""
     usual = [0.5 * MAX_WAIT_GROWTH, MAX_WAIT_GROWTH]
     return [0.5 * given, given, 2 * given] if given > 0 else [given, *usual]
 
@@ -344,7 +344,7 @@ def growths(given: float) -> list[float]:
 def outcome_of(
     choice: Choice, comparison: Comparison, k: int, schedule: Schedule, user: NDArray[np.int64]
 ) -> ChoiceFigures:
-    """The figures of the k-th choice; `user` of each job, -1 where unknown."""
+    """The figures of the k-th choice; `user` of each job, -1 if unknown."""
     wait_s = comparison.wait_s[k]
     users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
     longer = np.bincount(where, weights=wait_s - comparison.wait_s[0]) > 0
@@ -377,16 +377,16 @@ def pairs_of(comparison: Comparison, seed: int) -> Pairs:
 
 
 def gains(outcomes: Sequence[ChoiceFigures], pairs: Pairs, old: int, new: int, min_gain: float) -> bool:
-    """Whether the new choice's mean bsld is lower by the smallest gain at least, and its interval leaves out 0."""
+    """Whether the new choice's mean bsld is lower by at least the smallest gain, and its interval excludes 0."""
     difference = pairs.at(old, new)
     return difference.high < 0 and -difference.mean >= min_gain * outcomes[old].mean_bsld
 
 
 def advised(outcomes: Sequence[ChoiceFigures], pairs: Pairs, longest_s: float, min_gain: float) -> int:
-    """The number of the choice to take: of those that gain over fcfs within the limit, the simplest of equals.
+    """The index of the advised choice: among those that gain over fcfs within the limit, the simplest of equals.
 
-    Choices are equals if the best of all does not gain over them (`gains`). The simplest is the one that asks least of
-    a site; of several such, the one with the shortest longest wait. 0, fcfs, if none gains.
+    A choice equals the best if the best does not gain over it (`gains`). The simplest requires the least effort of a
+    site; ties go to the shortest longest wait. 0, fcfs, if none gains.
     """
     able = [k for k, o in enumerate(outcomes) if o.max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
     if not able:
@@ -397,7 +397,7 @@ def advised(outcomes: Sequence[ChoiceFigures], pairs: Pairs, longest_s: float, m
 
 
 def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Jobs by width, by time run, and by how much of all the work their user does."""
+    """Jobs by width, by run time, and by their user's share of all work."""
     q, p = jobs.procs, jobs.runtime_s
     found = [
         ("1 processor", q == 1),
@@ -424,7 +424,7 @@ def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
 def differences_of(
     comparison: Comparison, submit_s: NDArray[np.float64], rows: NDArray[np.bool_], seed: int
 ) -> list[Difference]:
-    """What changes for these jobs."""
+    """The changes for these jobs."""
     return of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], comparison.wait_s[:, rows]).differences(
         seed
     )

@@ -1,4 +1,4 @@
-"""The answer of `what_if` for people: tables and advice to read in the terminal, and one page."""
+"""The answer of `what_if` for people: tables and advice for the terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ if TYPE_CHECKING:
 
 UNITS = ((DAY_S, "d", 1), (HOUR_S, "h", 1), (60, "min", 0), (1, "s", 0))  # seconds, name, decimals
 ASSUMED = (
-    "The jobs, their times and their users are taken as the log has them: no user submits other jobs or requests other "
-    "times because of another scheduler, no machine fails, and only processors are scarce. fcfs is EASY backfilling in "
-    "order of arrival and stands for today's scheduler; it is not what the cluster really ran."
+    "Jobs, times and users are as in the log: users do not change their jobs or requests with the scheduler, machines "
+    "do not fail, and only processors are scarce. fcfs is EASY backfilling in order of arrival; it represents today's "
+    "scheduler, not what the cluster actually ran."
 )
 CHOSEN = (
-    "Chosen: of all choices whose longest wait is within the limit and which gain over fcfs, the one that asks least "
-    "of a site (an order, then a threshold, then a classifier, then kills) and over which the best of them does not "
-    "gain; of several such, the one with the shortest longest wait. To gain is a mean bounded slowdown lower by "
-    "{:.3g} % at least, with a 95 % interval of the paired difference that leaves out 0. The intervals are not widened "
-    "for the number of choices, and the choice is made on the log that it is tried on: expect a little less on next "
+    "How the advice is chosen: among the choices whose longest wait is within the limit and that gain over fcfs, the "
+    "one that requires least of a site (an order, then a threshold, then a classifier, then kills) and over which the "
+    "best of them does not gain; ties go to the shortest longest wait. A gain is a mean bounded slowdown lower by at "
+    "least {:.3g} %, with a 95 % interval of the paired difference that excludes 0. The intervals are not corrected "
+    "for the number of choices, and the choice is evaluated on the log that selected it: expect slightly less on next "
     "year's jobs."
 )
 CLASSIFIED = (
-    "Small first: fcfs, with the jobs that an online classifier takes for small before the others. No kill: they run "
-    "to their end. Kill: one that is still running at the divider (the median run time known) is killed there and "
-    "starts again from its beginning, as a large one; its wait is until that last start."
+    "Small first: fcfs, but jobs that an online classifier predicts to be small go first. No kill: they run to "
+    "completion. Kill: a small job still running at the divider (the median of the known run times) is killed and "
+    "restarted from its beginning as a large job; its wait lasts until that last start."
 )
 
 
 def advice_lines(answer: WhatIf) -> list[str]:
-    """What to take and why, a paragraph each, the doubts first."""
+    """The advice and the reasons, a paragraph each, doubts first."""
     doubts = [f"Warning: do not trust this advice: {caution}." for caution in answer.cautions]
     return [*doubts, *(taken_lines(answer) if answer.limit.advised else kept_lines(answer))]
 
 
 def taken_lines(answer: WhatIf) -> list[str]:
-    """The choice to take, what it gains and costs, and how to go on."""
+    """The advised choice, its gain and cost, and the next step."""
     fcfs, advice, limit = answer.outcomes[0], answer.advice, answer.limit
     lines = [
         f"Take {advice.name}: mean bounded slowdown {advice.mean_bsld:,.2f} instead of fcfs's {fcfs.mean_bsld:,.2f} "
@@ -81,16 +81,16 @@ def taken_lines(answer: WhatIf) -> list[str]:
     if best != limit.advised:
         other = answer.outcomes[best]
         lines.append(
-            f"{other.name} comes to {other.mean_bsld:,.2f} within the limit "
+            f"{other.name} reaches {other.mean_bsld:,.2f} within the limit "
             f"({difference_text(answer.bsld.at(limit.advised, best))}): {short_of(answer, limit.advised, best)}. "
-            f"{advice.name} {'asks for less' if advice.effort < other.effort else 'has the shorter longest wait'}."
+            f"{advice.name} {'requires less' if advice.effort < other.effort else 'has the shorter longest wait'}."
         )
     if advice.effort >= CLASSES:
-        lines.append("No batch system has this by its configuration; `batfill schedule` runs it under Batsim.")
+        lines.append("No batch system can be configured for this; `batfill schedule` runs it under Batsim.")
     else:
         lines.append(
-            f"`batfill export-config SYSTEM {options_words(advice)}` prints the nearest configuration that a batch "
-            "system has."
+            f"`batfill export-config SYSTEM {options_words(advice)}` prints the nearest configuration of a "
+            "batch system."
         )
     return lines
 
@@ -121,15 +121,15 @@ def kept_lines(answer: WhatIf) -> list[str]:
         other = outcomes[next_up]
         growth = math.ceil(100 * (other.max_wait_s / fcfs.max_wait_s - 1))
         lines.append(
-            f"The nearest beyond the limit that gains is {other.name}: mean bounded slowdown {other.mean_bsld:,.2f} "
-            f"({difference_text(answer.bsld.at(0, next_up))}), longest wait {duration(other.max_wait_s)} instead of "
+            f"The nearest choice beyond the limit that gains is {other.name}: mean bounded slowdown "
+            f"{other.mean_bsld:,.2f} ({difference_text(answer.bsld.at(0, next_up))}), longest wait {duration(other.max_wait_s)} instead of "
             f"{duration(fcfs.max_wait_s)} (--max-wait-growth {growth}%)."
         )
     return lines
 
 
 def short_of(answer: WhatIf, old: int, new: int) -> str:
-    """Why the new choice is no gain over the old one."""
+    """Why the new choice is not a gain over the old one."""
     difference = answer.bsld.at(old, new)
     if difference.mean >= 0:
         return "no lower"
@@ -142,17 +142,17 @@ def short_of(answer: WhatIf, old: int, new: int) -> str:
 
 
 def difference_text(interval: Interval) -> str:
-    """A difference of bounded slowdowns and how sure it is."""
+    """A difference of bounded slowdowns with its interval."""
     return f"{interval.mean:+,.2f}, {percent(CONFIDENCE)} interval {interval.low:+,.2f} to {interval.high:+,.2f}"
 
 
 def percent(share: float) -> str:
-    """A share as people say it."""
+    """A share as a percentage."""
     return f"{100 * share:.4g} %"
 
 
 def limit_text(limit: Limit) -> str:
-    """A limit on the longest wait in words."""
+    """A limit on the longest wait as text."""
     if limit.growth is None:
         return "none"
     return (
@@ -163,14 +163,14 @@ def limit_text(limit: Limit) -> str:
 
 
 def choice_notes(answer: WhatIf) -> list[str]:
-    """What to know of some rows: thresholds that never fire, and what kills cost."""
+    """Notes on some rows: thresholds that never apply, and the cost of kills."""
     idle = [o for o in answer.outcomes if o.overdue == 0]
     notes = []
     if idle:
         names = ", ".join(threshold_text(o.options["threshold"]) for o in idle)
-        notes.append(f"No job waits as long as {names} under saf: such a threshold never fires and changes nothing.")
+        notes.append(f"No job waits as long as {names} under saf: such a threshold never applies.")
     notes += [
-        f"{o.name}: {o.kills:,} tries are killed at the divider and start again, {o.wasted:.2%} of the processor time."
+        f"{o.name}: {o.kills:,} tries are killed at the divider and restarted, {o.wasted:.2%} of the processor time."
         for o in answer.outcomes
         if o.effort == KILLS
     ]
@@ -178,7 +178,7 @@ def choice_notes(answer: WhatIf) -> list[str]:
 
 
 def options_words(outcome: ChoiceFigures) -> str:
-    """The choice's options on a command line of batfill."""
+    """The choice's options on batfill's command line."""
     words = []
     for name, value in outcome.options.items():
         words += (
@@ -217,7 +217,7 @@ def as_text(answer: WhatIf) -> str:
 
 
 def as_page(answer: WhatIf, path: Path, command: str) -> str:
-    """One HTML page; `path` is the log's."""
+    """The HTML page; `path` is the log's."""
     workload = answer.workload
     advice = "".join(
         f"<p{' class=warning' if k < len(answer.cautions) else ''}>{coded(line)}</p>"
@@ -264,7 +264,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
 
 
 def coded(line: str) -> str:
-    """The line as HTML, with what stands between backticks as code."""
+    """The line as HTML, with backquoted parts as code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(line))
 
 
@@ -279,16 +279,16 @@ def log_text(answer: WhatIf) -> str:
     workload, jobs = answer.workload, len(answer.comparison.at)
     first_s, last_s = (float(workload.jobs.submit_s[k]) for k in (0, -1))
     dates = f"submitted {date_text(first_s, workload.clock)} to {date_text(last_s, workload.clock)}"
-    zone = f" ({zone_text(workload.clock)})" if workload.clock else " (the log says no date)"
+    zone = f" ({zone_text(workload.clock)})" if workload.clock else " (the log has no dates)"
     other = ", ".join(f"{name} {text}" for name, text, usual in options_in_force(answer) if not usual)
     return (
         f"{workload.name}: {jobs:,} jobs on {workload.procs:,} processors, {dates}{zone}. {ENGINE} {__version__}; "
-        f"{f'options that are not the defaults: {other}' if other else 'all options are the defaults'}."
+        f"{f'options other than the defaults: {other}' if other else 'all options have their defaults'}."
     )
 
 
 def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
-    """Every option in force: its name, its value in words, and whether that is the default."""
+    """Every option in force: its name, its value as text, and whether that is the default."""
     settings = answer.settings
     thresholds = settings["thresholds_s"]
     return [
@@ -322,7 +322,7 @@ def choices_table(answer: WhatIf) -> str:
 
 
 def limits_table(answer: WhatIf) -> str:
-    """What to take under half the limit, the given one, its double, and none."""
+    """The advice under half the limit, the given one, its double, and none."""
     rows = []
     for k, limit in enumerate(answer.limits):
         o = answer.outcomes[limit.advised]
@@ -332,7 +332,7 @@ def limits_table(answer: WhatIf) -> str:
 
 
 def groups_table(answer: WhatIf) -> str:
-    """What every choice changes for each group of jobs."""
+    """The effect of every choice on each group of jobs."""
     rows = table(
         ("", "jobs", "wait, fcfs", *(escape(name) for name in answer.comparison.names[1:])),
         [
@@ -352,7 +352,7 @@ def groups_table(answer: WhatIf) -> str:
 
 
 def made(answer: WhatIf, path: Path) -> str:
-    """What was assumed, every option in force, and the command that repeats each choice."""
+    """Assumptions, every option in force, and the command that repeats each choice."""
     workload = answer.workload
     options = [(name, f"{escape(text)}{' (default)' * usual}") for name, text, usual in options_in_force(answer)]
     shared = shlex.join(
@@ -376,7 +376,7 @@ def made(answer: WhatIf, path: Path) -> str:
 
 
 def change(interval: Interval) -> str:
-    """A difference of waits, its interval, and a mark if the interval leaves 0 out."""
+    """A difference of waits, its interval, and a mark if the interval excludes 0."""
     mark = "▲ " if interval.low > 0 else "▼ " if interval.high < 0 else ""
     unit_s, unit, decimals = next((one for one in UNITS if max(map(abs, interval)) >= 2 * one[0]), UNITS[-1])
     mean, low, high = (f"{seconds / unit_s:+,.{decimals}f}" for seconds in interval)

@@ -1,4 +1,4 @@
-"""Numbers and durations in words, and pieces of HTML."""
+"""Numbers, durations and dates as text, and pieces of HTML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TICK_STEPS_S = (
 
 
 def date_ticks(low_s: float, high_s: float, clock: Clock, fewest: int) -> list[tuple[float, str]]:
-    """Seconds of the log at round local dates, at least `fewest`, and their words; the year or day in a second line."""
+    """Seconds of the log at round local dates, at least `fewest`, with labels; the year or day on a second line."""
 
     def within(dates: Iterator[datetime]) -> list[tuple[float, datetime]]:
         places = ((clock.second(date), date) for date in dates)
@@ -48,7 +48,7 @@ def date_ticks(low_s: float, high_s: float, clock: Clock, fewest: int) -> list[t
 
 
 def worded(ticks: Iterable[tuple[float, datetime]], form: str, below: str) -> list[tuple[float, str]]:
-    """Dates in words; what stands below is said where it changes."""
+    """Dates as labels; the second line is given only where it changes."""
     words, below_before = [], ""
     for at, date in ticks:
         second = date.strftime(below)
@@ -58,7 +58,7 @@ def worded(ticks: Iterable[tuple[float, datetime]], form: str, below: str) -> li
 
 
 def date_text(at_s: float, clock: Clock | None) -> str:
-    """A second of the log: its date in the log's zone, or its day and time of day if the log has no clock."""
+    """A second of the log as text: its date in the log's zone, or day and time of day if the log has no clock."""
     if clock is not None:
         return clock.date(at_s).strftime("%-d %b %Y %H:%M:%S")
     s = int(at_s)
@@ -66,12 +66,12 @@ def date_text(at_s: float, clock: Clock | None) -> str:
 
 
 def zone_text(clock: Clock) -> str:
-    """The zone of a clock's dates: its name, or its distance from UTC."""
+    """The zone of a clock's dates: its name, or its offset from UTC."""
     return "UTC; the log does not say its time zone" if clock.zone_name == "UTC" else clock.zone_name
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the two largest units that fit."""
+    """Seconds as text, in the two largest units that fit."""
     minus, s = "-" if seconds < 0 else "", round(abs(seconds))
     days, hours, minutes = s // DAY_S, s // HOUR_S % 24, s // 60 % 60
     if days:
@@ -82,12 +82,12 @@ def duration(seconds: float) -> str:
 
 
 def warning_paragraphs(warnings: Sequence[str]) -> str:
-    """What makes the figures doubtful (`Workload.warnings`), a paragraph each; "" if nothing does."""
+    """Reasons to doubt the figures (`Workload.warnings`), a paragraph each; "" if there are none."""
     return "".join(f'<p class="warning"><strong>Warning:</strong> {escape(warning)}.</p>' for warning in warnings)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """An HTML table whose first column heads its rows; cells are HTML already."""
+    """An HTML table whose first column holds row headers; cells are HTML already."""
     lines = ['<div class="scroll"><table>']
     if caption:
         lines.append(f"<caption>{escape(caption)}</caption>")

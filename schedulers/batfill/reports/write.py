@@ -1,4 +1,4 @@
-"""`report.html`: everything about some runs in one file that needs nothing else."""
+"""`report.html`: everything about some runs in one self-contained file."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def report(
     seed: int = 0,
     figures: Sequence[str] = (),
 ) -> list[Path]:
-    """Write one HTML page about runs that needs no network: Gantt charts, curves, tables; several runs are compared.
+    """Write a self-contained HTML page about runs: Gantt charts, curves, tables; several runs are compared.
 
     Args:
-        places: a folder with runs, the prefix of a run's files, such as the one given to `Result.to_batsim`, a
-            campaign's folder, or several of these.
-        output: the page; by default `report.html` in the first place's folder. Figures go beside it.
+        places: a folder with runs, the prefix of a run's files, such as that of `Result.to_batsim`, a campaign's
+            folder, or several of these.
+        output: the page; by default `report.html` in the first place's folder. Figures go next to it.
         tau_s: the bound of the bounded slowdown.
         overdue_s: mark jobs that waited longer.
         seed: of the bootstrap.
@@ -51,7 +51,7 @@ def report(
         The files written, the page first.
 
     Raises:
-        BatfillError: a place holds no run, a file cannot be used, or an option cannot.
+        BatfillError: a place has no run, or a file or an option is unusable.
     """
     several = [places] if isinstance(places, (str, Path)) else places
     page = None if output is None else Path(output)
@@ -71,20 +71,20 @@ def write_report(
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Path]:
-    """Write the report of the runs in these places, and the figures of their comparisons; returns what was written.
+    """Write the report of the runs in these places, and figures of their comparisons; returns the files written.
 
     Args:
-        places: folders that hold runs, `_jobs.csv` files or their prefixes, and folders of campaigns.
-        output: the page; by default `report.html` in the first place's folder. Figures go beside it.
-        tau_s: the bound of the bounded slowdown; that of a campaign was chosen when it ran.
-        overdue_s: jobs that waited longer are marked; the viewer may say another limit.
+        places: folders with runs, `_jobs.csv` files or their prefixes, and folders of campaigns.
+        output: the page; by default `report.html` in the first place's folder. Figures go next to it.
+        tau_s: the bound of the bounded slowdown; a campaign's was set when it ran.
+        overdue_s: mark jobs that waited longer; the reader can change this limit.
         seed: of the bootstrap.
-        figures: formats of matplotlib's, such as pdf.
-        command: the command line that asked for it.
-        advance: is told of every run that is in the page.
+        figures: matplotlib formats, such as pdf.
+        command: the command line, for the page.
+        advance: called with 1 after each run.
 
     Raises:
-        BatfillError: a place holds no run, a file cannot be used, or an option cannot.
+        BatfillError: a place has no run, or a file or an option is unusable.
     """
     if not tau_s > 0:
         raise BatfillError(f"--tau: {tau_s!r} is not a number of seconds > 0")
@@ -131,14 +131,14 @@ def write_report(
 
 
 def page_title(names: Sequence[str]) -> str:
-    """What the page is called: after what it shows, the first few of many."""
+    """The page's title, from its runs' names; the first few of many."""
     if len(names) == 1:
         return names[0]
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
 def provenance(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
-    """Where the page came from: versions, options, command and the sums of its inputs, as HTML."""
+    """The page's origin: versions, options, command and checksums of its inputs, as HTML."""
     command_text = f"<p><code>{escape(command)}</code></p>" if command else ""
     sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)
     return f"<p>Made by {escape(origin)}, from</p><ul>{sums}</ul>{command_text}"
@@ -147,7 +147,7 @@ def provenance(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) ->
 def html_page(
     title: str, links: Sequence[tuple[str, str]], sections: Sequence[str], data: Sequence[str], footer: str
 ) -> str:
-    """The page of these sections, with links to them, its style, its data and its script."""
+    """The page of these sections, with links, style, data and script."""
     contents = "".join(f'<a href="#{anchor}">{escape(words)}</a>' for anchor, words in links)
     return Template(asset("page.html")).substitute(
         generator=f"batfill {__version__}",

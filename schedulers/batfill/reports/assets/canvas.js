@@ -1,4 +1,4 @@
-// A canvas as wide as its place, sharp on any screen, in the page's colours.
+// A canvas as wide as its container, sharp on any screen, in the page's colours.
 const LEFT = 58, RIGHT = 12, BELOW = 38; // pixels; below are two lines of dates
 
 class Plot {
@@ -33,7 +33,7 @@ class Plot {
     const { pen, view } = this, bottom = this.top + this.tall;
     pen.textBaseline = "top";
     this.ticks = view.run.clock.ticks(view.from, view.to, this.inner < 500 ? 3 : 5);
-    let free = 0; // where the line below has no words yet
+    let free = 0; // where the line below is still empty
     for (const [t, words, below] of this.ticks) {
       const x = this.x(t);
       pen.fillStyle = this.line;

@@ -1,4 +1,4 @@
-// What a job's colour says. PALETTE, GREY and FAILED_INK are written by palette.py.
+// The meaning of jobs' colours. PALETTE, GREY and FAILED_INK come from palette.py.
 
 class Colours {
   constructor(run) {
@@ -7,7 +7,7 @@ class Colours {
     this.choose("slowdown");
   }
 
-  // Each way: its legend as [colour, words], and the place in it of a job.
+  // Each colouring: its legend as [colour, words], and the index in it of a job.
   choose(what) {
     const { run } = this;
     const ways = {
@@ -34,7 +34,7 @@ class Colours {
     Object.assign(this, ways[what], { what });
   }
 
-  // Colours as the pixels of an image hold them.
+  // Colours as pixels of an image.
   inks(canvas) {
     const style = getComputedStyle(canvas);
     const [idle, other] = ["--idle", "--other"].map((name) => pixel(style.getPropertyValue(name).trim()));
@@ -42,13 +42,13 @@ class Colours {
     return { idle, other, of: (i) => inks[this.place(i)] };
   }
 
-  // What can be read on a job's colour.
+  // A text colour readable on a job's colour.
   text(i) {
     const [r, g, b] = parts(this.legend[this.place(i)][0]);
     return r * 0.299 + g * 0.587 + b * 0.114 > 140 ? "#111" : "#fff";
   }
 
-  // How many tries that match have each colour.
+  // The number of matching tries of each colour.
   counts() {
     const counts = this.legend.map(() => 0);
     for (let i = 0; i < this.run.length; i++)

@@ -1,4 +1,4 @@
-// What packing.py wrote, as typed arrays by name.
+// Unpacks the columns of packing.py to typed arrays by name.
 const TYPES = { i1: Int8Array, i2: Int16Array, i4: Int32Array, f8: Float64Array };
 
 async function unpack({ columns, data }) {
@@ -22,7 +22,7 @@ async function inflated(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Bytes of equal weight stand together in the file; here each number gets its own back.
+// Bytes of equal significance are adjacent in the file; this restores the numbers.
 function joined(bytes, at, length, size) {
   const out = new Uint8Array(length * size);
   for (let plane = 0; plane < size; plane++) {

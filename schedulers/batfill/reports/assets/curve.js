@@ -1,6 +1,6 @@
-// The mean over each pixel's time of how much is there: processors at work, jobs that wait.
+// An amount averaged over each pixel's time: busy processors, waiting jobs.
 class Curve extends Plot {
-  // `amount(i)` is there from `begin(i)` to `end(i)`; `top` is the most there can be, or 0 for the most there was.
+  // `amount(i)` counts from `begin(i)` to `end(i)`; `top` is the top of the axis, or 0 for the largest value.
   constructor(canvas, view, { begin, end, amount, top, unit, colour }) {
     super(canvas, view, 138, 8, BELOW);
     Object.assign(this, { since: begin, until: end, amount, most: top, unit, colour });

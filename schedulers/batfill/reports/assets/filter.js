@@ -1,4 +1,4 @@
-// Which jobs are looked at, and what is true of them.
+// The filter, and figures of the matching jobs.
 const SHOWN = 15; // rows of the table at once
 
 function applyFilter(run, form, colours) {
@@ -38,11 +38,11 @@ function summaryOfMatching(run) {
   }
   const tries = run.matched === run.length ? "All jobs" : `${number(run.matched)} of ${number(run.length)} rows match`;
   return count ? `${tries}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean bounded slowdown ${number(bsld / count)}.`
-    : `${tries}; none of them ran to its end.`;
+    : `${tries}; none of them ran to completion.`;
 }
 
-// What is said of a try, column by column: title, name in the CSV, value in the CSV (undefined: not known), what the
-// table shows instead of it, whether only tries that ran have it, and the column of the run that it needs to be shown.
+// The columns of a try: title, name in the CSV, value in the CSV (undefined: unknown), text in the table if different,
+// whether only tries that ran have it, and the column of the run that it requires.
 const JOB_COLUMNS = [
   { title: "job", name: "job", of: (run, i) => run.ids[i] },
   { title: "user", needs: "user", name: "user", of: (run, i) => run.known("user", i) },
@@ -60,7 +60,7 @@ const JOB_COLUMNS = [
   { title: "class", needs: "small", name: "class", of: (run, i) => ["large", "small"][run.known("small", i)] },
   { title: "probability", needs: "probability", name: "probability", of: (run, i) => (run.known("probability", i) === undefined ? undefined : run.probability[i] / 1e4) },
   { title: "divider", needs: "divider", name: "divider_s", of: (run, i) => run.known("divider", i), shown: (run, i) => duration(run.divider[i]) },
-  { title: "fate", name: "fate", of: (run, i) => run.states[run.state[i]] },
+  { title: "outcome", name: "fate", of: (run, i) => run.states[run.state[i]] },
 ];
 
 function valueOf(column, run, i) { return column.ran && !run.ran(i) ? undefined : column.of(run, i); }
@@ -71,8 +71,8 @@ function shownOf(column, run, i) {
   return value === undefined ? "" : String(value);
 }
 
-// The rows that match, by a column: the bounded slowdown, waits and other amounts from the largest, the rest from the
-// first; unknown values come last, equal ones in the order of submission.
+// The matching rows sorted by a column: bounded slowdown, waits and other amounts descending, others ascending;
+// unknown values last, ties in order of submission.
 const FROM_FIRST = new Set(["job", "user", "submit_s", "start_s", "end_s", "class", "fate"]);
 
 function ordered(run, name) {
@@ -91,7 +91,7 @@ function ordered(run, name) {
   return rows.sort((a, b) => keys[a] - keys[b] || a - b);
 }
 
-// The first rows in that order with the largest bounded slowdown, without sorting all of them.
+// The first rows in that order by bounded slowdown, without sorting all of them.
 function worst(run) {
   const rows = [];
   let least = -1;
@@ -106,7 +106,7 @@ function worst(run) {
   return rows.map((row) => row.i);
 }
 
-// Every row that matches as CSV, with dates where the log has a clock.
+// Every matching row as CSV, with dates if the log has a clock.
 function csvOf(run, rows) {
   const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   const lines = [[...JOB_COLUMNS.map((column) => column.name), "tries", "machines", ...(run.clock.known ? ["submitted", "started", "ended"] : [])].join(",")];
@@ -120,13 +120,13 @@ function csvOf(run, rows) {
 }
 
 function details(run, i) {
-  const asked = run.walltime[i] < 0 ? "no limit" : `asked for ${duration(run.walltime[i])}`;
-  const job = `Job ${run.name_of(i)}: ${number(run.procs[i])} processors, ${asked}, submitted ${run.clock.text(run.submit[i])}`;
+  const request = run.walltime[i] < 0 ? "no limit" : `requested ${duration(run.walltime[i])}`;
+  const job = `Job ${run.name_of(i)}: ${number(run.procs[i])} processors, ${request}, submitted ${run.clock.text(run.submit[i])}`;
   if (!run.ran(i)) return `${job}, rejected.`;
   const marks = [run.states[run.state[i]], ...(run.known("backfilled", i) ? ["started by backfilling"] : [])];
   const user = run.known("user", i), small = run.known("small", i), probability = run.known("probability", i);
   if (user !== undefined) marks.push(`user ${user}`);
-  if (small !== undefined) marks.push(`taken for ${["large", "small"][small]}${probability === undefined ? "" : ` (probability ${probability / 1e4})`}`);
+  if (small !== undefined) marks.push(`judged ${["large", "small"][small]}${probability === undefined ? "" : ` (probability ${probability / 1e4})`}`);
   return `${job}, waited ${duration(run.wait[i])}, ran ${duration(run.runtime[i])} on machines ${run.machines(i)}, `
     + `bounded slowdown ${number(run.bsld[i])}; ${marks.join(", ")}.`;
 }

@@ -1,5 +1,5 @@
-// The machines over time, painted pixel by pixel: a pixel shows the job that has the machine and the time at its
-// middle, so that what is seen of 300,000 jobs is a fair sample; jobs that match a filter are at least a pixel wide.
+// The machines over time, painted pixel by pixel: a pixel shows the job at the machine and time of its centre, a fair
+// sample even of 300,000 jobs; jobs that match a filter are at least a pixel wide.
 class Gantt extends Plot {
   constructor(canvas, view, colours) {
     super(canvas, view, 438, 8, BELOW);
@@ -71,7 +71,7 @@ class Gantt extends Plot {
     return boxes;
   }
 
-  // Names and marks where there is room; the marks say without colour who was killed and, by fate, who was backfilled.
+  // Names and marks, space permitting; the marks show without colour which jobs were killed and, by outcome, backfilled.
   labels() {
     const { pen } = this, { run, from, to } = this.view;
     if (((to - from) / (run.to - run.from)) * run.length > 20000) return;

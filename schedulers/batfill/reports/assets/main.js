@@ -1,4 +1,4 @@
-// One explorer: the charts of one run, its filter, and what pointer and keyboard do there.
+// One explorer: the charts of one run, its filter, and their pointer and keyboard controls.
 class Explorer {
   constructor(place, run) {
     this.place = place;
@@ -8,7 +8,7 @@ class Explorer {
     this.colours = new Colours(run);
     this.gantt = new Gantt(place.querySelector(".gantt"), this.view, this.colours);
     const ran = { begin: (i) => run.start(i), end: (i) => run.end[i] };
-    // A requeued job waits from the end of its try before, which is the row before.
+    // A requeued job waits from the end of its previous try, the previous row.
     const waited = { begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: (i) => run.start(i), top: 0 };
     this.curves = [
       new Curve(place.querySelector(".used"), this.view,
@@ -117,19 +117,19 @@ class Explorer {
     later.disabled = first + rows.length >= run.matched;
   }
 
-  // Move to a job, frame it and say what it is.
+  // Move to a job, frame it and describe it.
   goto(i) {
     this.gantt.cursor = i;
     this.said.textContent = details(this.run, i);
     this.view.reveal(i);
   }
 
-  // The next job that matches, by row.
+  // The next matching job, by row.
   step(by) {
     const { run } = this;
     for (let i = this.gantt.cursor + by; i >= 0 && i < run.length; i += by)
       if (run.matching[i] && run.ran(i)) return this.goto(i);
-    this.said.textContent = "No further job.";
+    this.said.textContent = "No more jobs.";
   }
 
   act(what) {
@@ -213,7 +213,7 @@ const KEYS = {
   ArrowUp: "up", ArrowDown: "down", "]": "taller", "[": "smaller", n: "next", p: "previous",
 };
 
-// A run's jobs are unpacked when its part of the page is first open.
+// A run's jobs are unpacked when its section is first opened.
 async function explore(run) {
   const number = run.id.replace("run-", "");
   const data = document.querySelector(`script[data-run="${number}"]`);

@@ -1,5 +1,5 @@
 // One run: a row per try of a job, as runs.py has them; times in seconds.
-const COMPLETED = 0, FAILED = 1, CUT = 2, REQUEUED = 3, REFUSED = 4; // places in STATES of runs.py
+const COMPLETED = 0, FAILED = 1, CUT = 2, REQUEUED = 3, REFUSED = 4; // indices in STATES of runs.py
 const CLASS_BOUNDS = [1, 10, 100];
 
 class Run {
@@ -30,17 +30,17 @@ class Run {
 
   ran(i) { return this.state[i] !== REFUSED; }
 
-  // Whether the try is the one that counts: the last of its job, which ran.
+  // Whether the try counts: the last of its job, and it ran.
   counts(i) { return this.ran(i) && this.state[i] !== REQUEUED; }
 
-  // The number of tries of this try's job; its rows follow each other.
+  // The number of tries of this try's job; their rows are adjacent.
   tries(i) {
     let last = i;
     while (last + 1 < this.length && this.attempt[last + 1] > this.attempt[last] && this.ids[last + 1] === this.ids[i]) last++;
     return this.attempt[last] + 1;
   }
 
-  // A column of what a scheduler says of jobs, or undefined where it is not known.
+  // A value from a column of scheduler data, or undefined if unknown.
   known(column, i) { return this[column] && this[column][i] >= 0 ? this[column][i] : undefined; }
 
   name_of(i) { return this.attempt[i] ? `${this.ids[i]}#${this.attempt[i]}` : this.ids[i]; }
@@ -52,7 +52,7 @@ class Run {
     return words.length > most ? `${words.slice(0, most).join(" ")} and ${words.length - most} more ranges` : words.join(" ");
   }
 
-  // The try that has this machine at this time, or -1.
+  // The try on this machine at this time, or -1.
   at(time, machine) {
     for (let i = 0; i < this.length; i++) {
       if (!this.ran(i) || time < this.start(i) || time >= this.end[i]) continue;
@@ -87,7 +87,7 @@ class Clock {
       hour: "numeric", minute: "numeric", second: "numeric", hourCycle: "h23" });
   }
 
-  // Seconds that the zone is ahead of UTC at a second of the log.
+  // The zone's offset from UTC in seconds, at a second of the log.
   ahead(second) {
     if (!this.parts) return this.fixed;
     const at = Math.floor(this.unix + second);
@@ -95,7 +95,7 @@ class Clock {
     return Date.UTC(of.year, of.month - 1, of.day, of.hour, of.minute, of.second) / 1000 - at;
   }
 
-  // The local date as one whose UTC fields are to be read, and back.
+  // The local date as a date whose UTC fields hold it, and back.
   local(second) { return new Date((this.unix + second + this.ahead(second)) * 1000); }
 
   second(local) {
@@ -114,7 +114,7 @@ class Clock {
     return `${this.day(date)} ${this.time(date)}`;
   }
 
-  // As ISO 8601 has it, with the distance from UTC; "" where there is no clock.
+  // In ISO 8601, with the offset from UTC; "" without a clock.
   iso(second) {
     if (!this.known) return "";
     const at = Math.floor(second), ahead = this.ahead(at), minutes = Math.round(Math.abs(ahead) / 60);
@@ -145,7 +145,7 @@ class Clock {
     return worded(dates, (d) => (step < 60 ? this.time(d) : this.time(d).slice(0, 5)), (d) => this.day(d));
   }
 
-  // Local dates, which `of` gives in order, as [second, date].
+  // Local dates, produced in order by `of`, as [second, date].
   between(from, to, of) {
     const found = [];
     for (let k = 0; ; k++) {
@@ -160,7 +160,7 @@ const MONTH_STEPS = [120, 60, 24, 12, 6, 3, 2, 1];
 const SECOND_STEPS = [31536000 * 10, 31536000 * 5, 31536000, 200 * 86400, 100 * 86400, 50 * 86400, 20 * 86400, 1209600, 604800, 345600,
   172800, 86400, 43200, 21600, 10800, 7200, 3600, 1800, 900, 600, 300, 120, 60, 30, 15, 10, 5, 2, 1];
 
-// What stands below is said where it changes.
+// The second line is given only where it changes.
 function worded(dates, words, below) {
   let said = "";
   return dates.map(([at, date]) => {

@@ -1,4 +1,4 @@
-// What part of time and of the machines is shown; charts that share a view move together.
+// The visible range of time and machines; charts that share a view move together.
 class View {
   constructor(run) {
     this.run = run;
@@ -58,7 +58,7 @@ class View {
     this.set(this.from + time, this.to + time, this.low + machines, this.high + machines, false);
   }
 
-  // Let this try be seen: nothing moves while it is.
+  // Make this try visible; if it is, nothing moves.
   reveal(i) {
     const { run } = this;
     const start = run.start(i), middle = (start + run.end[i]) / 2, width = this.to - this.from;
@@ -71,7 +71,7 @@ class View {
   }
 }
 
-// Round numbers from 0 to `to`, about `most`, but never fewer than three of a number that can be parted.
+// Round numbers from 0 to `to`, about `most`, but at least three if the number can be divided.
 function numberTicks(to, most) {
   const rough = to / most, power = 10 ** Math.floor(Math.log10(rough));
   let step = [1, 2, 5, 10].find((k) => k * power >= rough * (1 - 1e-9)) * power;
