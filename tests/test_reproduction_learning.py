@@ -247,7 +247,7 @@ def test_a_choice_is_a_shuffle_and_a_weight():
 
 
 def test_a_log_without_a_number_of_tuples_is_named(outcome):
-    with pytest.raises(BatfillError, match="Small: tuples says no number for it"):
+    with pytest.raises(BatfillError, match="Small: tuples has no number for it"):
         outcome("fit-errors", **FITTING | {"tuples": {"Other": 6}})
 
 

@@ -1,4 +1,4 @@
-"""The papers' tables and figures made again, beside the numbers that were printed: what `batfill reproduce` does."""
+"""The papers' tables and figures, reproduced and compared with the printed numbers: the work of `batfill reproduce`."""
 
 from batfill.errors import require
 

@@ -1,4 +1,4 @@
-"""The 2022 study of small jobs first: a classifier on logs as they were, and replays with what it knows."""
+"""The 2022 study of small jobs first: a classifier on recorded logs, and replays that use its predictions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def rules_of(choice: ClassifierVariant) -> tuple[Regime, DividerRule]:
 def job_sizes(context: Context, *, of: Literal["jobs", "area"], rows: ChosenRows) -> Outcome:
     """Tables 2 and 3, small and large jobs: the divider and shares of the jobs, or shares of the area p q.
 
-    A row per log; every choice of rows has a divider of its own.
+    A row per log; every choice of rows has its own divider.
     """
     small = ("Small non premature (%)", "Small premature (%)")
     columns = ("Divider (s)" if of == "jobs" else "Large (%)", *small)
@@ -84,7 +84,7 @@ def job_sizes(context: Context, *, of: Literal["jobs", "area"], rows: ChosenRows
 
 
 def premature_shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tuple[tuple[float, ...], int]:
-    """The three figures of a log, and how many rows they are of."""
+    """The three figures of a log, and the number of rows behind them."""
     log = load_log(path)
     taken = log["runtime_s"] > 0
     if rows == "completed":
@@ -100,7 +100,7 @@ def premature_shares(path: Path, rows: Rows, of: Literal["jobs", "area"]) -> tup
 
 @computation
 def class_features(context: Context) -> Outcome:
-    """Table 4, what the classifier looks at: how many features of each type there are."""
+    """Table 4, the classifier's features: the number of features of each type."""
     lags = [name for name in FEATURE_NAMES if name.startswith("lag ")]
     aggregates = [name for name in FEATURE_NAMES if name.startswith("share ")]
     job = [name for name in FEATURE_NAMES if name in ("p~", "q")]
@@ -116,7 +116,7 @@ def class_features(context: Context) -> Outcome:
 
 @computation
 def category_autocorrelation(context: Context, *, user: int) -> Outcome:
-    """Figure 2: how alike the run times of neighbours are, median and quartiles over the categories of a user."""
+    """Figure 2: the similarity of neighbours' run times, median and quartiles over the categories of a user."""
     ((_, path),) = context.logs.items()
     jobs = read_jobs(path)
     own = jobs.user == user
@@ -148,7 +148,7 @@ def category_autocorrelation(context: Context, *, user: int) -> Outcome:
 
 
 def quartiles_of(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median, then the lower and the upper quartile; nan of nothing."""
+    """The median, then the lower and the upper quartile; nan without values."""
     if not values:
         return (float("nan"),) * 3
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
@@ -159,17 +159,17 @@ def quartiles_of(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 class Studied(Section):
-    """What is studied."""
+    """Settings of the study."""
 
     choices: Choices
-    only_first: list[Text] = Field(default_factory=list)  # logs so long that only the first choice is studied on them
-    first_weeks: dict[Text, Count] = Field(default_factory=dict)  # of logs that are too long to be studied whole
+    only_first: list[Text] = Field(default_factory=list)  # logs too long for any but the first choice
+    first_weeks: dict[Text, Count] = Field(default_factory=dict)  # for logs too long to study whole
     weeks: Count | None = None  # of each log, from its start
     seed: Seed = 0
 
 
 def study_of(context: Context, label: str, choice: ClassifierVariant, how: Studied) -> dict[str, Any] | None:
-    """The counts in all (`total`), per week (`weeks`), and what each training found important (`importances`).
+    """Total counts (`total`), counts per week (`weeks`), and each training's feature importances (`importances`).
 
     None if the log is too long for this choice.
     """
@@ -192,7 +192,7 @@ def study_of(context: Context, label: str, choice: ClassifierVariant, how: Studi
 
 
 def first(jobs: LoggedJobs, weeks: int | None) -> LoggedJobs:
-    """The jobs submitted in the first weeks, this many; all for None."""
+    """The jobs submitted in the first `weeks` weeks; all for None."""
     n = len(jobs) if weeks is None else int((jobs.submit_s < weeks * WEEK_S).sum())
     columns = {each.name: getattr(jobs, each.name) for each in fields(jobs)}
     cut: dict[str, Any] = {name: each[:n] for name, each in columns.items() if isinstance(each, np.ndarray)}
@@ -205,7 +205,7 @@ ERRORS = {"False Large (%)": "false_large", "False Small (%)": "false_small"}
 
 @computation
 def classifier_quality(context: Context, how: Studied, *, figures: Literal["rates", "errors"] = "rates") -> Outcome:
-    """Tables 5 and 6 and Figure 4, how often the classifier is right: the three rates, or two readings of the errors.
+    """Tables 5 and 6 and Figure 4, the classifier's quality: the three rates, or two readings of the errors.
 
     A row per log, for every choice.
     """
@@ -254,7 +254,7 @@ def in_percent(shares: dict[str, float]) -> str:
 
 
 def weeks_of(label: str, weeks: list[dict[str, Any]]) -> Chart:
-    """The quality week by week."""
+    """The quality by week."""
     rows = tuple((row["week"], *(row[name] for name in RATES.values())) for row in weeks)
     return Chart(f"{label}-weeks", "lines", ("week", *RATES.values()), rows, "week", "share")
 
@@ -266,7 +266,7 @@ TEMPORAL = ("hour", "weekday", "day of month", "month", "week of year", "quarter
 def classifier_importances(context: Context, how: Studied) -> Outcome:
     """Figure 5: the median over the trainings of each feature's share of the decrease of Gini impurity, by log.
 
-    The first choice's forests are looked at.
+    Only forests of the first choice count.
     """
     studies = {label: study_of(context, label, how.choices[0], how) for label in context.logs}
     trained = {
@@ -285,7 +285,7 @@ def classifier_importances(context: Context, how: Studied) -> Outcome:
 
 
 def verdicts_on_importances(columns: dict[str, dict[str, float]]) -> dict[str, Verdict]:
-    """On what the study says is important."""
+    """The study's statements about importance."""
     top = {label: max(found, key=lambda name: found[name]) for label, found in columns.items()}
     lags = {
         label: all(
@@ -324,7 +324,7 @@ class Replayed(Section):
     """The orders, and the part of a log."""
 
     policies: Policies
-    first_days: dict[Text, Days] = Field(default_factory=dict)  # of logs that are too long to be replayed whole
+    first_days: dict[Text, Days] = Field(default_factory=dict)  # for logs too long to replay whole
     days: Days | None = None  # of each log, from its start
     seed: Seed = 0
 
@@ -336,9 +336,9 @@ class Replayed(Section):
 
 
 class Replays(Replayed):
-    """What is known of run times."""
+    """The knowledge of run times."""
 
-    fewer: dict[Text, list[Text]] = Field(default_factory=dict)  # the policies of logs that are too long for all
+    fewer: dict[Text, list[Text]] = Field(default_factory=dict)  # the policies for logs too long for all of them
     regime: Regime
     divider_rule: DividerRule
 
@@ -365,11 +365,11 @@ class Runs:
         return float(self.rows[policy, scenario]["mean_bsld"])
 
     def gain(self, policy: str, scenario: str) -> float:
-        """How much less that is than in the base, in per cent."""
+        """The reduction relative to the base, in per cent."""
         return 100 * (1 - self.mean(policy, scenario) / self.mean(policy, BASE))
 
     def jobs(self, policy: str, scenario: str) -> Jobs:
-        """When they ran, and how slowly; in the same order for all runs."""
+        """Times and slowdowns of the jobs, in the same order for all runs."""
         found = self.grid.jobs(self.rows[policy, scenario], "submit_s", "start_s", "end_s", "bsld")
         return Jobs(found["submit_s"], found["end_s"], found["end_s"] - found["start_s"], found["bsld"])
 
@@ -380,7 +380,7 @@ class Runs:
 
 
 def runs_of(context: Context, label: str, how: Replays) -> Runs:
-    """The runs of a log; every entry that asks for the same ones shares them."""
+    """The runs of a log; entries with equal settings share them."""
     learned = {"knowledge": "classifier", "regime": how.regime, "divider-rule": how.divider_rule}
     policies = how.fewer.get(label, how.policies)
     content = {
@@ -426,7 +426,7 @@ def classified_gains(
 
 
 def sums_of(runs: Runs) -> Chart:
-    """The sum of the bounded slowdowns of the jobs that have ended, under every policy, base and classified.
+    """The running sum of bounded slowdowns of ended jobs, under every policy, base and classified.
 
     There is a point for every hundredth of the time.
     """
@@ -446,7 +446,7 @@ def sums_of(runs: Runs) -> Chart:
 
 
 def verdicts_on_gains(found: Sequence[Runs]) -> dict[str, Verdict]:
-    """On every policy and log that was run."""
+    """The statements, on every policy and log that was run."""
     cases = [(runs, policy) for runs in found for policy in runs.policies]
 
     def compared(better: str, worse: str, *, times: float = 1.0, most: bool = False) -> Verdict:
@@ -530,14 +530,14 @@ THIRTY_DAYS_S = 30 * DAY_S
 
 
 def monthly(jobs: Jobs) -> Array:
-    """The mean bounded slowdown of the jobs submitted in each month that has any, shape (n_months,)."""
+    """The mean bounded slowdown of the jobs submitted in each month with any, shape (n_months,)."""
     month = (jobs.submit_s // THIRTY_DAYS_S).astype(np.int64)
     count = np.bincount(month)
     return np.asarray((np.bincount(month, weights=jobs.bsld)[count > 0]) / count[count > 0])
 
 
 def marks(label: str, x: str, names: Sequence[str], points: Iterable[tuple[str, float, float]]) -> Chart:
-    """A mark per point, which says in which column it stands: below the diagonal classification is better."""
+    """A mark per point, with its series' name: below the diagonal classification is better."""
     rows = [(before, *(after if name == column else None for column in names)) for name, before, after in points]
     head = ("base", *names)
     return Chart(label, "points", head, tuple(rows), x, "classification-idempotent", log_x=True, log_y=True)
@@ -724,6 +724,6 @@ def workload_with(path: Path, rows: Rows) -> Workload:
 
 
 def replayed_bsld(workload: Workload, policy: str, knowledge: str | None) -> float:
-    """Of a replay of it."""
+    """The mean bounded slowdown of a replay of the workload."""
     schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, "knowledge": knowledge}))
     return schedule.summary(PAPER_TAU_S).mean_bsld

@@ -1,4 +1,4 @@
-"""What the papers' computations are written with: figures, charts and verdicts; parameters; what is kept; campaigns."""
+"""Building blocks of the papers' computations: tables, charts and verdicts; parameters; kept results; campaigns."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ PACKAGE = Path(__file__).parents[1]
 HERE = "batfill.papers"
 
 Result = TypeVar("Result")
-Value = float | None  # None where it cannot be known
+Value = float | None  # None if unknown
 Array = NDArray[np.float64]
 ChartKind = Literal["lines", "points", "bands", "boxes", "shares", "map"]
 PERCENTILES = (5, 25, 50, 75, 95)
 
 
-# What an entry comes to
+# The outcome of an entry
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Our figures: `values[i][k]` is that of `rows[i]` and `columns[k]`, under the labels of the published table."""
+    """Our figures: `values[i][k]` is for `rows[i]` and `columns[k]`, under the labels of the published table."""
 
     columns: tuple[str, ...]
     rows: tuple[str, ...]
     values: tuple[tuple[Value, ...], ...]
-    choice: str = ""  # what was taken where the paper leaves it open; tables of several choices stand side by side
+    choice: str = ""  # what we chose if the paper leaves it open; tables of several choices are shown side by side
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, Iterable[Value]], rows: Iterable[str], choice: str = "") -> Table:
-        """The table of these columns, which have a value for every row."""
+        """The table of these columns, each with a value for every row."""
         return cls(tuple(columns), tuple(rows), tuple(zip(*columns.values(), strict=True)), choice)
 
     @classmethod
     def of_rows(cls, columns: Iterable[str], rows: Mapping[str, Iterable[Value]], choice: str = "") -> Table:
-        """The table of these rows, which have a value for every column."""
+        """The table of these rows, each with a value for every column."""
         return cls(tuple(columns), tuple(rows), tuple(map(tuple, rows.values())), choice)
 
     def value(self, row: str, column: str) -> Value:
-        """Our figure; None where there is none."""
+        """Our figure; None if there is none."""
         if row not in self.rows or column not in self.columns:
             return None
         return self.values[self.rows.index(row)][self.columns.index(column)]
@@ -69,31 +69,31 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether something that the paper says was seen, and the figures that show it."""
+    """Whether a statement of the paper was observed, and the figures that show it."""
 
     holds: bool
     evidence: str
 
     @classmethod
     def of(cls, values: Mapping[str, float], holds: Callable[[float], bool], words: str) -> Verdict:
-        """Whether it holds for the value of every log; the words have a place for a value."""
+        """Whether it holds for the value of every log; `words` has a placeholder for a value."""
         return cls(all(holds(value) for value in values.values()), listed(values, f": {words}"))
 
     @classmethod
     def unless(cls, exceptions: Sequence[str], otherwise: str, between: str = "; ") -> Verdict:
-        """Whether there is no exception; what is said then."""
+        """Holds if there are no exceptions; `otherwise` is then the text."""
         return cls(not exceptions, f"not so: {between.join(exceptions)}" if exceptions else otherwise)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A figure as the table that it is drawn from.
+    """A figure as the table behind it.
 
     lines, points   the first column is x, every other one a series
-    bands           the same with three columns to a series: its value, the least and the most
-    shares          the first column names a bar, the others are its parts, stacked
+    bands           the same with three columns per series: its value, the least and the most
+    shares          the first column names a bar, the others are its stacked parts
     boxes           a name, then the 5th, 25th, 50th, 75th and 95th percentile
-    map             x, y, value: a point each, light where the value is low
+    map             x, y, value: a point each, light for low values
     """
 
     name: str  # of the file, without a suffix
@@ -108,20 +108,20 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything an entry came to. Equal inputs give equal outcomes: no dates and no timings."""
+    """Everything an entry produced. Equal inputs give equal outcomes: no dates, no timings."""
 
     tables: tuple[Table, ...] = ()
     verdicts: dict[str, Verdict] = field(default_factory=dict)  # by the keys that an entry's `says:` may have
     charts: tuple[Chart, ...] = ()
-    notes: tuple[str, ...] = ()  # what a reader must know of this very run: rows left out, values that were derived
+    notes: tuple[str, ...] = ()  # facts about this run: rows left out, values derived
 
     def as_dict(self) -> dict[str, Any]:
-        """For result files; `of_dict` reads it back."""
+        """The outcome for result files; `of_dict` reads it back."""
         return asdict(self)
 
     @classmethod
     def of_dict(cls, stored: dict[str, Any]) -> Outcome:
-        """The outcome that `as_dict` made this of, after a trip through JSON."""
+        """The outcome from `as_dict`, after JSON."""
 
         def rows_of(given: Any) -> tuple[tuple[Any, ...], ...]:
             return tuple(tuple(row) for row in given)
@@ -140,7 +140,7 @@ class Outcome:
 
 
 def listed(values: Mapping[str, Any], words: str = " {}", between: str = ", ") -> str:
-    """Every label with its value; the words have a place for one value, or for each of a tuple's."""
+    """Every label with its value; `words` has a placeholder for one value, or for each of a tuple's."""
     each = ((label, value if isinstance(value, tuple) else (value,)) for label, value in values.items())
     return between.join(f"{label}{words.format(*value)}" for label, value in each)
 
@@ -148,12 +148,12 @@ def listed(values: Mapping[str, Any], words: str = " {}", between: str = ", ") -
 def chart_of_boxes(
     name: str, samples: Mapping[str, NDArray[Any] | Sequence[float]], *, of: str = "of", y: str, log_y: bool = False
 ) -> Chart:
-    """A box for each of these samples, by what they are called."""
+    """A box for each of these named samples."""
     rows = tuple((label, *np.percentile(values, PERCENTILES).tolist()) for label, values in samples.items())
     return Chart(name, "boxes", (of, *(f"p{share}" for share in PERCENTILES)), rows, y=y, log_y=log_y)
 
 
-# What computes it
+# Computations
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,23 +161,23 @@ class Context:
     """The context of one computation."""
 
     logs: dict[str, Path]  # by the entry's labels (columns or rows of its table), in its order; never empty
-    folder: Path  # shared by the entries of a paper: campaigns are kept there, and resumed
-    bar: Bar  # bar("weeks", 100) makes a progress bar: a context that gives a function to move it on
+    folder: Path  # shared by the entries of a paper, which keep and resume campaigns there
+    bar: Bar  # bar("weeks", 100) makes a progress bar: a context manager returning a function to advance it
 
 
 class Computation(NamedTuple):
-    """How an entry is computed."""
+    """A way to compute an entry."""
 
     parameters: type[Section]
     compute: Callable[[Context, Any], Outcome]
-    function: Callable[..., Outcome]  # as it was written
+    function: Callable[..., Outcome]  # as written
 
 
 def computation(function: Callable[..., Outcome]) -> Computation:
-    """The function as what an entry may name: `job_sizes` is "job-sizes" there.
+    """The function as a computation that entries can name: `job_sizes` becomes "job-sizes".
 
-    It takes the context, a section `how` of the parameters that it shares with others, if any, and its own by
-    keyword. An entry's `parameters:` has all of them, and their types are checked there.
+    It takes the context, a section `how` of parameters shared with others, if any, and its own by keyword. An entry's
+    `parameters:` has all of them, and is checked against their types.
     """
     hints = get_type_hints(function, include_extras=True)
     section = hints.get("how", Section)
@@ -194,21 +194,21 @@ def computation(function: Callable[..., Outcome]) -> Computation:
     return Computation(create_model(function.__name__, __base__=section, **own), compute, function)
 
 
-# What is kept
+# Kept results
 
 
 def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], make: Callable[[], Any]) -> Any:
-    """What `make` gives, an array or a mapping as JSON has it: from the file that holds it, or made and put there.
+    """The result of `make`, an array or a JSON mapping: read from its file, or computed and stored there.
 
     Args:
         folder: of the paper.
-        kind: what it is; files of a kind lie together.
-        key: all of the input that it depends on.
-        by: the function that makes it: it is made again if any code has changed that this reaches.
-        make: gives it.
+        kind: of the result; files of a kind share a folder.
+        key: all inputs that it depends on.
+        by: the function that computes it: the result is recomputed if any code that this reaches has changed.
+        make: computes it.
 
     Raises:
-        BatfillError: the file that should hold it does not.
+        BatfillError: the file holds something else.
     """
     whole = {**key, "version": __version__, "code": code_of(by)}
     path = folder / kind / identity_of(whole)[:32]
@@ -227,7 +227,7 @@ def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], m
 
 
 def read_kept(path: Path, read: Callable[[Path], Result], what: str = "kept") -> Result:
-    """What is read from the file.
+    """The content of the file.
 
     Raises:
         BatfillError: it holds something else.
@@ -239,14 +239,14 @@ def read_kept(path: Path, read: Callable[[Path], Result], what: str = "kept") ->
 
 
 def identity_of(key: dict[str, Any]) -> str:
-    """A digest of what a result depends on, hexadecimal."""
+    """A digest of everything a result depends on, hexadecimal."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
 
 def code_of(function: Callable[..., Any], package: Path = PACKAGE) -> str:
-    """A digest of the code of batfill that decides what the function gives, hexadecimal.
+    """A digest of the batfill code that determines the function's result, hexadecimal.
 
-    In this folder that is every definition that it reaches by name. The other modules count whole: those that these
+    In this folder that is every definition it reaches by name. Other modules count as a whole: those that these
     definitions import, those that they import in turn, and so on. Comments in this folder do not count.
     """
     found: dict[tuple[str, str], str] = {}
@@ -273,7 +273,7 @@ def code_of(function: Callable[..., Any], package: Path = PACKAGE) -> str:
 
 
 def files_behind(package: Path, module: str, name: str) -> set[Path]:
-    """The files of batfill that are loaded for this name of a module, directly or for another."""
+    """The files of batfill that this name of a module loads, directly or indirectly."""
     todo, found = set(sources_of(package, module, name)), set[Path]()
     while todo:
         path = todo.pop()
@@ -284,7 +284,7 @@ def files_behind(package: Path, module: str, name: str) -> set[Path]:
 
 @cache
 def sources_of(package: Path, module: str, name: str) -> tuple[Path, ...]:
-    """Where a name of a module comes from; all of a folder if that loads its names on demand."""
+    """The file that defines a name of a module; all files of a folder that loads its names lazily."""
     base = package.parent.joinpath(*module.split("."))
     for path in ((base / name).with_suffix(".py"), base.with_suffix(".py")):
         if path.is_file():
@@ -314,7 +314,7 @@ def definitions(path: Path) -> dict[str, ast.stmt]:
 
 @cache
 def imports(path: Path) -> tuple[tuple[str, str, str], ...]:
-    """What a module imports of batfill to run, anywhere in it: a name, and what that is of which module."""
+    """A module's imports from batfill, anywhere in it: the bound name, the source module and the name there."""
 
     def under(node: ast.AST) -> Iterator[ast.ImportFrom]:
         if isinstance(node, ast.ImportFrom):
@@ -333,7 +333,7 @@ def imports(path: Path) -> tuple[tuple[str, str, str], ...]:
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """The module's syntax."""
+    """The module's syntax tree."""
     return ast.parse(path.read_bytes())
 
 
@@ -341,7 +341,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 class Grid(NamedTuple):
-    """The runs of a campaign: a row of figures each, and their jobs where the campaign keeps them."""
+    """The runs of a campaign: a row of figures each, and their jobs if the campaign keeps them."""
 
     label: str
     folder: Path
@@ -359,10 +359,9 @@ class Grid(NamedTuple):
 
 
 def run_grid(context: Context, label: str, content: dict[str, Any], *, overrun: str) -> Grid:
-    """The campaign of these sections on the log of this label, written, run and resumed as `batfill campaign` does.
+    """Run or resume the campaign of these sections on the log of this label, as `batfill campaign` does.
 
-    All campaigns of a paper on one log share a folder: runs that any of them has finished are not run again by the same
-    code.
+    All campaigns of a paper on one log share a folder: runs finished by one are not repeated by the same code.
     """
     path = context.logs[label]
     text = yaml.safe_dump({"workloads": [{"file": str(path.resolve()), "overrun": overrun}], **content})

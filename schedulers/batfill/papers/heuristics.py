@@ -1,4 +1,4 @@
-"""The 2023 study of regression heuristics: scores of proxy problems, polynomials fitted to them, and what they do."""
+"""The 2023 study of regression heuristics: scores of proxy problems, polynomials fitted to them, and their results."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ TERMS = FUNCTIONS["qua"]
 
 
 class Fitting(Section):
-    """How scores are drawn and what is fitted to them."""
+    """How scores are drawn and functions fitted."""
 
     tuples: Annotated[dict[Text, Count], Field(min_length=1)]  # by log
     permutations: Count
-    choices: Annotated[list[FitVariant], Field(min_length=1)]  # the shuffle, and what a squared error is weighted by
+    choices: Annotated[list[FitVariant], Field(min_length=1)]  # the shuffle, and the weight of a squared error
     seed: Seed = 0
 
 
@@ -55,14 +55,14 @@ def draw_of(choice: FitVariant) -> tuple[Shuffle, Weights]:
 
 
 def scores_of(context: Context, label: str, shuffle: Shuffle, how: Fitting) -> Scores:
-    """The scores of a log's jobs, as `score_jobs` draws them; kept for the paper's other entries.
+    """The scores of a log's jobs, by `score_jobs`; kept for the paper's other entries.
 
     Raises:
-        BatfillError: there is no number of tuples for the log, or its machine's size is not known.
+        BatfillError: the log has no number of tuples, or its machine's size is unknown.
     """
     path = context.logs[label]
     if label not in how.tuples:
-        raise BatfillError(f"{label}: tuples says no number for it; add one, such as {label}: 100")
+        raise BatfillError(f"{label}: tuples has no number for it; add one, such as {label}: 100")
     given = {"seed": how.seed, "tuples": how.tuples[label], "permutations": how.permutations, "how": shuffle}
 
     def make() -> dict[str, Any]:
@@ -126,7 +126,7 @@ def fit_coefficients(context: Context, how: Fitting) -> Outcome:
 
 
 def by_term(columns: Mapping[str, Sequence[float]], terms: Sequence[Powers], choice: str = "") -> Table:
-    """A row per term; a function that has fewer has no value below."""
+    """A row per term; smaller functions have no value for higher terms."""
     padded: dict[str, list[Value]] = {
         name: [*each, *[None] * (len(terms) - len(each))] for name, each in columns.items()
     }
@@ -196,7 +196,7 @@ WindowCosts = dict[str, dict[str, list[float]]]  # by log, then by policy: its m
 
 
 class LogWindows(Fitting):
-    """The windows, and what the policies know of the jobs in them."""
+    """The windows, and what policies know of the jobs in them."""
 
     requests: Literal["users", "run times"] = "users"
     backfilling: bool
@@ -224,7 +224,7 @@ def costs_of(
 
 
 def with_run_times(windows: Periods) -> Periods:
-    """The same windows with the run times for requests; a job of no run time asks for a second."""
+    """The same windows with run times as requests; a job without run time requests one second."""
     tables = tuple(replace(jobs, walltime_s=np.maximum(jobs.runtime_s, 1)) for jobs in windows.tables)
     return replace(windows, tables=tables)
 
@@ -244,7 +244,7 @@ def box_charts(costs: WindowCosts) -> tuple[Chart, ...]:
 
 
 def window_counts(costs: WindowCosts) -> str:
-    """How many windows there were."""
+    """The number of windows."""
     numbers = (f"{len(next(iter(by_policy.values())))} windows of {label}" for label, by_policy in costs.items())
     return f"{', '.join(numbers)}."
 

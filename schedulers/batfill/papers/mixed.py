@@ -31,25 +31,25 @@ from batfill.workloads.formats import load_log
 from batfill.workloads.splitting import Boundary
 
 PURE_NAMES = tuple(name.upper() for name in PURE)
-Unit = Annotated[list[Units], Field(min_length=1)]  # of the weights; each is a choice, statements are of the first
-Boundaries = Annotated[list[Boundary], Field(min_length=1)]  # rules for jobs on a border; each is a choice
+Unit = Annotated[list[Units], Field(min_length=1)]  # of the weights; each is a choice, statements are about the first
+Boundaries = Annotated[list[Boundary], Field(min_length=1)]  # rules for jobs on a boundary; each is a choice
 Skipped = Annotated[int, Field(ge=0)]
 Times = Annotated[float, Field(ge=1)]
 
 
 class Cut(Section):
-    """Which periods of which log are taken, and how they are scheduled. Logs go by the entry's labels."""
+    """The periods used of each log, and how they are scheduled. Logs go by the entry's labels."""
 
     boundary: Boundary = "submit-finish"
     days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["month"] = 7.0
-    skip: dict[Text, Skipped] = Field(default_factory=dict)  # 0 for a log that is not named
-    count: dict[Text, Count] = Field(default_factory=dict)  # all for a log that is not named
+    skip: dict[Text, Skipped] = Field(default_factory=dict)  # 0 for logs not named
+    count: dict[Text, Count] = Field(default_factory=dict)  # all for logs not named
     backfill: Text = "spf"
     threshold: Seconds | None = None
 
     @property
     def setting(self) -> Conditions:
-        """What is the same for all policies."""
+        """The settings shared by all policies."""
         return Conditions.of(self.backfill, self.threshold)
 
     def periods(self, label: str, path: Path) -> Periods:
@@ -59,7 +59,7 @@ class Cut(Section):
 
 
 def period_note(label: str, periods: Periods) -> str:
-    """How many jobs and periods there are, for a note."""
+    """The numbers of jobs and periods, for a note."""
     jobs = sum(len(table) for table in periods.tables)
     word = "months" if periods.choices.get("days") == "month" else "weeks"
     return f"{label}: {jobs:,} jobs in {len(periods)} {word}, {periods.numbers[0]} to {periods.numbers[-1]} of the log."
@@ -134,7 +134,7 @@ def pure_policies(
 
 
 class Weekly(NamedTuple):
-    """What the twelve pure policies cost on one log's periods."""
+    """The costs of the twelve pure policies on one log's periods."""
 
     label: str
     periods: Periods
@@ -142,13 +142,13 @@ class Weekly(NamedTuple):
 
     @property
     def order(self) -> list[int]:
-        """The policies' places, by their means."""
+        """The policies' indices, sorted by mean cost."""
         order: list[int] = np.argsort(self.costs.mean(axis=1), kind="stable").tolist()
         return order
 
 
 def weekly_costs(context: Context, how: Cut) -> Iterator[Weekly]:
-    """The pure policies on every log at hand."""
+    """The costs of the pure policies on every available log."""
     policies = [policy_named(name) for name in PURE]
     for label, path in context.logs.items():
         periods = how.periods(label, path)
@@ -221,7 +221,7 @@ def best_of_week(context: Context, how: Cut, *, near: Times = 1.05, far: Times =
 
 
 def space_of(units: Units, periods: Periods, n_training: int, features: Features = 3) -> Space:
-    """Weights on features as they are, or divided by what is typical of the training periods."""
+    """Weights on the raw features, or on features divided by their typical values in the training periods."""
     return Space.of(features) if units == "plain" else Space.scaled(features, periods.part(0, n_training))
 
 
@@ -291,7 +291,7 @@ def week_of(search: Coverage, i: int) -> tuple[Value, ...]:
 
 
 def half_of(search: Coverage, column: int, name: str, side: int) -> Chart:
-    """One half of the sphere, q < 0 or q > 0, seen along q; the edge between them is on both."""
+    """One half of the sphere, q < 0 or q > 0, seen along q; both show the edge between them."""
     q, p, w = search.weights.T
     there = side * q >= 0
     values = zip((w - p)[there].tolist(), (w + p)[there].tolist(), search.costs[there, column].tolist(), strict=True)
@@ -327,7 +327,7 @@ def search_methods(
     logs = {label: how.periods(label, path) for label, path in context.logs.items()}
 
     def searched(label: str, each: Units) -> Array:
-        """What every method finds for every week, shape (n_methods, n_weeks)."""
+        """The result of every method for every week, shape (n_methods, n_weeks)."""
         periods = logs[label]
         three, six = (space_of(each, periods, len(periods) // 2, n) for n in FEATURE_COUNTS)
         grid = coverage_of(context, label, periods, how.setting, three, points).costs.min(axis=0)
@@ -362,7 +362,7 @@ def search_methods(
 
 
 def evolved(context: Context, label: str, search: Evolution) -> Array:
-    """What xNES finds for every week, shape (n_weeks,); computed once for all entries of the paper."""
+    """The result of xNES for every week, shape (n_weeks,); computed once for all entries of the paper."""
     periods = search.periods
 
     def best_of_all() -> Array:
@@ -383,9 +383,9 @@ def evolved(context: Context, label: str, search: Evolution) -> Array:
 
 LEARNED = ("w*", "w*train", "wgreedy")
 FAR = 0.9  # "far better" is at most this many times the other
-WEEK = 2.5  # what the paper says of one week
+WEEK = 2.5  # the paper's figure for one week
 LIKE = 1.2  # "comparable" is at most this many times the other
-ALIKE = 5.0  # FCFS, SAF and w* are alike in a week where their slowdowns are so near; the figure goes up to 75
+ALIKE = 5.0  # FCFS, SAF and w* are alike in a week if their slowdowns are this close; the figure goes up to 75
 
 
 @computation
@@ -433,7 +433,7 @@ def study_lines(label: str, done: Study, periods: Periods) -> Chart:
 
 
 def verdicts_on_learning(studies: dict[str, Study]) -> dict[str, Verdict]:
-    """What the paper says of its Figure 3, by log."""
+    """The paper's statements about its Figure 3, by log."""
     judged = {label: measures(done) for label, done in studies.items()}
 
     def of(name: str, holds: Callable[[float], bool], words: str) -> Verdict:

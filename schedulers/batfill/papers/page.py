@@ -1,4 +1,4 @@
-"""Entries as Markdown and charts: the papers' numbers beside ours, ratios, orders, statements, remarks."""
+"""Entries as Markdown and charts: the papers' numbers and ours, ratios, rank agreement, statements, remarks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from batfill.papers.protocol import Entry, Named, Reproduced
 
 TABLE, PAGE = "table.csv", "page.md"
-SCREEN_DPI = 72  # of what is drawn as pixels in an SVG: maps
-FEWEST_RANKED = 3  # fewer values are in the same order by chance
+SCREEN_DPI = 72  # of the bitmaps in an SVG: maps
+FEWEST_RANKED = 3  # fewer values may agree in order by chance
 PAGE_HEAD = """\
 # The papers' numbers beside ours
 
@@ -38,11 +38,11 @@ row, whose value is 1. Rank agreement is Spearman's coefficient: 1 if both put t
 The papers' numbers are typed from their tables; a dash means that the paper prints none, or that a log is missing."""
 
 
-# Ours beside the paper's
+# Our numbers and the paper's
 
 
 class Cell(NamedTuple):
-    """One figure of one of our tables, and the paper's; the last two are over those of the entry's reference row."""
+    """One figure of our tables, and the paper's; the last two are relative to the entry's reference row."""
 
     row: str
     column: str
@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
-    """Every figure of ours, and every published one that we have none for, table by table."""
+    """Every figure of ours, and every published one that we have no figure for, table by table."""
     published, base = entry.published, entry.relative_to
     for table in outcome.tables:
         for column in paper_columns(entry, table):
@@ -74,7 +74,7 @@ def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
 
 
 def paper_columns(entry: Entry, table: Table) -> list[str]:
-    """The paper's columns that the table has, then the table's own."""
+    """The paper's columns present in the table, then the table's own."""
     published = entry.published.columns if entry.published else []
     return [*(name for name in published if name in table.columns), *(n for n in table.columns if n not in published)]
 
@@ -86,7 +86,7 @@ def paper_rows(entry: Entry, table: Table) -> list[str]:
 
 
 def rank_agreement(found: Sequence[Cell]) -> Value:
-    """Spearman's coefficient of the cells that both have; None where they are few, or all are alike."""
+    """Spearman's coefficient of the cells with both values; None if they are few, or all equal."""
     both = [(cell.paper, cell.ours) for cell in found if cell.paper is not None and cell.ours is not None]
     if len(both) < FEWEST_RANKED:
         return None
@@ -95,7 +95,7 @@ def rank_agreement(found: Sequence[Cell]) -> Value:
 
 
 def over(value: Value, base: Value) -> Value:
-    """The one divided by the other, where that means something."""
+    """One divided by the other, if defined."""
     return value / base if value is not None and base else None
 
 
@@ -103,7 +103,7 @@ def over(value: Value, base: Value) -> Value:
 
 
 def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -> str:
-    """The page of these entries, given on the command line by `names`; its figures are in a folder beside it."""
+    """The page of these entries, given on the command line by `names`; its figures are in a folder next to it."""
     parts = [PAGE_HEAD.format(names=" ".join(names)), overview_table(results)]
     paper_name = ""
     for result in results:
@@ -117,7 +117,7 @@ def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -
 
 
 def overview_table(results: Sequence[Reproduced]) -> str:
-    """A line per entry: how far orders agree, in the columns that the paper prints, and what was seen."""
+    """A line per entry: rank agreement in the columns that the paper prints, and the statements observed."""
     rows = []
     for result in results:
         entry, outcome = result.named.entry, result.outcome
@@ -170,7 +170,7 @@ def section_of(result: Reproduced, figures: str = "") -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with the stars and tildes of w* and p~ kept from being markup; ** is markup."""
+    """The text with the asterisks and tildes of w* and p~ escaped; ** is markup."""
     return re.sub(r"(?<!\*)\*(?!\*)|~", r"\\\g<0>", text)
 
 
@@ -180,14 +180,14 @@ def figure_file(named: Named, chart: str) -> str:
 
 
 def tables_of(found: Sequence[Cell]) -> list[str]:
-    """Columns that the paper prints, each in a table in which all choices stand side by side, then all others."""
+    """A table for each column that the paper prints, with all choices side by side, then all other columns."""
     printed = {cell.column for cell in found if cell.paper is not None}
     by_column = [beside([cell for cell in found if cell.column == name]) for name in in_order(found, "column", printed)]
     return [*by_column, *alone([cell for cell in found if cell.column not in printed])]
 
 
 def beside(found: Sequence[Cell]) -> str:
-    """One column: the paper's numbers and ours, and how far their orders agree."""
+    """One column: the paper's numbers and ours, and their rank agreement."""
     choices = in_order(found, "choice")
     relative = any(cell.paper_relative is not None or cell.ours_relative is not None for cell in found)
     by_place = {(cell.row, cell.choice): cell for cell in found}
@@ -227,13 +227,13 @@ def alone(found: Sequence[Cell]) -> list[str]:
 
 
 def in_order(found: Iterable[Cell], field: str, among: Container[str] | None = None) -> list[str]:
-    """The different values of a field, in the order in which they come."""
+    """The distinct values of a field, in order of appearance."""
     values = dict.fromkeys(getattr(cell, field) for cell in found)
     return [value for value in values if among is None or value in among]
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose cells are padded, so that it reads well as plain text too."""
+    """A table with padded cells, readable as plain text too."""
     lines = [list(head), *(list(row) for row in rows)]
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(head))]
     lines.insert(1, ["-" * width for width in widths])
@@ -249,14 +249,14 @@ def as_csv(found: Iterable[Cell]) -> str:
 
 
 def number(value: Value) -> str:
-    """Three or four digits that count."""
+    """A number with three or four significant digits."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def in_words(value: object) -> str:
-    """A parameter's value in words."""
+    """A parameter's value as text."""
     if isinstance(value, list):
         return "/".join(in_words(each) for each in value)
     if isinstance(value, dict):
@@ -270,10 +270,10 @@ def in_words(value: object) -> str:
 
 
 def write_entry(result: Reproduced, formats: Sequence[str]) -> None:
-    """Write the table, the figures and the page of an entry beside its result; what is there already stays.
+    """Write the table, the figures and the page of an entry next to its result; existing files are kept.
 
     Raises:
-        BatfillError: the folder cannot be written, or a format is unknown.
+        BatfillError: the folder is not writable, or a format is unknown.
     """
     assert result.outcome is not None
     check_formats(formats)
@@ -289,10 +289,10 @@ def write_entry(result: Reproduced, formats: Sequence[str]) -> None:
 
 
 def write_page(results: Sequence[Reproduced], names: Sequence[str], path: Path) -> None:
-    """Write the page of these entries, and its figures into a folder of the page's name; `names` are the command's.
+    """Write the page of these entries, and its figures to a folder of the page's name; `names` are the command's.
 
     Raises:
-        BatfillError: a chart to show is not there, or the folder cannot be written.
+        BatfillError: a chart to show does not exist, or the folder is not writable.
     """
     figures = path.with_suffix("")
     for result in results:
@@ -313,7 +313,7 @@ def chart_named(result: Reproduced, name: str) -> Chart:
 
 
 def write_svg(chart: Chart, path: Path) -> None:
-    """The chart alone, without its data; small, since its words stay text."""
+    """Write the chart without its data; small, since text stays text."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
@@ -326,7 +326,7 @@ def write_svg(chart: Chart, path: Path) -> None:
 
 
 def origin_of(result: Reproduced) -> str:
-    """What stands atop the data of a figure."""
+    """The header of a figure's data."""
     entry = result.named.entry
     logs = ", ".join(entry.logs.values())
     quick = " --quick" if result.quick else ""
@@ -355,12 +355,12 @@ MARKS = "osvD^Px*+1"  # ten marks and six colours make thirty pairs
 
 
 def series_styles(n: int) -> list[Style]:
-    """The styles of n series; of too many, the last are grey."""
+    """The styles of n series; beyond the limit, the last are grey."""
     return styles(n, range(DISTINCT))
 
 
 def lines(axes: Axes, chart: Chart) -> None:
-    """A line for every column but the first; gaps where a value is None."""
+    """A line for every column but the first, with gaps at None."""
     x, *series = columns(chart)
     for style, name, values in zip(series_styles(len(series)), chart.head[1:], series, strict=True):
         axes.plot(x, values, linestyle=style.line, color=style.light, label=name)
@@ -418,12 +418,12 @@ def maps(axes: Axes, chart: Chart) -> None:
 
 
 def draw_key(axes: Axes) -> None:
-    """The names of the series, above the plot: lines go everywhere in it."""
+    """The names of the series, above the plot, where no lines run."""
     axes.legend(fontsize=6, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1))
 
 
 def columns(chart: Chart) -> list[list[float]]:
-    """The chart's columns; None is nan, which is not drawn."""
+    """The chart's columns; None becomes nan, which is not drawn."""
     return [[float("nan") if value is None else value for value in column] for column in zip(*chart.rows, strict=True)]
 
 

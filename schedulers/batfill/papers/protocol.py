@@ -1,4 +1,4 @@
-"""The protocols in expe/papers: what each paper printed, how an entry is computed, and what is known of differences."""
+"""The protocols in expe/papers: each paper's printed numbers, how entries are computed, and known differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batfill.papers.core import Computation, Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-# What an entry's `compute:` may say.
+# Valid values of an entry's `compute:`.
 COMPUTATIONS = {
     name.replace("_", "-"): value
     for paper in (simple, mixed, heuristics, classes, selection)
@@ -30,17 +30,17 @@ ALL = "all"
 
 
 class ProtocolError(BatfillError):
-    """A protocol cannot be used as it is written, or there is none of the name."""
+    """A protocol is unusable, or none has the name."""
 
 
 class Published(Section):
-    """The numbers that the paper prints: for every row a value per column, null where it prints none."""
+    """The numbers printed in the paper: for every row a value per column, null if it prints none."""
 
     columns: Annotated[list[Text], Field(min_length=1)]
     rows: Annotated[dict[Text, list[float | None]], Field(min_length=1)]
 
     def value(self, row: str, column: str) -> float | None:
-        """What the paper prints; None where it prints nothing."""
+        """The printed number; None if there is none."""
         return self.rows[row][self.columns.index(column)] if row in self.rows and column in self.columns else None
 
 
@@ -49,18 +49,18 @@ class Entry(Section):
 
     source: Text  # "Table 3"
     title: Text
-    quantity: Text  # what the numbers are, as in "mean bounded slowdown"
+    quantity: Text  # what the numbers are, such as "mean bounded slowdown"
     compute: Text
-    logs: Annotated[dict[Text, Text], Field(min_length=1)]  # label: a name of the archive's manifest, or a file's
+    logs: Annotated[dict[Text, Text], Field(min_length=1)]  # by label: a name in the archive's manifest, or a file name
     parameters: dict[str, Any] = Field(default_factory=dict)
     quick: dict[str, Any] = Field(default_factory=dict)  # parameters of the small version that differ
     published: Published | None = None
-    relative_to: Text | None = None  # a row by whose value all of its column are also divided
-    says: dict[Text, Text] = Field(default_factory=dict)  # statements, by the keys under which they are judged
-    show: list[Text] = Field(default_factory=list)  # charts that go on the page
+    relative_to: Text | None = None  # the row that normalises its columns
+    says: dict[Text, Text] = Field(default_factory=dict)  # statements, by the keys of their verdicts
+    show: list[Text] = Field(default_factory=list)  # charts for the page
     agrees: Text
     differs: Text
-    because: Text  # the reason of the differences as far as it is known
+    because: Text  # the reason of the differences, as far as known
 
 
 class Paper(Section):
@@ -69,12 +69,12 @@ class Paper(Section):
     title: Text
     authors: Text
     venue: Text
-    open: Text  # what the paper leaves open, and what is taken here
+    open: Text  # what the paper leaves open, and our choice
     entries: Annotated[dict[Text, Entry], Field(min_length=1)]
 
 
 class Named(NamedTuple):
-    """An entry with its place: `name` is PAPER/ENTRY."""
+    """An entry and its origin: `name` is PAPER/ENTRY."""
 
     name: str
     paper: Paper
@@ -84,26 +84,26 @@ class Named(NamedTuple):
 
     @property
     def paper_name(self) -> str:
-        """The part before the stroke."""
+        """The part before the slash."""
         return self.name.partition("/")[0]
 
 
 class Reproduced(NamedTuple):
-    """An entry and what it came to; the outcome is None where none of its logs is at hand."""
+    """An entry and its outcome, None if none of its logs is available."""
 
     named: Named
     quick: bool
     folder: Path
     missing: list[str]  # files of logs
     outcome: Outcome | None
-    again: bool = False  # taken from the folder
+    again: bool = False  # reused from the folder
 
 
 def folder_of_protocols(given: Path | None) -> Path:
-    """The folder given, else the one that came with batfill.
+    """The given folder, else the one shipped with batfill.
 
     Raises:
-        ProtocolError: there is none.
+        ProtocolError: it does not exist.
     """
     folder = given or (SHIPPED if SHIPPED.is_dir() else CHECKOUT)
     if not folder.is_dir():
@@ -112,12 +112,12 @@ def folder_of_protocols(given: Path | None) -> Path:
 
 
 def read_protocols(folder: Path, names: Iterable[str] = (ALL,)) -> dict[str, Named]:
-    """The entries of the YAML files in the folder, in the order of the files' names.
+    """The entries of the YAML files in the folder, in the order of file names.
 
-    If all names are those of a paper or of its entries, only the files of these papers are read.
+    If all names belong to some papers, only the files of those papers are read.
 
     Raises:
-        ProtocolError: there is none, or one is not a protocol.
+        ProtocolError: there are none, or a file is not a protocol.
     """
     paths = sorted(folder.glob("*.yaml"))
     if not paths:
@@ -132,7 +132,7 @@ def read_protocol(path: Path) -> Iterator[Named]:
     """The entries of one paper.
 
     Raises:
-        ProtocolError: the file cannot be read, or a key is unknown, missing, mistyped or given twice.
+        ProtocolError: the file is unreadable, or a key is unknown, missing, mistyped or repeated.
     """
     try:
         stored = path.read_bytes()
@@ -158,12 +158,12 @@ def validated(path: Path, document: Document, place: KeyPath, section: type[Sect
     """The value as this section.
 
     Raises:
-        ProtocolError: it is none; the message says where.
+        ProtocolError: it is not valid; the message has the place.
     """
     try:
         return section.model_validate(value)
     except ValidationError as error:
-        # A misspelt key is also a missing one, and better named as what is there.
+        # A misspelt key also causes a missing one; the misspelt key makes the better message.
         wrong = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         at = (*place, *wrong["loc"])
         if len(wrong["loc"]) > 1 and section is Paper:
@@ -172,7 +172,7 @@ def validated(path: Path, document: Document, place: KeyPath, section: type[Sect
 
 
 def check_published(path: Path, document: Document, place: KeyPath, entry: Entry) -> None:
-    """Refuse rows that are longer or shorter than the columns, and a reference row that is not there."""
+    """Refuse rows whose length differs from the columns', and a missing reference row."""
     published = entry.published
     if published is None:
         if entry.relative_to is not None:
@@ -195,7 +195,7 @@ def entries_named(entries: dict[str, Named], names: Sequence[str]) -> list[Named
     """The entries of these names, each once, in the protocols' order: PAPER/ENTRY, PAPER for all of it, or all.
 
     Raises:
-        ProtocolError: there is none of a name.
+        ProtocolError: a name is unknown.
     """
     papers = {named.paper_name for named in entries.values()}
     wanted = set()

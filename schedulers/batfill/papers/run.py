@@ -1,6 +1,6 @@
-"""What `batfill reproduce` does: entries are listed, or computed and written.
+"""The work of `batfill reproduce`: listing entries, or computing and writing them.
 
-An entry is taken from the folder of results if nothing that it depends on has changed.
+An entry is reused from the results' folder if nothing it depends on has changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ QUICK = "quick"
 
 
 def entries_listing(protocols: Path | None) -> list[dict[str, Any]]:
-    """Every entry: its name, where it stands in which paper, what it is, and its logs."""
+    """Every entry: its name, its source in the paper, its title, and its logs."""
     return [
         {
             "name": named.name,
@@ -53,7 +53,7 @@ def entries_listing(protocols: Path | None) -> list[dict[str, Any]]:
 
 
 def as_text(listed: Sequence[dict[str, Any]]) -> str:
-    """The entries in a table."""
+    """The entries as a table."""
     rows = [(each["name"], each["source"], each["title"], ", ".join(each["logs"])) for each in listed]
     return markdown(("name", "in the paper", "what", "logs"), rows)
 
@@ -71,23 +71,23 @@ def run(
     bar: Bar,
     say: Callable[[str], None],
 ) -> list[Reproduced]:
-    """Make these entries, and write their files and the page.
+    """Reproduce these entries, and write their files and the page.
 
     Args:
         names: PAPER/ENTRY, PAPER or all.
         protocols: the folder of the protocols; None for those of batfill.
         logs: the folder of the logs; None for the usual ones.
         out: the folder of the results.
-        quick: the small versions.
-        fresh: do not take results from the folder.
+        quick: use the small versions.
+        fresh: do not reuse results from the folder.
         formats: of figures, separated by commas.
         page: one page of all entries.
         bar: makes progress bars.
-        say: takes a line on what is missing, or on where results are.
+        say: receives a line on what is missing, or on where results are.
 
     Raises:
-        BatfillError: a name is unknown, or a protocol, a log or an option cannot be used.
-        RunFailed: no entry could run for want of logs.
+        BatfillError: a name is unknown, or a protocol, a log or an option is unusable.
+        RunFailed: no entry could run because logs are missing.
     """
     kinds = [kind.strip() for kind in formats.split(",") if kind.strip()]
     check_formats(kinds)
@@ -120,7 +120,7 @@ def sections(done: Sequence[Reproduced]) -> str:
 
 
 def as_objects(done: Sequence[Reproduced]) -> list[dict[str, Any]]:
-    """The entries for programs."""
+    """The entries for JSON."""
     return [
         {
             "name": result.named.name,
@@ -146,19 +146,19 @@ def reproduce(
     bar: Bar,
     say: Callable[[str], None] = lambda _: None,
 ) -> Reproduced:
-    """One entry.
+    """Reproduce one entry.
 
     Args:
         named: the entry.
-        places: folders in which logs are looked for.
+        places: folders to search for logs.
         out: the folder of all results.
-        quick: take the parameters of the small version.
-        fresh: compute it even if its result is there.
+        quick: use the parameters of the small version.
+        fresh: compute it even if its result exists.
         bar: makes progress bars.
-        say: takes a line on what is missing.
+        say: receives a line on what is missing.
 
     Raises:
-        BatfillError: a log cannot be read, or the parameters do not go with it.
+        BatfillError: a log is unreadable, or the parameters do not fit it.
     """
     base = out / QUICK if quick else out
     folder = base / named.name
@@ -206,7 +206,7 @@ def reproduce(
 
 
 def check_statements(named: Named, outcome: Outcome) -> None:
-    """Refuse statements that the computation does not judge."""
+    """Refuse statements that the computation cannot judge."""
     if unknown := [name for name in named.entry.says if name not in outcome.verdicts]:
         raise ProtocolError(
             f"{named.name}: {named.entry.compute} judges no statement {unknown[0]!r}; "
@@ -215,7 +215,7 @@ def check_statements(named: Named, outcome: Outcome) -> None:
 
 
 def read_result(path: Path, identity: str) -> Outcome | None:
-    """The stored outcome, if there is one and it is that of this key."""
+    """The stored outcome, if it exists and has this key."""
 
     def outcome(stored: Path) -> Outcome | None:
         content = json.loads(stored.read_bytes())
@@ -228,13 +228,13 @@ def read_result(path: Path, identity: str) -> Outcome | None:
 
 
 def file_of(log: str) -> str:
-    """The file of a log that is named as the archive's manifest does, or by its file."""
+    """The file of a log given by its name in the archive's manifest, or by its file name."""
     known = manifest().get(log)
     return known.file if known else log
 
 
 def places(given: Path | None) -> list[Path]:
-    """Where logs are looked for: the folder given, else $BATFILL_TRACES and the cache of `batfill workload fetch`."""
+    """The folders to search for logs: the given one, else $BATFILL_TRACES and the cache of `batfill workload fetch`."""
     if given is not None:
         return [given]
     traces = os.environ.get("BATFILL_TRACES")
@@ -242,7 +242,7 @@ def places(given: Path | None) -> list[Path]:
 
 
 def log_file(log: str, folders: Sequence[Path]) -> Path | None:
-    """The log's file in the first folder that holds it, packed or not."""
+    """The log's file, compressed or not, in the first folder that has it."""
     name = file_of(log)
     candidates = [folder / each for folder in folders for each in (name, name.removesuffix(".gz"))]
     return next((path for path in candidates if path.is_file()), None)

@@ -25,12 +25,12 @@ CHART_POINTS = 120  # of a chart, at most
 
 
 class Choosing(Section):
-    """What the paper does not say of how policies are chosen, and of the logs on which that is done."""
+    """Choices that the paper leaves open: how policies are selected, and on which logs."""
 
     samples: Count  # resamplings of each log
-    fewer: dict[Text, Count] = Field(default_factory=dict)  # of logs that are too long for all of them
+    fewer: dict[Text, Count] = Field(default_factory=dict)  # for logs too long for all of them
     weeks: Count | None = None  # length of a resampling; None for the log's
-    procs: dict[Text, Count] = Field(default_factory=dict)  # of machines whose log says it otherwise than the paper
+    procs: dict[Text, Count] = Field(default_factory=dict)  # for machines whose log and paper differ
     period: Period  # Delta, in seconds
     decay: Share = 0.9  # lambda
     balance: Share = 1.0  # alpha
@@ -41,7 +41,7 @@ class Choosing(Section):
 
 
 def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
-    """`compare_online` on resamplings of the log: mean waits over EASY-FCFS's, and which policy was chosen when."""
+    """`compare_online` on resamplings of the log: mean waits over EASY-FCFS's, and the policies chosen over time."""
     samples = how.fewer.get(label, how.samples)
     logs = Samples.of(context.logs[label], procs=how.procs.get(label), resampled=True, weeks=how.weeks, seed=how.seed)
     options: dict[str, Any] = {"epsilon": how.epsilon}
@@ -99,7 +99,7 @@ def online_courses(
 
 
 def ratios_of(by_method: dict[str, Any]) -> dict[str, float]:
-    """At the end of the log: of each method, and of the policy that hindsight would have used throughout."""
+    """At the end of the log: of each method, and of the best policy in hindsight."""
     ratios = {title: float(found["wait_over_fcfs"]["mean"]) for title, found in by_method.items()}
     return {**ratios, BEST_THROUGHOUT: best_throughout(next(iter(by_method.values())))[1]}
 
@@ -181,7 +181,7 @@ def use_shares(label: str, found: dict[str, Any], shares: dict[str, float], peri
 
 # What the paper leaves open
 
-# What a parameter means to each method; a threshold and Delta mean something to all.
+# The parameters of each method; a threshold and Delta apply to all.
 USED_BY: dict[str, tuple[PaperMethod, ...]] = {
     "decay": ("full", "noisy"),
     "balance": ("full", "noisy"),
@@ -191,7 +191,7 @@ USED_BY: dict[str, tuple[PaperMethod, ...]] = {
 
 
 class Change(Section):
-    """What takes the place of a usual value."""
+    """Replacement of a default value."""
 
     period: Period | None = None
     decay: Share | None = None

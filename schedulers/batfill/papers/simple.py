@@ -1,4 +1,4 @@
-"""The CCGrid 2019 paper: simple policies with a threshold in the place of EASY, on logs resampled user by user."""
+"""The CCGrid 2019 paper: simple policies with a threshold instead of EASY, on logs resampled user by user."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from batfill.workloads.swf_log import COMPLETED
 COMPARED = ("fcfs", "spf", "sqf", "saf")
 COMPARED_NAMES = FCFS, SPF, SQF, SAF = tuple(name.upper() for name in COMPARED)
 MEAN_MONTH_S = 365.25 / 12 * DAY_S
-FEWEST_TRIMMED = 4  # of fewer samples none is left out
+FEWEST_TRIMMED = 4  # with fewer samples, none is left out
 LongestRequests = Annotated[float, Field(gt=0)]
 
 
 class Resampled(Section):
-    """How the samples are drawn and scheduled; entries with equal ones share their runs."""
+    """How the samples are drawn and scheduled; entries with equal settings share runs."""
 
     samples: Count = 10
-    weeks: Count | None = None  # of a sample; as many as the log has by default
+    weeks: Count | None = None  # of a sample; the log's by default
     profile_weeks: ProfileWeeks = "all"
     seed: Seed = 0
     # The threshold in longest requests of the log, null for none; each is a choice, and statements are about the first.
@@ -52,7 +52,7 @@ class Resampled(Section):
 
 
 def resampled(context: Context, how: Resampled) -> dict[str, dict[str, Grid]]:
-    """The runs with all their jobs, by the choice of a threshold and by log."""
+    """The runs with all their jobs, by choice of threshold and by log."""
     made: dict[str, Any] = {"samples": how.samples, "method": "users", "profile-weeks": how.profile_weeks}
     if how.weeks is not None:
         made["weeks"] = how.weeks
@@ -74,7 +74,7 @@ def resampled(context: Context, how: Resampled) -> dict[str, dict[str, Grid]]:
 
 
 def threshold_words(longest_requests: float | None) -> str:
-    """The words for a threshold."""
+    """A threshold as text."""
     return "no threshold" if longest_requests is None else f"threshold {longest_requests:g} longest requests"
 
 
@@ -224,13 +224,13 @@ def cumulative(grid: Grid, row: dict[str, Any]) -> Array:
 
 
 def trimmed(samples: Array) -> list[Array]:
-    """Least, mean and most over the samples that are kept; `samples` has shape (n_samples, n_weeks)."""
+    """Least, mean and most over the samples kept; `samples` has shape (n_samples, n_weeks)."""
     kept = samples[without_extremes(samples[:, -1])]
     return [kept.min(axis=0), kept.mean(axis=0), kept.max(axis=0)]
 
 
 def without_extremes(values: Array) -> NDArray[np.intp]:
-    """The samples without the best and the worst of them, as the paper has it; all if they are few."""
+    """The samples without the best and the worst, as in the paper; all if there are few."""
     order = np.argsort(values, kind="stable")
     return np.sort(order if len(order) < FEWEST_TRIMMED else order[1:-1])
 
@@ -248,7 +248,7 @@ def curves(label: str, objective: str, bands: Array) -> Chart:
 
 
 def verdicts_on_means(bands: dict[str, dict[str, Array]]) -> dict[str, Verdict]:
-    """What Sections V.A and V.B say of the figure."""
+    """Statements of Sections V.A and V.B about the figure."""
     oblivious, pp, close = [], [], {}
     for label, by_objective in bands.items():
         for name, each in by_objective.items():

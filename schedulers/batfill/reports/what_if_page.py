@@ -122,7 +122,8 @@ def kept_lines(answer: WhatIf) -> list[str]:
         growth = math.ceil(100 * (other.max_wait_s / fcfs.max_wait_s - 1))
         lines.append(
             f"The nearest choice beyond the limit that gains is {other.name}: mean bounded slowdown "
-            f"{other.mean_bsld:,.2f} ({difference_text(answer.bsld.at(0, next_up))}), longest wait {duration(other.max_wait_s)} instead of "
+            f"{other.mean_bsld:,.2f} ({difference_text(answer.bsld.at(0, next_up))}), "
+            f"longest wait {duration(other.max_wait_s)} instead of "
             f"{duration(fcfs.max_wait_s)} (--max-wait-growth {growth}%)."
         )
     return lines
