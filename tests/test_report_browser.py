@@ -100,7 +100,7 @@ class TestGantt:
     def test_the_pointer_over_a_job_tells_about_it(self, browser):
         browser.pointer(GANTT, ("move", 200, 60))
         tip = browser.text("#explore-0 .tip")
-        assert tip.startswith("Job wide: 5 processors, asked for 50 s, submitted day 0 00:00:00, waited 0 s, ran 50 s")
+        assert tip.startswith("Job wide: 5 processors, requested 50 s, submitted day 0 00:00:00, waited 0 s, ran 50 s")
         browser.pointer(GANTT, ("move", 200, 380))
         assert browser.run("return document.querySelector('#explore-0 .tip').hidden")
 
