@@ -89,8 +89,8 @@ def test_every_point_is_a_line_on_stderr_with_the_time_that_passed_and_that_is_l
     lines = said.splitlines()
     assert [line.split(":")[1] for line in lines] == [f" {i} of 6" for i in range(1, 7)]
     assert [re.sub(r"^.* elapsed, (about \d+ s left)?", "", line) for line in lines] == [
-        "time left not known yet",  # nothing that learns has run
-        "time left not known yet",
+        "time left unknown",  # nothing that learns has run
+        "time left unknown",
         "",
         "",
         "",

@@ -316,7 +316,7 @@ def replay_many(
 
     Args:
         log: see `replay`.
-        policies: each as `replay` takes it; their names are the frame's index.
+        policies: each as for `replay`; their names are the frame's index.
         procs: see `replay`.
         tau_s: see `replay`.
         overrun: see `replay`.

@@ -516,7 +516,7 @@ def refuse_stale_dividers(regime: str | None, divider_rule: str | None) -> None:
     """Refuse a current divider under a rule that moves it once a week.
 
     Raises:
-        BatfillError: these two options are so.
+        BatfillError: the two options conflict.
     """
     if regime == "fresh" and divider_rule == "week":
         raise BatfillError("option divider-rule: week moves the divider weekly; use regime weekly or decoupled")

@@ -90,7 +90,7 @@ class Costs:
 
 
 def kind_of(given: Mapping[str, Any]) -> str:
-    """The kind of a replay; costs differ by what is learned, and in plain replays by the orders."""
+    """The kind of a replay; costs differ by the knowledge, and in plain replays by the orders."""
     of_order = ("policy", "backfill")
     beside = ("threshold", "seed", *of_order) if learns(given) else ("threshold", "seed")
     return json.dumps({name: given[name] for name in sorted(given) if name not in beside})

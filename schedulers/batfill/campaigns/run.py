@@ -1,4 +1,4 @@
-"""A campaign from file to results: plan, estimate, run what is left, store."""
+"""A campaign from file to results: plan, estimate, run the rest, store."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def folder_of(file: Path, out: str | Path | None) -> Path:
 def run_campaign(
     read: ReadCampaign, out: Path, where: Where | None = None, *, bar: Bar, say: Say, again: str = AGAIN
 ) -> Done:
-    """Run what is left of the campaign, and store a row per run in `out`.
+    """Run the rest of the campaign, and store a row per run in `out`.
 
     Args:
         read: the campaign.

@@ -63,7 +63,7 @@ def shell_in_use() -> str:
     """The user's shell, by $SHELL.
 
     Raises:
-        click.UsageError: it is none of SHELLS.
+        click.UsageError: it is not one of SHELLS.
     """
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--evaluate", is_flag=True, help="Also compare the functions with six known policies on windows.")
 @click.option("--days", type=POSITIVE, help="--evaluate: length of a window in days [default: 15].")
 @click.option("--count", type=WHOLE, help="--evaluate: only this many windows, from the first.")
-@out_option("Write the policy file, for --policy lin@FILE; likewise qdr, cub, qua.")
+@out_option("Write the policy file, for --policy lin@FILE, qdr@FILE, cub@FILE, qua@FILE.")
 @JSON
 def fit(
     workload: Path,

@@ -88,7 +88,7 @@ def as_given(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
 
 
 def milliseconds_of(name: str, value: Any) -> int:
-    """A number of milliseconds >= 0, as pybatsim's launcher takes it, or a duration with its unit."""
+    """A number of milliseconds >= 0, as for pybatsim's launcher, or a duration with its unit."""
     if isinstance(value, str):
         return round(seconds_of(name, value) * 1000)
     return int(number_of(name, value, 0, LARGEST, "a number of milliseconds >= 0, or a duration such as 30s"))

@@ -1,7 +1,7 @@
 """What a scheduler may know of run times: one interface for replays, for Batsim and for studies of a log.
 
 A predictor (a `Knowledge`) sees a job's request at submission and its run time at completion, and nothing else. Only
-the clairvoyant ones are given run times, and their names say so. `learning.LearningReplay`, the scheduler under Batsim
+the clairvoyant ones see run times, as their names say. `learning.LearningReplay`, the scheduler under Batsim
 and `study` drive it.
 
 At a submission at t, only jobs that ended strictly before t count as ended: Batsim may send the events of one instant

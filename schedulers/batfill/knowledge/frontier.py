@@ -93,7 +93,7 @@ class Progress:
         protected = None if point.protected == 0 else point.protected
         details = {"levels": point.levels, "cut": point.cut, "protected": protected}
         text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
-        left = "time left not known yet" if self.left_s is None else f"about {rough_duration(self.left_s)} left"
+        left = "time left unknown" if self.left_s is None else f"about {rough_duration(self.left_s)} left"
         return (
             f"{self.done} of {self.of}: {point.policy} {point.knowledge}{text}: "
             f"mean bsld {point.mean_bsld:,.3f}; {rough_duration(self.elapsed_s)} elapsed, "

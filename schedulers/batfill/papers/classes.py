@@ -308,7 +308,7 @@ def verdicts_on_importances(columns: dict[str, dict[str, float]]) -> dict[str, V
     }
 
 
-# Figures 6 to 9 and Table 7: replays with what is known of run times
+# Figures 6 to 9 and Table 7: replays with knowledge of run times
 
 # The scenarios of Figure 9, each with more information, or more use of it, than the one before.
 BASE, CLASSIFIED, IDEMPOTENT, BY_CLASS, BY_RUNTIME = SCENARIOS = (
@@ -602,7 +602,7 @@ def predicted_run_times(
     *,
     backfills: list[Text],  # under which run times are predicted; the first is that of the classification, too
 ) -> Outcome:
-    """Table 7, classification beside predictions: gains over EASY-FCFS in %, a row per log, a table per backfill."""
+    """Table 7, classification and predictions: gains over EASY-FCFS in %, a row per log, a table per backfill."""
     predicted = {label: predictions(context, label, how, backfills) for label in context.logs}
     classified: dict[str, dict[str, float]] = {}
     for label in context.logs:

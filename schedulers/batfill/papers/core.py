@@ -90,7 +90,7 @@ class Chart:
     """A figure as the table behind it.
 
     lines, points   the first column is x, every other one a series
-    bands           the same with three columns per series: its value, the least and the most
+    bands           as lines, with three columns per series: its value, the least and the most
     shares          the first column names a bar, the others are its stacked parts
     boxes           a name, then the 5th, 25th, 50th, 75th and 95th percentile
     map             x, y, value: a point each, light for low values

@@ -298,7 +298,7 @@ def lin_elsewhere(
     context: Context,
     how: LogWindows,
     *,
-    fitted_to: Text,  # the log whose Lin is used beside the printed one, if the log is at hand
+    fitted_to: Text,  # the log whose Lin is used in addition to the printed one, if the log is available
     printed: Annotated[list[float], Field(min_length=4, max_length=4)],  # the paper's coefficients of 1, p, q and r
 ) -> Outcome:
     """Figures 4 and 5: one function on other logs, medians over windows; verdicts are on the paper's coefficients."""

@@ -187,7 +187,7 @@ def weekly_spread(context: Context, how: Cut) -> Outcome:
 
 @computation
 def best_of_week(context: Context, how: Cut, *, near: Times = 1.05, far: Times = 1.25) -> Outcome:
-    """Figure 2: SAF beside the best pure policy of every single week, in sum and by how often it is near or far.
+    """Figure 2: SAF and the best pure policy of every week, in sum and by how often SAF is near or far.
 
     The paper says "very close" and "a significant margin": here at most `near` and at least `far` times the best.
     """
@@ -323,7 +323,7 @@ def search_methods(
     evaluations: Count = 1000,  # per week
     seed: Seed = 0,
 ) -> Outcome:
-    """Figure 5: xNES beside the grid, sums over the weeks of what each finds: a row per method, a column per log."""
+    """Figure 5: xNES and the grid, sums over the weeks of what each finds: a row per method, a column per log."""
     logs = {label: how.periods(label, path) for label, path in context.logs.items()}
 
     def searched(label: str, each: Units) -> Array:
@@ -398,7 +398,7 @@ def mixed_study(
     points: Count = 10_002,
     training: Annotated[dict[Text, Count], Field(default_factory=dict)],  # half for a log that is not named
 ) -> Outcome:
-    """Table 2, Figures 3 and 15: w*, w*train and wgreedy beside pure policies, sums over training and testing."""
+    """Table 2, Figures 3 and 15: w*, w*train, wgreedy and the pure policies, sums over training and testing."""
     plans = [(each, how.boundary) for each in units] + [(units[0], boundary) for boundary in other_boundaries]
     pure = [policy_named(name) for name in PURE]
     tables, charts, notes = [], [], []

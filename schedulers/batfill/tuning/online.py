@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("batfill")
 
 CHOOSERS = ("lambda", "alpha", "epsilon", "gamma")
-BUDGET_S = 10.0  # under Batsim, which waits meanwhile
+BUDGET_S = 10.0  # under Batsim, which waits for the choice
 
 BEFORE_S = -1.0  # start of the first period, so that second 0 belongs to it
 

@@ -139,7 +139,7 @@ def select(
     seed: int = 0,
     bar: Bar = no_bar,
 ) -> Found:
-    """Select the policy anew after each period, and compare waits with EASY-FCFS.
+    """Select the policy after each period, from the past periods, and compare waits with EASY-FCFS.
 
     Args:
         log: a workload or a file, as for `read_workload`.
@@ -258,6 +258,6 @@ def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def mean_share(found: dict[str, Any], name: str) -> float | None:
-    """The share of periods in which a policy was chosen; None for what is not a policy."""
+    """The share of periods in which a policy was chosen; None if the name is not a policy."""
     shares = [period["shares"].get(name) for period in found["by_period"]]
     return None if None in shares else float(np.mean(shares))
