@@ -137,9 +137,8 @@ def test_a_folder_without_runs_is_refused(tmp_path):
 
 def test_figures_without_matplotlib_are_refused_in_one_line(runs, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    assert (
-        refusal("report", runs, "--figures", "pdf") == "--figures needs matplotlib; install it: pip install matplotlib"
-    )
+    missing = "needs matplotlib, which is not installed: pip install 'batfill[report]'"
+    assert refusal("report", runs, "--figures", "pdf") == missing
 
 
 def test_a_report_of_no_jobs_is_a_page(tmp_path):
