@@ -86,7 +86,7 @@ def test_results_are_those_of_single_replays_and_say_how_they_came_about(campaig
     file = campaign_file("policies: [fcfs, saf]\nthresholds: [null, 7200]\n")
     ended = run(file, "--out", tmp_path / "out", "--workers", 2)
     assert ended.status == 0
-    assert re.fullmatch(r"batfill: 4 runs; about \d+ s on 2 workers, by an estimate from a few runs\n", ended.err)
+    assert re.fullmatch(r"batfill: 4 runs; about \d+ s on 2 workers, estimated from a few runs\n", ended.err)
     assert ended.out.endswith(f"4 runs in {tmp_path / 'out' / 'runs.parquet'}\n")
     table = rows(tmp_path / "out")
     for row in table.itertuples():

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 from batfill.engine import easy, jit, keys, tree
-from batfill.engine.running import STEPS_S, reservation
+from batfill.engine.running import CORRECTION_STEPS_S, reservation
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
@@ -230,7 +230,7 @@ def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(policy, t
 def raised(estimate_s, walltime_s, times, ran_s):
     """The estimate of a job that has run for `ran_s`, and how often it was corrected, by the definition."""
     while estimate_s <= ran_s and estimate_s < walltime_s:
-        estimate_s = min(estimate_s + STEPS_S[min(times, len(STEPS_S) - 1)], walltime_s)
+        estimate_s = min(estimate_s + CORRECTION_STEPS_S[min(times, len(CORRECTION_STEPS_S) - 1)], walltime_s)
         times += 1
     return estimate_s, walltime_s, times
 

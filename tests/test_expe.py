@@ -106,7 +106,7 @@ def test_the_documentation_shows_what_the_sample_prints(study):
 
 
 def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):
-    text = (ROOT / "expe/sample_saf.yaml").read_text().replace('"saf"', '"sfa"')
+    text = (ROOT / "expe/sample_saf.yaml").read_text().replace("--policy saf", "--policy sfa")
     (study / "mistake.yaml").write_text(text)
     done = run("mistake.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(free_port()))
     assert (done.returncode, done.stdout) == (2, "")
