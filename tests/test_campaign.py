@@ -125,6 +125,7 @@ def test_two_campaigns_at_once_know_nothing_of_each_other(campaign_file, tmp_pat
         assert line.startswith("batfill: 10 runs; about ")
 
 
+@pytest.mark.slow
 def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
     out = tmp_path / "out"
     first = done(campaign_file(SMALL), "--out", out)
@@ -199,7 +200,8 @@ def assert_goes_on(file, out):
 
 
 # Before the first results, and while they are written.
-@pytest.mark.parametrize("parts", [pytest.param(0, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [0, 2])
 def test_a_campaign_killed_with_sigkill_goes_on_where_it_was(campaign_file, tmp_path, parts):
     out = tmp_path / "out"
     file = campaign_file(LONG)

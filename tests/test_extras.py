@@ -183,6 +183,7 @@ def test_every_command_is_tried_with_the_core_alone():
     assert tried | {"schedule"} == set(COMMANDS)  # which `run schedule.yaml` starts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "extra"), CASES, ids=[words for words, _ in CASES])
 def test_with_the_core_alone_a_command_works_or_names_the_extra_that_it_needs(core, words, extra):
     done = core(*words.split())

@@ -73,14 +73,15 @@ def test_fractions_of_seconds_change_nothing(workload, case):
 BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "wide": 0.0, "unlimited": 0.01}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "case"),
     [
-        pytest.param("fcfs", {}, marks=pytest.mark.slow),
+        ("fcfs", {}),
         ("saf", {}),
         ("lqf", {"threshold_s": 30_000.0}),
-        pytest.param("srf", {"backfill": "lpf", "threshold_s": 60_000.0}, marks=pytest.mark.slow),
-        pytest.param("spf", {"divider_s": 150.0}, marks=pytest.mark.slow),
+        ("srf", {"backfill": "lpf", "threshold_s": 60_000.0}),
+        ("spf", {"divider_s": 150.0}),
     ],
 )
 def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):
@@ -109,6 +110,7 @@ def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracl
     assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "backfill"), [("sexp", None), ("wfp3", "unicef"), ("mixed:1,2,0,0,-90,0.1", None)])
 def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
     jobs = random_table(2, **BURST)

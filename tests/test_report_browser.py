@@ -182,6 +182,7 @@ def test_a_run_in_which_nothing_ran_is_a_page_too(browser, tmp_path, rows):
     assert browser.log() == []
 
 
+@pytest.mark.slow
 def test_300000_jobs_take_under_8_mb_and_open_in_under_3_s(browser, tmp_path):
     # 60 lanes of eight machines, cut in two, on each of which jobs follow each other; nothing in it repeats
     rng = np.random.default_rng(1)
