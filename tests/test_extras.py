@@ -24,7 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 OF_DEVELOPERS = {"test-core", "test", "docs", "dev"}
 
-# Refuses to import what is not of the core, in every Python that is started with its folder on PYTHONPATH.
+# Blocks the import of everything outside the core in each Python process that has its folder on PYTHONPATH.
 BLOCKER = """\
 import sys
 

@@ -138,7 +138,7 @@ def machine_set(text: str, n_machines: int) -> MachineSet:
     highest = joined[-1][1]
     if highest >= n_machines:
         raise ValueError(f"machine {highest} does not exist, the platform has 0-{n_machines - 1}")
-    canonical = " ".join(str(a) if a == b else f"{a}-{b}" for a, b in joined)
+    canonical = as_text([(a, b) for a, b in joined])
     size = sum(b - a + 1 for a, b in joined)
     if len(joined) == 1:
         return MachineSet(canonical, size, slice(joined[0][0], highest + 1))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from batfill.batsim.machines import INTERVALS
+from batfill.batsim.machines import INTERVALS, as_text
 from batfill.batsim.results import KILLED
 from batfill.cluster.agent import Agent, Registration, Request
 from batfill.errors import BatfillError, RunFailed
-from batfill.workloads.batsim_json import user_of
+from batfill.workloads.batsim_json import CLASSES, user_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +41,6 @@ NOTIFICATIONS = (
     "event_machine_unavailable",
     "event_machine_available",
 )
-CLASSES = ("small", "large")
 NUMBERS = (int, float)
 JSON_TYPES: dict[Any, str] = {
     str: "a string",
@@ -67,7 +66,7 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
         fields["res"],
         fields["profile"],
         user_of(fields),  # type: ignore[arg-type] # which only reads it
-        job_class if job_class in CLASSES else None,
+        job_class if isinstance(job_class, str) and job_class in CLASSES else None,
         fields.get("killable") is not False,
     )
 
@@ -229,8 +228,7 @@ class Conversation:
         """See `Host`."""
         self.jobs[job] = RUNS
         self.left -= 1
-        alloc = " ".join(str(first) if first == last else f"{first}-{last}" for first, last in machines)
-        self.send("EXECUTE_JOB", {"job_id": job, "alloc": alloc})
+        self.send("EXECUTE_JOB", {"job_id": job, "alloc": as_text(machines)})
 
     def reject(self, job: str) -> None:
         """See `Host`."""
