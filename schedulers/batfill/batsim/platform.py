@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import ParseError
 
@@ -18,9 +19,19 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 COMPUTE, STORAGE, MASTER = "compute_node", "storage", "master"
-PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21}
-SPEED = re.compile(r"([0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?)([kKMGTPEZ]?)(?:f|flops|Flops)?")
+QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")
+PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
+BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPEZY", 1)}
+SPEED_UNITS = {prefix + unit: scale for unit in ("f", "flops", "Flops", "") for prefix, scale in PREFIXES.items()}
+BANDWIDTH_UNITS = {
+    prefix + unit: scale * size
+    for unit, size in (("Bps", 1.0), ("bps", 0.125))
+    for prefix, scale in (PREFIXES | BINARY).items()
+}
+LATENCY_UNITS = {"m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 MAX_HOSTS = 10_000_000
+# So wide that a message between Batsim's processes takes no time that a date in seconds can hold.
+BANDWIDTH, LATENCY = "1e21Bps", "0us"
 
 
 class Host(NamedTuple):
@@ -90,35 +101,76 @@ def read_platform(
 
 
 def homogeneous_platform(
-    n_hosts: int, *, prefix: str = "node", speed: str = "1Gf", master_host: str = "master_host"
+    n_hosts: int,
+    *,
+    prefix: str = "node",
+    speed: str = "1Gf",
+    master_host: str = "master_host",
+    bandwidth: str = BANDWIDTH,
+    latency: str = LATENCY,
 ) -> str:
-    """The XML of a cluster of identical hosts and a master host, without latency.
+    """The XML of a cluster of identical hosts and a master host.
 
-    With latency every step inside Batsim takes simulated time, and jobs start slightly after the dates decided; without
-    the loopback SimGrid applies its default latency to the master's messages to itself.
+    Batsim's own processes talk over these links. With latency or a common bandwidth each of their messages takes
+    simulated time, and events of one second reach the scheduler in several messages; with the defaults in one.
+
+    Args:
+        n_hosts: number of compute hosts, called `prefix` and a number from 0 on.
+        prefix: the beginning of their names.
+        speed: of every host, such as 1Gf.
+        master_host: the name of the host that computes nothing.
+        bandwidth: of every link (the cluster's, the one to the master, and the master's own), such as 1.25GBps.
+        latency: of every link, such as 50us.
 
     Raises:
-        PlatformError: there is no host, or the speed is not positive.
+        PlatformError: there is no host, the speed or bandwidth is not positive, or a value has no known unit.
     """
     if n_hosts < 1:
         raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")
     if _speed(speed) <= 0:
         raise PlatformError(f"a platform of hosts of speed {speed!r}: give a speed above 0, such as 1Gf")
+    bandwidth, latency = link_bandwidth(bandwidth), link_latency(latency)
     return f"""<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
 <zone id="main" routing="Full">
- <cluster id="compute" prefix="{prefix}" suffix="" radical="0-{n_hosts - 1}" speed="{speed}" bw="1.25GBps" lat="0us"/>
+ <cluster id="compute" prefix="{prefix}" suffix="" radical="0-{n_hosts - 1}" speed="{speed}" bw="{bandwidth}" lat="{latency}"/>
  <zone id="master" routing="Full">
   <host id="{master_host}" speed="{speed}"/>
-  <link id="loopback" bandwidth="1TBps" latency="0us"/>
+  <link id="loopback" bandwidth="{bandwidth}" latency="{latency}"/>
   <route src="{master_host}" dst="{master_host}"><link_ctn id="loopback"/></route>
  </zone>
- <link id="uplink" bandwidth="12.5GBps" latency="0us"/>
+ <link id="uplink" bandwidth="{bandwidth}" latency="{latency}"/>
  <zoneRoute src="compute" dst="master" gw_src="{prefix}compute_router" gw_dst="{master_host}"><link_ctn id="uplink"/></zoneRoute>
 </zone>
 </platform>
 """  # noqa: E501
+
+
+def link_bandwidth(text: str) -> str:
+    """This bandwidth of a link, checked: a number above 0 with SimGrid's unit, such as 1.25GBps or 10Gbps.
+
+    Raises:
+        PlatformError: it is not one.
+    """
+    value = _quantity(text, BANDWIDTH_UNITS)
+    if value is None or not 0 < value < inf:
+        raise PlatformError(
+            f"bandwidth {text!r} is not a number above 0 with a unit; write it like 1.25GBps (bytes) or 10Gbps (bits)"
+        )
+    return text.strip()
+
+
+def link_latency(text: str) -> str:
+    """This latency of a link, checked: a number of at least 0 with SimGrid's unit, such as 50us; 0 needs none.
+
+    Raises:
+        PlatformError: it is not one.
+    """
+    value = 0.0 if _quantity(text, {"": 1.0}) == 0 else _quantity(text, LATENCY_UNITS)
+    if value is None or not value < inf:
+        raise PlatformError(f"latency {text!r} is not a number with a unit; write it like 50us or 1ms, or 0")
+    return text.strip()
 
 
 def _root(path: Path) -> Element:
@@ -185,7 +237,13 @@ def _speed_of(path: Path, element: Element) -> float:
 
 def _speed(text: str) -> float:
     """The flop/s of a speed such as 1Gf or 1e9."""
-    match = SPEED.fullmatch(text.strip())
-    if not match:
+    value = _quantity(text, SPEED_UNITS)
+    if value is None:
         raise PlatformError(f"speed {text!r} is not a number with a unit; write it like 1Gf")
-    return float(match[1]) * PREFIXES[match[2]]
+    return value
+
+
+def _quantity(text: str, units: Mapping[str, float]) -> float | None:
+    """The number in this text times its unit's size; None if it is not a number with one of the units."""
+    match = QUANTITY.fullmatch(text.strip())
+    return float(match[1]) * units[match[2]] if match and match[2] in units else None

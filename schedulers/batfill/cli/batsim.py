@@ -14,6 +14,7 @@ from batfill.cli.parameters import (
     MILLISECONDS,
     choice_option,
     former_option,
+    link_options,
     out_option,
     scheduler_options,
 )
@@ -113,18 +114,20 @@ def batsim(arguments: tuple[str, ...]) -> int:
 
 @click.command()
 @click.argument("hosts", metavar="N", type=int)
+@link_options
 @out_option("Write to this file instead of standard output.")
 @former_option("--output", instead="--out")
 @JSON
-def platform(hosts: int, out: Path | None, as_json: bool) -> None:
-    """Print the SimGrid platform of a cluster of N equal hosts, without latency, as Batsim reads it.
+def platform(hosts: int, links: dict[str, str], out: Path | None, as_json: bool) -> None:
+    """Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.
 
-    N hosts compute; the master host is one more.
+    N hosts compute; the master host is one more. With another bandwidth or latency Batsim's own messages take time, and
+    events of one second may reach the scheduler in several messages.
     """
     from batfill.batsim.platform import homogeneous_platform
     from batfill.files import json_text, write_text
 
-    text = homogeneous_platform(hosts)
+    text = homogeneous_platform(hosts, **links)
     if out is not None:
         write_text(out, text)
     if as_json:

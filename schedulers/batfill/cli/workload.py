@@ -26,6 +26,7 @@ from batfill.cli.parameters import (
     boundary_option,
     choice_option,
     former_place,
+    link_options,
     out_option,
     seed_option,
 )
@@ -333,6 +334,7 @@ def job_slice(text: str) -> slice:
 @former_place()
 @out_option("The Batsim workload to write, x.json; .gz compresses it.", required=True)
 @click.option("--platform", type=FILE, help="Write the matching platform XML here.")
+@link_options
 @PROCS
 @OVERRUN
 @click.option("--first", type=WHOLE, help="Only the first N jobs.")
@@ -354,6 +356,7 @@ def convert(
     source: Path,
     out: Path,
     platform: Path | None,
+    links: dict[str, str],
     first: int | None,
     jobs: str | None,
     as_json: bool,
@@ -368,13 +371,15 @@ def convert(
 
     if first is not None and jobs is not None:
         raise click.UsageError("--first and --jobs exclude each other; give one of them")
+    if links and platform is None:
+        raise click.UsageError(f"--{next(iter(links))} describes the platform's links; add --platform, or leave it out")
     part = slice(first) if first is not None else job_slice(jobs) if jobs is not None else slice(None)
     with progress("rows") as advance, all_or_none():
         made = library(source, out, jobs=part, **how, advance=advance)
         if platform is not None:
             from batfill.batsim.platform import homogeneous_platform
 
-            write_text(platform, homogeneous_platform(made.procs))
+            write_text(platform, homogeneous_platform(made.procs, **links))
     warn(made.warnings)
     for note in made.notes:
         print(note, file=sys.stderr)
