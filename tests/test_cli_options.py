@@ -35,11 +35,14 @@ BESIDE = {
     ("fit", "count"): ["--evaluate"],
     ("classify", "divider_rule"): ["--regime", "weekly"],
     ("workload resample", "profile_weeks"): ["--method", "users"],
+    ("workload convert", "bandwidth"): ["--platform", "p.xml"],
+    ("workload convert", "latency"): ["--platform", "p.xml"],
 }
 ARGUMENTS = {("workload import", "cores_per_resource"): {"system": "oar"}}
 # These become a flag, a level of logging, and a number of calls on their way.
 CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples")}
 TEXTS = {"jobs": ("0:", "5:9"), "levels": ("0.5", "0.25,0.75"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
+TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
 
 

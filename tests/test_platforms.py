@@ -85,7 +85,8 @@ def test_the_links_are_as_requested(tmp_path, capsys, given, bandwidth, latency)
     ],
 )
 def test_other_words_for_links_are_refused_in_one_line(tmp_path, capsys, given, complaint):
-    for command in (("platform", 3), ("workload", "convert", tmp_path / "none.swf", "--out", tmp_path / "a.json")):
+    convert = ("workload", "convert", tmp_path / "none.swf", "--out", tmp_path / "a.json", "--platform", tmp_path / "p")
+    for command in (("platform", 3), convert):
         status, out, err = run(capsys, *command, *given)
         assert (status, out) == (2, "")
         assert complaint in err

@@ -129,7 +129,7 @@ def homogeneous_platform(
         raise PlatformError(f"a platform of {n_hosts} hosts: at least one is needed")
     if _speed(speed) <= 0:
         raise PlatformError(f"a platform of hosts of speed {speed!r}: give a speed above 0, such as 1Gf")
-    bandwidth, latency = link_bandwidth(bandwidth), link_latency(latency)
+    bandwidth, latency = _bandwidth(bandwidth), _latency(latency)
     return f"""<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
@@ -147,7 +147,7 @@ def homogeneous_platform(
 """  # noqa: E501
 
 
-def link_bandwidth(text: str) -> str:
+def _bandwidth(text: str) -> str:
     """This bandwidth of a link, checked: a number above 0 with SimGrid's unit, such as 1.25GBps or 10Gbps.
 
     Raises:
@@ -161,7 +161,7 @@ def link_bandwidth(text: str) -> str:
     return text.strip()
 
 
-def link_latency(text: str) -> str:
+def _latency(text: str) -> str:
     """This latency of a link, checked: a number of at least 0 with SimGrid's unit, such as 50us; 0 needs none.
 
     Raises:

@@ -14,7 +14,7 @@ COMMANDS = {
     "schedule": "Run the scheduler for the Batsim that connects.",
     "batsim": "The embedded simulator under Batsim 4.2's options and exit statuses (see `batfill batsim --help`).",
     "policies": "List every policy: name, formula, whether its order changes while jobs wait, and source.",
-    "platform": "Print the SimGrid platform of a cluster of N equal hosts, without latency, as Batsim reads it.",
+    "platform": "Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.",
     "workload": "Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
     "classify": "Classify a log's jobs as small or large, as an online scheduler could have, and measure the quality.",
     "frontier": "Show what killing small jobs buys: mean bounded slowdown against wasted work.",

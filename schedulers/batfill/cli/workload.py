@@ -366,6 +366,7 @@ def convert(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
+    from batfill.batsim.platform import homogeneous_platform
     from batfill.files import all_or_none, shown, write_text
     from batfill.workloads.convert import convert as library
 
@@ -373,12 +374,11 @@ def convert(
         raise click.UsageError("--first and --jobs exclude each other; give one of them")
     if links and platform is None:
         raise click.UsageError(f"--{next(iter(links))} describes the platform's links; add --platform, or leave it out")
+    homogeneous_platform(1, **links)  # refuses values that are none before the work
     part = slice(first) if first is not None else job_slice(jobs) if jobs is not None else slice(None)
     with progress("rows") as advance, all_or_none():
         made = library(source, out, jobs=part, **how, advance=advance)
         if platform is not None:
-            from batfill.batsim.platform import homogeneous_platform
-
             write_text(platform, homogeneous_platform(made.procs, **links))
     warn(made.warnings)
     for note in made.notes:
