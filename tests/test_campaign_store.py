@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from batfill.campaigns.config import CampaignError
@@ -55,7 +58,9 @@ def test_with_job_tables_a_run_is_finished_when_both_are_there(tmp_path):
 
 def test_what_a_killed_campaign_was_writing_is_swept_away(tmp_path):
     (tmp_path / "jobs").mkdir()
-    half = [tmp_path / ".runs.parquet.77.part", tmp_path / "jobs" / ".a.parquet.77.part"]
+    dead = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    dead.wait()
+    half = [tmp_path / f".runs.parquet.{dead.pid}.part", tmp_path / "jobs" / f".a.parquet.{dead.pid}.part"]
     for path in half:
         path.write_bytes(b"half")
     with open_store(tmp_path) as store:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import bz2
 import csv
+import fcntl
 import gzip
 import hashlib
 import io
 import json
 import lzma
 import os
+import re
 import stat
 import sys
 import zlib
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from batfill.errors import WorkloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from io import BufferedReader
 
 GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
@@ -30,8 +32,17 @@ DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 CHUNK_BYTES = 1 << 23
 STANDARD_INPUT = Path("-")
 
-# Pairs of a finished file's temporary name and its final one, within `all_or_none`; None outside of it.
-finished: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("finished", default=None)
+PART = re.compile(r"\.(.+)\.(\d+)\.part", re.DOTALL)  # a temporary name, see `part_of`
+
+
+class Together(NamedTuple):
+    """The finished files of an `all_or_none`."""
+
+    names: list[tuple[Path, Path]]  # of each file: the temporary one and the final one
+    kept: ExitStack  # of their locks
+
+
+finished: ContextVar[Together | None] = ContextVar("finished", default=None)  # None outside of `all_or_none`
 
 
 def digest(path: Path) -> str:
@@ -97,7 +108,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A stream whose bytes become `path` if the block succeeds, and leave no trace if it fails.
 
     A name ending in .gz, .xz or .bz2 is compressed (gzip without a time stamp: equal content gives equal bytes).
+    Temporary files that killed processes left of the same file are removed.
     """
+    remove_left_overs(path.parent, lambda name: name == path.name[:200])
     with raw_file(path) as stored:
         if path.suffix == ".gz":
             with gzip.GzipFile(filename="", fileobj=stored, mode="wb", compresslevel=6, mtime=0) as packed:
@@ -120,18 +133,17 @@ def raw_file(path: Path) -> Iterator[BinaryIO]:
             with path.open("wb") as stored:
                 yield stored
             return
-        temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+        temporary = part_of(path)
         together = finished.get()
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(new_part(temporary))
             with temporary.open("wb") as stored:
                 yield stored
             if together is None:
                 temporary.replace(path)
             else:
-                together.append((temporary, path))
-        finally:
-            if together is None or (temporary, path) not in together:
-                temporary.unlink(missing_ok=True)
+                together.names.append((temporary, path))
+                together.kept.push(stack.pop_all())
 
 
 @contextmanager
@@ -140,20 +152,107 @@ def all_or_none() -> Iterator[None]:
     if finished.get() is not None:  # the outer block renames them
         yield
         return
-    together: list[tuple[Path, Path]] = []
-    token = finished.set(together)
-    try:
-        yield
-        for _, path in together:
+    with ExitStack() as kept:
+        together = Together([], kept)
+        token = finished.set(together)
+        try:
+            yield
+        finally:
+            finished.reset(token)
+        for _, path in together.names:
             if path.is_dir():
                 raise WorkloadError(f"{path}: cannot be written (Is a directory); check the folder")
-        for temporary, path in together:
+        for temporary, path in together.names:
             with writing(path):
                 temporary.replace(path)
+
+
+def part_of(path: Path) -> Path:
+    """The temporary name under which this process writes a file."""
+    return path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+
+
+@contextmanager
+def new_part(temporary: Path) -> Iterator[None]:
+    """An empty file of this name, locked during the block and removed after it unless it has been renamed."""
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        lock(handle)
+        yield
     finally:
-        finished.reset(token)
-        for temporary, _ in together:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def lock(handle: int) -> None:
+    """Lock an open file or folder, if its file system can, until it is closed or the process dies."""
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_abandoned(path: Path, pid: int, *, flags: int = os.O_RDWR) -> bool:
+    """Whether the process that made this temporary file or folder, `pid`, is dead, and no other has locked it.
+
+    The lock shows a writer on another machine, or in another container, that shares the folder. Where a file system
+    cannot lock, nothing is considered abandoned.
+    """
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        pass
+    except (OSError, OverflowError):  # another user's process
+        return False
+    else:
+        return False
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def remove_left_overs(folder: Path, of: Callable[[str], bool] = lambda name: True) -> None:
+    """Remove the temporary files that processes left in this folder when they were killed.
+
+    Args:
+        folder: it need not exist; folders inside it are left alone.
+        of: called with a file's final name (its first 200 characters); whether to remove what was to become it.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:  # writing to the folder will report what is wrong with it
+        for entry in entries:
+            match = PART.fullmatch(entry.name)
+            if match and of(match[1]) and is_abandoned(folder / entry.name, int(match[2])):
+                (folder / entry.name).unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch_folder(purpose: str) -> Iterator[Path]:
+    """A temporary folder, removed after the block. Removes folders for this purpose that killed processes left."""
+    import shutil
+    import tempfile
+
+    name = re.compile(rf"{re.escape(purpose)}-(\d+)-\w+")
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            match = name.fullmatch(entry.name)
+            if match is None or not entry.is_dir(follow_symlinks=False):
+                continue
+            ours = entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            if ours and is_abandoned(Path(entry.path), int(match[1]), flags=os.O_RDONLY | os.O_DIRECTORY):
+                shutil.rmtree(entry.path, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{purpose}-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            lock(handle)
+            yield Path(folder)
+        finally:
+            os.close(handle)
 
 
 @contextmanager

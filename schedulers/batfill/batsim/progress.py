@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batfill.files import part_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -53,7 +55,7 @@ def write_state(path: Path, simulation: Simulation) -> None:
         "jobs_total": simulation.jobs_total,
         "waiting": simulation.jobs_waiting,
     }
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = part_of(path)
     try:
         part.write_text(json.dumps(state) + "\n")
         part.replace(path)

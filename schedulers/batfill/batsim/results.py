@@ -19,7 +19,7 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import BatfillError
-from batfill.files import whole_file
+from batfill.files import remove_left_overs, whole_file
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ STATES = {
 CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))
 
 JOBS_CSV = "_jobs.csv"  # after the prefix
+REPORT_PAGE = "report.html"
 RUN_JSON = "run.json"  # the run that made the files: in a run's folder, and after a replay's prefix, see `result_file`
 # The files that Batsim and a replay write together, after the prefix.
 WRITTEN = (
@@ -79,13 +80,25 @@ def result_file(prefix: str | Path, name: str) -> Path:
 
 
 def remove_results(prefix: str) -> None:
-    """Remove an earlier run's files under this prefix, so that they cannot be mistaken for this run's.
+    """Remove an earlier run's files under this prefix, so that they cannot be mistaken for this run's, and its report.
 
     Raises:
         OSError: a file exists and cannot be removed.
     """
-    for name in WRITTEN:
-        result_file(prefix, name).unlink(missing_ok=True)
+    for path in written_by_run(prefix):
+        path.unlink(missing_ok=True)
+
+
+def written_by_run(prefix: str) -> list[Path]:
+    """Every file that a run with this prefix may write, its `run.json` excepted."""
+    paths = [result_file(prefix, name) for name in WRITTEN]
+    return [*paths, paths[0].with_name(REPORT_PAGE)]
+
+
+def remove_left_over_results(folder: Path) -> None:
+    """Remove the temporary files of results that killed processes left in this folder, whatever their prefix."""
+    endings = tuple(f"_{name}" for name in WRITTEN)
+    remove_left_overs(folder, lambda name: name.endswith(endings))
 
 
 # Writing
@@ -194,6 +207,7 @@ def job_row(record: JobRecord) -> str:
 @contextmanager
 def jobs_csv(path: Path) -> Iterator[Callable[[JobRecord], None]]:
     """A function that writes a job to this file, which appears when the block ends without an exception."""
+    remove_left_over_results(path.parent)
     with whole_file(path) as stream:
         yield _line_writer(stream, JOB_COLUMNS, job_row)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batfill.campaigns.config import CampaignError
-from batfill.files import make_folder, raw_file
+from batfill.files import make_folder, raw_file, remove_left_overs
 from batfill.metrics import Summary
 
 if TYPE_CHECKING:
@@ -135,10 +135,11 @@ def open_store(folder: Path) -> Iterator[Store]:
             raise CampaignError(
                 f"{folder}: a campaign is running in this folder; wait for it, or choose another with --out"
             ) from None
-        for left_over in folder.rglob(".*.part"):
-            left_over.unlink()
+        store = Store(folder)
+        for place in (folder, store.parts, store.jobs):
+            remove_left_overs(place)
         try:
-            yield Store(folder)
+            yield store
         except BaseException:
             if made and [path.name for path in folder.iterdir()] == [".lock"]:
                 (folder / ".lock").unlink()

@@ -8,6 +8,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from batfill import __version__
+from batfill.batsim.results import REPORT_PAGE
 from batfill.errors import BatfillError
 from batfill.files import digest, write_text
 from batfill.metrics import TAU_S
@@ -22,7 +23,6 @@ from batfill.reports.words import warning_paragraphs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-FILE_NAME = "report.html"
 SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
 MOST_ROWS = 600_000  # tries in one page, of all runs together; 300,000 jobs take about 3 MB
 
@@ -98,7 +98,7 @@ def write_report(
         check_formats(figures)
     campaigns = [place for place in places if is_campaign(place)]
     runs = find_runs([place for place in places if place not in campaigns])
-    page = output or (places[0] if places[0].is_dir() else places[0].parent) / FILE_NAME
+    page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
     explore = sum(len(run) for run in runs) <= MOST_ROWS or len(runs) == 1
     warned = warning_paragraphs([text for place in campaigns for text in campaign_warnings(place)])
