@@ -88,8 +88,14 @@ does = os.environ.get("FAKE_SCHED", "")
 print("fake scheduler starts", flush=True)
 if does == "exits at once":
     raise ValueError("no such policy")
+if does == "leaves at once":
+    sys.exit(0)
 if does == "never binds":
     hang()
+if does == "listens elsewhere first":
+    elsewhere = socket.create_server(("localhost", 0))
+if does in ("binds late", "listens elsewhere first"):
+    time.sleep(1.5)
 if does == "is deaf":
     deaf()
 server = socket.create_server(("localhost", port_of(sys.argv[1])))

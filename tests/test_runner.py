@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,11 +12,13 @@ import sys
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 import fake_processes
-from batfill.batsim.runner import processes, run, setup
+from batfill.batsim.runner import pair, run, sessions, setup
 from batfill.errors import BatfillError
 
 LIMIT_S = 30
@@ -52,10 +55,10 @@ class Experiment:
         path.write_text("".join(f"{name}: {json.dumps(value)}\n" for name, value in keys.items()))
         return path.relative_to(self.folder)
 
-    def run(self, *, batsim="", sched="", simulator="auto", **keys):
+    def run(self, *, batsim="", sched="", simulator="auto", say=lambda line: None, **keys):
         self.monkeypatch.setenv("FAKE_BATSIM", batsim)
         self.monkeypatch.setenv("FAKE_SCHED", sched)
-        return run(self.write(**keys), simulator=simulator)
+        return run(self.write(**keys), simulator=simulator, say=say)
 
     def record(self):
         return json.loads((self.folder / "out/run.json").read_text())
@@ -73,8 +76,9 @@ def experiment(tmp_path, monkeypatch):
     monkeypatch.delenv("BATSIM", raising=False)
     monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("BATFILL_TEST", made.tag)
-    monkeypatch.setattr(processes, "TERM_GRACE_S", 0.3)
+    monkeypatch.setattr(sessions, "TERM_GRACE_S", 0.3)
     monkeypatch.setattr(setup, "LEAST_CONTEXT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(pair, "LEAST_PATIENCE_S", 0.2)
     yield made
     assert made.left_over() == []
 
@@ -165,6 +169,40 @@ def test_a_scheduler_that_hangs_mid_way_is_ended_whatever_it_does_to_escape(expe
     outcome = experiment.run(sched=sched, simulation_timeout=1.0)
     assert outcome.status == 1
     assert "jobs had ended" in outcome.reason
+
+
+def test_a_scheduler_on_another_port_ends_the_run_with_both_ports(experiment):
+    outcome = experiment.run(schedcmd="scheduler tcp://*:0")
+    assert outcome.status == 1
+    ports = re.match(r"the scheduler listens on port (\d+) and not on port (\d+), to which the simul", outcome.reason)
+    assert ports
+    assert int(ports[2]) == experiment.port != int(ports[1])
+    assert f"(tcp://localhost:{experiment.port}); write one port in batcmd and schedcmd" in outcome.reason
+
+
+@pytest.mark.parametrize("sched", ["binds late", "listens elsewhere first"])
+def test_a_scheduler_that_is_slow_to_listen_is_waited_for_with_a_hint(experiment, sched):
+    hints = []
+    assert experiment.run(sched=sched, say=hints.append, ready_timeout=0.2).status == 0
+    (hint,) = hints
+    assert hint.startswith(f"nothing listens on port {experiment.port} yet, to which the simulator connects; ")
+    assert ("the scheduler listens on port " in hint) == (sched == "listens elsewhere first")
+    assert hint.endswith("waiting until the simulation-timeout of 10 s")
+
+
+def test_a_scheduler_that_fails_before_it_listens_ends_the_run_at_once(experiment):
+    outcome = experiment.run(sched="exits at once", failure_timeout=LIMIT_S)
+    assert outcome.status == 2
+    assert outcome.reason.startswith("the scheduler ended with status 1")
+
+
+def test_a_scheduler_that_leaves_before_it_listens_is_named(experiment):
+    outcome = experiment.run(sched="leaves at once", success_timeout=0.3)
+    assert outcome.status == 2
+    assert outcome.reason.startswith(
+        "the simulator did not stop within the success-timeout of 0.3 s after the scheduler had ended with status 0, "
+        f"and nothing was seen listening on port {experiment.port}; "
+    )
 
 
 def test_children_in_groups_of_their_own_are_ended_too(experiment):
@@ -313,6 +351,80 @@ def test_a_second_run_shows_nothing_of_the_first(experiment):
     assert not stale.exists()
     assert not (experiment.folder / "out/x_jobs.csv").exists()
     assert "figures" not in experiment.record()
+
+
+@pytest.mark.parametrize("failure", [{"sched": "exits at once"}, {"batcmd": "batsim -w none.json -e out/x"}])
+def test_a_run_that_fails_removes_the_report_of_the_one_before(experiment, failure):
+    assert experiment.run().status == 0
+    page = experiment.folder / "out/report.html"
+    page.touch()
+    with suppress(BatfillError):
+        assert experiment.run(**failure).status != 0
+    assert experiment.record()["exit"] != 0
+    assert not page.exists()
+    assert not (experiment.folder / "out/x_jobs.csv").exists()
+
+
+def test_results_named_by_a_record_are_not_removed_outside_of_its_folder(experiment):
+    elsewhere = experiment.folder / "out_jobs.csv"
+    elsewhere.touch()
+    (experiment.folder / "out").mkdir()
+    (experiment.folder / "out/run.json").write_text('{"export_prefix": "out/../out"}')
+    assert experiment.run(batsim="hangs when asked").status == 1
+    assert elsewhere.exists()
+
+
+@pytest.mark.parametrize(
+    ("batsim", "sched"),
+    [("", "hangs mid-way in a group of its own"), ("is deaf", ""), ("is slow to end", ""), ("hangs when asked", "")],
+)
+def test_a_runner_that_is_killed_takes_its_processes_results_and_temporary_folder_with_it(experiment, batsim, sched):
+    scratch = experiment.folder / "tmp"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "batfill", "run", str(experiment.write())],
+        env={**os.environ, "FAKE_BATSIM": batsim, "FAKE_SCHED": sched, "TMPDIR": str(scratch)},
+    )
+    out = experiment.folder / "out"
+    there = {"is slow to end": "x_schedule.csv", "hangs when asked": "log/batsim.log"}.get(batsim, "log/sched.out.log")
+    while not (out / there).exists() or not (out / there).read_text():
+        time.sleep(0.02)
+    time.sleep(0.2)
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 5
+    while experiment.left_over() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert experiment.left_over() == []
+    assert list(scratch.iterdir()) == []
+    assert sorted(path.name for path in out.iterdir()) == ["cmd", "log"]
+    assert experiment.run().status == 0
+
+
+def test_a_run_waits_for_the_end_of_one_that_was_killed(experiment):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "batfill", "run", str(experiment.write())],
+        env={**os.environ, "FAKE_BATSIM": "is deaf"},
+    )
+    log = experiment.folder / "out/log/batsim.log"
+    while not log.exists() or "fake batsim starts" not in log.read_text():
+        time.sleep(0.02)
+    process.kill()
+    assert experiment.run().status == 0
+    process.wait()
+
+
+def test_a_run_goes_on_without_its_watcher(experiment):
+    def end_watcher(reading):
+        for pid in experiment.left_over():
+            if b"sessions.py" in (Path("/proc") / str(pid) / "cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+                ended.append(pid)
+
+    ended = []
+    experiment.monkeypatch.setenv("FAKE_BATSIM", "is slow to end")
+    assert run(experiment.write(), show=end_watcher).status == 0
+    assert ended
 
 
 def test_a_run_without_scheduler_needs_no_port(experiment):

@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
-from batfill.batsim.runner.context import is_listening, parse_context, parse_trace, port_of
+from batfill.batsim.runner.context import is_listening, parse_context, parse_trace, port_of, ports_of
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
 from batfill.batsim.runner.pair import SimulationState, Watch, state_text
 from batfill.batsim.runner.processes import Command, end
+from batfill.batsim.runner.sessions import Lifeline
 from batfill.batsim.runner.setup import choose_engine, command_environment
 from batfill.batsim.runner.verdict import ending, last_line_of
 from batfill.errors import BatfillError, WorkloadError
@@ -98,13 +99,15 @@ def test_a_port_is_taken_while_something_listens_on_it(address):
 def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
     script = tmp_path / "s.bash"
     script.write_text("set -m\nsleep 60 & \nsleep 60 &\nexit 7\n")
-    command = Command("it", script, env=os.environ, stdout=tmp_path / "out", stderr=tmp_path / "err")
-    while not command.ended():
-        time.sleep(0.01)
-    assert command.status == 7
-    assert len(command.living()) == 2
-    end([command])
-    assert command.living() == []
+    with (tmp_path / "held").open("w") as held, Lifeline(held.fileno()) as lifeline:
+        logs = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
+        command = Command("it", script, env=os.environ, **logs, lifeline=lifeline)
+        while not command.ended():
+            time.sleep(0.01)
+        assert command.status == 7
+        assert len(command.living()) == 2
+        end([command])
+        assert command.living() == []
 
 
 @pytest.mark.parametrize(
@@ -128,6 +131,31 @@ def test_a_log_is_quoted_without_what_bash_says_of_itself(tmp_path):
     assert last_line_of([err, out]) == f"{err} says nothing"
     out.write_text("x" * 1000)
     assert last_line_of([err, out]) == f"{out} ends with: {'x' * 197}..."
+
+
+def test_an_error_of_simgrid_is_quoted_rather_than_what_follows_it(tmp_path):
+    log = tmp_path / "batsim.log"
+    log.write_text(
+        "[0.000000] [xbt_cfg/INFO] Configuration change\n"
+        "[master_host:server:(2) 3.0] [server/ERROR] first\n"
+        "[master_host:server:(2) 3.0] ./src/server.cpp:91: [server/CRITICAL] Deadlock detected!!!\n"
+        "[3.000000] [batsim/INFO] bye\n/usr/lib/libc.so.6(+0x2a1c9) [0x7f]\n"
+    )
+    assert last_line_of([log]).endswith(": [server/CRITICAL] Deadlock detected!!!")
+    assert last_line_of([log]).startswith(f"{log} reports: [master_host:server:(2) 3.0] ./src/server.cpp:91:")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_the_ports_of_a_process_are_those_it_listens_on(address):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    if family == socket.AF_INET6 and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    before = ports_of([os.getpid()])
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection((address, port)):
+            assert ports_of([os.getpid(), 2**22 + 1]) == sorted([*before, port])
+        assert port not in ports_of([os.getppid()])
 
 
 def test_commands_find_this_pythons_programs_from_a_folder_with_spaces(tmp_path):

@@ -47,10 +47,13 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     from batfill.files import json_text
     from batfill.metrics import as_table, figure_rows
 
+    def say(line: str) -> None:
+        print(f"batfill: {line}", file=sys.stderr)
+
     with live_display() as show:
-        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show)
+        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show, say=say)
     for note in outcome.notes:
-        print(f"batfill: {note}", file=sys.stderr)
+        say(note)
     warn(outcome.warnings)
     if outcome.status:
         fail(outcome.reason, outcome.status)
@@ -62,9 +65,9 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
         try:
             (page,) = write_report([outcome.results], command=shlex.join(sys.argv))
-            print(f"batfill: open it in a browser: {page}", file=sys.stderr)
+            say(f"open it in a browser: {page}")
         except BatfillError as error:  # the run itself succeeded
-            print(f"batfill: no report: {error}", file=sys.stderr)
+            say(f"no report: {error}")
 
 
 @click.command()

@@ -7,10 +7,14 @@ import re
 import shlex
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DUMP = "--dump-execution-context"
 PROGRAM = re.compile(r"batsim(:[\w.-]+)?")  # a command's name, or a container image's with its tag
+SOCKET = re.compile(r"socket:\[(\d+)\]")  # what a handle in /proc/PID/fd points to
 LISTEN = "0A"  # a socket's state in the kernel's tables
 
 
@@ -84,12 +88,32 @@ def port_of(endpoint: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def is_listening(port: int) -> bool:
-    """Whether a process of this machine listens on this port, at any of its addresses."""
+def listening() -> dict[str, int]:
+    """The TCP ports on which processes of this machine listen, at any of its addresses, by their socket's inode."""
+    ports = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):  # a kernel without IPv6 has no second table
             for row in Path(table).read_text().splitlines()[1:]:
-                _, local, _, state, *_ = row.split()
-                if state == LISTEN and int(local.rpartition(":")[2], 16) == port:
-                    return True
-    return False
+                _, local, _, state, _, _, _, _, _, inode, *_ = row.split()
+                if state == LISTEN:
+                    ports[inode] = int(local.rpartition(":")[2], 16)
+    return ports
+
+
+def is_listening(port: int) -> bool:
+    """Whether a process of this machine listens on this port, at any of its addresses."""
+    return port in listening().values()
+
+
+def ports_of(pids: Iterable[int]) -> list[int]:
+    """The TCP ports on which these processes listen, in ascending order."""
+    ports = listening()
+    found = set()
+    for pid in pids:
+        with suppress(OSError):  # it has ended, or is another user's
+            for handle in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):  # closed meanwhile
+                    inode = SOCKET.fullmatch(str(handle.readlink()))
+                    if inode and inode[1] in ports:
+                        found.add(ports[inode[1]])
+    return sorted(found)

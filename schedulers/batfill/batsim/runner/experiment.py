@@ -9,16 +9,24 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from batfill.batsim.descriptor import read_descriptor
-from batfill.batsim.results import ResultError, read_results, read_schedule_csv, remove_results, result_file
+from batfill.batsim.results import (
+    ResultError,
+    read_results,
+    read_schedule_csv,
+    remove_left_over_results,
+    remove_results,
+    result_file,
+    written_by_run,
+)
 from batfill.batsim.runner.pair import End, Lookout, SimulationState, Watch, run_pair
 from batfill.batsim.runner.processes import noted_interrupts
+from batfill.batsim.runner.sessions import Lifeline
 from batfill.batsim.runner.setup import (
     BATSIM_LOG,
     Setting,
@@ -34,7 +42,7 @@ from batfill.batsim.runner.setup import (
 )
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
 from batfill.errors import WorkloadError
-from batfill.files import decompressed
+from batfill.files import decompressed, scratch_folder
 from batfill.jobs import request_warning
 from batfill.workloads.batsim_json import NO_REQUEST_FIELD
 
@@ -72,6 +80,7 @@ def run(
     simulator: SimulatorChoice = "auto",
     command: str = "",
     show: Callable[[SimulationState], None] | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> SimulationOutcome:
     """Run the experiment of this descriptor, and write `run.json` to its output-dir.
 
@@ -80,25 +89,27 @@ def run(
         simulator: which to use, see `choose_engine`.
         command: the command line that started the run, for `run.json`.
         show: called with the simulation's progress twice a second.
+        say: called with a line if the run waits for something that may never happen.
 
     Raises:
         BatfillError: the descriptor, or a file it names, cannot be used.
     """
     descriptor, digest, notes = read_descriptor(path)
     engine = choose_engine(simulator, os.environ)
-    with tempfile.TemporaryDirectory(prefix="batfill-run-") as folder, noted_interrupts() as interrupts:
-        env = command_environment(engine, os.environ, Path(folder))
-        setting = Setting(path, descriptor, simulator, engine, env, Path(folder), interrupts, list(notes))
+    with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
+        env = command_environment(engine, os.environ, folder)
+        setting = Setting(path, descriptor, simulator, engine, env, folder, interrupts, say, list(notes))
         record = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
         try:
-            with run_folder(setting), recorded(setting.output_dir, record):
-                return run_in_folder(setting, record, show)
+            # The watcher is dismissed before run.json is written: it would remove the results of a finished run.
+            with run_folder(setting) as held, recorded(setting.output_dir, record), Lifeline(held) as lifeline:
+                return run_in_folder(setting, lifeline, record, show)
         except Stopped as stopped:
             return SimulationOutcome(stopped.status, stopped.reason, {}, tuple(setting.notes))
 
 
 def run_in_folder(
-    setting: Setting, record: dict[str, Any], show: Callable[[SimulationState], None] | None
+    setting: Setting, lifeline: Lifeline, record: dict[str, Any], show: Callable[[SimulationState], None] | None
 ) -> SimulationOutcome:
     """Run the experiment once its folder is ready; adds its findings to `record`.
 
@@ -107,14 +118,17 @@ def run_in_folder(
         BatfillError: a file that the descriptor names cannot be used.
     """
     require_scheduler(setting)
-    context, command = read_context(setting)
+    lifeline.remove([setting.scratch])
+    context, command = read_context(setting, lifeline)
     check_command(setting, context, command)
     record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts a simulator itself
     record["simulator_command"] = shlex.join(command.words)
     record["scheduler_command"] = setting.descriptor.schedcmd.strip()
     record["workloads"] = [str(path) for path in command.workloads]
     try:
+        lifeline.remove(written_by_run(context.export_prefix))
         remove_results(context.export_prefix)
+        remove_left_over_results(Path(context.export_prefix).parent)
     except OSError as error:
         raise cannot_write(setting, error) from None
     inputs = [*command.workloads, *([command.platform] if command.platform else [])]
@@ -126,21 +140,22 @@ def run_in_folder(
 
     jobs_csv = result_file(context.export_prefix, "jobs.csv")
     watch = Watch(setting.progress_file, jobs_csv, len(expected) or None)
-    ends = run_pair(setting, context, Lookout(context.port if context.external_scheduler else None, watch, show))
+    lookout = Lookout(setting, context, watch, show)
+    ends = run_pair(setting, lifeline, context, lookout)
     schedule = read_schedule_csv(context.export_prefix)
     record["options"] = stated_options(setting.options_file)
     record["batsim_version"] = schedule.batsim_version if schedule else None
     refuse_failures(ends)
     overstayer = next((end for end in ends if end.status is None), None)
     if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to check
-        raise overstayed(setting, ends[0], overstayer)
+        raise overstayed(setting, ends[0], overstayer, lookout)
     try:
         results = read_results(jobs_csv, size=schedule.machines if schedule else None)
     except ResultError as error:
         raise Stopped(2, f"{SIMULATOR} ended with status 0, but {error}") from None
     refuse_unfinished(setting, expected, results)
     if overstayer:
-        raise overstayed(setting, ends[0], overstayer)
+        raise overstayed(setting, ends[0], overstayer, lookout)
     figures = results.known_figures()
     record["figures"] = figures
     return SimulationOutcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix), warnings)
@@ -235,11 +250,11 @@ def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Re
     )
 
 
-def overstayed(setting: Setting, first: End, second: End) -> Stopped:
+def overstayed(setting: Setting, first: End, second: End, lookout: Lookout) -> Stopped:
     """The exception for a process that had to be stopped after the other had succeeded."""
     limit = f"the success-timeout of {setting.descriptor.success_timeout:g} s"
     return Stopped(
         2,
-        f"{second.command.name} did not stop within {limit} after {first.command.name} had ended with status 0; "
-        f"{last_line_of(second.command.logs)}",
+        f"{second.command.name} did not stop within {limit} after {first.command.name} had ended with status 0"
+        f"{lookout.never_listened()}; {last_line_of(second.command.logs)}",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -10,8 +11,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.batsim.progress import FILE_VARIABLE, SHOW_EVERY_S
-from batfill.batsim.runner.context import is_listening
-from batfill.batsim.runner.processes import POLL_S, Command, end
+from batfill.batsim.runner.context import is_listening, ports_of
+from batfill.batsim.runner.processes import Command, end
+from batfill.batsim.runner.sessions import POLL_S
 from batfill.batsim.runner.setup import (
     BATSIM_LOG,
     BATSIM_SCRIPT,
@@ -21,7 +23,7 @@ from batfill.batsim.runner.setup import (
     Setting,
     cannot_write,
 )
-from batfill.batsim.runner.verdict import SCHEDULER, SIMULATOR, Stopped, last_line_of
+from batfill.batsim.runner.verdict import BASH_TRACE, SCHEDULER, SIMULATOR, Stopped, last_line_of, tail
 from batfill.jobs import DAY_S
 from batfill.options import OPTIONS_FILE
 
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.batsim.runner.context import ExecutionContext
+    from batfill.batsim.runner.sessions import Lifeline
 
-LISTEN_EVERY_S = 0.1
+LISTEN_EVERY_S, ELSEWHERE_EVERY_S = 0.1, 0.5
+LEAST_PATIENCE_S = 1.0  # with a scheduler that does not listen, however short the ready-timeout
 
 
 class SimulationState(NamedTuple):
@@ -105,35 +109,104 @@ class End(NamedTuple):
 
 
 class Lookout:
-    """Monitors a run: shows its progress, and notes whether the scheduler ever listened."""
+    """Monitors a run: shows its progress, and looks for the port on which the scheduler should listen.
 
-    def __init__(self, port: int | None, watch: Watch, show: Callable[[SimulationState], None] | None) -> None:
+    A scheduler may take minutes to load before it listens, so a run does not end because nothing listens on the
+    simulator's port. It does end if the scheduler has listened on another port for the ready-timeout and its command
+    does not even name the simulator's: then it never will.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        context: ExecutionContext,
+        watch: Watch,
+        show: Callable[[SimulationState], None] | None,
+    ) -> None:
         self.watch = watch
-        self._port = port
+        self._setting = setting
+        self._endpoint = context.endpoint
+        self._port = context.port if context.external_scheduler else None
         self._show = show
-        self._listened = port is None
-        self._next_listen_s = self._next_show_s = 0.0
+        self._listened = self._port is None
+        self._patience_s = max(setting.descriptor.ready_timeout, LEAST_PATIENCE_S)
+        self._began_s = time.monotonic()
+        self._elsewhere_s: float | None = None  # when it was first seen to listen on other ports alone
+        self._hinted = False
+        self._next_listen_s = self._next_elsewhere_s = self._next_show_s = 0.0
 
-    def look(self) -> None:
-        """Update; call this regularly."""
+    def look(self, scheduler: Command) -> None:
+        """Update; call this regularly.
+
+        Raises:
+            Stopped: the scheduler listens on another port than the simulator's.
+        """
         now_s = time.monotonic()
-        if not self._listened and self._port is not None and now_s >= self._next_listen_s:
-            self._listened = is_listening(self._port)
-            self._next_listen_s = now_s + LISTEN_EVERY_S
+        if not self.listened() and scheduler.status is None and now_s >= self._next_elsewhere_s:
+            self._look_elsewhere(now_s, scheduler)
+            self._next_elsewhere_s = now_s + ELSEWHERE_EVERY_S
         if self._show and now_s >= self._next_show_s:
             self._show(self.watch.read())
             self._next_show_s = now_s + SHOW_EVERY_S
+
+    def listened(self) -> bool:
+        """Whether a process has been seen to listen on the simulator's port, or there is no such port."""
+        if not self._listened and self._port is not None and (now_s := time.monotonic()) >= self._next_listen_s:
+            self._listened = is_listening(self._port)
+            self._next_listen_s = now_s + LISTEN_EVERY_S
+        return self._listened
+
+    def _look_elsewhere(self, now_s: float, scheduler: Command) -> None:
+        """Look for other ports on which the scheduler listens.
+
+        Raises:
+            Stopped: it will never listen on the simulator's.
+        """
+        elsewhere = ports_of(scheduler.living())
+        if not elsewhere:
+            self._elsewhere_s = None
+        elif self._elsewhere_s is None:
+            self._elsewhere_s = now_s
+        elif now_s - self._elsewhere_s >= self._patience_s and not self._is_named(scheduler):
+            raise Stopped(
+                1,
+                f"{SCHEDULER} listens on {port_words(elsewhere)} and not on port {self._port}, to which {SIMULATOR} "
+                f"connects ({self._endpoint}); write one port in batcmd and schedcmd; {last_line_of(scheduler.logs)}",
+            )
+        if not self._hinted and now_s - self._began_s >= self._patience_s:
+            self._hinted = True
+            but = f"; {SCHEDULER} listens on {port_words(elsewhere)}" if elsewhere else ""
+            self._setting.say(
+                f"nothing listens on port {self._port} yet, to which {SIMULATOR} connects{but}; "
+                f"waiting until the simulation-timeout of {self._setting.descriptor.simulation_timeout:g} s"
+            )
+
+    def _is_named(self, scheduler: Command) -> bool:
+        """Whether bash's trace of the scheduler's script names the simulator's port."""
+        number = re.compile(rf"(?<!\d){self._port}(?!\d)")
+        return any(BASH_TRACE.match(line) and number.search(line) for line in tail(scheduler.logs[0]))
+
+    def never_listened(self) -> str:
+        """An addition to the reason why a run failed, if the scheduler was never seen to listen; "" otherwise."""
+        return "" if self._listened else f", and nothing was seen listening on port {self._port}"
 
     def why_late(self, commands: Sequence[Command]) -> str:
         """Why a run takes too long: its progress, the process it waits for, and the log to read."""
         reading = self.watch.read()
         of_all = "" if reading.total is None else f" of {reading.total}"
         if not self._listened:
-            return f"{SCHEDULER} never listened on port {self._port}; {last_line_of(commands[0].logs)}"
+            elsewhere = ports_of(commands[0].living())
+            but = f", but on {port_words(elsewhere)}" if elsewhere else ""
+            return f"{SCHEDULER} never listened on port {self._port}{but}; {last_line_of(commands[0].logs)}"
         return f"{reading.done}{of_all} jobs had ended; {'; '.join(last_line_of(command.logs) for command in commands)}"
 
 
-def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> list[End]:
+def port_words(ports: Sequence[int]) -> str:
+    """These ports for a sentence."""
+    return f"port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
+
+
+def run_pair(setting: Setting, lifeline: Lifeline, context: ExecutionContext, lookout: Lookout) -> list[End]:
     """Run the processes; returns how each ended, first to last. No process is left afterwards.
 
     Raises:
@@ -146,8 +219,10 @@ def run_pair(setting: Setting, context: ExecutionContext, lookout: Lookout) -> l
     try:
         # The scheduler first: if both have ended since the last look, its end is what stopped the simulator.
         if context.external_scheduler:
-            commands.append(Command(SCHEDULER, folder / SCHED_SCRIPT, env=env, stdout=out, stderr=err))
-        commands.append(Command(SIMULATOR, folder / BATSIM_SCRIPT, env=env, stdout=log, stderr=log))
+            script = folder / SCHED_SCRIPT
+            commands.append(Command(SCHEDULER, script, env=env, stdout=out, stderr=err, lifeline=lifeline))
+        script = folder / BATSIM_SCRIPT
+        commands.append(Command(SIMULATOR, script, env=env, stdout=log, stderr=log, lifeline=lifeline))
         return wait_for_ends(setting, commands, lookout)
     except OSError as error:
         raise cannot_write(setting, error) from None
@@ -173,15 +248,20 @@ def wait_for_ends(setting: Setting, commands: Sequence[Command], lookout: Lookou
         if not running:
             return ends
         setting.heed_interrupts()
-        if ends and after_s - ends[0].after_s >= grace_s(setting, ends[0]):
+        if ends and after_s - ends[0].after_s >= grace_s(setting, ends[0], lookout):
             return ends + [End(command, None, after_s) for command in running]
         if after_s >= descriptor.simulation_timeout:
             limit = f"the simulation-timeout of {descriptor.simulation_timeout:g} s was reached"
             raise Stopped(1, f"{limit}: {lookout.why_late(commands)}")
-        lookout.look()
+        lookout.look(commands[0])
         time.sleep(POLL_S)
 
 
-def grace_s(setting: Setting, first: End) -> float:
-    """How long the other process may continue after this one ended, in seconds."""
+def grace_s(setting: Setting, first: End, lookout: Lookout) -> float:
+    """How long the other process may continue after this one ended, in seconds.
+
+    A simulator whose scheduler failed before it listened has nothing to finish.
+    """
+    if first.command.name == SCHEDULER and first.status and not lookout.listened():
+        return 0.0
     return setting.descriptor.failure_timeout if first.status else setting.descriptor.success_timeout

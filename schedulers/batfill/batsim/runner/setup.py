@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shlex
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from batfill.batsim.descriptor import Descriptor
-from batfill.batsim.results import RUN_JSON
+from batfill.batsim.results import RUN_JSON, remove_results
 from batfill.batsim.runner.context import (
     DUMP,
     ExecutionContext,
@@ -23,15 +24,18 @@ from batfill.batsim.runner.context import (
     parse_context,
     parse_trace,
 )
-from batfill.batsim.runner.processes import POLL_S, Command, end
+from batfill.batsim.runner.processes import Command, end
+from batfill.batsim.runner.sessions import POLL_S, TERM_GRACE_S
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, last_line_of
 from batfill.errors import BatfillError, MissingExtra, WorkloadError, installed, require
+from batfill.files import remove_left_overs
 from batfill.workloads.archive import known_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from batfill.batsim.runner.processes import Interrupts
+    from batfill.batsim.runner.sessions import Lifeline
 
 SimulatorChoice = Literal["auto", "batsim", "embedded"]
 Engine = Literal["batsim", "embedded", "environment"]  # the last: the value of the caller's variable BATSIM
@@ -59,6 +63,7 @@ class Setting:
     env: Mapping[str, str]  # of the commands
     scratch: Path  # a folder that exists during the run
     interrupts: Interrupts
+    say: Callable[[str], None]  # shows the user a line at once
     notes: list[str] = field(default_factory=list)  # information for the user that does not stop the run
 
     @property
@@ -101,8 +106,10 @@ class Setting:
 
 
 @contextmanager
-def run_folder(setting: Setting) -> Iterator[None]:
-    """Create the run's folder with its `cmd/` and `log/`, and lock it during the block.
+def run_folder(setting: Setting) -> Iterator[int]:
+    """Create the run's folder with its `cmd/` and `log/`, and lock it during the block; yields the open folder.
+
+    Removes the results of the run before, and what killed processes left.
 
     Raises:
         Stopped: it cannot be written, or another run uses it.
@@ -114,9 +121,11 @@ def run_folder(setting: Setting) -> Iterator[None]:
                 (folder / name).mkdir(parents=True, exist_ok=True)
             handle = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, handle)
-            if is_locked(handle):
+            # The watcher of a run that was killed holds the lock until it has ended the run's processes.
+            if not setting.wait(lambda: not is_locked(handle), TERM_GRACE_S + 1.0):
                 raise Stopped(1, f"{folder}: another run writes there; wait for its end or change output-dir")
-            (folder / RUN_JSON).unlink(missing_ok=True)
+            remove_previous_run(folder)
+            remove_left_overs(folder)
             for log in (BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG):
                 (folder / log).write_bytes(b"")
             for script, command in (
@@ -127,7 +136,23 @@ def run_folder(setting: Setting) -> Iterator[None]:
                 (folder / script).chmod(0o755)
         except OSError as error:
             raise cannot_write(setting, error) from None
-        yield
+        yield handle
+
+
+def remove_previous_run(folder: Path) -> None:
+    """Remove `run.json` and, if they are in the folder, the results that it names.
+
+    Raises:
+        OSError: a file exists and cannot be removed.
+    """
+    record = folder / RUN_JSON
+    try:
+        prefix = json.loads(record.read_bytes())["export_prefix"]
+    except (OSError, ValueError, TypeError, KeyError):
+        prefix = None
+    if isinstance(prefix, str) and Path(prefix).resolve().parent.is_relative_to(folder.resolve()):
+        remove_results(prefix)
+    record.unlink(missing_ok=True)
 
 
 def is_locked(handle: int) -> bool:
@@ -150,7 +175,7 @@ def cannot_write(setting: Setting, error: OSError) -> Stopped:
     )
 
 
-def read_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
+def read_context(setting: Setting, lifeline: Lifeline) -> tuple[ExecutionContext, SimulatorCommand]:
     """The execution context and command line of batcmd, requested from the simulator itself.
 
     Raises:
@@ -161,7 +186,7 @@ def read_context(setting: Setting) -> tuple[ExecutionContext, SimulatorCommand]:
     script, answer = setting.scratch / "context.bash", setting.scratch / "context.json"
     script.write_text(f"{descriptor.batcmd.rstrip()} {DUMP}\n")
     timeout_s = max(descriptor.ready_timeout, LEAST_CONTEXT_TIMEOUT_S)
-    dump = Command(SIMULATOR, script, env=setting.env, stdout=answer, stderr=log)
+    dump = Command(SIMULATOR, script, env=setting.env, stdout=answer, stderr=log, lifeline=lifeline)
     try:
         answered = setting.wait(dump.ended, timeout_s)
     finally:

@@ -25,6 +25,8 @@ QUOTE_LENGTH = 200
 # Bash's own output: the commands it runs (-x), and reports of those that a signal ended.
 BASH_TRACE = re.compile(r"\++ ")
 BASH_REPORT = re.compile(r"\S+: line \d+: +\d+ ")
+# SimGrid's levels in "[0.000000] [server/CRITICAL] ...". What follows such a line is often a stack or a farewell.
+SEVERE = re.compile(r"/(CRITICAL|ERROR)\]")
 
 
 class Stopped(Exception):  # noqa: N818 - it is the run's result
@@ -47,12 +49,17 @@ def tail(log: Path) -> list[str]:
 
 
 def last_line_of(logs: Sequence[Path]) -> str:
-    """The log to read and its last line: the first log with more than bash's own output, or else the first."""
+    """The log to read and its last line that says why: SimGrid's last error if there is one, or else its last line.
+
+    It is the first log with more than bash's own output, or else the first.
+    """
     for log in logs:
         lines = [line for line in tail(log) if not BASH_TRACE.match(line) and not BASH_REPORT.match(line)]
         if lines:
-            last = lines[-1] if len(lines[-1]) <= QUOTE_LENGTH else f"{lines[-1][: QUOTE_LENGTH - 3]}..."
-            return f"{log} ends with: {last}"
+            errors = [line for line in lines if SEVERE.search(line)]
+            line = (errors or lines)[-1]
+            short = line if len(line) <= QUOTE_LENGTH else f"{line[: QUOTE_LENGTH - 3]}..."
+            return f"{log} {'reports' if errors else 'ends with'}: {short}"
     return f"{logs[0]} says nothing"
 
 
