@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.batsim.command import main as batsim
 from batfill.batsim.platform import homogeneous_platform, read_platform
+from batfill.batsim.protocol import SimulationSettings, introduction
 from batfill.errors import PlatformError
 from golden import RUNS, recording
 
@@ -44,13 +47,26 @@ def test_resource_ids_are_batsims(name):
     assert names(platform.machines) == [host["name"] for host in told]
 
 
-def test_hosts_are_found_in_nested_zones_with_their_properties(tmp_path):
-    host = '<host id="b" speed="1e9,5e8"><prop id="k" value="v"/></host>'
-    inner = f'<AS id="a" routing="Full"><prop id="rack" value="7"/>{host}</AS>'
-    platform = read_platform(write(tmp_path, f'{MASTER}<host id="a" speed="100Mf"/>{inner}'))
+def test_hosts_have_their_own_properties_and_those_of_every_zone_around_them(tmp_path):
+    inner = zone('<prop id="rack" value="7"/><prop id="row" value="B"/>' + host("b", speed="1e9,5e8", k="v"), name="i")
+    outer = zone('<prop id="row" value="A"/><prop id="room" value="1"/>' + inner, name="o").replace("zone ", "AS ", 1)
+    outer = outer.removesuffix("</zone>") + "</AS>"
+    platform = read_platform(write(tmp_path, MASTER + host("a", speed="100Mf") + outer))
     a, b = platform.compute
     assert (a.name, a.speed, a.properties, a.zone_properties) == ("a", 1e8, {"role": ""}, {})
-    assert (b.name, b.speed, b.properties, b.zone_properties) == ("b", 1e9, {"k": "v", "role": ""}, {"rack": "7"})
+    assert (b.name, b.speed, b.properties) == ("b", 1e9, {"k": "v", "role": ""})
+    assert b.zone_properties == {"row": "B", "room": "1", "rack": "7"}  # the inner zone's value for what both have
+
+
+def test_a_clusters_properties_are_its_hosts_and_its_zones(tmp_path):
+    props = '<prop id="gpu" value="2"/><prop id="row" value="C"/><prop id="gpu" value="3"/>'  # the first gpu holds
+    cluster = CLUSTER.removesuffix("/>") + f">{props}</cluster>"
+    around = '<prop id="row" value="A"/><prop id="room" value="1"/>'
+    for shape, row in (("", "C"), ('topology="FAT_TREE" ', "A")):  # SimGrid gives a topology's to its hosts only
+        path = write(tmp_path, MASTER + around + cluster.replace("radical", f"{shape}radical"))
+        first = read_platform(path).compute[0]
+        assert first.properties == {"gpu": "2", "row": "C", "role": ""}
+        assert first.zone_properties == {"row": row, "room": "1"} | ({"gpu": "2"} if row == "C" else {})
 
 
 def test_storage_hosts_come_after_all_others(tmp_path):
@@ -76,50 +92,215 @@ def test_a_limit_keeps_the_first_hosts(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("body", "complaint"),
-    [
-        ("", "no host in it"),
-        (MASTER, "no compute host besides 'master_host'"),
-        (CLUSTER, "no host is called 'master_host'; name the master host with --master-host"),
-        (MASTER + CLUSTER + CLUSTER, "host 'n0.site' is described 2 times"),
-        (MASTER + CLUSTER.replace("7", "7-"), "is not a list of numbers and ranges"),
-        (MASTER + CLUSTER.replace("0-2", "2-0"), "is not a list of numbers and ranges"),
-        (MASTER + CLUSTER.replace("0-2", "0-99999999999"), "is not a list of numbers and ranges"),
-        (MASTER + CLUSTER.replace("radical", "radix"), "a <cluster> (c) has no radical; add it"),
-        (MASTER + CLUSTER.replace("2.5Gf", "fast"), "<cluster> c: speed 'fast' is not a number with a unit"),
-        (MASTER + CLUSTER.replace("2.5Gf", "0Gf"), "host 'n0.site' has no computing speed"),
-        (f'{MASTER}<host id="x" speed="1Gf"><prop id="role" value="chief"/></host>', "has the role 'chief'; known:"),
-        (
-            f'{MASTER}<host id="x" speed="1Gf"><prop id="role" value="master"/></host>',
-            "'master_host' and 'x' are both master hosts",
+def zone(body, routing="Full", name="z"):
+    return f'<zone id="{name}" routing="{routing}">{body}</zone>'
+
+
+def host(name, *, speed="1Gf", **properties):
+    inside = "".join(f'<prop id="{key}" value="{value}"/>' for key, value in properties.items())
+    return f'<host id="{name}" speed="{speed}">{inside}</host>'
+
+
+def route(start, end, more=""):
+    return f'<link id="{start}{end}" bandwidth="1GBps" latency="0"/><route src="{start}" dst="{end}" {more}/>'
+
+
+def zone_route(start, end, more="", tag="zoneRoute"):
+    return f'<{tag} src="{start}" dst="{end}" gw_src="{start}_router" gw_dst="{end}_router" {more}/>'
+
+
+def platform_file(body, *, version="4.1", head="<?xml version='1.0'?>\n"):
+    return f'{head}<platform version="{version}">{body}</platform>'
+
+
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+# Files that describe no platform, each with the line that says so: (content, the line after the file's name).
+BOGUS = {
+    "empty": ("", "not XML (no element found: line 1, column 0); give a SimGrid platform file"),
+    "blank": ("\n \n", "not XML (no element found: line 3, column 0); give a SimGrid platform file"),
+    "json": ("{}", "not XML (not well-formed (invalid token): line 1, column 0); give a SimGrid platform file"),
+    "bytes": (b"\xff\xfe\x00", "not XML (unclosed token: line 1, column 1); give a SimGrid platform file"),
+    "cut": (
+        "\n<?xml version='1.0'?>\n<platform>\n<zone",
+        "not XML (unclosed token: line 4, column 0); give a SimGrid platform file",
+    ),
+    "root": ("<cluster/>", "its root is <cluster>, not <platform>; give a SimGrid platform file"),
+    "bomb": (
+        f'<!DOCTYPE p [<!ENTITY l0 "ha">{LAUGHS}]><platform>&l9;</platform>',
+        "refused, it defines or fetches entities (EntitiesForbidden(name='l0', system_id=None, public_id=None)); "
+        "remove them",
+    ),
+    "stranger": (
+        '<!DOCTYPE p [<!ENTITY a SYSTEM "file:///etc/passwd">]><platform>&a;</platform>',
+        "refused, it defines or fetches entities (EntitiesForbidden(name='a', system_id='file:///etc/passwd', "
+        "public_id=None)); remove them",
+    ),
+    "no_host": (platform_file(zone("")), "no host in it; describe at least the master host"),
+    "no_master": (
+        platform_file(zone(CLUSTER)),
+        "no host is called 'master_host'; name the master host with --master-host",
+    ),
+    "two_masters": (
+        platform_file(zone(MASTER + host("x", role="master"))),
+        "'master_host' and 'x' are both master hosts; keep one",
+    ),
+    "role": (
+        platform_file(zone(MASTER + host("x", role="chief"))),
+        "host 'x' has the role 'chief'; known: compute_node, storage, master",
+    ),
+    "twice": (
+        platform_file(zone(MASTER + CLUSTER + zone(host("n2.site"), name="y"))),
+        "host 'n2.site' is described 2 times; names must be unique",
+    ),
+    "overlap": (
+        platform_file(zone(MASTER + CLUSTER.replace("0-2,7, 10-11", "0-5,4-9"))),
+        "host 'n4.site' is described 2 times; names must be unique",
+    ),
+    "no_id": (platform_file(zone('<host speed="1Gf"/>')), "a <host> (no id) has no id; add it"),
+    "no_radical": (
+        platform_file(zone(MASTER + CLUSTER.replace("radical", "radix"))),
+        "a <cluster> (c) has no radical; add it",
+    ),
+    "no_speed": (platform_file(zone('<host id="x"/>')), "a <host> (x) has no speed; add it"),
+    "speed": (
+        platform_file(zone(MASTER + CLUSTER.replace("2.5Gf", "fast"))),
+        "<cluster> c: speed 'fast' is not a number with a unit; write it like 1Gf",
+    ),
+    "unit": (
+        platform_file(zone(MASTER + host("x", speed="1GBps"))),
+        "<host> x: speed '1GBps' is not a number with a unit; write it like 1Gf",
+    ),
+    "still": (
+        platform_file(zone(MASTER + CLUSTER.replace("2.5Gf", "0Gf"))),
+        "host 'n0.site' has no computing speed; give a speed above 0, such as 1Gf",
+    ),
+    "wifi": (
+        platform_file(zone(MASTER + host("x") + '<link id="l" bandwidth="54Mbps" latency="0"/>', "WIFI")),
+        "zone 'z' has Wifi links, on which Batsim aborts; use other routing",
+    ),
+    "no_zone_route": (
+        platform_file(zone(CLUSTER + zone(MASTER, name="m"))),
+        "zone 'z' has no route from 'c' to 'm', so Batsim aborts when host 'n0.site' calls the master host; "
+        "add a <zoneRoute>",
+    ),
+    "one_way": (
+        platform_file(zone(CLUSTER + zone(MASTER, name="m") + zone_route("m", "c", 'symmetrical="NO"'))),
+        "zone 'z' has no route from 'c' to 'm', so Batsim aborts when host 'n0.site' calls the master host; "
+        "add a <zoneRoute>",
+    ),
+    "roundabout": (  # Full routing does not join routes
+        platform_file(
+            zone(
+                zone(host("a"), name="a1")
+                + zone(host("b"), name="b1")
+                + zone(MASTER, name="m")
+                + zone_route("a1", "b1")
+                + zone_route("b1", "m")
+            )
         ),
-    ],
-)
-def test_what_describes_no_machine_is_refused_in_one_line(body, complaint, tmp_path):
-    path = write(tmp_path, body)
-    with pytest.raises(PlatformError) as refused:
+        "zone 'z' has no route from 'a1' to 'm', so Batsim aborts when host 'a' calls the master host; "
+        "add a <zoneRoute>",
+    ),
+    "island": (
+        platform_file(zone(MASTER + "".join(map(host, "abcd")) + route("a", "master_host") + route("c", "d"), "Floyd")),
+        "zone 'z' has no route from 'b' to 'master_host', so Batsim aborts when host 'b' calls the master host; "
+        "add a <route>",
+    ),
+} | {
+    f"radical_{number}": (
+        platform_file(zone(MASTER + CLUSTER.replace("0-2,7, 10-11", radical))),
+        f'radical {radical!r} is not a list of numbers and ranges such as "0-9,15"',
+    )
+    for number, radical in enumerate(["2-0", "1-", "-4", "0-2-4", "0,,1", "a-c", "0-99999999999", "0x1", "1.5"])
+}
+
+
+@pytest.mark.parametrize("name", BOGUS)
+def test_what_describes_no_platform_is_refused_in_one_line(name, tmp_path, capsys):
+    content, complaint = BOGUS[name]
+    path = tmp_path / f"{name}.xml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert run_batsim(path, tmp_path) == 1
+    assert capsys.readouterr() == ("", f"batfill batsim: {path}: {complaint}\n")
+    assert not (tmp_path / "out_jobs.csv").exists()
+
+
+def rows(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def run_batsim(path, folder, *, hosts=1, options=()):
+    """The exit status of a run of one job on that many hosts, without a scheduler."""
+    job = {"id": "1", "subtime": 0, "res": hosts, "profile": "d"}
+    workload = {"nb_res": 1, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 10}}}
+    (folder / "w.json").write_text(json.dumps(workload))
+    words = ["-p", path, "-w", folder / "w.json", "-e", folder / "out", "--no-sched", "-q", *options]
+    return batsim([str(word) for word in words])
+
+
+CONNECTED = {
+    "zones": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m")),
+    "backwards": zone(CLUSTER + zone(MASTER, name="m") + zone_route("m", "c")),
+    "one_way": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", 'symmetrical="NO"')),
+    "version_3": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", tag="ASroute"))
+    .replace("zone ", "AS ")
+    .replace("/zone>", "/AS>"),
+    "bypass": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", tag="bypassZoneRoute")),
+    "chain": zone(MASTER + host("a") + host("b") + route("a", "b") + route("b", "master_host"), "Floyd"),
+    "chain_of_zones": zone(
+        CLUSTER + zone("", name="y") + zone(MASTER, name="m") + zone_route("c", "y") + zone_route("m", "y"), "Dijkstra"
+    ),
+    "deep": zone(
+        zone(zone(CLUSTER, name="x"), name="y") + zone(zone(MASTER, name="v"), name="w") + zone_route("w", "y")
+    ),
+    "hosts_of_one_full_zone": zone(MASTER + host("a")),
+    "host_beside_a_zone": zone(MASTER + CLUSTER),
+    "one_cluster": CLUSTER.replace('prefix="n" suffix=".site" radical="0-2', 'prefix="" suffix="_host" radical="5'),
+    "cabinets": zone(
+        MASTER + CLUSTER.replace("cluster", "cabinet") + '<backbone id="b" bandwidth="1GBps" latency="0"/>', "Cluster"
+    ),
+    "vivaldi": zone(MASTER + '<peer id="p" speed="1Gf" coordinates="0 0 0"/>', "Vivaldi"),
+    "none": zone(MASTER + host("a"), "None"),
+    "wifi_without_hosts": zone(MASTER + host("a") + zone("", "Wifi", name="air")),
+}
+
+
+@pytest.mark.parametrize("name", CONNECTED)
+def test_what_batsim_can_connect_is_taken(name, tmp_path):
+    path = tmp_path / "p.xml"
+    path.write_text(platform_file(CONNECTED[name]))
+    master = "5_host" if name == "one_cluster" else "master_host"
+    assert len(read_platform(path, master).compute) >= 1
+
+
+def test_only_the_hosts_in_use_need_a_route(tmp_path):
+    path = tmp_path / "p.xml"
+    path.write_text(platform_file(zone(MASTER + host("a") + host("b") + route("a", "master_host"), "Dijkstra")))
+    with pytest.raises(PlatformError, match="no route from 'b' to 'master_host'"):
         read_platform(path)
-    assert str(refused.value).startswith(f"{path}: ")
-    assert complaint in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert names(read_platform(path, limit=1).compute) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"", "not XML"),
-        (b"{}", "not XML"),
-        (b"\xff\xfe\x00", "not XML"),
-        (b"<cluster/>", "its root is <cluster>, not <platform>"),
-        (b'<!DOCTYPE p [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]><platform>&b;</platform>', "entities"),
-        (b'<!DOCTYPE p [<!ENTITY a SYSTEM "file:///etc/passwd">]><platform>&a;</platform>', "entities"),
-    ],
-)
-def test_what_is_no_platform_file_or_dangerous_is_refused(content, complaint, tmp_path):
-    (tmp_path / "p.xml").write_bytes(content)
-    with pytest.raises(PlatformError, match=complaint):
-        read_platform(tmp_path / "p.xml")
+@pytest.mark.parametrize("blank", ["\n", "  \t", "\r\n\r\n", "\n\n \n"])
+def test_white_space_may_come_before_the_declaration(blank, tmp_path):
+    path = tmp_path / "p.xml"
+    path.write_text(blank + platform_file(zone(MASTER + CLUSTER)), newline="")
+    assert len(read_platform(path).compute) == 6
+
+
+def test_a_platform_of_the_master_alone_runs_and_rejects_every_job(tmp_path):
+    path = tmp_path / "p.xml"
+    path.write_text(platform_file(zone(MASTER)))
+    assert read_platform(path).machines == ()
+    assert run_batsim(path, tmp_path) == 0
+    (row,) = rows(tmp_path / "out_jobs.csv")
+    assert (row["final_state"], row["allocated_resources"]) == ("REJECTED", "")
+    (totals,) = rows(tmp_path / "out_schedule.csv")
+    assert (totals["nb_computing_machines"], totals["nb_jobs"], totals["nb_jobs_rejected"]) == ("0", "1", "1")
+    storage = platform_file(zone(MASTER + host("disk", speed="0f", role="storage")))
+    path.write_text(storage)
+    assert run_batsim(path, tmp_path) == 0
+    assert names(read_platform(path).machines) == ["disk"]
 
 
 def test_a_role_for_no_host_is_refused(tmp_path):
@@ -152,3 +333,144 @@ def test_a_platform_without_hosts_or_speed_is_refused():
         homogeneous_platform(1, speed="0Gf")
     with pytest.raises(PlatformError, match="not a number with a unit"):
         homogeneous_platform(1, speed='1Gf" hack="')
+
+
+def links_between(names):
+    """Routes between all of these, and from the first to itself."""
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    return "".join(route(a, b) for a, b in [(names[0], names[0]), *pairs])
+
+
+def clusters(*rows):
+    """Clusters, each with a route to every other: (id, prefix, radical, properties)."""
+    body = "".join(
+        f'<cluster id="{name}" prefix="{prefix}" suffix="" radical="{radical}" speed="1Gf" bw="125MBps" lat="50us" '
+        f'bb_bw="2.25GBps" bb_lat="500us">{props}</cluster>'
+        for name, prefix, radical, props in rows
+    )
+    pairs = [(a[0], b[0]) for i, a in enumerate(rows) for b in rows[i + 1 :]]
+    return zone(body + "".join(zone_route(a, b) for a, b in pairs))
+
+
+PAIR = ["master_host", *"wxyz"]
+USAGE = {"wattage_per_state": "40.0:90:180.0", "wattage_off": "5.0"}
+STATES = {"watt_per_state": "30.0:100.0, 9.75:9.75, 200.9:200.9", "watt_off": "4", "sleep_pstates": "1:2:2"}
+MASTERS = ("ms", "master_host", "0-0", '<prop id="role" value="master"/>')
+NODES = ("ns", "a", "0-511", "")
+DISKS = ("ds", "pfs", "0-0", '<prop id="role" value="storage"/>')
+NAMES_512 = sorted(f"a{n}" for n in range(512))
+# The shapes of platforms that Batsim's own runs use: (file, compute hosts, storage hosts, speeds, properties of one).
+SHAPES = {
+    "small cluster": (
+        "\n" + platform_file(zone("".join(host(name, speed="100Mf") for name in PAIR) + links_between(PAIR))),
+        ["w", "x", "y", "z"],
+        [],
+        {1e8},
+        ("w", {}, {}),
+    ),
+    "usage replay": (
+        platform_file(
+            zone(
+                host(PAIR[0])
+                + "".join(
+                    host(n, speed=s, **USAGE) for n, s in zip(PAIR[1:], ("1e2f", "100f", "50f", "50"), strict=True)
+                )
+                + links_between(PAIR)
+            ).replace('id="w"', 'id="w" core="100" pstate="0"')
+        ),
+        ["w", "x", "y", "z"],
+        [],
+        {100.0, 50.0},
+        ("z", USAGE, {}),
+    ),
+    "512 hosts": (platform_file(clusters(NODES, MASTERS)), NAMES_512, [], {1e9}, ("a511", {}, {})),
+    "512 hosts and storage": (
+        platform_file(clusters(NODES, MASTERS, DISKS)),
+        NAMES_512,
+        ["pfs0"],
+        {1e9},
+        ("pfs0", {"role": "storage"}, {"role": "storage"}),
+    ),
+    "energy": (
+        "\n"
+        + platform_file(
+            zone(host(PAIR[0]) + "".join(host(n, speed="95f", **USAGE) for n in "xyz") + links_between(PAIR))
+        ),
+        ["x", "y", "z"],
+        [],
+        {95.0},
+        ("y", USAGE, {}),
+    ),
+    "energy without a network": (
+        "\n"
+        + platform_file(
+            '<config id="General"><prop id="network/coordinates" value="yes"></prop></config>'
+            + zone(
+                "".join(
+                    host(name, speed="100.0Mf, 1e-9Mf, 0.333333f", **STATES).replace(
+                        " speed", ' coordinates="0 0 0" speed'
+                    )
+                    for name in ("master_host", *(f"host{n}" for n in range(11)))
+                ),
+                "Vivaldi",
+            )
+            .replace("zone ", "AS ")
+            .replace("/zone>", "/AS>"),
+            version="4",
+        ),
+        sorted(f"host{n}" for n in range(11)),
+        [],
+        {1e8},
+        ("host10", STATES, {}),
+    ),
+    "properties": (
+        "\n"
+        + platform_file(
+            zone(
+                '<prop id="site" value="here"/><prop id="net" value="slow"/>'
+                + zone(MASTER, name="m")
+                + '<cluster id="c" prefix="n-" suffix=".s" radical="0-2" speed="1Gf" bw="1GBps" lat="0">'
+                '<prop id="net" value="fast"/></cluster>'
+                + zone(
+                    '<prop id="kind" value="old"/>' + host("h1", disk="180") + host("h2") + route("h1", "h2"), name="b"
+                )
+                + zone_route("m", "c")
+                + zone_route("m", "b")
+                + zone_route("b", "c")
+            )
+        ),
+        ["h1", "h2", "n-0.s", "n-1.s", "n-2.s"],
+        [],
+        {1e9},
+        ("h1", {"disk": "180"}, {"site": "here", "net": "slow", "kind": "old"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_platforms_of_batsims_shapes_are_read_and_run(shape, tmp_path):
+    text, compute, storage, speeds, (name, own, zones) = SHAPES[shape]
+    path = tmp_path / "p.xml"
+    path.write_text(text)
+    master = "master_host0" if "512" in shape else "master_host"
+    platform = read_platform(path, master)
+    assert (names(platform.compute), names(platform.storage), platform.master_host) == (compute, storage, master)
+    assert {host.speed for host in platform.compute} == speeds
+    one = next(host for host in platform.machines if host.name == name)
+    assert (one.properties, one.zone_properties) == ({"role": "", **own}, zones)
+    assert run_batsim(path, tmp_path, hosts=len(compute), options=["-m", master]) == 0
+    (row,) = rows(tmp_path / "out_jobs.csv")
+    assert (row["final_state"], row["finish_time"]) == ("COMPLETED_SUCCESSFULLY", "10.000000")
+    (totals,) = rows(tmp_path / "out_schedule.csv")
+    assert totals["nb_computing_machines"] == str(len(compute) + len(storage))
+
+
+def test_a_schedulers_first_message_has_the_properties(tmp_path):
+    path = tmp_path / "p.xml"
+    path.write_text(SHAPES["properties"][0])
+    sent = json.loads(introduction(read_platform(path), SimulationSettings(), {}, {}))["compute_resources"]
+    assert [machine["zone_properties"] for machine in sent[1:3]] == [
+        {"site": "here", "net": "slow", "kind": "old"},
+        {"site": "here", "net": "fast"},
+    ]
+    assert sent[2]["properties"] == {"net": "fast", "role": ""}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import ParseError
@@ -14,7 +15,7 @@ from defusedxml.ElementTree import fromstring
 from batfill.errors import PlatformError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -30,6 +31,11 @@ BANDWIDTH_UNITS = {
 }
 LATENCY_UNITS = {"m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
 MAX_HOSTS = 10_000_000
+BLANK_FIRST = re.compile(rb"\A([ \t\r\n]+)(<\?xml\b.*?\?>)", re.DOTALL)
+ZONES, CLUSTERS, HOSTS = {"zone", "AS"}, {"cluster", "cabinet"}, {"host", "peer"}
+ROUTES, BYPASSES = {"route", "zoneRoute", "ASroute"}, {"bypassRoute", "bypassZoneRoute", "bypassASroute"}
+# Kinds of routing without a path unless the file describes one; others compute paths by themselves.
+FULL, SHORTEST_PATHS = "full", {"floyd", "dijkstra", "dijkstracache"}
 # So wide that a message between Batsim's processes takes no time that a date in seconds can hold.
 BANDWIDTH, LATENCY = "1e21Bps", "0us"
 
@@ -41,6 +47,13 @@ class Host(NamedTuple):
     speed: float
     properties: Mapping[str, str]
     zone_properties: Mapping[str, str]
+
+
+class Place(NamedTuple):
+    """A host in the file, with the zones around it from the outermost on; a cluster is a zone of its hosts."""
+
+    host: Host
+    zones: tuple[Element, ...]
 
 
 class Platform(NamedTuple):
@@ -62,7 +75,8 @@ def read_platform(
     """The platform in this SimGrid XML file, with Batsim's resource ids: host names in the order of strings.
 
     Args:
-        path: the file; zones, plain hosts and clusters (radical "0-9,15") are read, links and routes are not.
+        path: the file; zones, plain hosts and clusters (radical "0-9,15") are read. Of the network only the routes
+            between the zones of the compute hosts and of the master are, see `_require_routes`.
         master_host: the host that runs no jobs; a host of role "master" is one too.
         roles: roles by host name, in addition to those in the file.
         limit: number of compute hosts to keep, from the first on.
@@ -71,33 +85,34 @@ def read_platform(
         PlatformError: the file cannot be read or does not describe a usable platform.
     """
     roles = roles or {}
-    found = sorted(_hosts(path, _root(path), {}), key=lambda host: host.name)
-    names = Counter(host.name for host in found)
+    found = sorted(_places(path, _root(path), (), {}), key=lambda place: place.host.name)
+    names = Counter(place.host.name for place in found)
     if twice := next((name for name, count in names.items() if count > 1), None):
         raise PlatformError(f"{path}: host {twice!r} is described {names[twice]} times; names must be unique")
     if unknown := next((name for name in roles if name not in names), None):
         raise PlatformError(f"{path}: there is no host {unknown!r} for the role {roles[unknown]!r}")
-    kinds: dict[str, list[Host]] = {COMPUTE: [], STORAGE: [], MASTER: []}
-    for host in found:
+    kinds: dict[str, list[Place]] = {COMPUTE: [], STORAGE: [], MASTER: []}
+    for host, zones in found:
         given = [host.properties.get("role", ""), roles.get(host.name, ""), MASTER if host.name == master_host else ""]
         role = ",".join(dict.fromkeys(filter(None, given)))
         if (role or COMPUTE) not in kinds:
             raise PlatformError(f"{path}: host {host.name!r} has the role {role!r}; known: {', '.join(kinds)}")
-        kinds[role or COMPUTE].append(host._replace(properties={**host.properties, "role": role}))
-    compute, masters = kinds[COMPUTE], kinds[MASTER]
+        kinds[role or COMPUTE].append(Place(host._replace(properties={**host.properties, "role": role}), zones))
+    compute, storage, masters = kinds.values()
     if not found:
-        raise PlatformError(f"{path}: no host in it; describe at least the master host and one to compute on")
+        raise PlatformError(f"{path}: no host in it; describe at least the master host")
     if not masters:
         raise PlatformError(f"{path}: no host is called {master_host!r}; name the master host with --master-host")
-    if len(masters) > 1:
-        raise PlatformError(f"{path}: {masters[0].name!r} and {masters[1].name!r} are both master hosts; keep one")
-    if not compute:
-        raise PlatformError(f"{path}: no compute host besides {masters[0].name!r}; add a cluster or hosts")
-    if slow := next((host for host in compute if host.speed <= 0), None):
-        raise PlatformError(f"{path}: host {slow.name!r} has no computing speed; give a speed above 0, such as 1Gf")
+    first, *others = (place.host.name for place in masters)
+    if others:
+        raise PlatformError(f"{path}: {first!r} and {others[0]!r} are both master hosts; keep one")
+    if slow := next((place.host.name for place in compute if place.host.speed <= 0), None):
+        raise PlatformError(f"{path}: host {slow!r} has no computing speed; give a speed above 0, such as 1Gf")
     if limit is not None and limit > len(compute):
         raise PlatformError(f"{path}: {limit} machines are requested and it describes {len(compute)}; lower the limit")
-    return Platform(tuple(compute[:limit]), tuple(kinds[STORAGE]), masters[0].name)
+    used = compute[:limit]
+    _require_routes(path, used, masters[0])
+    return Platform(tuple(place.host for place in used), tuple(place.host for place in storage), first)
 
 
 def homogeneous_platform(
@@ -176,7 +191,9 @@ def _latency(text: str) -> str:
 def _root(path: Path) -> Element:
     """The file's platform element."""
     try:
-        root: Element = fromstring(path.read_bytes())
+        # SimGrid skips blank lines before the declaration, which XML forbids; behind it they keep errors' line numbers.
+        content = BLANK_FIRST.sub(rb"\2\1", path.read_bytes(), count=1)
+        root: Element = fromstring(content)
     except OSError as error:
         raise PlatformError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
     except DefusedXmlException as error:
@@ -188,19 +205,87 @@ def _root(path: Path) -> Element:
     return root
 
 
-def _hosts(path: Path, zone: Element, zone_properties: Mapping[str, str]) -> Iterator[Host]:
-    """The hosts of this zone and of its subzones."""
+def _places(
+    path: Path, zone: Element, zones: tuple[Element, ...], zone_properties: Mapping[str, str]
+) -> Iterator[Place]:
+    """The hosts of this zone and of its subzones; an inner zone's properties come before those of the zones around it.
+
+    As in SimGrid a cluster's properties are those of its hosts and of its zone, unless it has a topology.
+    """
     for element in zone:
-        if element.tag in ("zone", "AS"):
-            yield from _hosts(path, element, _properties(element))
-        elif element.tag in ("host", "peer"):
+        if element.tag in ZONES:
+            if element.get("routing", "").lower() == "wifi" and element.find("link") is not None:
+                name = element.get("id")
+                raise PlatformError(f"{path}: zone {name!r} has Wifi links, on which Batsim aborts; use other routing")
+            yield from _places(path, element, (*zones, element), {**zone_properties, **_properties(element)})
+        elif element.tag in HOSTS:
             name = _attribute(path, element, "id")
-            yield Host(name, _speed_of(path, element), _properties(element), zone_properties)
-        elif element.tag in ("cluster", "cabinet"):
+            yield Place(Host(name, _speed_of(path, element), _properties(element), zone_properties), zones)
+        elif element.tag in CLUSTERS:
             prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
             speed, properties = _speed_of(path, element), _properties(element)
+            inside, around = zones, zone_properties
+            if element.tag == "cluster":
+                inside = (*zones, element)
+                if element.get("topology", "FLAT") == "FLAT":
+                    around = {**zone_properties, **properties}
             for number in _radical(path, _attribute(path, element, "radical")):
-                yield Host(f"{prefix}{number}{suffix}", speed, properties, zone_properties)
+                yield Place(Host(f"{prefix}{number}{suffix}", speed, properties, around), inside)
+
+
+def _require_routes(path: Path, places: Sequence[Place], master: Place) -> None:
+    """Refuse a host whose zone has no route towards the master's, as Batsim aborts when a job on it ends.
+
+    Checked is the innermost zone that holds both, if its paths are those that the file describes: zones in it need a
+    route (Full) or a chain of routes (Floyd, Dijkstra), hosts directly in it a chain. SimGrid sends between hosts of a
+    Full zone without a route, at once. Bypasses, and a host beside the zone with the other, are not followed.
+
+    Raises:
+        PlatformError: there is such a host.
+    """
+    sources: dict[int, set[str] | None] = {}  # by the number of zones around both
+    last: tuple[Element, ...] | None = None
+    for host, zones in places:
+        if zones is last:  # a cluster's other hosts
+            continue
+        depth = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(zones, master.zones, strict=False)))
+        inside = depth < len(zones)  # in another zone inside the innermost one that holds both
+        last = zones if inside else None
+        if depth == 0 or inside != (depth < len(master.zones)):
+            continue
+        start = zones[depth].get("id", "") if inside else host.name
+        end = master.zones[depth].get("id", "") if inside else master.host.name
+        zone = zones[depth - 1]
+        if depth not in sources:
+            sources[depth] = _sources(zone, end, of_zones=inside)
+        known = sources[depth]
+        if known is not None and start not in known:
+            what = "zoneRoute" if inside else "route"
+            raise PlatformError(
+                f"{path}: zone {zone.get('id')!r} has no route from {start!r} to {end!r}, so Batsim aborts when host "
+                f"{host.name!r} calls the master host; add a <{what}>"
+            )
+
+
+def _sources(zone: Element, target: str, *, of_zones: bool) -> set[str] | None:
+    """The parts of this zone from which its routes lead to `target`; None if every part may reach it."""
+    routing = zone.get("routing", "").lower()
+    if routing not in ({FULL} if of_zones else set()) | SHORTEST_PATHS or any(part.tag in BYPASSES for part in zone):
+        return None
+    before: dict[str, set[str]] = {}
+    for route in zone:
+        if route.tag in ROUTES:
+            source, destination = route.get("src", ""), route.get("dst", "")
+            before.setdefault(destination, set()).add(source)
+            if route.get("symmetrical", "yes").lower() != "no":
+                before.setdefault(source, set()).add(destination)
+    if routing == FULL:
+        return before.get(target, set())
+    found, last = {target}, {target}
+    while last:
+        last = set().union(*(before.get(part, set()) for part in last)) - found
+        found |= last
+    return found
 
 
 def _radical(path: Path, text: str) -> Iterator[int]:
@@ -222,8 +307,8 @@ def _attribute(path: Path, element: Element, name: str) -> str:
 
 
 def _properties(element: Element) -> dict[str, str]:
-    """The properties of this element."""
-    return {prop.get("id", ""): prop.get("value", "") for prop in element.findall("prop")}
+    """The properties of this element; of two with one name the first, as in SimGrid."""
+    return {prop.get("id", ""): prop.get("value", "") for prop in reversed(element.findall("prop"))}
 
 
 def _speed_of(path: Path, element: Element) -> float:
