@@ -76,7 +76,8 @@ with open(given.e + "_jobs.csv", "w") as out:
     if does == "is cut off":
         print("7,w0,p,0.0,1", end="", file=out)
 with open(given.e + "_schedule.csv", "w") as out:
-    print("batsim_version,nb_computing_machines\\n4.2.0,4", file=out)
+    version = "4.2.0+batfill-0.1.0" if does == "is embedded" else "4.2.0"
+    print(f"batsim_version,nb_computing_machines\\n{version},4", file=out)
 if does == "is stuck":
     print("[server/CRITICAL] Deadlock detected!!!", file=sys.stderr)
 if does == "is slow to end":

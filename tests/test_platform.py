@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.batsim.command import main as batsim
-from batfill.batsim.platform import homogeneous_platform, read_platform
+from batfill.batsim.platform import homogeneous_platform, read_platform, split_instants_warning
 from batfill.batsim.protocol import SimulationSettings, introduction
 from batfill.errors import PlatformError
 from golden import RUNS, recording
@@ -474,3 +475,50 @@ def test_a_schedulers_first_message_has_the_properties(tmp_path):
         {"site": "here", "net": "fast"},
     ]
     assert sent[2]["properties"] == {"net": "fast", "role": ""}
+
+
+SLOW = homogeneous_platform(4, bandwidth="1.25GBps")
+WIDE = homogeneous_platform(4)
+
+
+@pytest.mark.parametrize(
+    ("text", "profiles", "slow"),
+    [
+        (WIDE, {"delay"}, None),
+        (SLOW, {"delay"}, "<cluster> compute: bw 1.25GBps"),
+        (SLOW, {"delay", "composed"}, "<cluster> compute: bw 1.25GBps"),
+        (SLOW, {"delay", "parallel_homogeneous"}, None),  # their jobs use the network
+        (SLOW, set(), None),
+        (SLOW, {"None"}, None),
+        (WIDE.replace('latency="0us"', 'latency="1ps"', 1), {"delay"}, "<link> loopback: latency 1ps"),
+        (WIDE.replace('lat="0us"', 'lat="0us" bb_lat="5"'), {"delay"}, "<cluster> compute: bb_lat 5"),
+        (WIDE.replace('1e21Bps" latency', '999EBps" latency', 1), {"delay"}, "<link> loopback: bandwidth 999EBps"),
+        (WIDE.replace("1e21Bps", "8e21bps"), {"delay"}, None),
+        (WIDE.replace("1e21Bps", "1ZBps").replace("0us", "0"), {"delay"}, None),
+        (
+            re.sub("<route .*</route>", "", WIDE),
+            {"delay"},
+            "'master_host' has no route to itself, so SimGrid's own loopback counts",
+        ),
+        (SHAPES["512 hosts"][0], {"delay"}, "<cluster> ns: bw 125MBps"),
+        (SHAPES["usage replay"][0], {"delay"}, None),  # hosts of several speeds
+        ("<platform/>", {"delay"}, None),
+        ("{}", {"delay"}, None),
+    ],
+)
+def test_links_that_split_instants_for_nothing_are_warned_of(text, profiles, slow, tmp_path):
+    path = tmp_path / "p.xml"
+    path.write_text(text)
+    warned = split_instants_warning(path, profiles)
+    if slow is None:
+        assert warned == ()
+    else:
+        (line,) = warned
+        assert line.startswith(f"{path}: links take time ({slow}), so Batsim delivers events of one second in several")
+        assert "\n" not in line
+
+
+def test_the_platforms_of_the_recordings_have_the_links_they_ran_with():
+    for name in RUNS:
+        assert split_instants_warning(recording(name).folder / "platform.xml", {"delay"}) != ()
+    assert split_instants_warning(Path("nowhere.xml"), {"delay"}) == ()

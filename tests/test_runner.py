@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import fake_processes
+from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.runner import pair, run, sessions, setup
 from batfill.errors import BatfillError
 
@@ -118,6 +119,19 @@ def test_the_provenance_says_what_was_run(experiment):
     assert record["batsim_version"] == "4.2.0"
     assert set(record["inputs_sha256"]) == {"w.json", "p.xml"}
     assert record["figures"]["jobs"] == 5
+
+
+def test_links_that_split_instants_are_warned_of_under_batsim_alone(experiment):
+    jobs = [{"id": str(i), "res": 1, "profile": "d"} for i in range(5)]
+    profiles = {"d": {"type": "delay", "delay": 20}}
+    (experiment.folder / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": profiles}))
+    (experiment.folder / "p.xml").write_text(homogeneous_platform(4, bandwidth="10Gbps"))
+    outcome = experiment.run()
+    assert [warning.partition(", so ")[0] for warning in outcome.warnings] == [
+        "p.xml: links take time (<cluster> compute: bw 10Gbps)"
+    ]
+    assert experiment.record()["warnings"] == list(outcome.warnings)
+    assert (experiment.run(batsim="is embedded").warnings, experiment.record()["warnings"]) == ((), [])
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ def test_results_that_are_not_whole_are_refused_with_their_line(tmp_path, text, 
 def test_missing_jobs_are_those_of_the_workloads_that_are_in_no_line(tmp_path):
     workload = tmp_path / "w.json"
     workload.write_text('{"jobs": [{"id": "1"}, {"id": "w0!2"}, {"id": 3}]}')
-    expected, _ = workload_jobs([workload])
+    expected = workload_jobs([workload]).jobs
     assert expected == [JobName("w0", "1"), JobName("w0", "2"), JobName("w0", "3")]
     rows = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("2"), job_line("2#1")))
     assert missing_jobs(expected, rows) == [JobName("w0", "1"), JobName("w0", "3")]

@@ -15,11 +15,12 @@ from defusedxml.ElementTree import fromstring
 from batfill.errors import PlatformError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
 COMPUTE, STORAGE, MASTER = "compute_node", "storage", "master"
+MASTER_HOST = "master_host"
 QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")
 PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPEZY", 1)}
@@ -38,6 +39,16 @@ ROUTES, BYPASSES = {"route", "zoneRoute", "ASroute"}, {"bypassRoute", "bypassZon
 FULL, SHORTEST_PATHS = "full", {"floyd", "dijkstra", "dijkstracache"}
 # So wide that a message between Batsim's processes takes no time that a date in seconds can hold.
 BANDWIDTH, LATENCY = "1e21Bps", "0us"
+WIDE = 1e21
+LINKS = {
+    "link": ("bandwidth", "latency"),
+    "backbone": ("bandwidth", "latency"),
+    "cluster": ("bw", "lat", "bb_bw", "bb_lat", "loopback_bw", "loopback_lat", "limiter_link"),
+    "cabinet": ("bw", "lat"),
+    "peer": ("bw_in", "bw_out"),
+}
+LATENCIES = {"latency", "lat", "bb_lat", "loopback_lat"}
+WITHOUT_NETWORK = {"delay", "composed"}  # types of profiles; a composition is of others in its workload
 
 
 class Host(NamedTuple):
@@ -70,7 +81,7 @@ class Platform(NamedTuple):
 
 
 def read_platform(
-    path: Path, master_host: str = "master_host", *, roles: Mapping[str, str] | None = None, limit: int | None = None
+    path: Path, master_host: str = MASTER_HOST, *, roles: Mapping[str, str] | None = None, limit: int | None = None
 ) -> Platform:
     """The platform in this SimGrid XML file, with Batsim's resource ids: host names in the order of strings.
 
@@ -115,12 +126,66 @@ def read_platform(
     return Platform(tuple(place.host for place in used), tuple(place.host for place in storage), first)
 
 
+def split_instants_warning(path: Path, profile_types: Collection[str]) -> tuple[str, ...]:
+    """One line if Batsim splits instants on this platform and jobs gain nothing from its network, else none.
+
+    That is: all hosts that compute are equal, every profile is a delay, and a link takes time. A file that cannot be
+    read from here, or is no platform, gives none: Batsim judges it.
+
+    Args:
+        path: the platform.
+        profile_types: the types of the workloads' profiles, such as "delay".
+    """
+    if not profile_types or not WITHOUT_NETWORK.issuperset(profile_types):
+        return ()
+    try:
+        root = _root(path)
+        hosts = [place.host for place in _places(path, root, (), {})]
+    except PlatformError:
+        return ()
+    speeds = {host.speed for host in hosts if host.name != MASTER_HOST and "role" not in host.properties}
+    slow = _slow_link(root)
+    if len(speeds) != 1 or slow is None:
+        return ()
+    return (
+        f"{path}: links take time ({slow}), so Batsim delivers events of one second in several messages, which may "
+        "change starts; jobs of delays need no network: write 1e21Bps and no latency, as `batfill platform` does",
+    )
+
+
+def _slow_link(root: Element) -> str | None:
+    """The first link of this platform on which a message takes time, in words; None if there is none."""
+    for element in root.iter():
+        for name in LINKS.get(element.tag, ()):
+            text = element.get(name, "")
+            if name in LATENCIES:
+                slow = (_quantity(text, {**LATENCY_UNITS, "": 1.0}) or 0) > 0
+            else:
+                bandwidths = (_quantity(part, {**BANDWIDTH_UNITS, "": 1.0}) for part in re.split("[;,]", text))
+                slow = any(value is not None and value < WIDE for value in bandwidths)
+            if slow:
+                return f"<{element.tag}> {element.get('id')}: {name} {text}"
+        # A host without a route to itself has one of SimGrid's, unless there are zones beside it.
+        if element.get("routing", "").lower() in {FULL} | SHORTEST_PATHS:
+            looped = {part.get("src") for part in element if part.tag in ROUTES and part.get("src") == part.get("dst")}
+            alone = not any(part.tag in ZONES | CLUSTERS for part in element)
+            for part in element:
+                if alone and part.tag in HOSTS and _is_master(part) and part.get("id") not in looped:
+                    return f"{part.get('id')!r} has no route to itself, so SimGrid's own loopback counts"
+    return None
+
+
+def _is_master(host: Element) -> bool:
+    """Whether this is a master host, unless Batsim's option says otherwise."""
+    return host.get("id") == MASTER_HOST or _properties(host).get("role") == MASTER
+
+
 def homogeneous_platform(
     n_hosts: int,
     *,
     prefix: str = "node",
     speed: str = "1Gf",
-    master_host: str = "master_host",
+    master_host: str = MASTER_HOST,
     bandwidth: str = BANDWIDTH,
     latency: str = LATENCY,
 ) -> str:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 ResultRow = TypeVar("ResultRow")
 
 # The version in the files: the Batsim whose format they have, then the program that wrote them.
-BATSIM_VERSION = f"4.2.0+batfill-{__version__}"
+EMBEDDED = "+batfill-"
+BATSIM_VERSION = f"4.2.0{EMBEDDED}{__version__}"
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from batfill.batsim.descriptor import read_descriptor
+from batfill.batsim.platform import split_instants_warning
 from batfill.batsim.results import (
+    EMBEDDED,
     ResultError,
     read_results,
     read_schedule_csv,
@@ -72,6 +74,14 @@ class JobName(NamedTuple):
 
     workload: str
     id: str
+
+
+class Expected(NamedTuple):
+    """What a run's workloads say."""
+
+    jobs: list[JobName]  # that must end
+    warnings: tuple[str, ...]  # see `Workload.warnings`
+    profile_types: set[str]
 
 
 def run(
@@ -133,7 +143,7 @@ def run_in_folder(
         raise cannot_write(setting, error) from None
     inputs = [*command.workloads, *([command.platform] if command.platform else [])]
     record.update(export_prefix=context.export_prefix, inputs_sha256=digests(inputs))
-    expected, warnings = expected_jobs(setting, command)
+    expected, warnings, profile_types = expected_jobs(setting, command)
     record["warnings"] = list(warnings)
     if context.external_scheduler and context.port is not None:
         wait_for_port(setting, context.port)
@@ -145,6 +155,9 @@ def run_in_folder(
     schedule = read_schedule_csv(context.export_prefix)
     record["options"] = stated_options(setting.options_file)
     record["batsim_version"] = schedule.batsim_version if schedule else None
+    if schedule and command.platform and EMBEDDED not in schedule.batsim_version:
+        warnings += split_instants_warning(command.platform, profile_types)
+        record["warnings"] = list(warnings)
     refuse_failures(ends)
     overstayer = next((end for end in ends if end.status is None), None)
     if overstayer and overstayer.command.name == SIMULATOR:  # there are no results to check
@@ -170,32 +183,31 @@ def stated_options(path: Path) -> dict[str, Any] | None:
     return stated
 
 
-def expected_jobs(setting: Setting, command: SimulatorCommand) -> tuple[list[JobName], tuple[str, ...]]:
-    """The jobs that must end, and warnings about their workloads.
-
-    Both are empty if the workloads are not visible from here, for example if Batsim runs in a container.
-    """
+def expected_jobs(setting: Setting, command: SimulatorCommand) -> Expected:
+    """What the workloads say; nothing if they are not visible from here, for example if Batsim runs in a container."""
     unseen = [path for path in command.workloads if not path.exists()]
     if unseen or not command.workloads:
         what = f"workload {unseen[0]} is not visible from here" if unseen else "batcmd names no workload"
         setting.notes.append(f"{setting.path}: {what}: whether all its jobs are executed is not checked")
-        return [], ()
+        return Expected([], (), set())
     return workload_jobs(command.workloads)
 
 
-def workload_jobs(paths: Sequence[Path]) -> tuple[list[JobName], tuple[str, ...]]:
-    """Every job of these Batsim workloads, named as Batsim names them (the first file is w0), and `Workload.warnings`.
+def workload_jobs(paths: Sequence[Path]) -> Expected:
+    """What these Batsim workloads say of their jobs, named as Batsim names them (the first file is w0).
 
     Raises:
         WorkloadError: a file cannot be read, or is not a Batsim workload.
     """
     names = []
     missing = 0
+    types: set[str] = set()
     for number, path in enumerate(paths):
         with decompressed(path) as content:
             stored = content.read()
         try:
-            jobs = orjson.loads(stored)["jobs"]
+            document = orjson.loads(stored)
+            jobs = document["jobs"]
             ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
             missing += sum(job.get(NO_REQUEST_FIELD) is True for job in jobs)
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
@@ -204,7 +216,10 @@ def workload_jobs(paths: Sequence[Path]) -> tuple[list[JobName], tuple[str, ...]
                 f"{path}: not a Batsim workload ({reason}); make one with `batfill workload convert`"
             ) from None
         names += [JobName(f"w{number}", job_id) for job_id in ids]
-    return names, request_warning(missing, len(names))
+        profiles = document.get("profiles")
+        if isinstance(profiles, dict):
+            types |= {str(profile.get("type")) for profile in profiles.values() if isinstance(profile, dict)}
+    return Expected(names, request_warning(missing, len(names)), types)
 
 
 def missing_jobs(expected: Iterable[JobName], results: Results) -> list[JobName]:
