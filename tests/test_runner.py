@@ -215,7 +215,7 @@ def test_a_scheduler_that_leaves_before_it_listens_is_named(experiment):
     assert outcome.status == 2
     assert outcome.reason.startswith(
         "the simulator did not stop within the success-timeout of 0.3 s after the scheduler had ended with status 0, "
-        f"and nothing was seen listening on port {experiment.port}; "
+        f"and nothing was seen listening on port {experiment.port}; out/log/sched."
     )
 
 

@@ -268,8 +268,9 @@ def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Re
 def overstayed(setting: Setting, first: End, second: End, lookout: Lookout) -> Stopped:
     """The exception for a process that had to be stopped after the other had succeeded."""
     limit = f"the success-timeout of {setting.descriptor.success_timeout:g} s"
+    silent = lookout.never_listened()
     return Stopped(
         2,
         f"{second.command.name} did not stop within {limit} after {first.command.name} had ended with status 0"
-        f"{lookout.never_listened()}; {last_line_of(second.command.logs)}",
+        f"{silent}; {last_line_of((first if silent else second).command.logs)}",
     )

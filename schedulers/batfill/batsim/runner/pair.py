@@ -131,7 +131,7 @@ class Lookout:
         self._listened = self._port is None
         self._patience_s = max(setting.descriptor.ready_timeout, LEAST_PATIENCE_S)
         self._began_s = time.monotonic()
-        self._elsewhere_s: float | None = None  # when it was first seen to listen on other ports alone
+        self._elsewhere_s: float | None = None  # since when it listens on other ports, see `_look_elsewhere`
         self._hinted = False
         self._next_listen_s = self._next_elsewhere_s = self._next_show_s = 0.0
 
@@ -163,17 +163,18 @@ class Lookout:
             Stopped: it will never listen on the simulator's.
         """
         elsewhere = ports_of(scheduler.living())
-        if not elsewhere:
+        hopeless = bool(elsewhere) and not self._is_named(scheduler)
+        if not hopeless:
             self._elsewhere_s = None
         elif self._elsewhere_s is None:
             self._elsewhere_s = now_s
-        elif now_s - self._elsewhere_s >= self._patience_s and not self._is_named(scheduler):
+        elif now_s - self._elsewhere_s >= self._patience_s:
             raise Stopped(
                 1,
                 f"{SCHEDULER} listens on {port_words(elsewhere)} and not on port {self._port}, to which {SIMULATOR} "
                 f"connects ({self._endpoint}); write one port in batcmd and schedcmd; {last_line_of(scheduler.logs)}",
             )
-        if not self._hinted and now_s - self._began_s >= self._patience_s:
+        if not hopeless and not self._hinted and now_s - self._began_s >= self._patience_s:
             self._hinted = True
             but = f"; {SCHEDULER} listens on {port_words(elsewhere)}" if elsewhere else ""
             self._setting.say(
