@@ -168,6 +168,7 @@ CASES = [
     ("tune log.swf --method xnes --evaluations 20 --days 1 --last 1", "tune"),
     ("fit log.swf --tuples 2 --permutations 256", None),
     ("select log.swf --period 1d", None),
+    ("conformance --list", None),
     ("campaign campaign.yaml", "campaign"),
     ("reproduce --list", "all"),
     ("report run", None),

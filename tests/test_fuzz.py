@@ -126,7 +126,7 @@ SHORT = {
     "what-if": {"--no-small-first": None},
 }
 ALWAYS = {"workload fetch": {"--from"}, "campaign": {"--dry-run"}, "reproduce": {"--list"}}
-ELSEWHERE = {"run", "schedule", "batsim"}  # they start processes or serve; their inputs are fuzzed below
+ELSEWHERE = {"run", "schedule", "batsim", "conformance"}  # they start processes or serve; their inputs are fuzzed below
 
 
 def tree(command, path=()):

@@ -201,6 +201,17 @@ class IdleMachines:
         return True
 
 
+def intervals_of(ids: list[int]) -> Intervals:
+    """The intervals that hold these ascending ids."""
+    intervals: Intervals = []
+    for machine in ids:
+        if intervals and intervals[-1][1] == machine - 1:
+            intervals[-1] = (intervals[-1][0], machine)
+        else:
+            intervals.append((machine, machine))
+    return intervals
+
+
 def as_text(intervals: Intervals) -> str:
     """The machines as Batsim writes them: "0-3 7"."""
     return " ".join(f"{first}-{last}" if first < last else str(first) for first, last in intervals)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.batsim.machines import IdleMachines, Intervals
+from batfill.batsim.machines import IdleMachines, Intervals, intervals_of
 from batfill.queue import Queue
 
 if TYPE_CHECKING:
@@ -154,17 +154,6 @@ class Cluster:
                 self.queue.change_release(row, by)
                 return True
         return False
-
-
-def intervals_of(ids: list[int]) -> Intervals:
-    """The intervals that hold these ascending ids."""
-    intervals: Intervals = []
-    for machine in ids:
-        if intervals and intervals[-1][1] == machine - 1:
-            intervals[-1] = (intervals[-1][0], machine)
-        else:
-            intervals.append((machine, machine))
-    return intervals
 
 
 def without(intervals: Intervals, away: set[int]) -> Intervals:

@@ -1,0 +1,218 @@
+"""A referee for EASY schedulers: runs one through small workloads, and says which known variant it is.
+
+`observe` runs a scheduler through one workload of `cases`, in the embedded simulator; `Verdict` compares the schedules
+with those of every variant of `variants`, which run through the same workloads. `session` starts a scheduler's process.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batfill.batsim.conformance.cases import CASES
+from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference
+from batfill.batsim.external_events import read_external_events
+from batfill.batsim.platform import homogeneous_platform, read_platform
+from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.results import KILLED, REJECTED
+from batfill.batsim.simulation import Simulation
+from batfill.files import write_text
+from batfill.workloads.batsim_json import load_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from batfill.batsim.conformance.cases import Case
+    from batfill.batsim.conformance.variants import Grain, NoWalltime
+    from batfill.batsim.results import JobRecord
+
+    Candidate = tuple[str, Grain]  # a variant, and when it decides
+
+# What happened to each job: its start, rounded to seconds, or that it was rejected or killed.
+Schedule = dict[str, int | str]
+WORKLOAD_FILE, PLATFORM_FILE, EVENTS_FILE, COMMAND_FILE = "workload.json", "platform.xml", "events.txt", "batsim.bash"
+WHEN = {
+    "message": "decides once per message",
+    "event": "decides after each event of a message",
+    "instant": "decides once per instant, after its last message",
+}
+
+
+class Observed(NamedTuple):
+    """A scheduler's run through one workload."""
+
+    schedule: Schedule
+    problem: str | None = None  # how it broke the protocol
+    notes: tuple[str, ...] = ()  # what a user should know of its process
+
+
+def write_inputs(case: Case, folder: Path) -> None:
+    """Write a workload's files, and the command that runs them under the real Batsim, into this folder."""
+    write_text(folder / WORKLOAD_FILE, case.workload().decode())
+    write_text(folder / PLATFORM_FILE, homogeneous_platform(case.hosts))
+    options = ""
+    if case.events:
+        write_text(folder / EVENTS_FILE, case.external_events().decode())
+        options += f" --events {EVENTS_FILE}"
+    if case.registers:
+        options += " --enable-dynamic-jobs"
+    write_text(folder / COMMAND_FILE, f"batsim -p {PLATFORM_FILE} -w {WORKLOAD_FILE}{options}\n")
+
+
+def observe(case: Case, folder: Path, exchange: Callable[[bytes], bytes]) -> Observed:
+    """Run a scheduler through a workload.
+
+    Args:
+        case: the workload.
+        folder: that of `write_inputs`.
+        exchange: sends a message to the scheduler and returns its reply; may raise SimulationStopped.
+    """
+    events = None
+    if case.events:
+        events = read_external_events([folder / EVENTS_FILE], case.hosts, forward_unknown=False)
+    ended: list[JobRecord] = []
+    simulation = Simulation(
+        read_platform(folder / PLATFORM_FILE),
+        {"w0": load_document(folder / WORKLOAD_FILE)},
+        exchange,
+        settings=SimulationSettings(dynamic_jobs=case.registers),
+        on_job_end=ended.append,
+        events=events,
+    )
+    problem = None
+    try:
+        simulation.run()
+    except SimulationStopped as error:
+        problem = str(error)
+        if not problem.startswith("stopped at"):
+            problem = f"stopped at date {simulation.now:.6f}: {problem}"
+    return Observed({record.job_id: outcome(record) for record in ended}, problem)
+
+
+def outcome(record: JobRecord) -> int | str:
+    """What happened to a job."""
+    words = {REJECTED: "is rejected", KILLED: "is killed by the scheduler"}
+    return words.get(record.final_state, round(record.starting_time))
+
+
+@cache
+def known_schedules(name: str, no_walltime: NoWalltime = "waits") -> dict[Candidate, Schedule]:
+    """Every variant's schedule of a workload; none if it breaks the protocol there."""
+    with TemporaryDirectory() as folder:
+        write_inputs(CASES[name], Path(folder))
+        runs = (observe(CASES[name], Path(folder), Reference(*known, no_walltime)) for known in CANDIDATES)
+        return {candidate: run.schedule for candidate, run in zip(CANDIDATES, runs, strict=True) if run.problem is None}
+
+
+class Verdict:
+    """Which variant a scheduler is, and where it differs from it or breaks the protocol.
+
+    Args:
+        observed: its runs, by workload.
+    """
+
+    def __init__(self, observed: Mapping[str, Observed]) -> None:
+        self.observed = observed
+        # Workloads that every scheduler must run as one and the same variant.
+        self.telling = [name for name in observed if not CASES[name].optional and not CASES[name].habits]
+        matches = {candidate: sum(self.is_as(name, candidate) for name in self.telling) for candidate in CANDIDATES}
+        self.nearest: Candidate = max(matches, key=lambda candidate: matches[candidate])
+        self.fits = [candidate for candidate in CANDIDATES if matches[candidate] == len(self.telling) > 0]
+        self.broken = [name for name in observed if observed[name].problem and not CASES[name].optional]
+
+    @property
+    def conforms(self) -> bool:
+        """Whether it keeps the protocol and is a known variant."""
+        return not self.broken and (bool(self.fits) or not self.telling)
+
+    def is_as(self, name: str, candidate: Candidate) -> bool:
+        """Whether its run through this workload is this variant's."""
+        run = self.observed[name]
+        return run.problem is None and run.schedule == known_schedules(name).get(candidate)
+
+    def answer(self, name: str) -> str:
+        """What its run through this workload shows."""
+        case, run = CASES[name], self.observed[name]
+        if run.problem:
+            return f"not supported: {run.problem}" if case.optional else run.problem
+        for value, phrase in case.habits.items():
+            for candidate in self.fits or [self.nearest]:
+                if run.schedule == known_schedules(name, value).get(candidate):
+                    return phrase
+        if case.optional and self.is_as(name, self.nearest):
+            return "supported"
+        for variant, phrase in case.answers.items():
+            if self.is_as(name, (variant, VARIANTS[variant].grains[0])):
+                return phrase
+        alike = dict.fromkeys(candidate[0] for candidate in CANDIDATES if self.is_as(name, candidate))
+        if self.nearest[0] in alike:
+            return f"as {self.nearest[0]}"
+        return f"as {', '.join(alike)}" if alike else f"unknown: {self.difference(name)}"
+
+    def difference(self, name: str) -> str:
+        """The first job that starts otherwise than under the nearest variant."""
+        here, there = self.observed[name].schedule, known_schedules(name)[self.nearest]
+
+        def when(job: str) -> float:
+            return min([date for date in (here.get(job), there[job]) if isinstance(date, int)], default=math.inf)
+
+        job = min((job for job in there if here.get(job) != there[job]), key=when)
+        return f"job {job} {in_words(here.get(job))}, and under {self.nearest[0]} it {in_words(there[job])}"
+
+    def summary(self) -> str:
+        """Which variant it is."""
+        if self.fits:
+            parts = []
+            for name in dict.fromkeys(name for name, _ in self.fits):
+                when = " or ".join(WHEN[grain] for variant, grain in self.fits if variant == name)
+                parts.append(f"{name} ({VARIANTS[name].known_as}): {VARIANTS[name].sentence}; {when}")
+            return "\n".join(parts)
+        if not self.telling:
+            return "not determined: the workload shows none"
+        differing = [name for name in self.telling if not self.is_as(name, self.nearest)]
+        different = next((name for name in differing if self.observed[name].problem is None), None)
+        same = f"{len(self.telling) - len(differing)} of {len(self.telling)} workloads"
+        text = f"none of the known; the nearest is {self.nearest[0]}, as which it runs {same}"
+        return text if different is None else f"{text}; first difference: {different}: {self.difference(different)}"
+
+    def as_text(self) -> str:
+        """The answers, one per line, and the verdict."""
+        width = max(map(len, self.observed)) + 2
+        lines = [f"{name:{width}}{self.answer(name)}" for name in self.observed]
+        notes = dict.fromkeys(note for run in self.observed.values() for note in run.notes)
+        lines += ["", *(f"note: {note}" for note in notes)]
+        if self.broken:
+            lines.append(f"protocol: broken in {len(self.broken)} of {len(self.observed)} workloads")
+        return "\n".join([*lines, *(f"variant: {line}" for line in self.summary().splitlines())])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The whole verdict, for JSON."""
+        return {
+            "conforms": self.conforms,
+            "keeps_protocol": not self.broken,
+            "variants": [{"name": name, "decides": grain} for name, grain in self.fits],
+            "nearest": self.nearest[0] if self.telling else None,
+            "summary": self.summary(),
+            "workloads": {
+                name: {
+                    "answer": self.answer(name),
+                    "digest": sha256(CASES[name].workload()).hexdigest(),
+                    "outcomes": run.schedule,
+                    "problem": run.problem,
+                    "notes": list(run.notes),
+                    "as": sorted({candidate[0] for candidate in CANDIDATES if self.is_as(name, candidate)}),
+                }
+                for name, run in self.observed.items()
+            },
+        }
+
+
+def in_words(what: int | str | None) -> str:
+    """What happened to a job, after its name."""
+    if what is None:
+        return "never ends"
+    return what if isinstance(what, str) else f"starts at {what}"

@@ -1,0 +1,178 @@
+"""Runs a scheduler's command through the workloads: one process for each, on a port of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batfill.batsim.conformance import Observed, Verdict, observe, write_inputs
+from batfill.batsim.conformance.cases import CASES
+from batfill.batsim.protocol import SimulationStopped
+from batfill.batsim.runner.context import is_listening
+from batfill.batsim.runner.processes import POLL_S, Command, end
+from batfill.batsim.runner.verdict import ending, last_line_of
+from batfill.batsim.scheduler_link import scheduler_link
+from batfill.errors import BatfillError, nearest
+from batfill.files import make_folder, write_text
+from batfill.processes import cpu_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+PORT_VARIABLE = "BATSIM_PORT"
+DEFAULT_PORT = 28000
+DEATH_S = 0.5  # from the end of a connection to that of its process
+TIMEOUT_S = 120.0  # a first start may compile
+EXIT_GRACE_S = 5.0  # from the end of the simulation to the scheduler's
+SCHED_SCRIPT, MESSAGES_FILE = "sched.bash", "messages.log"
+OUT_LOG, ERR_LOG = "sched.out.log", "sched.err.log"
+
+
+def examine(
+    command: str,
+    *,
+    workloads: Sequence[str] = (),
+    timeout_s: float = TIMEOUT_S,
+    keep: Path | None = None,
+    advance: Callable[[float], None] = lambda _: None,
+) -> Verdict:
+    """Run a scheduler through the workloads.
+
+    Args:
+        command: starts it, in bash; `{port}`, `{endpoint}` and $BATSIM_PORT stand for where it has to listen. If it
+            names none of them, it listens on Batsim's default port.
+        workloads: names of CASES; by default all.
+        timeout_s: the longest wait for it to listen, and for each reply.
+        keep: the folder for workloads, messages and logs; by default they are removed.
+        advance: called with 1 after each workload.
+
+    Raises:
+        BatfillError: a workload is unknown, the folder cannot be written, or the default port is in use.
+    """
+    if unknown := next((name for name in workloads if name not in CASES), None):
+        raise BatfillError(f"workload {unknown!r} is unknown{nearest(unknown, CASES)}; --list shows all")
+    if not command.strip():
+        raise BatfillError("the scheduler's command is empty; give one such as 'batfill schedule --socket {endpoint}'")
+    names = list(dict.fromkeys(workloads)) or list(CASES)
+    chooses = takes_port(command)
+    if not chooses and is_listening(DEFAULT_PORT):
+        raise BatfillError(
+            f"port {DEFAULT_PORT} is in use, and the scheduler's command takes no other; end what listens there, or "
+            "write {port} or {endpoint} in the command"
+        )
+    if keep is not None:
+        make_folder(keep)
+    with tempfile.TemporaryDirectory(prefix="batfill-conformance-") as temporary:
+        folders = {name: (keep or Path(temporary)) / name for name in names}
+
+        def run(name: str) -> Observed:
+            port = free_port() if chooses else DEFAULT_PORT
+            try:
+                return run_one(command, name, folders[name], port, timeout_s)
+            finally:
+                advance(1)
+
+        for name, folder in folders.items():
+            make_folder(folder)
+            write_inputs(CASES[name], folder)
+        pool = ThreadPoolExecutor(cpu_count() if chooses else 1)
+        try:
+            observed = dict(zip(names, pool.map(run, names), strict=True))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return Verdict(observed)
+
+
+def takes_port(command: str) -> bool:
+    """Whether the command says where the scheduler has to listen."""
+    return any(place in command for place in ("{port}", "{endpoint}", PORT_VARIABLE))
+
+
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return int(unused.getsockname()[1])
+
+
+def run_one(command: str, name: str, folder: Path, port: int, timeout_s: float) -> Observed:
+    """A scheduler's run through one workload, in a process of its own."""
+    endpoint = f"tcp://127.0.0.1:{port}"
+    script = command.replace("{port}", str(port)).replace("{endpoint}", endpoint)
+    write_text(folder / SCHED_SCRIPT, f"{script}\n")
+    scheduler = Command(
+        "the scheduler",
+        folder / SCHED_SCRIPT,
+        env={**os.environ, PORT_VARIABLE: str(port)},
+        stdout=folder / OUT_LOG,
+        stderr=folder / ERR_LOG,
+    )
+    try:
+        with conversation(scheduler, endpoint, port, timeout_s, folder / MESSAGES_FILE) as exchange:
+            observed = observe(CASES[name], folder, exchange)
+        if observed.problem:
+            return observed
+        wait_until(scheduler.ended, EXIT_GRACE_S)
+        if scheduler.status is None:
+            note = f"the scheduler still runs {EXIT_GRACE_S:g} s after the end of the simulation"
+        elif scheduler.status:
+            note = f"after the simulation the scheduler {in_full(scheduler)}"
+        else:
+            return observed
+        return observed._replace(notes=(note,))
+    finally:
+        end([scheduler])
+
+
+@contextmanager
+def conversation(
+    scheduler: Command, endpoint: str, port: int, timeout_s: float, log: Path
+) -> Iterator[Callable[[bytes], bytes]]:
+    """The function that sends the scheduler a message and returns its reply; writes both into the log."""
+    met = False
+    with scheduler_link(endpoint, timeout_s) as link, log.open("wb") as messages:
+
+        def exchange(message: bytes) -> bytes:
+            nonlocal met
+            messages.write(b"Sending '%b'\n" % message)
+            if not met and not wait_until(lambda: scheduler.ended() or is_listening(port), timeout_s):
+                raise SimulationStopped(f"the scheduler does not listen on port {port} after {timeout_s:g} s")
+            if not met and scheduler.ended():
+                raise SimulationStopped(f"the scheduler {in_full(scheduler)}")
+            met = True
+            began = time.monotonic()
+            try:
+                reply = link(message)
+            except SimulationStopped as error:
+                if wait_until(scheduler.ended, DEATH_S):
+                    raise SimulationStopped(f"the scheduler {in_full(scheduler)}") from None
+                if time.monotonic() - began < timeout_s:
+                    raise
+                silent = f"the scheduler does not answer for {timeout_s:g} s; see why, or wait longer with --timeout"
+                raise SimulationStopped(silent) from error
+            messages.write(b"Received '%b'\n" % reply)
+            return reply
+
+        yield exchange
+
+
+def in_full(scheduler: Command) -> str:
+    """How the scheduler ended, and its last line."""
+    assert scheduler.status is not None
+    _, _, line = last_line_of(scheduler.logs).partition(" ends with: ")
+    return f"{ending(scheduler.status)}{f', with: {line}' if line else ''}"
+
+
+def wait_until(true: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait until this is true; returns whether it is by then."""
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True

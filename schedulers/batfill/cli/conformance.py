@@ -1,0 +1,75 @@
+"""The referee for EASY schedulers."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from batfill.cli.parameters import FILE, JSON, POSITIVE_SECONDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@click.argument("scheduler_command", required=False)
+@click.option("--list", "listing", is_flag=True, help="List the workloads and the known variants, and exit.")
+@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Run this one; may be repeated.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=POSITIVE_SECONDS,
+    default="120",
+    help="The longest wait for the scheduler to listen, and for each reply, a duration.",
+)
+@click.option(
+    "--keep", type=FILE, metavar="FOLDER", help="Keep workloads, platforms, messages and logs in this folder."
+)
+@JSON
+def conformance(
+    scheduler_command: str | None,
+    listing: bool,
+    workloads: tuple[str, ...],
+    timeout_s: float,
+    keep: Path | None,
+    as_json: bool,
+) -> int:
+    """Say which variant of EASY a Batsim scheduler is, and where it breaks the protocol.
+
+    SCHEDULER_COMMAND starts the scheduler, in bash; {port}, {endpoint} and $BATSIM_PORT stand for where it has to
+    listen: 'batsched -v easy_bf -s {endpoint}'. Exits with 0 if it is a known variant, 1 if it is none or breaks the
+    protocol.
+    """
+    from batfill.batsim.conformance.cases import CASES
+    from batfill.batsim.conformance.variants import VARIANTS
+    from batfill.files import json_text
+
+    if listing:
+        cases = {case.name: case.sentence for case in CASES.values()}
+        variants = {variant.name: f"{variant.sentence} ({variant.known_as})" for variant in VARIANTS.values()}
+        if as_json:
+            print(json_text({"workloads": cases, "variants": variants}))
+        else:
+            print("\n".join(f"{name:26}{sentence}" for name, sentence in (cases | {"": ""} | variants).items()))
+        return 0
+
+    from batfill import __version__
+    from batfill.batsim.conformance.session import DEFAULT_PORT, examine, takes_port
+    from batfill.cli.progress import progress
+
+    if scheduler_command is None:
+        raise click.UsageError("give the command that starts the scheduler, in quotes, or --list")
+    if not takes_port(scheduler_command):
+        print(
+            f"batfill: the scheduler has to listen on port {DEFAULT_PORT}: its command has no {{port}} or {{endpoint}}",
+            file=sys.stderr,
+        )
+    with progress("workloads", len(workloads) or len(CASES)) as advance:
+        verdict = examine(scheduler_command, workloads=workloads, timeout_s=timeout_s, keep=keep, advance=advance)
+    if as_json:
+        print(json_text({"batfill": __version__, "command": scheduler_command, **verdict.as_dict()}))
+    else:
+        print(verdict.as_text())
+    return 0 if verdict.conforms else 1

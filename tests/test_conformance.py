@@ -1,0 +1,301 @@
+"""`batfill conformance`: variants drawn on paper and recorded from other programs, and the verdict on any scheduler."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import socket
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from batfill.batsim.conformance import Observed, Verdict, known_schedules, observe, write_inputs
+from batfill.batsim.conformance.cases import CASES
+from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference
+from batfill.batsim.external_events import read_external_events
+from batfill.batsim.platform import homogeneous_platform, read_platform
+from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.simulation import Simulation
+from batfill.cluster.agent import Agent
+from batfill.cluster.loop import Conversation
+from batfill.workloads.batsim_json import load_document
+from command import batfill, refusal, result
+
+ROOT = Path(__file__).parents[1]
+FOREIGN = Path(__file__).parent / "data" / "foreign"
+SERVER = Path(__file__).parent / "batsim_server.py"
+# A variant, and the program whose recorded starts it has to give.
+RECORDED = {
+    "easy-machines": "easy_bf",
+    "easy-kept": "easy_bf_fast",
+    "easy-contiguous": "py-easyBackfill",
+    "conservative-margin": "conservative_bf",
+    "fcfs": "fcfs",
+    "filler": "filler",
+    "sequencer": "sequencer",
+}
+
+
+# The variants: drawn on paper
+
+
+@pytest.mark.parametrize(
+    ("workload", "variant", "starts"),
+    [
+        ("queue-order", "easy", {"10": 0, "11": 0, "9": 50}),
+        ("short-job", "easy", {"A": 0, "H": 100, "J": 10}),
+        ("short-job", "fcfs", {"A": 0, "H": 100, "J": 150}),
+        ("short-job", "sequencer", {"A": 0, "H": 100, "J": 150}),
+        ("exactly-by-the-shadow", "easy", {"A": 0, "H": 100, "J": 10}),
+        ("exactly-by-the-shadow", "easy-strict", {"A": 0, "H": 100, "J": 150}),
+        ("extra-processors", "easy", {"A": 0, "H": 100, "J": 10}),
+        ("extra-processors", "easy-no-extra", {"A": 0, "H": 100, "J": 100}),
+        ("extra-machines", "easy", {"A": 0, "B": 0, "H": 100, "J": 30}),
+        ("extra-machines", "easy-machines", {"A": 0, "B": 0, "H": 100, "J": 100}),
+        ("ties-at-the-shadow", "easy", {"A": 0, "B": 0, "H": 100, "J": 10}),
+        ("ties-at-the-shadow", "easy-machines", {"A": 0, "B": 0, "H": 100, "J": 10}),
+        ("ties-at-the-shadow", "easy-first", {"A": 0, "B": 0, "H": 100, "J": 100}),
+        ("extra-is-used-up", "easy", {"A": 0, "H": 100, "J": 10, "L": 150, "K": 20}),
+        ("extra-is-used-up", "filler", {"A": 0, "H": 510, "J": 10, "L": 10, "K": 20}),
+        ("reservation-renewed", "easy", {"A": 0, "B": 0, "H": 70, "J": 120}),
+        ("reservation-renewed", "easy-kept", {"A": 0, "B": 0, "H": 85, "J": 55}),
+        ("second-in-line", "easy", {"A": 0, "H": 10, "K": 43, "J": 3}),
+        ("second-in-line", "conservative", {"A": 0, "H": 10, "K": 20, "J": 30}),
+        ("margin", "conservative", {"A": 0, "H": 100, "K": 200, "J": 300}),
+        ("margin", "conservative-margin", {"A": 0, "H": 100, "K": 203, "J": 3}),
+        ("compression", "conservative", {"A": 0, "B": 5, "C": 200, "D": 30}),
+        ("compression", "conservative-rebuilt", {"A": 0, "B": 5, "C": 30, "D": 200}),
+        ("two-ends-in-one-message", "easy", {"A": 0, "B": 0, "H": 50, "J": 100}),
+        ("two-ends-in-one-message", "easy-contiguous", {"A": 0, "B": 0, "H": 70, "J": 50}),
+        ("two-ends-in-two-messages", "easy", {"A": 0, "B": 0, "H": 70, "J": 50}),
+        ("end-and-submission", "easy", {"A": 0, "H": 50, "J": 50, "K": 100}),
+        ("walltime-reached", "easy", {"A": 0, "B": 0, "C": 50, "D": 80}),
+        ("too-wide", "easy", {"A": 0, "N": "is rejected", "B": 10, "C": 100}),
+        ("scattered-hosts", "easy", {"A": 0, "B": 0, "C": 0, "D": 0, "J": 20}),
+        ("scattered-hosts", "easy-contiguous", {"A": 0, "B": 0, "C": 0, "D": 0, "J": 100}),
+        ("no-walltime", "easy", {"A": 0, "H": 100, "U": 150, "J": 20}),
+        ("machines-away", "easy", {"A": 0, "B": 100, "H": 200, "J": 150}),
+        ("registration", "easy", {"A": 0, "H": 100, "J": 10}),
+    ],
+)
+def test_a_variant_schedules_a_workload_as_drawn(workload, variant, starts):
+    assert known_schedules(workload)[variant, VARIANTS[variant].grains[0]] == starts
+
+
+def test_a_decision_per_instant_awaits_the_second_message():
+    schedules = known_schedules("two-ends-in-two-messages")
+    assert schedules["easy", "instant"] == {"A": 0, "B": 0, "H": 50, "J": 100}
+
+
+def test_a_job_without_walltime_waits_or_is_rejected_or_counts_as_short():
+    drawn = {
+        value: known_schedules("no-walltime", value)["easy", "message"]["U"] for value in CASES["no-walltime"].habits
+    }
+    assert drawn == {"waits": 150, "counts as short": 10, "is rejected": "is rejected"}
+
+
+def test_each_pair_of_variants_differs_on_a_workload_that_every_scheduler_must_run():
+    telling = [name for name, case in CASES.items() if not case.optional and not case.habits]
+    for one, other in combinations(CANDIDATES, 2):
+        assert any(known_schedules(name)[one] != known_schedules(name)[other] for name in telling), (one, other)
+
+
+# The variants: recorded from the programs that they stand for
+
+
+def recorded(workload, program):
+    """Each job's start, and its machines if they were kept."""
+    with gzip.open(FOREIGN / f"{workload}.csv.gz", "rt") as file:
+        return {row["job"]: (int(row[program]), row.get(f"{program} machines")) for row in csv.DictReader(file)}
+
+
+def scheduled(document, exchange):
+    """Each job's start and machines under this scheduler, in the embedded simulator."""
+    ended = []
+    machines = {f"w0!{job['id']}" for job in document.jobs}
+    platform = ROOT / "platforms" / ("kth-sp2.xml" if document.nb_res == 100 else "sample.xml")
+    simulation = Simulation(
+        read_platform(platform), {"w0": document}, exchange, settings=SimulationSettings(), on_job_end=ended.append
+    )
+    simulation.run()
+    assert len(ended) == len(machines)
+    return {record.job_id: (record.starting_time, str(record.allocated)) for record in ended}
+
+
+def differing(workload, program, document, exchange):
+    """The numbers of jobs that start at other times, and on other machines, than recorded."""
+    ours, theirs = scheduled(document, exchange), recorded(workload, program)
+    assert ours.keys() == theirs.keys()
+    starts = sum(ours[job][0] != theirs[job][0] for job in theirs)
+    return starts, sum(theirs[job][1] not in (None, ours[job][1]) for job in theirs)
+
+
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=pytest.mark.slow if "conserv" in name else ()) for name in RECORDED]
+)
+def test_a_variant_gives_every_start_that_the_program_gave_on_the_sample(variant):
+    document = load_document(ROOT / "workloads" / "sample.json")
+    assert differing("sample", RECORDED[variant], document, Reference(variant)) == (0, 0)
+
+
+@pytest.mark.slow
+def test_the_variants_give_the_starts_that_batsched_gave_on_5000_jobs_of_kth_sp2(archive_log, tmp_path):
+    """The other machines, and the four starts, come from instants that Batsim told in two messages there."""
+    log, made = archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json"
+    assert batfill("workload", "convert", log, "--overrun", "kill", "--jobs", "0:5000", "--out", made).status == 0
+    document = load_document(made)
+    assert differing("kth", "easy_bf", document, Reference("easy-machines")) == (0, 7)
+    assert differing("kth", "easy_bf_fast", document, Reference("easy-kept")) == (0, 0)
+    assert differing("kth", "filler", document, Reference("filler")) == (0, 0)
+    assert differing("kth", "conservative_bf", document, Reference("conservative-margin")) == (4, 0)
+
+
+# The verdict
+
+
+def runs_of(make_exchange, folder):
+    """A scheduler's runs through every workload, in this process."""
+    observed = {}
+    for name, case in CASES.items():
+        (folder / name).mkdir()
+        write_inputs(case, folder / name)
+        observed[name] = observe(case, folder / name, make_exchange())
+    return observed
+
+
+def test_batfill_is_easy_with_one_decision_per_message_and_supports_what_is_optional(tmp_path):
+    verdict = Verdict(runs_of(lambda: Conversation(Agent({})).answer, tmp_path))
+    assert verdict.fits == [("easy", "message")]
+    assert verdict.conforms
+    answers = {name: verdict.answer(name) for name in CASES}
+    assert answers["ties-at-the-shadow"] == "all releases at the shadow time count"
+    assert answers["no-walltime"] == CASES["no-walltime"].habits["waits"]
+    assert answers["machines-away"] == answers["registration"] == "supported"
+
+
+@pytest.mark.parametrize("candidate", CANDIDATES, ids=" ".join)
+def test_every_variant_is_recognised(candidate):
+    verdict = Verdict({name: Observed(known_schedules(name).get(candidate, {})) for name in CASES})
+    assert verdict.fits == [candidate]
+    assert verdict.conforms
+    assert verdict.summary().startswith(f"{candidate[0]} (")
+
+
+def test_an_unknown_scheduler_is_compared_with_the_nearest_variant(tmp_path):
+    verdict = Verdict(runs_of(lambda: Conversation(Agent({"policy": "saf"})).answer, tmp_path))
+    assert verdict.fits == []
+    assert not verdict.conforms
+    assert "none of the known; the nearest is easy, as which it runs 14 of 18 workloads" in verdict.summary()
+    assert (
+        "first difference: reservation-renewed: job J starts at 55, and under easy it starts at 120"
+        in verdict.summary()
+    )
+
+
+def test_what_breaks_the_protocol_is_no_variant_even_if_all_else_agrees():
+    observed = {name: Observed(known_schedules(name)["easy", "message"]) for name in CASES}
+    observed["too-wide"] = Observed({"A": 0}, "stopped at date 5.000000: EXECUTE_JOB: job 'w0!N' is too wide")
+    verdict = Verdict(observed)
+    assert (verdict.broken, verdict.conforms, verdict.fits) == (["too-wide"], False, [])
+    assert "protocol: broken in 1 of 21 workloads" in verdict.as_text()
+
+
+def test_failing_in_an_optional_workload_changes_no_verdict():
+    observed = {name: Observed(known_schedules(name)["easy", "message"]) for name in CASES}
+    observed["machines-away"] = Observed({}, "stopped at date 20.000000: the scheduler ended with status 1")
+    verdict = Verdict(observed)
+    assert verdict.conforms
+    assert verdict.answer("machines-away").startswith("not supported: stopped at date 20")
+
+
+# The command
+
+
+def examined(behaviour, *arguments):
+    command = f"{sys.executable} {SERVER} {{port}} {behaviour}"
+    return batfill("conformance", command, "--timeout", "20s", *arguments)
+
+
+def test_a_scheduler_in_a_process_of_its_own_is_examined(tmp_path):
+    kept = tmp_path / "kept"
+    done = examined("easy", "--workload", "two-ends-in-two-messages", "--workload", "no-walltime", "--keep", kept)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[0] == "two-ends-in-two-messages  a decision for each message"
+    assert "variant: easy (batfill; most published descriptions): EASY that counts processors" in done.out
+    folder = kept / "two-ends-in-two-messages"
+    messages = (folder / "messages.log").read_text().splitlines()
+    assert sum(line.startswith('Sending \'{"now":50.000000,') for line in messages) == 2
+    assert (folder / "batsim.bash").read_text() == "batsim -p platform.xml -w workload.json\n"
+    assert (folder / "platform.xml").read_text() == homogeneous_platform(4)
+    assert load_document(folder / "workload.json").nb_res == 4
+
+
+def test_the_verdict_is_also_json():
+    done = examined("fcfs", "--workload", "short-job", "--json")
+    found = json.loads(done.out)
+    assert (done.status, found["conforms"], found["keeps_protocol"]) == (0, True, True)
+    assert {"name": "fcfs", "decides": "message"} in found["variants"]
+    run = found["workloads"]["short-job"]
+    assert run["outcomes"] == {"A": 0, "H": 100, "J": 150}
+    assert (run["answer"], len(run["digest"])) == ("nothing is backfilled", 64)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "problem"),
+    [
+        ("crash", "the scheduler ended with status 1, with: RuntimeError: it broke"),
+        ("status", "the scheduler ended with status 7"),
+        ("nonsense", "the scheduler's reply is not JSON"),
+        ("busy", "cannot start on 0: machine 0 already runs a job"),
+        ("idle", "3 jobs are never executed (w0!A, w0!H, w0!J)"),
+        ("hang", "the scheduler does not answer for 1 s; see why, or wait longer with --timeout"),
+        ("deaf", "the scheduler does not listen on port"),
+    ],
+)
+def test_what_a_bad_scheduler_does_is_said_in_a_line(behaviour, problem):
+    limit = ("--timeout", "1s") if behaviour in ("hang", "deaf") else ()
+    done = examined(behaviour, "--workload", "short-job", *limit)
+    assert (done.status, done.err) == (1, "")
+    first, *rest = done.out.splitlines()
+    assert first.startswith("short-job  stopped at date ")
+    assert problem in first
+    assert "protocol: broken in 1 of 1 workloads" in rest
+
+
+def test_a_bad_exit_after_the_simulation_is_noted():
+    done = examined("late", "--workload", "short-job")
+    assert done.status == 0
+    assert "note: after the simulation the scheduler ended with status 5" in done.out
+
+
+def test_the_workloads_and_variants_are_listed():
+    listed = result("conformance", "--list")
+    assert all(f"\n{name} " in f"\n{listed}" for name in (*CASES, *VARIANTS))
+
+
+def test_a_mistake_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert refusal("conformance", "x {port}", "--workload", "shrt-job") == (
+        "workload 'shrt-job' is unknown; did you mean 'short-job'?; --list shows all"
+    )
+    assert refusal("conformance", "  {port}", "--keep", tmp_path / "file").startswith(str(tmp_path / "file"))
+    assert refusal("conformance").startswith("give the command that starts the scheduler")
+
+
+def test_a_command_without_a_port_has_to_find_batsims_default_free(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr("batfill.batsim.conformance.session.DEFAULT_PORT", taken.getsockname()[1])
+        done = batfill("conformance", "true", "--workload", "short-job")
+    assert done.status == 2
+    note, mistake = done.err.splitlines()
+    assert "its command has no {port} or {endpoint}" in note
+    assert "is in use, and the scheduler's command takes no other" in mistake
+
+
+def test_the_events_of_a_workload_are_valid(tmp_path):
+    for case in CASES.values():
+        (tmp_path / "events").write_bytes(case.external_events())
+        assert len(read_external_events([tmp_path / "events"], case.hosts, forward_unknown=False)) == len(case.events)
