@@ -251,12 +251,12 @@ def test_the_verdict_is_also_json():
         ("nonsense", "the scheduler's reply is not JSON"),
         ("busy", "cannot start on 0: machine 0 already runs a job"),
         ("idle", "3 jobs are never executed (w0!A, w0!H, w0!J)"),
-        ("hang", "the scheduler does not answer for 1 s; see why, or wait longer with --timeout"),
+        ("hang", "the scheduler does not answer for 5 s; see why, or wait longer with --timeout"),
         ("deaf", "the scheduler does not listen on port"),
     ],
 )
 def test_what_a_bad_scheduler_does_is_said_in_a_line(behaviour, problem):
-    limit = ("--timeout", "1s") if behaviour in ("hang", "deaf") else ()
+    limit = {"hang": ("--timeout", "5s"), "deaf": ("--timeout", "1s")}.get(behaviour, ())
     done = examined(behaviour, "--workload", "short-job", *limit)
     assert (done.status, done.err) == (1, "")
     first, *rest = done.out.splitlines()

@@ -7,7 +7,7 @@ import socket
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,8 @@ from batfill.batsim.conformance import Observed, Verdict, observe, write_inputs
 from batfill.batsim.conformance.cases import CASES
 from batfill.batsim.protocol import SimulationStopped
 from batfill.batsim.runner.context import is_listening
-from batfill.batsim.runner.processes import POLL_S, Command, end
+from batfill.batsim.runner.processes import Command, end
+from batfill.batsim.runner.sessions import POLL_S, Lifeline
 from batfill.batsim.runner.verdict import ending, last_line_of
 from batfill.batsim.scheduler_link import scheduler_link
 from batfill.errors import BatfillError, nearest
@@ -68,13 +69,18 @@ def examine(
         )
     if keep is not None:
         make_folder(keep)
-    with tempfile.TemporaryDirectory(prefix="batfill-conformance-") as temporary:
+    with ExitStack() as stack:
+        temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="batfill-conformance-"))
+        held = os.open(temporary, os.O_RDONLY)
+        stack.callback(os.close, held)
+        lifeline = stack.enter_context(Lifeline(held))
+        lifeline.remove([Path(temporary)])
         folders = {name: (keep or Path(temporary)) / name for name in names}
 
         def run(name: str) -> Observed:
             port = free_port() if chooses else DEFAULT_PORT
             try:
-                return run_one(command, name, folders[name], port, timeout_s)
+                return run_one(command, name, folders[name], port, timeout_s, lifeline)
             finally:
                 advance(1)
 
@@ -100,7 +106,7 @@ def free_port() -> int:
         return int(unused.getsockname()[1])
 
 
-def run_one(command: str, name: str, folder: Path, port: int, timeout_s: float) -> Observed:
+def run_one(command: str, name: str, folder: Path, port: int, timeout_s: float, lifeline: Lifeline) -> Observed:
     """A scheduler's run through one workload, in a process of its own."""
     endpoint = f"tcp://127.0.0.1:{port}"
     script = command.replace("{port}", str(port)).replace("{endpoint}", endpoint)
@@ -111,6 +117,7 @@ def run_one(command: str, name: str, folder: Path, port: int, timeout_s: float) 
         env={**os.environ, PORT_VARIABLE: str(port)},
         stdout=folder / OUT_LOG,
         stderr=folder / ERR_LOG,
+        lifeline=lifeline,
     )
     try:
         with conversation(scheduler, endpoint, port, timeout_s, folder / MESSAGES_FILE) as exchange:
