@@ -76,6 +76,7 @@ def simulate(
     settings: SimulationSettings = SimulationSettings(),  # noqa: B008
     events: list[ExternalEvent] | None = None,
     outcome: Outcome | None = None,
+    split_events: int | None = None,
 ) -> Outcome:
     """Run to the end. What happens is put into `outcome`, for those who expect the run to be stopped."""
     outcome = outcome or Outcome()
@@ -102,6 +103,7 @@ def simulate(
         on_job_end=outcome.records.append,
         on_machine_states=outcome.states.append,
         events=events,
+        split_events=split_events,
     )
     outcome.simulation = simulation
     simulation.run()

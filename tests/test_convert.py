@@ -212,6 +212,31 @@ def test_homogeneous_profiles_become_delays_by_the_hosts_speed(rewritten):
     assert result.notes == ("1 profiles whose communication takes no time as a delay",)
 
 
+def test_composed_profiles_become_the_sum_of_their_parts(rewritten):
+    profiles = {
+        "d": {"type": "delay", "delay": 5},
+        "each": {"type": "parallel_homogeneous", "cpu": 4e9, "com": 1e6},
+        "all": {"type": "parallel_homogeneous_total", "cpu": 4e9, "com": 1e6},
+        "s": {"type": "composed", "repeat": 2, "seq": ["d", "each"]},
+        "t": {"type": "composed", "seq": ["s", "all", "all"], "ret": 3},
+    }
+    jobs = [job("a", "s"), job("b", "t"), job("c", "t", res=8), job("e", "each")]
+    result, made = rewritten(jobs, profiles, host_speed=2e9)
+    done = [made["profiles"][one["profile"]] for one in made["jobs"]]
+    assert [profile["delay"] for profile in done] == [14, 16, 14.5, 2]
+    assert [profile.get("ret", 0) for profile in done] == [0, 3, 3, 0]
+    assert result.notes == ("3 profiles whose communication takes no time as a delay",)  # `all` on 2 and on 8 hosts
+    for parts, said in (
+        (["s"], "it contains itself"),
+        (["x"], r"seq\[0\]: 'x' is not the name"),
+        ("s", "not an array"),
+    ):
+        with pytest.raises(WorkloadError, match=said):
+            rewritten([job("a", "s")], {"s": {"type": "composed", "seq": parts}})
+    with pytest.raises(WorkloadError, match="profiles\\['p'\\]: type 'smpi' has no duration that is known beforehand"):
+        rewritten([job("a", "s")], {"s": {"type": "composed", "seq": ["p"]}, "p": {"type": "smpi"}})
+
+
 def test_a_walltime_within_the_delay_is_raised_or_left(rewritten):
     profiles = {"d": {"type": "delay", "delay": 5}}
     jobs = [job("a", walltime=5), job("b", walltime=6), job("c"), job("e", walltime=-1)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from batfill.batsim.results import FAILED, KILLED, SUCCESS, WALLTIME_REACHED, JobRecord
 from batfill.errors import WorkloadError
-from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, check_job, check_profile
+from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, Task, check_job, check_profile, composed_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,15 +22,23 @@ NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"
 COMPLETED_BY_HAND = (SUCCESS, FAILED, WALLTIME_REACHED, KILLED)
 
 
+class Progress(NamedTuple):
+    """What a job was doing at a date."""
+
+    way: list[tuple[str, int]]  # the sequences that led to its delay: each profile, and the place of the part in it
+    profile: str  # of the delay
+    share: float  # of the delay, from 0 to 1
+
+
 class Job:
     """A job, from its description to its end. Times are seconds."""
 
     __slots__ = (
-        "delay", "id", "id_json", "kill_requested", "machines", "metadata", "name", "profile", "profile_raw", "raw",
-        "res", "ret", "start_date", "state", "subtime", "walltime", "workload",
+        "id", "id_json", "kill_requested", "machines", "metadata", "name", "profile", "profile_raw", "raw",
+        "res", "start_date", "state", "subtime", "task", "walltime", "workload",
     )  # fmt: skip
 
-    def __init__(self, workload: str, raw: dict[str, Any], profile: dict[str, Any]) -> None:
+    def __init__(self, workload: str, raw: dict[str, Any], profile: dict[str, Any], task: Task) -> None:
         self.workload = workload
         self.id = full_id(workload, raw["id"])  # "w0!12"
         self.name = self.id.removeprefix(f"{workload}!")
@@ -42,8 +50,7 @@ class Job:
         self.profile: str = raw["profile"]
         # A job keeps its profile, even if the name is dropped before it starts.
         self.profile_raw = profile
-        self.delay = float(profile["delay"])
-        self.ret: int = profile.get("ret", 0)
+        self.task = task
         self.state = NOT_SUBMITTED
         self.kill_requested = False
         self.metadata = ""
@@ -56,13 +63,26 @@ class Job:
 
     def outcome(self) -> tuple[float, str, int]:
         """How it ends if it is not killed: (execution time, final state, return code)."""
-        if 0 <= self.walltime <= self.delay:
+        task = self.task
+        if 0 <= self.walltime <= task.run_s:
             return self.walltime, WALLTIME_REACHED, -1
-        return self.delay, FAILED if self.ret else SUCCESS, self.ret
+        return task.run_s, FAILED if task.ret else SUCCESS, task.ret
 
-    def progress(self, date: float) -> float:
-        """The share of its work done at this date, from 0 to 1."""
-        return (date - self.start_date) / self.delay if self.delay else 1.0
+    def progress(self, date: float) -> Progress:
+        """The part that runs at this date, and the share of that part's work done."""
+        task, left_s = self.task, date - self.start_date
+        way: list[tuple[str, int]] = []
+        while task.parts:
+            round_s = sum(part.run_s for part in task.parts)
+            rounds = min(int(left_s // round_s), task.repeat - 1) if round_s else task.repeat - 1
+            left_s -= rounds * round_s
+            place = 0
+            while place < len(task.parts) - 1 and left_s >= task.parts[place].run_s and not task.parts[place].ret:
+                left_s -= task.parts[place].run_s
+                place += 1
+            way.append((task.profile, rounds * len(task.parts) + place))
+            task = task.parts[place]
+        return Progress(way, task.profile, min(left_s / task.run_s, 1.0) if task.run_s else 1.0)
 
     def record(self, execution_s: float = 0.0) -> JobRecord:
         """Its record for the result files."""
@@ -84,21 +104,23 @@ class Job:
 class Catalogue:
     """Every known job and profile, by workload.
 
-    Like Batsim it drops profiles: at once those that no job of their file uses, and, unless profiles may be reused, the
-    others when the first job that used them ends. A name is never free again.
+    Like Batsim it drops profiles: at once those that no job of their file uses, itself or as a part of a sequence, and,
+    unless profiles may be reused, a job's profile when the first job of this profile ends. A name is never free again.
     """
 
     def __init__(self, documents: dict[str, BatsimDocument], *, reuse_profiles: bool) -> None:
         self._reuse_profiles = reuse_profiles
         self._profiles: dict[str, dict[str, dict[str, Any] | None]] = {}
+        self._tasks: dict[str, dict[str, Task]] = {}  # those of dropped profiles too
         self._jobs: dict[str, Job | None] = {}
         self._static: list[Job] = []
         self.registered = 0  # jobs that the scheduler made
         for workload, document in documents.items():
-            used = {job["profile"] for job in document.jobs}
-            profiles = document.profiles
+            profiles, tasks = document.profiles, document.tasks()
+            used = _with_parts({job["profile"] for job in document.jobs}, tasks)
             self._profiles[workload] = {name: p if name in used else None for name, p in profiles.items()}
-            jobs = [Job(workload, raw, profiles[raw["profile"]]) for raw in document.jobs]
+            self._tasks[workload] = tasks
+            jobs = [Job(workload, raw, profiles[raw["profile"]], tasks[raw["profile"]]) for raw in document.jobs]
             jobs.sort(key=lambda job: (job.subtime, job.id))
             self._static += jobs
             self._jobs.update((job.id, job) for job in jobs)
@@ -143,7 +165,17 @@ class Catalogue:
         profiles = self._profiles.setdefault(workload, {})
         if name in profiles:
             raise WorkloadError(f"profile {name!r} of workload {workload!r} exists or existed before; use a new name")
-        check_profile(f"profile {name!r}", profile)
+        where = f"profile {name!r}"
+        check_profile(where, profile, profiles)
+        tasks = self._tasks.setdefault(workload, {})
+        if profile["type"] == "composed":
+            for part in profile["seq"]:
+                _must_remain(where, part, profiles[part])
+            tasks[name] = composed_task(where, name, profile, tasks)
+        elif profile["delay"] > 0:
+            tasks[name] = Task(name, float(profile["delay"]), profile.get("ret", 0))
+        else:
+            raise WorkloadError(f"{where}.delay: 0 is not above 0, as Batsim requires; give the run time in seconds")
         profiles[name] = profile
 
     def register_job(self, job_id: str, raw: Any) -> Job:
@@ -161,13 +193,8 @@ class Catalogue:
         check_job(f"job {job_id!r}", raw, known)
         if full_id(workload, raw["id"]) != job_id:
             raise WorkloadError(f"job {job_id!r} is called {raw['id']!r} in its description; use one name")
-        profile = known[raw["profile"]]
-        if profile is None:
-            raise WorkloadError(
-                f"job {job_id!r}: profile {raw['profile']!r} was dropped when a job that used it ended, or never used;"
-                " register another profile, or run with --enable-profile-reuse"
-            )
-        job = self._jobs[job_id] = Job(workload, raw, profile)
+        profile = _must_remain(f"job {job_id!r}", raw["profile"], known[raw["profile"]])
+        job = self._jobs[job_id] = Job(workload, raw, profile, self._tasks[workload][raw["profile"]])
         self.registered += 1
         return job
 
@@ -176,6 +203,26 @@ class Catalogue:
         self._jobs[job.id] = None
         if not self._reuse_profiles:
             self._profiles[job.workload][job.profile] = None
+
+
+def _must_remain(where: str, name: str, profile: dict[str, Any] | None) -> dict[str, Any]:
+    """The profile, if it was not dropped; `where` begins the message."""
+    if profile is None:
+        raise WorkloadError(
+            f"{where}: profile {name!r} was dropped when a job that used it ended, or never used;"
+            " register another profile, or run with --enable-profile-reuse"
+        )
+    return profile
+
+
+def _with_parts(names: set[str], tasks: dict[str, Task]) -> set[str]:
+    """These profiles, and all that they consist of."""
+    found, left = set(names), list(names)
+    while left:
+        new = {part.profile for part in tasks[left.pop()].parts} - found
+        found |= new
+        left += new
+    return found
 
 
 def full_id(workload: str, identifier: str | int) -> str:

@@ -76,6 +76,13 @@ def simulate(options: BatsimOptions) -> None:
     say(f"{BATSIM_VERSION}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
     for name, document in documents.items():
         say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")
+        if timeless := document.timeless():
+            say(
+                f"{name}: profile {timeless!r} has a delay of 0, with which Batsim 4.2 aborts; here its jobs end as "
+                "they start"
+            )
+    if options.split_events is not None:
+        say(f"the events of one date are split at random, seed {options.split_events}")
 
     progress = ProgressDisplay(terminal=options.verbosity == "information")
     totals = ScheduleTotals()
@@ -106,6 +113,7 @@ def simulate(options: BatsimOptions) -> None:
                 else lambda row: None
             ),
             events=events,
+            split_events=options.split_events,
         )
         try:
             simulation.run()

@@ -67,6 +67,7 @@ class BatsimOptions:
     dump_execution_context: bool
     scheduler: bool
     sched_timeout_s: float
+    split_events: int | None  # seed; None for whole instants
 
     def execution_context(self) -> dict[str, Any]:
         """The output of --dump-execution-context, for programs that start Batsim."""
@@ -115,6 +116,7 @@ def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
         dump_execution_context=given.dump_execution_context,
         scheduler=not given.no_sched,
         sched_timeout_s=_timeout(given.sched_timeout),
+        split_events=_seed(given.split_events),
     )
 
 
@@ -169,6 +171,11 @@ def _parser() -> argparse.ArgumentParser:
         help="stop if the scheduler does not connect or answer in this time, 0: never "
         f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim",
     )  # fmt: skip
+    add(
+        "--split-events", metavar="SEED",
+        help="send the events of one date in several messages, split at random by this seed, as Batsim does on "
+        "platforms with finite bandwidths [one message]; not an option of Batsim",
+    )  # fmt: skip
     config = group.add_mutually_exclusive_group()
     config.add_argument("--sched-cfg", metavar="TEXT", help="sent to the scheduler in the first message")
     config.add_argument("--sched-cfg-file", type=Path, metavar="FILE", help="the same, from a file")
@@ -221,6 +228,15 @@ def _config(given: argparse.Namespace) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ArgumentsError(f"--sched-cfg-file: {given.sched_cfg_file} cannot be read ({error})") from None
     return text
+
+
+def _seed(given: str | None) -> int | None:
+    """The seed of the random order of split events; None if they are not split."""
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit()):
+        raise ArgumentsError(f"--split-events: {given!r} is not an integer >= 0; give the seed of the order")
+    return int(given)
 
 
 def _timeout(given: float | None) -> float:

@@ -7,17 +7,26 @@ they survive the round trip.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from batfill.errors import RunFailed
+from batfill.jobs import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from batfill.batsim.catalogue import Progress
     from batfill.batsim.platform import Platform
 
+NUMBERS = (float, int)
+JSON_TYPES: dict[Any, str] = {
+    (str,): "a string",
+    (dict,): "an object",
+    (list,): "an array",
+    NUMBERS: "a number",
+}
 
 # Redis is never used, but schedulers read its fields.
 REDIS = {"hostname": "127.0.0.1", "port": 6379, "prefix": "default"}
@@ -54,12 +63,17 @@ class SimulationStopped(RunFailed):
     """The simulation cannot continue; the message says when, what, and why."""
 
 
+class ReplyError(Exception):
+    """A reply is not a message of Batsim's protocol; the text says what is wrong, and where in the reply."""
+
+
 class Decision(NamedTuple):
     """One event of a reply."""
 
     date: float
     type: str
     data: dict[str, Any]
+    where: tuple[int, int]  # the number of the message that the reply answers, and the place in the reply's events
 
 
 class Reply(NamedTuple):
@@ -129,13 +143,21 @@ def job_completed(date: float, job_id: bytes, state: str, return_code: int, mach
     )
 
 
-def job_killed(date: float, job_ids: Sequence[bytes], progress: Iterable[tuple[bytes, str, float]]) -> bytes:
-    """JOB_KILLED: every job of the request, and (id, profile, share of its work done) of those that ran."""
-    done = b",".join(
-        b'%b:{"profile_name":%b,"progress":%.6f}' % (job_id, orjson.dumps(profile), share)
-        for job_id, profile, share in progress
-    )
+def job_killed(date: float, job_ids: Sequence[bytes], progress: Iterable[tuple[bytes, Progress]]) -> bytes:
+    """JOB_KILLED: every job of the request, and the progress of those that ran."""
+    done = b",".join(b"%b:%b" % (job_id, _progress(made)) for job_id, made in progress)
     return event(date, b"JOB_KILLED", b'{"job_ids":[%b],"job_progress":{%b}}' % (b",".join(job_ids), done))
+
+
+def _progress(made: Progress) -> bytes:
+    """A job's entry in `job_progress`: for a sequence, the place of its current part and that part's own entry.
+
+    Source: Batsim's description of JOB_KILLED and its source code. The place counts on through the repetitions.
+    """
+    text = b'{"profile_name":%b,"progress":%.6f}' % (orjson.dumps(made.profile), made.share)
+    for profile, place in reversed(made.way):
+        text = b'{"profile_name":%b,"current_task_index":%d,"current_task":%b}' % (orjson.dumps(profile), place, text)
+    return text
 
 
 def notify(date: float, kind: str, machines: str | None = None) -> bytes:
@@ -144,51 +166,65 @@ def notify(date: float, kind: str, machines: str | None = None) -> bytes:
     return event(date, b"NOTIFY", orjson.dumps({"type": kind, **about}))
 
 
-def read_reply(text: bytes) -> Reply:
-    """The scheduler's reply, checked for its form.
+def read_reply(text: bytes, number: int) -> Reply:
+    """The scheduler's reply to the message of this number, checked for its form.
 
     Raises:
-        SimulationStopped: it is not a message.
+        ReplyError: it is not a message.
     """
-
-    def wrong(what: str) -> SimulationStopped:
-        return SimulationStopped(f"the scheduler's reply {what}: {_start(text)}")
-
     try:
         reply = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise wrong(f"is not JSON ({error})") from None
-    if not isinstance(reply, dict):
-        raise wrong("is not an object")
-    now, events = reply.get("now"), reply.get("events")
-    if not _is_number(now):
-        raise wrong("has no number 'now'")
-    if not isinstance(events, list):
-        raise wrong("has no array 'events'")
+        raise ReplyError(f"is not JSON: {error}: {_start(text)}") from None
+    now, events = needed(reply, "now", NUMBERS), needed(reply, "events", (list,))
+    if now > LONGEST_S:
+        raise ReplyError(f"has the date {now:g} as its 'now', more than {LONGEST_S:g} s, 30,000 years")
     decisions = []
+    last = -LONGEST_S
+    date: Any
     for place, item in enumerate(events):
-        where = f"has in events[{place}]"
-        if not isinstance(item, dict):
-            raise wrong(f"{where} no object")
-        date, kind, data = item.get("timestamp"), item.get("type"), item.get("data")
-        if not _is_number(date):
-            raise wrong(f"{where} no number 'timestamp'")
-        if date > now:
-            raise wrong(f"{where} the timestamp {date}, later than its 'now' {now}")
-        if not isinstance(kind, str):
-            raise wrong(f"{where} no string 'type'")
-        if not isinstance(data, dict):
-            raise wrong(f"{where} ({kind}) no object 'data'")
-        decisions.append(Decision(float(date), kind, data))
+        fields: dict[str, Any] = item if type(item) is dict else {}
+        date, kind, data = fields.get("timestamp"), fields.get("type"), fields.get("data")
+        if not (type(date) in NUMBERS and last <= date <= now and type(kind) is str and type(data) is dict):
+            named = f" ({shown_type(kind)})" if type(kind) is str else ""
+            raise ReplyError(f"has events[{place}]{named}, which {_wrong_with(item, last, now)}")
+        last = date
+        decisions.append(Decision(float(date), kind, data, (number, place)))
     return Reply(float(now), decisions)
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
-    """Whether this JSON value is a number."""
-    return type(value) is float or type(value) is int
+def needed(holder: Any, name: str, kinds: tuple[type, ...]) -> Any:
+    """The member of a JSON object that has this name; it must have one of these types, and true is not a number.
+
+    Raises:
+        ReplyError: there is none.
+    """
+    value = holder.get(name) if type(holder) is dict else None
+    if type(value) in kinds:
+        return value
+    found = "is not an object" if type(holder) is not dict else f"has {value!r:.60}" if name in holder else "lacks it"
+    raise ReplyError(f"needs {name!r}, {JSON_TYPES[kinds]}, and {found}")
+
+
+def _wrong_with(item: Any, last: float, now: float) -> str:
+    """What makes this event of a reply unusable; `last` is the timestamp of the event before it."""
+    try:
+        date = needed(item, "timestamp", NUMBERS)
+        needed(item, "type", (str,))
+        needed(item, "data", (dict,))
+    except ReplyError as error:
+        return str(error)
+    if date > now:
+        return f"has the timestamp {date}, later than the reply's 'now' {now}"
+    return f"has the timestamp {date}, before that of the previous event, {last}"
+
+
+def shown_type(kind: str) -> str:
+    """The type of an event, for one line of text."""
+    return kind if kind.isidentifier() and len(kind) < 40 else f"{kind!r:.40}"
 
 
 def _start(text: bytes) -> str:
     """The beginning of a message, on one line."""
-    shown = " ".join(text[:200].decode(errors="replace").split())
-    return shown if len(text) <= 200 else f"{shown}..."
+    shown = repr(text[:100].decode(errors="replace"))
+    return shown if len(text) <= 100 else f"{shown}..."

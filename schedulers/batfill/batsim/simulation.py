@@ -1,12 +1,15 @@
 """The simulation: an event queue, and the exchange of messages with a scheduler that makes every decision.
 
 All events of one date go into one message; those that the scheduler's reply causes at that same date (a kill, an
-acknowledged registration) go into the next.
+acknowledged registration) go into the next. With a seed for splitting, a date's events are spread over several messages
+at random, which is what Batsim does on platforms with finite bandwidths.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict, deque
+from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +18,10 @@ import orjson
 from batfill.batsim import protocol
 from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, Job
 from batfill.batsim.machines import Machines, MachineSet, machine_set
-from batfill.batsim.protocol import Decision, SimulationStopped, read_reply
+from batfill.batsim.protocol import NUMBERS, Decision, Reply, ReplyError, SimulationStopped, needed, read_reply
 from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
 from batfill.errors import WorkloadError
+from batfill.jobs import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +32,10 @@ if TYPE_CHECKING:
     from batfill.batsim.results import JobRecord
     from batfill.workloads.batsim_json import BatsimDocument
 
-# Order of the events of one date: a job that ends by itself can no longer be killed.
-COMPLETION, EXTERNAL, SUBMISSION, CALL, NOTICE, DECISION, KILL, READY = range(8)
+# Order of the events of one date. A kill that was due comes before the completions, as in Batsim; one that the reply to
+# those completions orders is too late.
+DECISION, KILL, COMPLETION, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
+NO_MORE_JOBS, NO_MORE_EXTERNAL = "no_more_static_job_to_submit", "no_more_external_event_to_occur"
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
 # Messages round dates to six decimals: a date may return with an error of half the last unit.
 RESOLUTION_S = 1e-6
@@ -48,6 +54,8 @@ class Simulation:
         on_machine_states: called with (date, idle machines, computing machines) after each start and end.
         events: external events in time order; None if there is no such input, and then the scheduler gets no
             notification of its end.
+        split_events: seed of the random order in which the events of one date are spread over several messages; None
+            for whole instants.
     """
 
     def __init__(
@@ -60,8 +68,10 @@ class Simulation:
         on_job_end: Callable[[JobRecord], None] = lambda record: None,
         on_machine_states: Callable[[tuple[float, int, int]], None] = lambda row: None,
         events: list[ExternalEvent] | None = None,
+        split_events: int | None = None,
     ) -> None:
         self.now = 0.0
+        self.messages_sent = 0  # sent
         self.settings = settings
         self.registering = settings.dynamic_jobs
         self.jobs_submitted = self.jobs_running = self.jobs_done = 0
@@ -76,6 +86,7 @@ class Simulation:
         self._platform = platform
         self._paths = {name: str(document.path.absolute()) for name, document in workloads.items()}
         self._exchange = exchange
+        self._split = None if split_events is None else Random(split_events)
         self._on_job_end = on_job_end
         self._on_machine_states = on_machine_states
         self._ready = True  # the simulation has reached the date of the scheduler's last reply
@@ -87,11 +98,11 @@ class Simulation:
             self._plan(job.subtime, SUBMISSION, job)
         if workloads:
             last = max((job.subtime for job in self.catalogue.static_jobs), default=0.0)
-            self._plan(last, NOTICE, "no_more_static_job_to_submit")
+            self._plan(last, NOTICE, NO_MORE_JOBS)
         if events is not None:
             for event in events:
                 self._plan(event.date, EXTERNAL, event)
-            self._plan(max((e.date for e in events), default=0.0), NOTICE, "no_more_external_event_to_occur")
+            self._plan(max((e.date for e in events), default=0.0), NOTICE, NO_MORE_EXTERNAL)
 
     @property
     def jobs_total(self) -> int:
@@ -124,17 +135,49 @@ class Simulation:
             else:
                 raise self._stuck()
         self._post(b"SIMULATION_ENDS")
-        if late := read_reply(self._deliver()).decisions:
-            raise self._stop(f"the scheduler answers SIMULATION_ENDS with {late[0].type}; it is too late")
+        if late := self._deliver().decisions:
+            raise self._refuse(late[0], "the simulation has ended; SIMULATION_ENDS is answered without events")
 
     def next_batch(self) -> list[HeapEntry]:
-        """Remove and return all events of the earliest date."""
+        """Remove and return all events of the earliest date, but decisions alone, since kills may follow from them."""
+        queue = self._queue
         batch: list[HeapEntry] = []
-        while self._queue and (not batch or self._queue[0][0] == batch[0][0]):
-            entry = heapq.heappop(self._queue)
+        while queue and (not batch or queue[0][0] == batch[0][0]):
+            if batch and batch[0][1] == DECISION != queue[0][1]:
+                break
+            entry = heapq.heappop(queue)
             if not _is_void(entry):
                 batch.append(entry)
-        return batch
+        return self._part_of(batch, self._split) if self._split and len(batch) > 1 else batch
+
+    def _part_of(self, batch: list[HeapEntry], random: Random) -> list[HeapEntry]:
+        """At least one of these events of one date, at random and in a random order; the others stay in the queue.
+
+        What one process of Batsim causes keeps its order: static submissions, then their end; external events, then
+        their end.
+        """
+        if batch[0][1] == DECISION:
+            return batch
+        streams: defaultdict[tuple[int, int], deque[HeapEntry]] = defaultdict(deque)
+        for entry in batch:
+            _, kind, sequence, subject = entry
+            if kind == NOTICE:
+                kind = SUBMISSION if subject == NO_MORE_JOBS else EXTERNAL
+            alone = kind not in (SUBMISSION, EXTERNAL)
+            streams[kind, sequence if alone else 0].append(entry)
+        part = [entry for entry in batch if entry[1] == READY]
+        for entry in part:
+            del streams[READY, entry[2]]
+        left = list(streams.values())
+        for _ in range(random.randint(1, len(batch) - len(part)) if left else 0):
+            stream = random.choice(left)
+            part.append(stream.popleft())
+            if not stream:
+                left.remove(stream)
+        for stream in left:
+            for entry in stream:
+                heapq.heappush(self._queue, entry)
+        return part
 
     # Effects of decisions
 
@@ -142,8 +185,8 @@ class Simulation:
         """Submit a job that the scheduler registered."""
         job.state = SUBMITTED
         self.jobs_submitted += 1
-        if self.settings.acknowledge:
-            self._announce(job)
+        if self.settings.acknowledge:  # after the static submissions of this date, if those are still to come
+            self._plan(self.now, SUBMISSION, job)
 
     def start(self, job: Job, machines: MachineSet | None) -> None:
         """Start a job: on these machines for its run time, or on none until the scheduler declares its end."""
@@ -165,7 +208,9 @@ class Simulation:
         job.state = state
         self.jobs_done += 1
         self._ended.append(job)
-        self._on_job_end(job.record(execution_s or NULL_EXECUTION_S))
+        if not execution_s:
+            execution_s = 0.0 if state == KILLED else NULL_EXECUTION_S
+        self._on_job_end(job.record(execution_s))
 
     def kill(self, jobs: list[Job]) -> None:
         """Schedule the kill of these jobs, which happens after the scheduler's whole reply has been applied."""
@@ -180,12 +225,14 @@ class Simulation:
     def _happen(self, kind: int, subject: Any) -> None:
         """Handle one event of the queue."""
         if kind == COMPLETION:
-            self._end(subject, *subject.outcome())
+            if subject.state == RUNNING:  # and not killed at this date
+                self._end(subject, *subject.outcome())
         elif kind == EXTERNAL:
             self._external(subject)
         elif kind == SUBMISSION:
-            subject.state = SUBMITTED
-            self.jobs_submitted += 1
+            if subject.state == NOT_SUBMITTED:  # and not registered by the scheduler
+                subject.state = SUBMITTED
+                self.jobs_submitted += 1
             self._announce(subject)
         elif kind == CALL:
             self._post(b"REQUESTED_CALL")
@@ -212,7 +259,7 @@ class Simulation:
     def _killed(self, jobs: list[Job]) -> None:
         """Kill those of the jobs that still run, and acknowledge all."""
         running = [job for job in jobs if job.state == RUNNING]
-        progress = [(job.id_json, job.profile, job.progress(self.now)) for job in running]
+        progress = [(job.id_json, job.progress(self.now)) for job in running]
         for job in running:
             self._end(job, self.now - job.start_date, KILLED, -1)
         self._outbox.append(protocol.job_killed(self.now, [job.id_json for job in jobs], progress))
@@ -231,13 +278,12 @@ class Simulation:
         """Apply one decision."""
         decide = DECISIONS.get(decision.type)
         if decide is None:
-            raise self._stop(
-                f"the scheduler sends {decision.type}, which is not supported; supported: {', '.join(DECISIONS)}"
-            )
+            why = UNSUPPORTED.get(decision.type, f"not known; known: {', '.join(DECISIONS)}")
+            raise self._refuse(decision, why)
         try:
             decide(self, decision.data)
-        except WorkloadError as error:
-            raise self._stop(f"{decision.type}: {error}") from None
+        except (WorkloadError, ReplyError) as error:
+            raise self._refuse(decision, str(error)) from None
 
     # The exchange with the scheduler
 
@@ -247,9 +293,12 @@ class Simulation:
 
     def _send(self) -> None:
         """Send the pending events, and apply the reply."""
-        reply = read_reply(self._deliver())
+        reply = self._deliver()
         if reply.now < self.now - RESOLUTION_S:
-            raise self._stop(f"the scheduler's reply has the date {reply.now:.6f} as its 'now', which is in the past")
+            raise self._stop(
+                f"the scheduler's reply to message {self.messages_sent} has the date {reply.now:.6f} as its 'now', "
+                "which is in the past"
+            )
         due = self.now
         for decision in reply.decisions:
             due = max(due, decision.date)
@@ -261,17 +310,21 @@ class Simulation:
             self._ready = False
             self._plan(reply.now, READY, None)
 
-    def _deliver(self) -> bytes:
+    def _deliver(self) -> Reply:
         """Send the message, drop the jobs whose ends it reported, and return the reply."""
         text = protocol.message(self.now, self._outbox)
         self._outbox.clear()
+        self.messages_sent += 1
         started = perf_counter()
         reply = self._exchange(text)
         self.scheduling_s += perf_counter() - started
         for job in self._ended:
             self.catalogue.forget(job)
         self._ended.clear()
-        return reply
+        try:
+            return read_reply(reply, self.messages_sent)
+        except ReplyError as error:
+            raise self._stop(f"the scheduler's reply to message {self.messages_sent} {error}") from None
 
     def _plan(self, date: float, kind: int, subject: Any) -> None:
         """Put an event into the queue."""
@@ -283,6 +336,13 @@ class Simulation:
         while self._queue and _is_void(self._queue[0]):
             heapq.heappop(self._queue)
         return not self._queue and not self.registering and self.jobs_done == self.jobs_submitted
+
+    def _refuse(self, decision: Decision, why: str) -> SimulationStopped:
+        """The exception for a decision that Batsim does not allow."""
+        number, place = decision.where
+        return self._stop(
+            f"the scheduler's reply to message {number}, events[{place}], {protocol.shown_type(decision.type)}: {why}"
+        )
 
     def _stop(self, why: str) -> SimulationStopped:
         """The exception that ends a simulation that cannot continue."""
@@ -337,10 +397,13 @@ def reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """Kill running jobs; one that has just ended by itself is only acknowledged."""
-    job_ids = data.get("job_ids")
-    if not isinstance(job_ids, list) or not job_ids:
-        raise WorkloadError("'job_ids' is not an array of job ids")
-    jobs = [job for job in (_find(simulation, job_id) for job_id in job_ids) if not job.kill_requested]
+    job_ids = needed(data, "job_ids", (list,))
+    if not job_ids:
+        raise WorkloadError("'job_ids' is empty; name the jobs to kill")
+    for job_id in job_ids:
+        if type(job_id) is not str:
+            raise WorkloadError(f"{job_id!r:.60} in 'job_ids' is not a job's id, a string")
+    jobs = [job for job in map(simulation.catalogue.__getitem__, job_ids) if not job.kill_requested]
     for job in jobs:
         if job.state in (NOT_SUBMITTED, SUBMITTED):
             raise WorkloadError(f"job {job.id!r} cannot be killed: its state is {job.state}, it does not run")
@@ -351,11 +414,11 @@ def kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
     """Request a call at a date."""
-    date = data.get("timestamp")
-    if not isinstance(date, int | float) or isinstance(date, bool):
-        raise WorkloadError("'timestamp' is not a number")
+    date = needed(data, "timestamp", NUMBERS)
     if date <= simulation.now:
         raise WorkloadError(f"the scheduler requests a call at {date:.6f}, which is not in the future")
+    if date > LONGEST_S:
+        raise WorkloadError(f"the scheduler requests a call at {date:g}, later than {LONGEST_S:g} s, 30,000 years")
     simulation.call_at(float(date))
 
 
@@ -377,18 +440,18 @@ def set_job_metadata(simulation: Simulation, data: dict[str, Any]) -> None:
     metadata = _text(data, "metadata")
     if '"' in metadata:
         raise WorkloadError(f"the metadata holds a double quote, which the csv file cannot: {metadata!r}")
-    _find(simulation, data.get("job_id")).metadata = metadata
+    _named(simulation, data).metadata = metadata
 
 
 def change_job_state(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Declare that a job runs, ended or was rejected outside the simulated machines."""
-    job, state = _find(simulation, data.get("job_id")), _text(data, "job_state")
+    """Declare that a job runs or has ended outside the simulated machines."""
+    job, state = _named(simulation, data), _text(data, "job_state")
     if job.state == SUBMITTED and state == RUNNING:
         simulation.start(job, None)
-    elif (job.state == SUBMITTED and state == REJECTED) or (
-        job.state == RUNNING and job.machines is None and state in COMPLETED_BY_HAND
-    ):
+    elif job.state == RUNNING and job.machines is None and state in COMPLETED_BY_HAND:
         simulation.conclude(job, state)
+    elif job.state == SUBMITTED and state == REJECTED:
+        raise WorkloadError(f"job {job.id!r} cannot become {REJECTED!r} in this way; send REJECT_JOB")
     else:
         started = " after EXECUTE_JOB" if job.machines else ""
         raise WorkloadError(f"job {job.id!r} cannot become {state!r}: its state is {job.state}{started}")
@@ -396,7 +459,7 @@ def change_job_state(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def notify(simulation: Simulation, data: dict[str, Any]) -> None:
     """Set whether more jobs may be registered."""
-    kind = data.get("type")
+    kind = _text(data, "type")
     if kind not in ("registration_finished", "continue_registration"):
         raise WorkloadError(f"{kind!r} is not known; known: registration_finished, continue_registration")
     simulation.registering = simulation.settings.dynamic_jobs and kind == "continue_registration"
@@ -413,18 +476,23 @@ DECISIONS: dict[str, Callable[[Simulation, dict[str, Any]], None]] = {
     "CHANGE_JOB_STATE": change_job_state,
     "NOTIFY": notify,
 }
+# Batsim's other events, and why they are refused.
+UNSUPPORTED = {
+    "SET_RESOURCE_STATE": "machines' power states need --energy, which is not simulated here; use Batsim itself",
+    "QUERY": "the energy consumed needs --energy, which is not simulated here; use Batsim itself",
+    "ANSWER": "nothing is asked of schedulers here; use Batsim itself",
+    "TO_JOB_MSG": "jobs receive no messages here; use Batsim itself",
+}
 
 
-def _find(simulation: Simulation, job_id: Any) -> Job:
-    """The job of this id."""
-    if not isinstance(job_id, str):
-        raise WorkloadError(f"{job_id!r} is not a job's id")
-    return simulation.catalogue[job_id]
+def _named(simulation: Simulation, data: dict[str, Any]) -> Job:
+    """The job that a decision is about."""
+    return simulation.catalogue[_text(data, "job_id")]
 
 
 def _job(simulation: Simulation, data: dict[str, Any], state: str, to: str) -> Job:
     """The job that a decision is about, which must be in this state."""
-    job = _find(simulation, data.get("job_id"))
+    job = _named(simulation, data)
     if job.state != state:
         raise WorkloadError(f"job {job.id!r} cannot {to}: its state is {job.state}, not {state}")
     return job
@@ -453,7 +521,5 @@ def _executors(job: Job, mapping: Any, n_machines: int) -> int:
 
 def _text(data: dict[str, Any], key: str) -> str:
     """A string that a decision must have."""
-    value = data.get(key)
-    if not isinstance(value, str):
-        raise WorkloadError(f"{key!r} is not a string")
-    return value
+    text: str = needed(data, key, (str,))
+    return text

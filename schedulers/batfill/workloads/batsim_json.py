@@ -1,15 +1,17 @@
 """Reads Batsim's JSON workloads, checks them and converts them to the engine's jobs; writes jobs as such a workload.
 
-The format is that of Batsim 3 and 4, restricted to delay profiles: `nb_res`, `jobs` (id, subtime, res, profile,
-walltime, further fields of the user) and `profiles` (type "delay", delay, ret).
+The format is that of Batsim 3 and 4, restricted to delays and sequences of them: `nb_res`, `jobs` (id, subtime, res,
+profile, walltime, further fields of the user) and `profiles` (type "delay": delay, ret; type "composed": seq, repeat,
+ret).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 import orjson
@@ -29,11 +31,24 @@ if TYPE_CHECKING:
 
     Jobs = tuple[JobColumns, Mapping[str, NDArray[np.int64]]]
 
-SUPPORTED_PROFILES = ("delay",)
+SUPPORTED_PROFILES = ("delay", "composed")
 NO_WALLTIME = -1
 NO_REQUEST_FIELD = "no_request"
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
+
+
+class Task(NamedTuple):
+    """The work of a profile: a delay, or parts that run one after the other, several times over.
+
+    A part with a return code other than 0 ends the whole, as in Batsim.
+    """
+
+    profile: str
+    run_s: float  # to its end, that of the part that fails if there is one
+    ret: int
+    parts: tuple[Task, ...] = ()
+    repeat: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +61,24 @@ class BatsimDocument:
     profiles: dict[str, dict[str, Any]]  # every job's profile is among them
     digest: str  # sha256 of the file as stored, hexadecimal
 
+    def tasks(self) -> dict[str, Task]:
+        """The work of each profile, by name."""
+        return tasks_of(f"{self.path}: profiles", self.profiles)
+
+    def timeless(self) -> str | None:
+        """The first profile with a delay of 0, which Batsim does not take; None without one."""
+        return next((name for name, profile in self.profiles.items() if profile.get("delay") == 0), None)
+
 
 def load_document(path: Path) -> BatsimDocument:
     """The checked workload in this file, plain or compressed.
 
     Raises:
-        WorkloadError: the file cannot be read, is not JSON, or is not a delay workload; the message names the place
+        WorkloadError: the file cannot be read, is not JSON, or is not a workload of delays; the message names the place
             inside the document.
     """
     nb_res, jobs, profiles = read_members(path)
-    for name, profile in profiles.items():
-        check_profile(f"{path}: profiles[{name!r}]", profile)
+    tasks_of(f"{path}: profiles", profiles)
     seen: set[str] = set()
     for place, job in enumerate(jobs):
         check_job(f"{path}: jobs[{place}]", job, profiles)
@@ -83,7 +105,7 @@ def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any]]:
 
 
 def read_batsim_json(path: Path) -> Workload:
-    """The workload in this file as the engine's jobs: run time = the profile's delay, no walltime = infinity.
+    """The workload in this file as the engine's jobs: run time = the profile's delays, no walltime = infinity.
 
     A field `class` of "small" or "large" sets the job's class, an integer `user_id` or `user` its user. `killable`
     false forbids killing and requeueing the job; `no_request` true states that its walltime was made from its run time
@@ -93,7 +115,7 @@ def read_batsim_json(path: Path) -> Workload:
         WorkloadError: as for `load_document`, or the workload holds no job.
     """
     document = load_document(path)
-    jobs, profiles = document.jobs, document.profiles
+    jobs, tasks = document.jobs, document.tasks()
     if not jobs:
         raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
@@ -101,7 +123,7 @@ def read_batsim_json(path: Path) -> Workload:
         str(path),
         ids=np.array([str(job["id"]) for job in jobs], dtype=np.object_),
         submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),
-        runtime_s=np.array([profiles[job["profile"]]["delay"] for job in jobs], dtype=np.float64),
+        runtime_s=np.array([tasks[job["profile"]].run_s for job in jobs], dtype=np.float64),
         walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
         user=np.array([user_of(job) for job in jobs], dtype=np.int64),
@@ -163,26 +185,104 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
         )
 
 
-def check_profile(where: str, profile: Any) -> None:
-    """Refuse a profile that is not a delay; `where` begins the message.
+def tasks_of(where: str, profiles: Mapping[str, Any]) -> dict[str, Task]:
+    """The work of each of these profiles, by name; `where` begins the messages.
 
     Raises:
-        WorkloadError: it is of another type, or a field is unusable.
+        WorkloadError: as for `check_profile`, or a sequence contains itself.
+    """
+    tasks: dict[str, Task] = {}
+    sequences: dict[str, list[str]] = {}
+    for name, profile in profiles.items():
+        place = f"{where}[{name!r}]"
+        check_profile(place, profile, profiles)
+        if profile["type"] == "composed":
+            sequences[name] = profile["seq"]
+        else:
+            tasks[name] = Task(name, float(profile["delay"]), profile.get("ret", 0))
+    try:
+        for name in TopologicalSorter(sequences).static_order():
+            if name not in tasks:
+                tasks[name] = composed_task(f"{where}[{name!r}]", name, profiles[name], tasks)
+    except CycleError as error:
+        chain = list(reversed(error.args[1]))
+        raise WorkloadError(
+            f"{where}[{chain[0]!r}].seq: it contains itself ({' > '.join(map(repr, chain[:5]))}"
+            f"{' > ...' if len(chain) > 5 else ''}); a sequence must end at delays"
+        ) from None
+    return tasks
+
+
+def composed_task(where: str, name: str, profile: Mapping[str, Any], tasks: Mapping[str, Task]) -> Task:
+    """The work of a checked composed profile; `tasks` has that of its parts.
+
+    Raises:
+        WorkloadError: the whole takes too long.
+    """
+    parts = tuple(tasks[part] for part in profile["seq"])
+    run_s = 0.0
+    for part in parts:
+        run_s += part.run_s
+        if part.ret:
+            repeat, ret = 1, part.ret
+            break
+    else:
+        repeat, ret = repeat_of(profile), profile.get("ret", 0)
+        run_s *= repeat
+    refuse_late(f"{where}: all delays together", run_s)
+    return Task(name, run_s, ret, parts, repeat)
+
+
+def repeat_of(profile: Mapping[str, Any]) -> Any:
+    """The repetitions of a composed profile; pybatsim 3 and Batsim up to 2.0 write them as "nb"."""
+    return profile.get("repeat", profile.get("nb", 1))
+
+
+def check_profile(where: str, profile: Any, known: Mapping[str, Any]) -> None:
+    """Refuse a profile that is neither a delay nor a sequence of known profiles; `where` begins the message.
+
+    Raises:
+        WorkloadError: it is of another type, a field is unusable, or a part is not among `known`.
     """
     if not isinstance(profile, dict):
         raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay")
-    if profile.get("type") not in SUPPORTED_PROFILES:
+    kind = profile.get("type")
+    if kind not in SUPPORTED_PROFILES:
         raise WorkloadError(
-            f"{where}.type: {_shown(profile.get('type'))} is not supported; supported: {', '.join(SUPPORTED_PROFILES)}"
+            f"{where}.type: {_shown(kind)} is not supported; supported: {', '.join(SUPPORTED_PROFILES)}"
         )
-    if not is_time(profile.get("delay")):
-        raise WorkloadError(
-            f"{where}.delay: {_shown(profile.get('delay'))} is not a number >= 0; give the run time in seconds"
-        )
-    refuse_late(f"{where}.delay", profile["delay"])
+    if kind == "composed":
+        _check_sequence(where, profile, known)
+    else:
+        if not is_time(profile.get("delay")):
+            raise WorkloadError(
+                f"{where}.delay: {_shown(profile.get('delay'))} is not a number >= 0; give the run time in seconds"
+            )
+        refuse_late(f"{where}.delay", profile["delay"])
     ret = profile.get("ret", 0)
     if type(ret) is not int or ret < 0:
         raise WorkloadError(f"{where}.ret: {_shown(ret)} is not an integer >= 0; give the job's exit code")
+
+
+def _check_sequence(where: str, profile: dict[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse a composed profile with unusable repetitions or an unknown part."""
+    for key in ("repeat", "nb"):
+        times = profile.get(key, 1)
+        if type(times) is not int or times < 1:
+            raise WorkloadError(f"{where}.{key}: {_shown(times)} is not an integer >= 1; give the repetitions")
+    if profile.get("nb", repeat_of(profile)) != repeat_of(profile):
+        raise WorkloadError(
+            f"{where}.nb: {profile['nb']} is not the {profile['repeat']} of 'repeat', of which it is the old name; "
+            "leave one out"
+        )
+    seq = profile.get("seq")
+    if not isinstance(seq, list) or not seq:
+        raise WorkloadError(f"{where}.seq: {_shown(seq)} is not an array of profiles' names; give at least one")
+    for place, part in enumerate(seq):
+        if not isinstance(part, str) or part not in known:
+            raise WorkloadError(
+                f"{where}.seq[{place}]: {_shown(part)} is not the name of a profile; add it to profiles"
+            )
 
 
 def is_time(value: Any) -> TypeGuard[float]:

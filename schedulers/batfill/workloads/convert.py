@@ -24,6 +24,7 @@ from batfill.workloads.batsim_json import (
     is_time,
     read_members,
     refuse_late,
+    tasks_of,
     write_batsim_json,
 )
 from batfill.workloads.formats import first_byte, format_of, pieces_of, provenance
@@ -163,18 +164,20 @@ def _convert_json(
         raise WorkloadError(f"a host speed of {host_speed:g} flop/s; it must be above 0")
     size = nb_res if procs is None else checked_size(source, procs)
     notes: Counter[str] = Counter()
+    silent: set[tuple[str, int]] = set()
     made: dict[str, dict[str, Any]] = {}
     found: dict[tuple[str, int], str] = {}
     for place, job in enumerate(described):
         check_job(f"{source}: jobs[{place}]", job, profiles)
         name, res = job["profile"], job["res"]
-        old = profiles[name]
-        key = (name, res if depends_on_hosts(old) else 0)
+        key = (name, res if any(depends_on_hosts(profiles[part]) for part in with_parts(name, profiles)) else 0)
         if key not in found:
             found[key] = f"{name}_on{res}" if key[1] else name
             while key[1] and found[key] in profiles:
                 found[key] += "_"
-            made[found[key]] = as_delay(f"{source}: profiles[{name!r}]", old, res, host_speed=host_speed, notes=notes)
+            made[found[key]] = as_delay(
+                f"{source}: profiles", name, profiles, res, host_speed=host_speed, silent=silent
+            )
         job["profile"] = found[key]
         if overrun == "keep" and 0 < job.get("walltime", NO_WALLTIME) <= made[found[key]]["delay"]:
             job["walltime"] = made[found[key]]["delay"] + BATSIM_MARGIN_S
@@ -195,8 +198,9 @@ def _convert_json(
         file.write(b'\n],\n"profiles": {\n')
         file.write(b",\n".join(b"%b: %b" % (orjson.dumps(n), orjson.dumps(p)) for n, p in made.items() if n in used))
         file.write(b"\n}}\n")
+    notes["profiles whose communication takes no time as a delay"] = len(silent)
     warnings = request_warning(sum(job.get(NO_REQUEST_FIELD) is True for job in chosen), len(chosen))
-    return Converted(len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items()), warnings)
+    return Converted(len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items() if count), warnings)
 
 
 def _name_by_strings(jobs: list[dict[str, Any]]) -> None:
@@ -215,39 +219,72 @@ def depends_on_hosts(profile: Any) -> bool:
     return isinstance(profile, dict) and profile.get("type") == SHARED
 
 
-def as_delay(where: str, profile: Any, res: int, *, host_speed: float, notes: Counter[str]) -> dict[str, Any]:
+def with_parts(name: str, profiles: Mapping[str, Any]) -> set[str]:
+    """The profile's name and those of all profiles that it consists of, unknown ones excepted."""
+    found, left = {name}, [name]
+    while left:
+        profile = profiles[left.pop()]
+        parts = profile.get("seq") if isinstance(profile, dict) and profile.get("type") == "composed" else None
+        new = (
+            {part for part in parts if isinstance(part, str) and part in profiles} if isinstance(parts, list) else set()
+        )
+        left += new - found
+        found |= new
+    return found
+
+
+def as_delay(
+    where: str, name: str, profiles: Mapping[str, Any], res: int, *, host_speed: float, silent: set[tuple[str, int]]
+) -> dict[str, Any]:
     """The delay profile that replaces this one in a job of `res` hosts.
 
     parallel_homogeneous computes `cpu` flops on each host; parallel_homogeneous_total divides `cpu` among them. The
-    bytes they send (`com`) take no time here; `notes` counts such profiles.
+    bytes they send (`com`) take no time here. A composed profile becomes the sum of its parts.
 
     Args:
-        where: start of the error messages.
-        profile: a profile of a workload.
+        where: the place of the profiles in the file, for the error messages.
+        name: the profile.
+        profiles: all profiles of the workload.
         res: the job's hosts, >= 1.
         host_speed: flop/s, > 0.
-        notes: out, number of profiles by what was lost.
+        silent: out, the profiles whose communication was lost, with the hosts if their time depends on them.
 
     Raises:
         WorkloadError: the type has no duration without a network, or a field is unusable.
     """
+    profile, place = profiles[name], f"{where}[{name!r}]"
     kind = profile.get("type") if isinstance(profile, dict) else None
+    if kind == "composed":
+        flat = {
+            part: profiles[part]
+            if profiles[part].get("type") == "composed"
+            else as_delay(where, part, profiles, res, host_speed=host_speed, silent=silent)
+            for part in sorted(with_parts(name, profiles))
+        }
+        task = tasks_of(where, flat)[name]
+        return _delay(task.run_s) | ({"ret": task.ret} if task.ret else {})
     if kind not in (EACH, SHARED):
         if isinstance(kind, str) and kind in OLD_NAMES:
-            raise WorkloadError(f"{where}: type {kind} is the old name of {OLD_NAMES[kind]}; rename it")
+            raise WorkloadError(f"{place}: type {kind} is the old name of {OLD_NAMES[kind]}; rename it")
         if isinstance(kind, str) and kind != "delay":
             raise WorkloadError(
-                f"{where}: type {kind[:40]!r} has no duration that is known beforehand; convert delay, "
-                "parallel_homogeneous and parallel_homogeneous_total, and run others in Batsim itself"
+                f"{place}: type {kind[:40]!r} has no duration that is known beforehand; convert delay, "
+                "parallel_homogeneous, parallel_homogeneous_total and composed profiles of these, and run others in "
+                "Batsim itself"
             )
-        check_profile(where, profile)
+        check_profile(place, profile, profiles)
         checked: dict[str, Any] = profile
         return checked
     cpu = profile.get("cpu")
     if not is_time(cpu):
-        raise WorkloadError(f"{where}.cpu: {str(cpu)[:40]!r} is not a number >= 0; give the flops")
+        raise WorkloadError(f"{place}.cpu: {str(cpu)[:40]!r} is not a number >= 0; give the flops")
     if profile.get("com"):
-        notes["profiles whose communication takes no time as a delay"] += 1
+        silent.add((name, res if kind == SHARED else 0))
     delay = cpu / host_speed / (res if kind == SHARED else 1)
-    refuse_late(f"{where}: as a delay", delay)
-    return {"type": "delay", "delay": int(delay) if delay == int(delay) else delay}
+    refuse_late(f"{place}: as a delay", delay)
+    return _delay(delay)
+
+
+def _delay(seconds: float) -> dict[str, Any]:
+    """A profile of this delay, written as a whole number if it is one."""
+    return {"type": "delay", "delay": int(seconds) if seconds == int(seconds) else seconds}

@@ -1,0 +1,243 @@
+"""Replies that a scheduler must not send: one line that says which message, which event, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from batfill.batsim.command import main
+from batfill.batsim.platform import homogeneous_platform
+from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.simulation import Simulation
+from small_runs import FINISHED, REUSE, at, call, document, execute, job, kill, machines, register, simulate
+from test_batsim_command import scheduler
+
+WORKLOAD = document(job("a"), job("b", 10), job("wide", 10, 9))
+
+
+def line_of(stopped: pytest.ExceptionInfo[SimulationStopped]) -> str:
+    line = str(stopped.value)
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (b"hello", "line 1 column 1 (char 0): 'hello'"),
+        (b"", "is not JSON"),
+        (b'{"now": 0, "events": []', "is not JSON"),
+        (b'{"now": NaN, "events": []}', "is not JSON"),
+        (b'{"now": Infinity, "events": []}', "is not JSON"),
+        (b'{"now": 1e999, "events": []}', "is not JSON: number is infinity"),
+        (
+            b'{"now": 0,\n"events": [}',
+            r"""line 2 column 12 (char 22): '{"now": 0,\n"events": [}'""",
+        ),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[" * 5000, "is not JSON"),
+        (b"[]", "needs 'now', a number, and is not an object"),
+        (b'{"events": []}', "needs 'now', a number, and lacks it"),
+        (b'{"now": "0", "events": []}', "needs 'now', a number, and has '0'"),
+        (b'{"now": true, "events": []}', "needs 'now', a number, and has True"),
+        (b'{"now": null, "events": []}', "needs 'now', a number, and has None"),
+        (b'{"now": 1e300, "events": []}', "has the date 1e+300 as its 'now', more than 1e+12 s"),
+        (b'{"now": -5, "events": []}', "has the date -5.000000 as its 'now', which is in the past"),
+        (b'{"now": 0}', "needs 'events', an array, and lacks it"),
+        (b'{"now": 0, "events": {}}', "needs 'events', an array, and has {}"),
+        (b'{"now": 0, "events": [1]}', "has events[0], which needs 'timestamp', a number, and is not an object"),
+        (b'{"now": 0, "events": [{"type": "NOTIFY"}]}', "has events[0] (NOTIFY), which needs 'timestamp', a number, a"),
+        (b'{"now": 0, "events": [{"timestamp": "0"}]}', "events[0], which needs 'timestamp', a number, and has '0'"),
+        (b'{"now": 0, "events": [{"timestamp": 0}]}', "events[0], which needs 'type', a string, and lacks it"),
+        (b'{"now": 0, "events": [{"timestamp": 0, "type": 7}]}', "which needs 'type', a string, and has 7"),
+        (b'{"now": 0, "events": [{"timestamp": 0, "type": "NOTIFY"}]}', "(NOTIFY), which needs 'data', an object, and"),
+        (b'{"now": 0, "events": [{"timestamp": 0, "type": "A\\nB"}]}', r"('A\nB'), which needs 'data'"),
+        (
+            b'{"now": 0, "events": [{"timestamp": 5, "type": "NOTIFY", "data": {}}]}',
+            "has events[0] (NOTIFY), which has the timestamp 5, later than the reply's 'now' 0",
+        ),
+        (
+            b'{"now": 9, "events": [{"timestamp": 9, "type": "NOTIFY", "data": {"type": "continue_registration"}},'
+            b' {"timestamp": 5, "type": "NOTIFY", "data": {}}]}',
+            "has events[1] (NOTIFY), which has the timestamp 5, before that of the previous event, 9",
+        ),
+    ],
+)
+def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
+    with pytest.raises(SimulationStopped) as stopped:
+        Simulation(machines(4), {"w0": WORKLOAD}, lambda message: reply, settings=SimulationSettings()).run()
+    line = line_of(stopped)
+    assert line.startswith("stopped at date 0.000000: the scheduler's reply to message 1 ")
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        (("DANCE", {}), "DANCE: not known; known: EXECUTE_JOB, REJECT_JOB, KILL_JOB"),
+        (("A\nB", {}), r"'A\nB': not known; known: EXECUTE_JOB"),
+        (("SIMULATION_ENDS", {}), "SIMULATION_ENDS: not known"),
+        (("SET_RESOURCE_STATE", {"resources": "0", "state": "1"}), "need --energy, which is not simulated here"),
+        (("QUERY", {"requests": {"consumed_energy": {}}}), "needs --energy, which is not simulated here"),
+        (("TO_JOB_MSG", {}), "jobs receive no messages here"),
+        (("ANSWER", {}), "nothing is asked of schedulers here"),
+        (("EXECUTE_JOB", {"alloc": "0"}), "EXECUTE_JOB: needs 'job_id', a string, and lacks it"),
+        (("EXECUTE_JOB", {"job_id": 7, "alloc": "0"}), "needs 'job_id', a string, and has 7"),
+        (("EXECUTE_JOB", {"job_id": "w0!b", "alloc": [0]}), "needs 'alloc', a string, and has [0]"),
+        (execute("w0!c"), "job 'w0!c' does not exist"),
+        (execute("b"), "job 'b' does not exist"),
+        (execute("w0!b", "3-1"), "3-1 in '3-1' ends before it begins"),
+        (execute("w0!b", "0,1"), "'0,1' is not a list of machines such as \"0-3 7\""),
+        (execute("w0!b", "4"), "machine 4 does not exist, the platform has 0-3"),
+        (execute("w0!b", "2-3"), "job 'w0!b' requests 1 machines and gets 2"),
+        (execute("w0!a"), "job 'w0!a' has ended"),
+        (execute("w0!long"), "job 'w0!long' cannot start: its state is RUNNING, not SUBMITTED"),
+        (execute("w0!later"), "job 'w0!later' cannot start: its state is NOT_SUBMITTED, not SUBMITTED"),
+        (execute("w0!b", "1"), "job 'w0!b' cannot start on 1: machine 1 already runs a job"),
+        (("REJECT_JOB", {}), "REJECT_JOB: needs 'job_id', a string, and lacks it"),
+        (("REJECT_JOB", {"job_id": "w0!long"}), "cannot be rejected: its state is RUNNING, not SUBMITTED"),
+        (("KILL_JOB", {"job_ids": "w0!long"}), "KILL_JOB: needs 'job_ids', an array, and has 'w0!long'"),
+        (kill("w0!b"), "job 'w0!b' cannot be killed: its state is SUBMITTED, it does not run"),
+        (kill("w0!a"), "job 'w0!a' has ended"),
+        (("KILL_JOB", {"job_ids": ["w0!long", None]}), "None in 'job_ids' is not a job's id"),
+        (call(10), "requests a call at 10.000000, which is not in the future"),
+        (("CALL_ME_LATER", {"timestamp": 1e300}), "requests a call at 1e+300, later than 1e+12 s"),
+        (("CALL_ME_LATER", {}), "CALL_ME_LATER: needs 'timestamp', a number, and lacks it"),
+        (("REGISTER_JOB", {"job_id": "w0!n", "job": 7}), "job 'w0!n': 7 is not an object"),
+        (register("w0!n", res="1"), "job 'w0!n'.res: '1' is not an integer >= 1"),
+        (register("w0!n", walltime=0), "job 'w0!n'.walltime: 0 is not a number > 0"),
+        (register("w0!a"), "job 'w0!a' exists or existed before"),
+        (
+            (
+                "REGISTER_PROFILE",
+                {"workload_name": "w0", "profile_name": "q", "profile": {"type": "delay", "delay": 0}},
+            ),
+            "profile 'q'.delay: 0 is not above 0, as Batsim requires",
+        ),
+        (("REGISTER_PROFILE", {"workload_name": "w0"}), "needs 'profile_name', a string, and lacks it"),
+        (("SET_JOB_METADATA", {"job_id": "w0!b"}), "needs 'metadata', a string, and lacks it"),
+        (("CHANGE_JOB_STATE", {"job_id": "w0!b"}), "needs 'job_state', a string, and lacks it"),
+        (("CHANGE_JOB_STATE", {"job_id": "w0!b", "job_state": "REJECTED"}), "in this way; send REJECT_JOB"),
+        (("NOTIFY", {"type": ["registration_finished"]}), "needs 'type', a string, and has ['registration_finished']"),
+        (("NOTIFY", {}), "NOTIFY: needs 'type', a string, and lacks it"),
+    ],
+)
+def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
+    workload = document(job("a"), job("long", profile="p"), job("b", 10), job("later", 99), p=50)
+    started = [execute("w0!a"), execute("w0!long", "1")]
+    with pytest.raises(SimulationStopped) as stopped:
+        simulate(workload, at({0: started, 10: [call(60), decision]}), settings=REUSE)
+    line = line_of(stopped)
+    assert line.startswith("stopped at date 10.000000: the scheduler's reply to message 3, events[1], ")
+    assert said in line
+
+
+def test_a_decision_for_later_is_refused_at_its_date_with_the_message_that_it_answers():
+    script = {0: [execute("w0!a"), (*call(2), 4), (*execute("w0!a"), 5), ("THINK", 6)]}
+    with pytest.raises(SimulationStopped) as stopped:
+        simulate(WORKLOAD, at(script))
+    assert line_of(stopped).startswith(
+        "stopped at date 4.000000: the scheduler's reply to message 2, events[1], CALL_ME_LATER: the scheduler "
+        "requests a call at 2.000000"
+    )
+
+
+def test_a_bad_scheduler_ends_the_command_with_status_1_and_one_line(tmp_path, capsys):
+    (tmp_path / "platform.xml").write_text(homogeneous_platform(4))
+    content = {"nb_res": 4, "jobs": WORKLOAD.jobs, "profiles": WORKLOAD.profiles}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    inputs = ["-p", f"{tmp_path}/platform.xml", "-w", f"{tmp_path}/w.json", "-e", f"{tmp_path}/out"]
+    for decision, said in ((execute("w0!none"), "EXECUTE_JOB: job 'w0!none' does not exist"), (("DANCE", {}), "DANCE")):
+        with scheduler(lambda message, decision=decision: [decision]) as endpoint:
+            assert main([*inputs, *endpoint, "-q"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(
+            "batfill batsim: stopped at date 0.000000: the scheduler's reply to message 1, events[0]"
+        )
+        assert said in line
+
+
+# Mutations of a conversation in which all is well
+
+SCRIPT = {
+    "begin": [
+        ("REGISTER_PROFILE", {"workload_name": "w0", "profile_name": "p", "profile": {"type": "delay", "delay": 3}})
+    ],
+    0: [execute("w0!a"), register("w0!n", profile="p"), ("SET_JOB_METADATA", {"job_id": "w0!n", "metadata": "x"})],
+    10: [execute("w0!b", "1-1"), ("REJECT_JOB", {"job_id": "w0!wide"}), execute("w0!n", "2"), call(12)],
+    12: [kill("w0!n", "w0!b"), FINISHED],
+}
+VALUES = [
+    None,
+    True,
+    0,
+    -1,
+    2**70,
+    1.5,
+    1e300,
+    "",
+    "w0!a",
+    "w0!b",
+    "0-3",
+    "\n",
+    "x" * 300,
+    [],
+    ["w0!b"],
+    [[]],
+    {},
+    {"a": 1},
+]
+
+
+def mutated(text: bytes, random: Random) -> bytes:
+    """The reply with a byte changed, its end lost, or one or two fields or events lost, replaced or doubled."""
+    kind = random.randrange(6)
+    if kind == 0:
+        return text[: random.randrange(len(text))]
+    if kind == 1:
+        place = random.randrange(len(text))
+        return text[:place] + bytes([random.randrange(256)]) + text[place + 1 :]
+    reply = json.loads(text)
+    for _ in range(random.randint(1, 2)):
+        holders = [reply]
+        for holder in holders:
+            inner = holder.values() if isinstance(holder, dict) else holder
+            holders += [value for value in inner if isinstance(value, dict | list)]
+        holder = random.choice(holders)
+        if not holder:
+            continue
+        key = random.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
+        if random.random() < 0.3:
+            del holder[key]
+        elif isinstance(holder, list) and random.random() < 0.5:
+            holder.append(holder[key])
+        else:
+            holder[key] = random.choice(VALUES)
+    return json.dumps(reply).encode()
+
+
+def test_mutated_replies_run_or_are_refused_in_one_line():
+    refused = 0
+    for seed in range(600):
+        random = Random(seed)
+        victim = random.randrange(1, 5)  # the number of the message
+        decide, left = at(SCRIPT), iter(range(1, 100))
+
+        def exchange(text, random=random, victim=victim, decide=decide, left=left):
+            message = json.loads(text)
+            now = message["now"]
+            events = [{"timestamp": now, "type": kind, "data": data} for kind, data in decide(message)]
+            reply = json.dumps({"now": now, "events": events}).encode()
+            return mutated(reply, random) if next(left) == victim else reply
+
+        said = "stopped at date "
+        try:
+            Simulation(machines(4), {"w0": WORKLOAD}, exchange, settings=REUSE).run()
+        except SimulationStopped as stopped:
+            said = str(stopped)
+            refused += 1
+        assert said.startswith("stopped at date "), seed
+        assert "\n" not in said, seed
+    assert 300 < refused < 600

@@ -1,0 +1,543 @@
+"""What Batsim's own tests ask of a simulator of delays: submissions, walltimes, registrations, kills, sequences."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import pytest
+
+from batfill.batsim.command import main
+from batfill.batsim.platform import homogeneous_platform
+from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.cluster.agent import Agent
+from batfill.cluster.loop import Conversation
+from batfill.errors import WorkloadError
+from batfill.workloads.batsim_json import load_document, read_batsim_json
+from small_runs import (
+    DYNAMIC,
+    FINISHED,
+    REUSE,
+    Outcome,
+    at,
+    call,
+    document,
+    execute,
+    job,
+    kill,
+    machines,
+    register,
+    simulate,
+    think,
+)
+from test_batsim_command import scheduler
+
+KILLED, SUCCESS, CUT = "COMPLETED_KILLED", "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"
+
+
+class OneMachineEach:
+    """A scheduler that starts each job as it arrives, on the first free machine; `also` decides before it."""
+
+    def __init__(self, n_machines, also=lambda message, submitted: []):
+        self.free = list(range(n_machines))
+        self.waiting: list[str] = []
+        self.running: dict[str, int] = {}
+        self.also = also
+
+    def __call__(self, message):
+        submitted = []
+        for event in message["events"]:
+            if event["type"] == "JOB_SUBMITTED":
+                submitted.append(event["data"]["job_id"])
+            elif event["type"] == "JOB_COMPLETED":
+                self.free.append(self.running.pop(event["data"]["job_id"]))
+        self.waiting += submitted
+        decisions = self.also(message, submitted)
+        while self.waiting and self.free:
+            name = self.waiting.pop(0)
+            self.running[name] = self.free.pop(0)
+            decisions.append(execute(name, str(self.running[name])))
+        return decisions
+
+
+# Submissions
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_jobs_are_submitted_by_date_then_by_id_whatever_their_order_in_the_file(seed):
+    random = Random(seed)
+    jobs = [job(f"{i:02}", random.choice([0, 5, 5, 7.5])) for i in range(20)]
+    random.shuffle(jobs)
+    outcome = simulate(document(*jobs), OneMachineEach(4))
+    submitted = [
+        (event["timestamp"], event["data"]["job_id"])
+        for message in outcome.messages
+        for event in message["events"]
+        if event["type"] == "JOB_SUBMITTED"
+    ]
+    assert submitted == sorted((float(j["subtime"]), f"w0!{j['id']}") for j in jobs)
+
+
+@pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize("acknowledge", [True, False])
+def test_metadata_is_there_for_all_jobs_or_for_none(noted, acknowledge):
+    def also(message, submitted):
+        names, decisions = list(submitted), []
+        if "w0!c" in submitted:
+            decisions += [register("w0!n"), FINISHED]
+            names.append("w0!n")
+            if not acknowledge:
+                decide.waiting.append("w0!n")
+        return decisions + [("SET_JOB_METADATA", {"job_id": name, "metadata": f"of {name}"}) for name in names if noted]
+
+    settings = replace(REUSE, acknowledge=acknowledge)
+    decide = OneMachineEach(4, also)
+    outcome = simulate(document(job("a"), job("b"), job("c", 3)), decide, settings=settings)
+    assert len(outcome.records) == 4
+    assert [r.metadata for r in outcome.records] == [f"of w0!{r.job_id}" if noted else "" for r in outcome.records]
+
+
+def test_a_successful_job_ran_for_less_than_its_walltime_and_a_failed_one_until_it():
+    jobs = [job(f"{d}-{w}", profile=f"p{d}", walltime=w) for d, w in product((4, 9), (3, 4, 5, 9, 30))]
+    outcome = simulate(document(*jobs, p4=4, p9=9), OneMachineEach(4))
+    assert len(outcome.records) == 10
+    for record in outcome.records:
+        assert record.success == (record.execution_time < record.requested_time)
+        assert record.execution_time <= record.requested_time
+        assert record.final_state in (SUCCESS, CUT)
+
+
+# Registrations
+
+
+@pytest.mark.parametrize("acknowledge", [False, True])
+@pytest.mark.parametrize("reuse", [False, True])
+@pytest.mark.parametrize("profiles", ["each", "once"])
+@pytest.mark.parametrize("count", [0, 1, 10])
+def test_jobs_registered_while_the_simulation_runs_are_run(count, profiles, reuse, acknowledge):
+    def profile(name):
+        return "REGISTER_PROFILE", {
+            "workload_name": "mine",
+            "profile_name": name,
+            "profile": {"type": "delay", "delay": 3},
+        }
+
+    def also(message, submitted):
+        if "w0!b" not in submitted:
+            return []
+        decisions = [profile("p0")] if profiles == "once" and count else []
+        for i in range(count):
+            decisions += [profile(f"p{i}")] if profiles == "each" else []
+            decisions.append(register(f"mine!{i}", profile=f"p{i if profiles == 'each' else 0}"))
+            if not acknowledge:
+                decide.waiting.append(f"mine!{i}")
+        return [*decisions, FINISHED]
+
+    decide = OneMachineEach(4, also)
+    settings = replace(DYNAMIC, reuse_profiles=reuse, acknowledge=acknowledge)
+    outcome = simulate(document(job("a"), job("b", 4)), decide, settings=settings)
+    assert len(outcome.records) == 2 + count
+    assert all(record.success for record in outcome.records)
+    assert sum(record.workload_name == "mine" for record in outcome.records) == count
+    assert len(outcome.events("JOB_SUBMITTED")) == 2 + count * acknowledge
+
+
+def test_a_profile_name_cannot_be_registered_again_even_after_its_job_has_ended():
+    again = "REGISTER_PROFILE", {"workload_name": "mine", "profile_name": "p", "profile": {"type": "delay", "delay": 3}}
+    script = {0: [again, register("mine!a", profile="p"), execute("mine!a"), execute("w0!b", "1")], 10: [again]}
+    for settings in (DYNAMIC, REUSE):
+        with pytest.raises(SimulationStopped, match="profile 'p' of workload 'mine' exists or existed before"):
+            simulate(document(job("b")), at(script), settings=settings)
+
+
+def test_an_acknowledgement_of_date_0_follows_the_static_submissions_of_date_0_in_their_message():
+    script = {"begin": [register("w0!n"), register("w0!m")], 0: [execute("w0!b"), FINISHED]}
+    workload = document(job("b"), job("c"), job("d", 5))
+
+    scripted = at(script)
+
+    def decide(message):
+        names = [event["data"]["job_id"] for event in message["events"] if event["type"] == "JOB_SUBMITTED"]
+        return scripted(message) + [("REJECT_JOB", {"job_id": name}) for name in names if name != "w0!b"]
+
+    outcome = simulate(workload, decide, settings=replace(REUSE, acknowledge=True))
+    names = [[e["data"].get("job_id") for e in m["events"]] for m in outcome.messages]
+    assert names[1] == ["w0!b", "w0!c", "w0!n", "w0!m"]
+    assert outcome.events("JOB_SUBMITTED")[2]["job"]["id"] == "w0!n"
+
+
+# Kills
+
+
+@pytest.mark.parametrize("delay_s", [0, 5, 10, 15])
+@pytest.mark.parametrize("profile", ["ten", "twelve", "sequence", "nested"])
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_kill_some_seconds_later_may_stand_in_the_reply_that_starts_the_job(delay_s, profile, kills):
+    run_s = {"ten": 10, "twelve": 12, "sequence": 12, "nested": 24}[profile]
+    workload = document(
+        job("a", profile=profile),
+        job("b", profile="ten"),
+        twelve=12,
+        sequence={"type": "composed", "repeat": 3, "seq": ["one", "three"]},
+        nested={"type": "composed", "seq": ["sequence", "twelve"]},
+        one=1,
+        three=3,
+    )
+
+    def decide(message):
+        if message["events"][0]["type"] != "JOB_SUBMITTED":
+            return []
+        now = message["now"]
+        orders = [(*kill("w0!a"), now + delay_s)] * kills
+        return [execute("w0!a"), execute("w0!b", "1"), *orders, think(delay_s)]
+
+    outcome = simulate(workload, decide)
+    record = next(record for record in outcome.records if record.job_id == "a")
+    assert record.execution_time == min(run_s, delay_s)
+    assert record.final_state == (KILLED if delay_s <= run_s else SUCCESS)
+    assert len(outcome.events("JOB_KILLED")) == 1
+    assert len(outcome.events("JOB_KILLED")[0]["job_progress"]) == (delay_s <= run_s)
+    assert outcome.states[-1][1:] == (4, 0)
+
+
+def test_a_kill_that_answers_the_instant_of_the_end_is_too_late():
+    decide = at({0: [execute("w0!a"), call(10)], 10: [kill("w0!a")]})
+    with pytest.raises(SimulationStopped, match=r"date 10.000000: .* KILL_JOB: job 'w0!a' has ended"):
+        simulate(document(job("a")), decide)
+
+
+def test_a_job_of_no_time_is_killed_by_the_reply_that_starts_it():
+    outcome = simulate(document(job("a", profile="none"), none=0), at({0: [execute("w0!a"), kill("w0!a")]}))
+    assert outcome.states_of() == {"a": KILLED}
+    assert len(outcome.events("JOB_COMPLETED")) == 1
+
+
+def test_the_running_job_is_killed_whenever_another_is_submitted():
+    running = []
+
+    def decide(message):
+        done = {e["data"]["job_id"] for e in message["events"] if e["type"] == "JOB_COMPLETED"}
+        running[:] = [name for name in running if name not in done]
+        submitted = [e["data"]["job_id"] for e in message["events"] if e["type"] == "JOB_SUBMITTED"]
+        decisions = [kill(*running)] if submitted and running else []
+        for name in submitted:
+            running.append(name)
+            decisions.append(execute(name, str(int(name.removeprefix("w0!")) % 4)))
+        return decisions
+
+    workload = document(*(job(str(i), 3 * i) for i in range(8)))
+    outcome = simulate(workload, decide)
+    assert [outcome.states_of()[str(i)] for i in range(8)] == [KILLED] * 7 + [SUCCESS]
+    assert [record.execution_time for record in outcome.records] == [3] * 7 + [10]
+    for data in outcome.events("JOB_KILLED"):
+        assert list(data["job_progress"]) == data["job_ids"]
+        assert data["job_progress"][data["job_ids"][0]] == {"profile_name": "ten", "progress": 0.3}
+
+
+# Sequences
+
+SEQUENCES = {
+    "two": 2,
+    "five": 5,
+    "once": {"type": "composed", "seq": ["two", "five"]},
+    "thrice": {"type": "composed", "repeat": 3, "seq": ["two", "five", "two"]},
+    "old": {"type": "composed", "nb": 3, "seq": ["five"]},
+    "deep": {"type": "composed", "repeat": 2, "seq": ["five", "thrice", "once"]},
+    "bad": {"type": "delay", "delay": 4, "ret": 3},
+    "failing": {"type": "composed", "repeat": 3, "seq": ["two", "bad", "five"]},
+    "over": {"type": "composed", "seq": ["two", "failing", "five"]},
+    "code": {"type": "composed", "seq": ["two"], "ret": 9},
+}
+LENGTHS = {"once": 7, "thrice": 27, "old": 15, "deep": 78, "failing": 6, "over": 8, "code": 2}
+
+
+@pytest.mark.parametrize("profile", LENGTHS)
+def test_a_sequence_takes_the_sum_of_its_delays_up_to_the_first_that_fails(profile, tmp_path):
+    outcome = simulate(document(job("a", profile=profile), **SEQUENCES), at({0: [execute("w0!a")]}))
+    code = {"failing": 3, "over": 3, "code": 9}.get(profile, 0)
+    assert outcome.records[0].execution_time == LENGTHS[profile]
+    assert outcome.records[0].final_state == ("COMPLETED_FAILED" if code else SUCCESS)
+    assert outcome.events("JOB_COMPLETED")[0]["return_code"] == code
+
+
+@pytest.mark.parametrize(("walltime", "state"), [(26.5, CUT), (27, CUT), (27.5, SUCCESS)])
+def test_a_sequence_ends_at_the_walltime(walltime, state):
+    workload = document(job("a", profile="thrice", walltime=walltime), **SEQUENCES)
+    record = simulate(workload, at({0: [execute("w0!a")]})).records[0]
+    assert (record.final_state, record.execution_time) == (state, min(walltime, 27))
+
+
+def task(profile, place, inner):
+    return {"profile_name": profile, "current_task_index": place, "current_task": inner}
+
+
+@pytest.mark.parametrize(
+    ("profile", "date", "progress"),
+    [
+        ("once", 0.5, task("once", 0, {"profile_name": "two", "progress": 0.25})),
+        ("once", 2, task("once", 1, {"profile_name": "five", "progress": 0})),
+        ("thrice", 12, task("thrice", 4, {"profile_name": "five", "progress": 0.2})),  # the second round's second part
+        ("deep", 6, task("deep", 1, task("thrice", 0, {"profile_name": "two", "progress": 0.5}))),
+        ("deep", 39 + 33, task("deep", 5, task("once", 0, {"profile_name": "two", "progress": 0.5}))),
+        ("over", 5, task("over", 1, task("failing", 1, {"profile_name": "bad", "progress": 0.25}))),
+    ],
+)
+def test_the_progress_of_a_killed_sequence_names_its_current_part(profile, date, progress):
+    workload = document(job("a", profile=profile), **SEQUENCES)
+    outcome = simulate(workload, at({0: [execute("w0!a"), call(date)], date: [kill("w0!a")]}))
+    assert outcome.events("JOB_KILLED") == [{"job_ids": ["w0!a"], "job_progress": {"w0!a": progress}}]
+
+
+def test_the_parts_of_a_used_sequence_are_kept_and_other_profiles_dropped():
+    outcome = simulate(document(job("a", profile="deep"), **SEQUENCES), at({0: [execute("w0!a")]}))
+    known = outcome.messages[0]["events"][0]["data"]["profiles"]["w0"]
+    assert set(known) == {"deep", "five", "thrice", "two", "once"}
+    assert known["deep"] == SEQUENCES["deep"]
+
+
+def test_a_sequence_can_be_registered_from_known_profiles():
+    def profile(name, *seq, **fields):
+        described = {"type": "composed", "seq": list(seq), **fields}
+        return "REGISTER_PROFILE", {"workload_name": "w0", "profile_name": name, "profile": described}
+
+    workload = document(job("a", profile="two"), two=2, spare=9)
+    start = [profile("x", "two", "two"), profile("y", "x", repeat=2), register("w0!n", profile="y"), execute("w0!n")]
+    outcome = simulate(workload, at({0: [*start, execute("w0!a", "1"), FINISHED]}), settings=DYNAMIC)
+    assert {record.job_id: record.execution_time for record in outcome.records} == {"a": 2, "n": 8}
+    for wrong, said in (
+        (profile("x", "x"), r"profile 'x'.seq\[0\]: 'x' is not the name of a profile"),
+        (profile("x", "two", "none"), r"profile 'x'.seq\[1\]: 'none' is not the name of a profile"),
+        (profile("x", "spare"), "profile 'x': profile 'spare' was dropped"),
+        (profile("x"), r"profile 'x'.seq: \[\] is not an array of profiles' names"),
+        (profile("x", "two", repeat=0), "profile 'x'.repeat: 0 is not an integer >= 1"),
+        (profile("x", "two", repeat=10**12), "profile 'x': all delays together: 2000000000000.0 is more than"),
+    ):
+        with pytest.raises(SimulationStopped, match=said):
+            simulate(workload, at({0: [wrong]}), settings=DYNAMIC)
+
+
+def written(folder, *jobs, **profiles):
+    content = document(*jobs, **profiles)
+    path = folder / "w.json"
+    path.write_text(json.dumps({"nb_res": 4, "jobs": content.jobs, "profiles": content.profiles}))
+    return path
+
+
+def test_the_replay_reads_the_run_time_of_a_sequence(tmp_path):
+    jobs = [job(name, profile=name) for name in LENGTHS]
+    workload = read_batsim_json(written(tmp_path, *jobs, **SEQUENCES))
+    assert dict(zip(workload.jobs.ids, workload.jobs.runtime_s, strict=True)) == LENGTHS
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ({"seq": []}, "profiles['s'].seq: [] is not an array of profiles' names; give at least one"),
+        ({}, "profiles['s'].seq: nothing is not an array of profiles' names"),
+        ({"seq": "ten"}, "profiles['s'].seq: 'ten' is not an array of profiles' names"),
+        ({"seq": ["ten", "x"]}, "profiles['s'].seq[1]: 'x' is not the name of a profile"),
+        ({"seq": ["ten", 7]}, "profiles['s'].seq[1]: 7 is not the name of a profile"),
+        ({"seq": ["s"]}, "profiles['s'].seq: it contains itself ('s' > 's')"),
+        ({"seq": ["t"]}, "profiles['s'].seq: it contains itself ('s' > 't' > 's')"),
+        ({"seq": ["ptask"]}, "profiles['ptask'].type: 'parallel' is not supported; supported: delay, composed"),
+        ({"seq": ["ten"], "repeat": 1.5}, "profiles['s'].repeat: 1.5 is not an integer >= 1"),
+        ({"seq": ["ten"], "nb": 0}, "profiles['s'].nb: 0 is not an integer >= 1"),
+        (
+            {"seq": ["ten"], "nb": 2, "repeat": 3},
+            "profiles['s'].nb: 2 is not the 3 of 'repeat', of which it is the old",
+        ),
+        (
+            {"seq": ["ten"], "repeat": 10**12},
+            "profiles['s']: all delays together: 10000000000000.0 is more than 1e+12 s",
+        ),
+        ({"seq": ["ten"], "ret": -1}, "profiles['s'].ret: -1 is not an integer >= 0"),
+    ],
+)
+def test_a_sequence_that_cannot_run_is_refused_with_its_place(profile, said, tmp_path):
+    others = {"t": {"type": "composed", "seq": ["ten", "s"]}} if profile.get("seq") == ["t"] else {}
+    others |= {"ptask": {"type": "parallel", "cpu": [1]}} if profile.get("seq") == ["ptask"] else {}
+    path = written(tmp_path, job("a", profile="s"), s={"type": "composed", **profile}, **others)
+    with pytest.raises(WorkloadError) as refused:
+        load_document(path)
+    line = str(refused.value)
+    assert "\n" not in line
+    if "contains itself" in said:  # wherever the circle is entered
+        assert "contains itself" in line
+        assert line.startswith(f"{path}: profiles['")
+    else:
+        assert line.startswith(f"{path}: {said}")
+
+
+# Energy, shared machines, external events
+
+
+POWERED = """\
+<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="all" routing="Full">
+<host id="master_host" speed="1Gf"/>
+<host id="a" speed="1Gf, 0.5Gf, 0.1Mf" pstate="0">
+ <prop id="wattage_per_state" value="95.0:170:200, 93:150:180, 10:10:10"/><prop id="wattage_off" value="5"/>
+ <prop id="sleep_pstates" value="2:0:1"/>
+</host>
+</zone></platform>
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("SET_RESOURCE_STATE", {"resources": "0", "state": "1"}),
+        ("QUERY", {"requests": {"consumed_energy": {}}}),
+    ],
+)
+def test_a_scheduler_that_switches_machines_without_energy_fails_for_that_reason(kind, data, tmp_path, capsys):
+    (tmp_path / "p.xml").write_text(POWERED)
+    inputs = ["-p", f"{tmp_path}/p.xml", "-w", str(written(tmp_path, job("a", energy=1))), "-e", f"{tmp_path}/out"]
+    with scheduler(lambda message: [(kind, data)] if "JOB_SUBMITTED" in str(message) else []) as endpoint:
+        assert main([*inputs, *endpoint, "-q"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--energy, which is not simulated here" in line
+    assert kind in line
+
+
+def test_eight_hundred_jobs_share_hosts():
+    random = Random(1)
+    workload = document(*(job(str(i), random.randrange(50), random.choice([1, 2, 8]), f"p{i % 7}") for i in range(800)),
+                        **{f"p{i}": 1 + 13 * i for i in range(7)})  # fmt: skip
+
+    def decide(message):
+        return [
+            execute(e["data"]["job_id"], " ".join(map(str, random.sample(range(512), e["data"]["job"]["res"]))))
+            for e in message["events"]
+            if e["type"] == "JOB_SUBMITTED"
+        ]
+
+    outcome = simulate(workload, decide, platform=machines(512), settings=SimulationSettings(share_compute=True))
+    assert len(outcome.records) == 800
+    assert all(record.success and record.waiting_time == 0 for record in outcome.records)
+    assert outcome.states[-1][1:] == (512, 0)
+
+
+def test_generic_external_events_need_their_option(tmp_path, capsys):
+    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
+    (tmp_path / "events").write_text('{"type": "quake", "timestamp": 4, "strength": 5}\n')
+    inputs = ["-p", f"{tmp_path}/p.xml", "-w", str(written(tmp_path, job("a"))), "-e", f"{tmp_path}/out", "-q"]
+    inputs += ["--no-sched", "--events", f"{tmp_path}/events"]
+    assert main([*inputs, "--forward-unknown-events"]) == 0
+    assert main(inputs) == 2
+    assert "pass it on with --forward-unknown-events" in capsys.readouterr().err
+
+
+def test_delays_of_0_run_and_are_pointed_out(tmp_path, capsys):
+    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
+    path = written(tmp_path, job("a", profile="none"), job("b"), none=0)
+    assert main(["-p", f"{tmp_path}/p.xml", "-w", str(path), "-e", f"{tmp_path}/out", "--no-sched"]) == 0
+    assert "w0: profile 'none' has a delay of 0, with which Batsim 4.2 aborts; here its jobs end as they start" in (
+        capsys.readouterr().err
+    )
+
+
+# Split instants
+
+
+def busy(split_events, seed=0):
+    """Two hundred jobs on whole seconds, so that instants hold many events, under the package's own scheduler."""
+    random = Random(seed)
+    jobs = [
+        job(
+            f"{i:03}",
+            random.randrange(60),
+            random.randint(1, 4),
+            f"p{random.randrange(6)}",
+            walltime=random.choice([9, 20]),
+        )
+        for i in range(200)
+    ]
+    workload = document(*jobs, **{f"p{i}": 2 * i + 2 for i in range(6)})
+    talk = Conversation(Agent({"policy": "saf"}))
+    outcome = Outcome()
+    raw = []
+
+    def decide(message):
+        raw.append(message)
+        answer = json.loads(talk.answer(json.dumps(message).encode()))
+        return [(event["type"], event["data"], event["timestamp"]) for event in answer["events"]]
+
+    return simulate(workload, decide, platform=machines(6), outcome=outcome, split_events=split_events)
+
+
+def test_split_instants_are_the_same_for_the_same_seed_and_others_for_another():
+    whole, one, again, other = busy(None), busy(1), busy(1), busy(2)
+    assert one.messages == again.messages
+    assert one.records == again.records
+    assert one.messages != other.messages
+    assert len(whole.messages) < len(one.messages)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_split_instants_every_event_keeps_its_date_and_no_machine_is_used_twice(seed):
+    outcome = busy(seed, seed)
+    assert len(outcome.records) == 200  # the simulation stops if a machine is used twice
+    dates = [event["timestamp"] for message in outcome.messages for event in message["events"]]
+    assert dates == sorted(dates)
+    assert all(event["timestamp"] == message["now"] for message in outcome.messages for event in message["events"])
+    submitted = [data["job"] for data in outcome.events("JOB_SUBMITTED")]
+    assert [(j["subtime"], j["id"]) for j in submitted] == sorted((j["subtime"], j["id"]) for j in submitted)
+    kinds = [event["type"] for message in outcome.messages for event in message["events"]]
+    last = len(kinds) - 1 - kinds[::-1].index("JOB_SUBMITTED")
+    assert kinds.index("NOTIFY") > last
+    for record in outcome.records:
+        assert record.execution_time == min(int(record.profile[1:]) * 2 + 2, record.requested_time)
+    assert len({message["now"] for message in outcome.messages}) < len(outcome.messages)
+
+
+class KillsWhenCalled:
+    """Starts the job at once, and kills it at 10 unless its end is known by then."""
+
+    def __init__(self):
+        self.ended = False
+
+    def __call__(self, message):
+        kinds = [event["type"] for event in message["events"]]
+        self.ended |= "JOB_COMPLETED" in kinds
+        if "JOB_SUBMITTED" in kinds:
+            return [execute("w0!a"), call(10)]
+        return [kill("w0!a")] if "REQUESTED_CALL" in kinds and not self.ended else []
+
+
+def test_a_requested_call_may_come_before_a_completion_of_its_instant_and_then_kills():
+    records = [simulate(document(job("a")), KillsWhenCalled(), split_events=seed).records[0] for seed in range(20)]
+    assert {record.final_state for record in records} == {KILLED, SUCCESS}
+    assert {record.execution_time for record in records} == {10}
+    whole = simulate(document(job("a")), KillsWhenCalled()).records[0]
+    assert whole.final_state == SUCCESS
+
+
+def test_the_seed_of_split_instants_is_an_option_that_the_output_names(tmp_path, capsys):
+    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
+    jobs = [job(str(i), i % 3, profile=f"p{i % 2}") for i in range(30)]
+    inputs = ["-p", f"{tmp_path}/p.xml", "-w", str(written(tmp_path, *jobs, p0=3, p1=2)), "-e", f"{tmp_path}/out"]
+    answers = {}
+    for seed in ("7", "7", "8"):
+        messages = []
+        free = OneMachineEach(4)
+
+        def answer(message, messages=messages, free=free):
+            messages.append(message)
+            return free(message)
+
+        with scheduler(answer) as endpoint:
+            assert main([*inputs, *endpoint, "--split-events", seed]) == 0
+        assert f"the events of one date are split at random, seed {seed}" in capsys.readouterr().err
+        with (tmp_path / "out_jobs.csv").open() as lines:
+            assert len(list(csv.DictReader(lines))) == 30
+        assert answers.setdefault(seed, messages) == messages
+    assert answers["7"] != answers["8"]
+    for wrong in ("-1", "1.5", "x", ""):
+        assert main([*inputs, "--no-sched", f"--split-events={wrong}"]) == 255
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line == f"batfill batsim: --split-events: {wrong!r} is not an integer >= 0; give the seed of the order"
