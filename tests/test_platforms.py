@@ -75,6 +75,7 @@ def test_the_links_are_as_requested(tmp_path, capsys, given, bandwidth, latency)
     [
         (("--bandwidth", "fast"), "bandwidth 'fast' is not a number above 0 with a unit; write it like 1.25GBps"),
         (("--bandwidth", "0Bps"), "bandwidth '0Bps' is not a number above 0"),
+        (("--bandwidth", "1KBps"), "bandwidth '1KBps' is not a number above 0 with a unit"),  # SimGrid knows k only
         (("--bandwidth", "125000000"), "bandwidth '125000000' is not a number above 0 with a unit"),
         (("--bandwidth", "1e400Bps"), "bandwidth '1e400Bps' is not a number above 0"),
         (("--bandwidth", "-1GBps"), "bandwidth '-1GBps' is not a number above 0"),

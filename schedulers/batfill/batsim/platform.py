@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 COMPUTE, STORAGE, MASTER = "compute_node", "storage", "master"
 MASTER_HOST = "master_host"
 QUANTITY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)([A-Za-z]*)")
-PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
+PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPEZY", 1)}
-SPEED_UNITS = {prefix + unit: scale for unit in ("f", "flops", "Flops", "") for prefix, scale in PREFIXES.items()}
+SPEED_UNITS = {
+    prefix + unit: scale for unit in ("f", "flops", "Flops", "") for prefix, scale in (PREFIXES | {"K": 1e3}).items()
+}
 BANDWIDTH_UNITS = {
     prefix + unit: scale * size
     for unit, size in (("Bps", 1.0), ("bps", 0.125))
