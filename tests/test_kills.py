@@ -106,6 +106,7 @@ def test_a_pair_of_which_one_is_killed_at_any_message_ends_and_leaves_nothing_to
         # A simulator that loses its scheduler keeps the results so far.
         allowed = {"scheduler": WRITTEN | {"run.json"}, "simulator": {"run.json"}, "runner": set()}[victim]
         assert set(found) <= allowed, here
+        assert victim == "runner" or not list(pair.out.glob(".*")), here
         begun[here] = found.get("out_jobs.csv", [])
 
     status, out, err = pair.run()

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
-from batfill.batsim.runner.context import is_listening, parse_context, parse_trace, port_of, ports_of
+from batfill.batsim.runner.context import is_here, is_listening, parse_context, parse_trace, port_of, ports_of
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
 from batfill.batsim.runner.pair import SimulationState, Watch, state_text
 from batfill.batsim.runner.processes import Command, end
@@ -83,6 +83,12 @@ def test_what_is_no_context_is_none(stdout):
 )
 def test_the_port_of_an_endpoint(endpoint, port):
     assert port_of(endpoint) == port
+
+
+def test_an_endpoint_is_here_only_if_its_host_says_so():
+    hosts = ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "*", socket.gethostname(), "10.0.0.7", "node12"]
+    assert [is_here(f"tcp://{host}:28000") for host in hosts] == [True] * 6 + [False] * 2
+    assert not is_here("ipc:///tmp/s")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])

@@ -196,13 +196,7 @@ def is_abandoned(path: Path, pid: int, *, flags: int = os.O_RDWR) -> bool:
     The lock shows a writer on another machine, or in another container, that shares the folder. Where a file system
     cannot lock, nothing is considered abandoned.
     """
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        pass
-    except (OSError, OverflowError):  # another user's process
-        return False
-    else:
+    if is_running(pid):
         return False
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -214,6 +208,20 @@ def is_abandoned(path: Path, pid: int, *, flags: int = os.O_RDWR) -> bool:
         return False
     finally:
         os.close(handle)
+    return True
+
+
+def is_running(pid: int) -> bool:
+    """Whether this machine has such a process; not if it has ended and only its parent has not noticed."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's process, or no number of a process
+        return True
+    with suppress(OSError):  # a system without /proc
+        # "pid (name) state ...", and the name may hold anything
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
     return True
 
 

@@ -7,6 +7,7 @@ import re
 import shlex
 from contextlib import suppress
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 DUMP = "--dump-execution-context"
 PROGRAM = re.compile(r"batsim(:[\w.-]+)?")  # a command's name, or a container image's with its tag
+HERE = ("localhost", "*", "0.0.0.0", "[::]", "[::1]")  # hosts in endpoints
 SOCKET = re.compile(r"socket:\[(\d+)\]")  # what a handle in /proc/PID/fd points to
 LISTEN = "0A"  # a socket's state in the kernel's tables
 
@@ -86,6 +88,12 @@ def port_of(endpoint: str) -> int | None:
     """The TCP port of a ZeroMQ endpoint such as tcp://localhost:28000; None if it has none (ipc, inproc)."""
     match = re.fullmatch(r"tcp://.*:(\d+)", endpoint.strip())
     return int(match[1]) if match else None
+
+
+def is_here(endpoint: str) -> bool:
+    """Whether a TCP endpoint is certainly an address of this machine."""
+    match = re.fullmatch(r"tcp://(.*):\d+", endpoint.strip())
+    return match is not None and (match[1] in (*HERE, gethostname()) or match[1].startswith("127."))
 
 
 def listening() -> dict[str, int]:

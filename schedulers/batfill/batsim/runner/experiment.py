@@ -151,7 +151,10 @@ def run_in_folder(
     jobs_csv = result_file(context.export_prefix, "jobs.csv")
     watch = Watch(setting.progress_file, jobs_csv, len(expected) or None)
     lookout = Lookout(setting, context, watch, show)
-    ends = run_pair(setting, lifeline, context, lookout)
+    try:
+        ends = run_pair(setting, lifeline, context, lookout)
+    finally:
+        remove_left_over_results(jobs_csv.parent)
     schedule = read_schedule_csv(context.export_prefix)
     record["options"] = stated_options(setting.options_file)
     record["batsim_version"] = schedule.batsim_version if schedule else None

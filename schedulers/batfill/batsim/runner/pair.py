@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from batfill.batsim.progress import FILE_VARIABLE, SHOW_EVERY_S
-from batfill.batsim.runner.context import is_listening, ports_of
+from batfill.batsim.runner.context import is_here, is_listening, ports_of
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import POLL_S
 from batfill.batsim.runner.setup import (
@@ -126,7 +126,8 @@ class Lookout:
         self.watch = watch
         self._setting = setting
         self._endpoint = context.endpoint
-        self._port = context.port if context.external_scheduler else None
+        # A scheduler elsewhere is not looked for: this machine's ports say nothing of it.
+        self._port = context.port if context.external_scheduler and is_here(context.endpoint) else None
         self._show = show
         self._listened = self._port is None
         self._patience_s = max(setting.descriptor.ready_timeout, LEAST_PATIENCE_S)
@@ -150,7 +151,7 @@ class Lookout:
             self._next_show_s = now_s + SHOW_EVERY_S
 
     def listened(self) -> bool:
-        """Whether a process has been seen to listen on the simulator's port, or there is no such port."""
+        """Whether a process has been seen to listen on the simulator's port, or the port is not one of this machine."""
         if not self._listened and self._port is not None and (now_s := time.monotonic()) >= self._next_listen_s:
             self._listened = is_listening(self._port)
             self._next_listen_s = now_s + LISTEN_EVERY_S
