@@ -444,7 +444,7 @@ def test_delays_of_0_run_and_are_pointed_out(tmp_path, capsys):
 # Split instants
 
 
-def busy(split_events, seed=0):
+def busy(split_events, seed=0, settings=SimulationSettings(), **options):  # noqa: B008
     """Two hundred jobs on whole seconds, so that instants hold many events, under the package's own scheduler."""
     random = Random(seed)
     jobs = [
@@ -454,20 +454,21 @@ def busy(split_events, seed=0):
             random.randint(1, 4),
             f"p{random.randrange(6)}",
             walltime=random.choice([9, 20]),
+            **{"class": random.choice(["small", "large"])},
         )
         for i in range(200)
     ]
     workload = document(*jobs, **{f"p{i}": 2 * i + 2 for i in range(6)})
-    talk = Conversation(Agent({"policy": "saf"}))
+    talk = Conversation(Agent({"policy": "saf", **options}))
     outcome = Outcome()
-    raw = []
 
     def decide(message):
-        raw.append(message)
         answer = json.loads(talk.answer(json.dumps(message).encode()))
         return [(event["type"], event["data"], event["timestamp"]) for event in answer["events"]]
 
-    return simulate(workload, decide, platform=machines(6), outcome=outcome, split_events=split_events)
+    return simulate(
+        workload, decide, platform=machines(6), settings=settings, outcome=outcome, split_events=split_events
+    )
 
 
 def test_split_instants_are_the_same_for_the_same_seed_and_others_for_another():
@@ -493,6 +494,17 @@ def test_with_split_instants_every_event_keeps_its_date_and_no_machine_is_used_t
     for record in outcome.records:
         assert record.execution_time == min(int(record.profile[1:]) * 2 + 2, record.requested_time)
     assert len({message["now"] for message in outcome.messages}) < len(outcome.messages)
+
+
+@pytest.mark.parametrize("acknowledge", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_split_instants_killed_jobs_are_registered_again_and_all_jobs_end(seed, acknowledge):
+    settings = replace(REUSE, acknowledge=acknowledge)
+    outcome = busy(seed, seed, settings, divider=6)
+    tries = [record for record in outcome.records if "#" in record.job_id]
+    assert len(tries) == sum(record.final_state == KILLED for record in outcome.records) > 0
+    ends = [record.job_id.partition("#")[0] for record in outcome.records if record.final_state != KILLED]
+    assert sorted(ends) == sorted(f"{i:03}" for i in range(200))
 
 
 class KillsWhenCalled:

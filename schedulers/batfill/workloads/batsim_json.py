@@ -67,7 +67,8 @@ class BatsimDocument:
 
     def timeless(self) -> str | None:
         """The first profile with a delay of 0, which Batsim does not take; None without one."""
-        return next((name for name, profile in self.profiles.items() if profile.get("delay") == 0), None)
+        delays = ((name, profile) for name, profile in self.profiles.items() if profile["type"] == "delay")
+        return next((name for name, profile in delays if profile["delay"] == 0), None)
 
 
 def load_document(path: Path) -> BatsimDocument:
