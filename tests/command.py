@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import socket
-from contextlib import redirect_stderr, redirect_stdout
+import threading
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple
+
+import zmq
 
 from batfill.cli import main
 
@@ -60,3 +63,39 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port: int = unused.getsockname()[1]
         return port
+
+
+@contextmanager
+def scheduler(answer):
+    """A scheduler in a thread, as the option that names it.
+
+    `answer` turns a message into decisions; once it returns None the scheduler is gone.
+    """
+    there, over = threading.Event(), threading.Event()
+    where: list[int] = []
+
+    def serve():
+        with zmq.Context() as context, context.socket(zmq.REP) as rep:
+            rep.setsockopt(zmq.LINGER, 1000)
+            where.append(rep.bind_to_random_port("tcp://127.0.0.1"))
+            there.set()
+            while not over.is_set():
+                if not rep.poll(50):
+                    continue
+                message = json.loads(rep.recv())
+                decisions = answer(message)
+                if decisions is None:
+                    return
+                now = message["now"]
+                events = [{"timestamp": now, "type": kind, "data": data} for kind, data in decisions]
+                rep.send(json.dumps({"now": now, "events": events}).encode())
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    assert there.wait(10)
+    try:
+        yield ["-s", f"tcp://127.0.0.1:{where[0]}"]
+    finally:
+        over.set()
+        thread.join(10)
+        assert not thread.is_alive()

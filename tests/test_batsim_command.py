@@ -9,9 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import orjson
@@ -23,7 +21,7 @@ from batfill.batsim.options import REFUSED, ArgumentsError, parse_arguments
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.results import BATSIM_VERSION
 from batfill.workloads.batsim_json import BatsimDocument
-from command import free_port
+from command import free_port, scheduler
 from golden import recording
 from small_runs import document, execute, job
 
@@ -42,42 +40,6 @@ def write(folder: Path, workload: BatsimDocument = JOBS) -> list[str]:
 def rows(folder: Path, what: str = "jobs") -> list[dict[str, str]]:
     with (folder / f"out_{what}.csv").open() as lines:
         return list(csv.DictReader(lines))
-
-
-@contextmanager
-def scheduler(answer):
-    """A scheduler in a thread, as the option that names it.
-
-    `answer` turns a message into decisions; once it returns None the scheduler is gone.
-    """
-    there, over = threading.Event(), threading.Event()
-    where: list[int] = []
-
-    def serve():
-        with zmq.Context() as context, context.socket(zmq.REP) as rep:
-            rep.setsockopt(zmq.LINGER, 1000)
-            where.append(rep.bind_to_random_port("tcp://127.0.0.1"))
-            there.set()
-            while not over.is_set():
-                if not rep.poll(50):
-                    continue
-                message = json.loads(rep.recv())
-                decisions = answer(message)
-                if decisions is None:
-                    return
-                now = message["now"]
-                events = [{"timestamp": now, "type": kind, "data": data} for kind, data in decisions]
-                rep.send(orjson.dumps({"now": now, "events": events}))
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    assert there.wait(10)
-    try:
-        yield ["-s", f"tcp://127.0.0.1:{where[0]}"]
-    finally:
-        over.set()
-        thread.join(10)
-        assert not thread.is_alive()
 
 
 def reject_all(message):

@@ -11,8 +11,8 @@ from batfill.batsim.command import main
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.simulation import Simulation
+from command import scheduler
 from small_runs import FINISHED, REUSE, at, call, document, execute, job, kill, machines, register, simulate
-from test_batsim_command import scheduler
 
 WORKLOAD = document(job("a"), job("b", 10), job("wide", 10, 9))
 

@@ -17,6 +17,7 @@ from batfill.cluster.agent import Agent
 from batfill.cluster.loop import Conversation
 from batfill.errors import WorkloadError
 from batfill.workloads.batsim_json import load_document, read_batsim_json
+from command import scheduler
 from small_runs import (
     DYNAMIC,
     FINISHED,
@@ -33,7 +34,6 @@ from small_runs import (
     simulate,
     think,
 )
-from test_batsim_command import scheduler
 
 KILLED, SUCCESS, CUT = "COMPLETED_KILLED", "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"
 

@@ -1,1 +1,1 @@
-"""The embedded Batsim: Batsim 4.2's command line and protocol for delay workloads, without SimGrid."""
+"""The embedded Batsim: Batsim 4.2's command line and protocol for workloads of delays, without SimGrid."""

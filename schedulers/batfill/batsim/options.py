@@ -35,7 +35,7 @@ REFUSED = {
 }
 
 DESCRIPTION = """\
-Batsim 4.2's command line and protocol for delay workloads, without SimGrid: an embedded stand-in for Batsim itself.
+Batsim 4.2's command line and protocol for workloads of delays, without SimGrid: an embedded stand-in for Batsim itself.
 It connects to the scheduler as Batsim does. One message carries all events of a date; no Paje trace is written.
 """
 EPILOGUE = """\
