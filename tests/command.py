@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import socket
 import threading
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -15,6 +16,9 @@ from batfill.cli import main
 
 # Said once after an installation, by whatever command comes first.
 COMPILING = "batfill: compiling the engine"
+# How many campaigns are killed at random moments, and half as many at their answers and runs of Batsim at messages;
+# `BATFILL_KILLS=50 make test ARGS="-m slow -k any_moment"` asks for more.
+KILLS = int(os.environ.get("BATFILL_KILLS", "2"))
 
 
 class Done(NamedTuple):

@@ -27,7 +27,7 @@ from batfill.errors import RunFailed
 from batfill.experiment import replay
 from batfill.files import digest
 from batfill.options import arguments_of
-from command import COMPILING, Done, refusal, result
+from command import COMPILING, KILLS, Done, refusal, result
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "workloads" / "sample.json"
@@ -36,9 +36,6 @@ SMALL = "policies: [fcfs, saf]\nwindows: {days: 1}\n"
 # About a second of work for a worker, in eight tasks or more.
 LONG = f"policies: [fcfs, spf, saf, wfp3]\nthresholds: {list(range(0, 50_000, 100))}\n"
 LONG_RUNS = 2000
-# How many campaigns are killed at random moments, and half as many at their answers and runs of Batsim at messages;
-# `BATFILL_KILLS=50 make test ARGS="-m slow -k any_moment"` asks for more.
-KILLS = int(os.environ.get("BATFILL_KILLS", "2"))
 
 
 @pytest.fixture

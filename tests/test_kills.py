@@ -14,8 +14,7 @@ import pytest
 
 import fake_processes
 import kill_between
-from command import COMPILING, free_port
-from test_campaign import KILLS
+from command import COMPILING, KILLS, free_port
 
 HERE = Path(__file__).parent
 LIMIT_S = 60
