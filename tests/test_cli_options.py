@@ -37,6 +37,7 @@ BESIDE = {
     ("workload resample", "profile_weeks"): ["--method", "users"],
     ("workload convert", "bandwidth"): ["--platform", "p.xml"],
     ("workload convert", "latency"): ["--platform", "p.xml"],
+    ("conformance", "*"): ["{port}"],
 }
 ARGUMENTS = {("workload import", "cores_per_resource"): {"system": "oar"}}
 # These become a flag, a level of logging, and a number of calls on their way.
@@ -316,6 +317,12 @@ def test_the_text_of_a_replay_states_the_options_too():
     ]
     said = "policy fcfs, backfill same, threshold 7200 s, divider none, knowledge user, tau 10 s, overrun keep"
     assert line == f"options      {said}"
+
+
+@pytest.mark.parametrize("command", ["replay", "classify", "frontier"])
+def test_what_only_a_live_scheduler_takes_is_refused_by_name(command):
+    line = refusal(command, SAMPLE, "--reservation", "machines")
+    assert line.startswith("option reservation: only `batfill schedule` and the plug-in take it")
 
 
 def test_a_cut_of_zero_is_refused_beside_a_knowledge_that_has_none():

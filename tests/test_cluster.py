@@ -127,6 +127,114 @@ def expected_starts(t, waiting, running, away, known, size, key):
     return starts
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"threshold": 40},
+        {"policy": "saf"},
+        {"policy": "wfp3", "threshold": 60},
+        {"policy": "lqf", "backfill": "spf"},
+        {"backfill": "sexp", "divider": 30},
+    ],
+    ids=str,
+)
+def test_with_reserved_machines_each_pass_starts_what_the_definition_says(options, seed):
+    size = 8
+    rng = np.random.default_rng(seed)
+    jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
+    ids = [2, 3, 5, 6, 7, 9, 12, 13]  # not all from 0 on
+    cluster = Cluster(ids, Options.of(options), by_machines=True)
+    known = {
+        str(i): (s, w, int(q)) for i, s, w, q in zip(jobs.ids, jobs.submit_s, jobs.walltime_s, jobs.procs, strict=True)
+    }
+    small = {name for name in known if "divider" in options and rng.random() < 0.3}
+    waiting, running, away, beside = [], {}, set(), 0  # running: job -> (start, machines, true end)
+    for t in range(600):
+        for job in [job for job, (_, _, end) in running.items() if end <= t]:
+            cluster.end(job)
+            del running[job]
+        changed = {ids[i] for i in rng.integers(0, size, rng.integers(0, 3))} if t % 20 == 0 else set()
+        gone, back = changed - away, changed & away
+        cluster.withdraw(gone)
+        cluster.restore(back)
+        away = (away | gone) - back
+        for row in np.flatnonzero(jobs.submit_s == t):
+            name = str(jobs.ids[row])
+            waiting.append(name)
+            level = 1 if name in small else None
+            cluster.submit(name, t, float(jobs.walltime_s[row]), int(jobs.procs[row]), level=level)
+        expected = starts_beside_reserved_machines(t, waiting, running, set(ids), away, known, small, options)
+        found = [(start.job, machine_ids(start.machines)) for start in cluster.decide(float(t))]
+        assert found == expected
+        for job, machines in found:
+            row = int(job)
+            running[job] = t, machines, t + max(1, min(jobs.runtime_s[row], jobs.walltime_s[row]))
+            waiting.remove(job)
+        beside += bool(waiting and found)
+        assert len(cluster.idle) == cluster.queue.free
+    assert beside > 20
+
+
+def starts_beside_reserved_machines(t, waiting, running, ids, away, known, small, options):
+    """One pass by its definition: the head's machines are the first set that is free, at the earliest date."""
+
+    def key(policy, job):
+        submit, walltime, procs = known[job]
+        return KEYS[policy](t, submit, min(walltime, 1e12), procs)
+
+    def place(job):
+        overdue = t - known[job][0] > options.get("threshold", math.inf)
+        rank = 0 if overdue else 1 if job in small else 2
+        return rank, 0 if overdue else key(options.get("policy", "fcfs"), job), known[job][0], job
+
+    def end(job, start):
+        return min(start + known[job][1], SOME_DAY)
+
+    busy = {machine: end(job, start) for job, (start, machines, _) in running.items() for machine in machines}
+    idle = ids - away - busy.keys()
+    order, starts = sorted(waiting, key=place), []
+
+    def begin(job, machines):
+        chosen = set(sorted(machines)[: known[job][2]])
+        idle.difference_update(chosen)
+        busy.update(dict.fromkeys(chosen, end(job, t)))
+        starts.append((job, chosen))
+
+    while order and known[order[0]][2] <= len(idle):
+        begin(order.pop(0), idle)
+    if not order:
+        return starts
+    head, rest = known[order[0]][2], order[1:]
+    if "backfill" in options:
+        rest.sort(key=lambda job: (key(options["backfill"], job), known[job][0], job))
+    shadow, reserved = SOME_DAY, ids
+    for date in sorted({t, *busy.values()}):
+        free = {machine for machine in ids - away if busy.get(machine, t) <= date}
+        if len(free) >= head:
+            shadow, reserved = date, set(sorted(free)[:head])
+            break
+    for job in rest:
+        usable = set(idle) if t + known[job][1] <= shadow else idle - reserved
+        if known[job][2] <= len(usable):
+            begin(job, usable)
+    return starts
+
+
+def test_two_extra_processors_are_of_no_use_if_their_machines_are_reserved():
+    """Machines 0-1 are idle, and the head gets 0-3 at 100; two processors are extra then, on machines 4-5."""
+    for by_machines, expected in ((False, ["J"]), (True, [])):
+        cluster = Cluster(range(6), Options.of({}), by_machines=by_machines)
+        cluster.submit("A", 0.0, 10.0, 2)
+        cluster.submit("B", 0.0, 100.0, 4)
+        cluster.decide(0.0)
+        cluster.end("A")
+        cluster.submit("H", 20.0, 50.0, 4)
+        cluster.submit("J", 30.0, 500.0, 2)
+        assert [start.job for start in cluster.decide(30.0)] == expected
+
+
 def test_a_small_job_is_to_be_killed_one_divider_after_its_start_unless_its_walltime_comes_first():
     cluster = Cluster(range(3), Options.of({"divider": 20}))
     for job, walltime_s, small in (("1", 50.0, True), ("2", 20.0, True), ("3", 50.0, False)):

@@ -141,6 +141,34 @@ def test_a_variant_gives_every_start_that_the_program_gave_on_the_sample(variant
     assert differing("sample", RECORDED[variant], document, Reference(variant)) == (0, 0)
 
 
+def by_machines():
+    return Conversation(Agent({"reservation": "machines"})).answer
+
+
+def test_with_reserved_machines_batfill_gives_every_start_and_machine_of_easy_bf_on_the_sample():
+    document = load_document(ROOT / "workloads" / "sample.json")
+    assert differing("sample", "easy_bf", document, by_machines()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "options", [{"knowledge": "easy++"}, {"knowledge": "classifier", "cut": 0, "kill": True}], ids=str
+)
+def test_reserved_machines_go_together_with_predictions_and_kills(options, tmp_path):
+    document = json.loads((ROOT / "workloads" / "sample.json").read_text())
+    (tmp_path / "first.json").write_text(json.dumps({**document, "jobs": document["jobs"][:150]}))
+    ended = []
+    Simulation(
+        read_platform(ROOT / "platforms" / "sample.xml"),
+        {"w0": load_document(tmp_path / "first.json")},
+        Conversation(Agent({"policy": "saf", "threshold": "1d", "reservation": "machines", **options})).answer,
+        settings=SimulationSettings(dynamic_jobs=True, reuse_profiles=True),
+        on_job_end=ended.append,
+    ).run()
+    successful = [record for record in ended if record.success]
+    assert len(successful) == 150
+    assert (len(ended) > 150) == ("kill" in options)
+
+
 @pytest.mark.slow
 def test_the_variants_give_the_starts_that_batsched_gave_on_5000_jobs_of_kth_sp2(archive_log, tmp_path):
     """The other machines, and the four starts, come from instants that Batsim told in two messages there."""
@@ -148,6 +176,7 @@ def test_the_variants_give_the_starts_that_batsched_gave_on_5000_jobs_of_kth_sp2
     assert batfill("workload", "convert", log, "--overrun", "kill", "--jobs", "0:5000", "--out", made).status == 0
     document = load_document(made)
     assert differing("kth", "easy_bf", document, Reference("easy-machines")) == (0, 7)
+    assert differing("kth", "easy_bf", document, by_machines()) == (0, 7)
     assert differing("kth", "easy_bf_fast", document, Reference("easy-kept")) == (0, 0)
     assert differing("kth", "filler", document, Reference("filler")) == (0, 0)
     assert differing("kth", "conservative_bf", document, Reference("conservative-margin")) == (4, 0)
@@ -182,6 +211,12 @@ def test_every_variant_is_recognised(candidate):
     assert verdict.fits == [candidate]
     assert verdict.conforms
     assert verdict.summary().startswith(f"{candidate[0]} (")
+
+
+def test_with_reserved_machines_batfill_is_what_batsched_easy_bf_is(tmp_path):
+    verdict = Verdict(runs_of(by_machines, tmp_path))
+    assert verdict.fits == [("easy-machines", "message")]
+    assert verdict.conforms
 
 
 def test_an_unknown_scheduler_is_compared_with_the_nearest_variant(tmp_path):

@@ -41,7 +41,7 @@ from batfill.cli import main
 from batfill.cli.app import app
 from batfill.cluster.agent import Agent
 from batfill.errors import BatfillError
-from batfill.options import NAMES, OPTIONS, SELECTION, Options
+from batfill.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.papers.protocol import entries_named, folder_of_protocols, read_protocols
 from batfill.policy import listing
 from batfill.scheduler import Scheduler
@@ -562,7 +562,7 @@ def word(value):
     return str(value).lower() if isinstance(value, bool) else f"`{value}`"
 
 
-@pytest.mark.parametrize("options", [OPTIONS, SELECTION], ids=["scheduler", "selection"])
+@pytest.mark.parametrize("options", [OPTIONS, LIVE, SELECTION], ids=["scheduler", "live", "selection"])
 def test_the_table_of_options_is_the_one_that_every_host_reads(options):
     table = option_table(options)
     assert table in (ROOT / "docs" / "reference" / "options.md").read_text(), f"the table is now\n{table}"

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+from batfill.cluster.agent import Agent
 from batfill.errors import BatfillError
-from batfill.options import NAMES, OPTIONS, Options, tau_of
+from batfill.options import NAMES, OPTIONS, Options, of_arguments, tau_of
 
 
 def test_the_defaults_are_easy_fcfs():
@@ -86,6 +87,24 @@ def test_a_policy_must_be_a_name(name, value):
 def test_the_backfill_order_may_not_be_called_same_as_a_policy():
     with pytest.raises(BatfillError, match="policy 'same' is unknown"):
         Options.of({"policy": "same"})
+
+
+def test_what_only_a_live_scheduler_takes_is_refused_elsewhere_with_the_reason():
+    said = "option reservation: only `batfill schedule` and the plug-in take it, as a replay counts processors"
+    for refused in (Options.of, of_arguments):
+        with pytest.raises(BatfillError, match=said):
+            refused({"reservation": "processors"})
+
+
+def test_a_live_scheduler_states_what_its_head_reserves():
+    assert Agent({}).stated()["reservation"] == "processors"
+    assert Agent({"reservation": "machines"}).stated()["reservation"] == "machines"
+    with pytest.raises(
+        BatfillError, match="option reservation: 'machine' is none of processors, machines; did you mean"
+    ):
+        Agent({"reservation": "machine"})
+    with pytest.raises(BatfillError, match="option select: its replays reserve processors"):
+        Agent({"reservation": "machines", "select": "full"})
 
 
 def test_an_unknown_option_is_answered_with_the_known_ones():

@@ -96,6 +96,10 @@ def test_the_users_and_options_of_a_run_under_batsim_are_read_beside_it():
         "spf, classifier",
         "",
     )
+    assert scheduler_of("batfill schedule --reservation machines --threshold 2h") == (
+        "fcfs, threshold 7200 s, reservation machines",
+        "",
+    )
     assert scheduler_of("batsched -v easy") == ("", "batsched -v easy")
 
 

@@ -27,6 +27,7 @@ CLAIRVOYANT = ("runtime-clairvoyant", "class-clairvoyant")
 KNOWLEDGES = (USER, "easy++", "regression", "classifier", *CLAIRVOYANT)
 CLASSIFYING = ("classifier", "class-clairvoyant")
 OUTLIVED = ("easy++", "regression")  # jobs may outlive their estimates
+RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 MOST_LEVELS = 100
 LARGEST = 2**31 - 1  # seed, or machine size in processors
 
@@ -423,6 +424,16 @@ SELECTION = by_name(
     ),
     Option("select-seed", "a whole number", 0, "Seed of the choices and the noise.", seed_of, word="integer"),
 )
+# Options of a scheduler that places jobs on machines: `batfill schedule` and the plug-in.
+LIVE = by_name(
+    choice(
+        RESERVATION,
+        PROCESSORS,
+        "What the head reserves: a number of processors, or the machines with the lowest ids that are expected to be "
+        "free, as batsched's easy_bf does.",
+        (PROCESSORS, MACHINES),
+    ),
+)
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 
 
@@ -472,6 +483,7 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     given = {}
     for name, value in arguments.items():
         if name not in ARGUMENTS:
+            refuse_live(name)
             suggested = nearest(name, ARGUMENTS) or f"; known are {', '.join(ARGUMENTS)}"
             raise BatfillError(f"argument {name!r} is unknown{suggested}")
         option = ARGUMENTS[name]
@@ -495,6 +507,7 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         BatfillError: a name is unknown, or a value is invalid or would have no effect with the others.
     """
     if unknown := [name for name in given if name not in OPTIONS]:
+        refuse_live(unknown[0])
         suggested = nearest(str(unknown[0]), OPTIONS)
         raise BatfillError(f"option {unknown[0]!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
     chosen = {}
@@ -510,6 +523,19 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         chosen[name] = None
     refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
     return chosen
+
+
+def refuse_live(name: str) -> None:
+    """Refuse an option of LIVE where jobs are replayed without machines.
+
+    Raises:
+        BatfillError: it is one.
+    """
+    if name in LIVE:
+        raise BatfillError(
+            f"option {name}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places "
+            "no job on machines; leave it out, or simulate it with `batfill run`"
+        )
 
 
 def refuse_stale_dividers(regime: str | None, divider_rule: str | None) -> None:
@@ -742,7 +768,7 @@ def described(given: Mapping[str, Any]) -> str:
     'saf, backfill spf, threshold 200000 s'
     """
     parts = [str(given.get("policy", OPTIONS["policy"].default))]
-    for name, option in OPTIONS.items():
+    for name, option in (OPTIONS | LIVE).items():
         value = given.get(name)
         if name == "policy" or value is None or value == option.default:
             continue

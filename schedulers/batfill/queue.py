@@ -15,6 +15,7 @@ import numpy as np
 
 from batfill import engine
 from batfill.errors import BatfillError
+from batfill.policy import UNLIMITED_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -285,6 +286,26 @@ class Queue:
                 return rows
             self.enlarge()
 
+    def in_order(self, now_s: float) -> NDArray[np.intp]:
+        """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
+        rows = self.waiting_rows
+        jobs = self.arrays.jobs[rows]
+        overdue = now_s - jobs["submit_s"] > self.threshold_s
+        key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs))
+        section = np.where(overdue, engine.OVERDUE, jobs["level"])
+        return rows[np.lexsort((jobs["seq"], key, section))]
+
+    def in_backfill_order(self, rows: NDArray[np.intp], now_s: float) -> NDArray[np.intp]:
+        """These waiting jobs, given in the queue's order, in the order of backfilling."""
+        if self.backfill is None:
+            return rows
+        jobs = self.arrays.jobs[rows]
+        return rows[np.lexsort((jobs["seq"], keys_at(now_s, jobs, self.arrays.backfill_lines[rows])))]
+
+    def start_waiting(self, row: int, now_s: float) -> None:
+        """Start a job that waits."""
+        engine.start_waiting(now_s, self.arrays, row)
+
     def note_divider(self, row: int) -> float:
         """Record and return the divider at which the killable try that has just started is killed."""
         divider_s = self.arrays.dividers["divider_s"][self.arrays.jobs["level"][row] - 1]
@@ -392,6 +413,13 @@ class Queue:
         done = 0
         while (done := engine.enqueue_rows(now_s, self.arrays, rows, done)) < len(rows):
             self.enlarge()
+
+
+def keys_at(now_s: float, jobs: NDArray[np.void], lines: NDArray[np.void]) -> NDArray[np.float64]:
+    """The keys of these jobs at `now_s` as in the engine (`keys.key_at`); `lines` holds key and rise of each."""
+    waited = (now_s - jobs["submit_s"]) / np.minimum(jobs["estimate_s"], UNLIMITED_S)
+    keys: NDArray[np.float64] = lines["key"] + lines["rise"] * waited
+    return keys
 
 
 def copied(arrays: QueueArrays) -> QueueArrays:

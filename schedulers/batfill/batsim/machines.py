@@ -155,6 +155,10 @@ class IdleMachines:
     def __len__(self) -> int:
         return sum(self.last) - sum(self.first) + len(self.first)
 
+    def intervals(self) -> Intervals:
+        """The idle machines."""
+        return list(zip(self.first, self.last, strict=True))
+
     def take(self, procs: int) -> Intervals:
         """Take the `procs` idle machines with the lowest ids; at least that many must be idle."""
         taken: Intervals = []
@@ -189,15 +193,21 @@ class IdleMachines:
                 self.first.insert(i, first)
                 self.last.insert(i, last)
 
+    def remove(self, intervals: Intervals) -> None:
+        """Remove these machines, all of which are idle."""
+        for first, last in intervals:
+            i = bisect_left(self.last, first)
+            whole = self.first[i], self.last[i]
+            parts = [(whole[0], first - 1)] * (whole[0] < first) + [(last + 1, whole[1])] * (last < whole[1])
+            self.first[i : i + 1] = [part[0] for part in parts]
+            self.last[i : i + 1] = [part[1] for part in parts]
+
     def withdraw(self, machine: int) -> bool:
         """Remove this machine; returns whether it was idle."""
         i = bisect_left(self.last, machine)
         if i == len(self.first) or self.first[i] > machine:
             return False
-        first, last = self.first[i], self.last[i]
-        parts = [(first, machine - 1)] * (first < machine) + [(machine + 1, last)] * (machine < last)
-        self.first[i : i + 1] = [part[0] for part in parts]
-        self.last[i : i + 1] = [part[1] for part in parts]
+        self.remove([(machine, machine)])
         return True
 
 

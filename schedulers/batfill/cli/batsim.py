@@ -18,7 +18,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.options import NAMES, SELECTION
+from batfill.options import LIVE, NAMES, SELECTION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
 
 @click.command()
-@scheduler_options(*NAMES, *SELECTION)
+@scheduler_options(*NAMES, *LIVE, *SELECTION)
 @click.option(
     "--socket",
     "-s",

@@ -42,20 +42,17 @@ def conformance(
     listen: 'batsched -v easy_bf -s {endpoint}'. Exits with 0 if it is a known variant, 1 if it is none or breaks the
     protocol.
     """
+    from batfill import __version__
+    from batfill.batsim.conformance import listed
     from batfill.batsim.conformance.cases import CASES
-    from batfill.batsim.conformance.variants import VARIANTS
     from batfill.files import json_text
 
     if listing:
-        cases = {case.name: case.sentence for case in CASES.values()}
-        variants = {variant.name: f"{variant.sentence} ({variant.known_as})" for variant in VARIANTS.values()}
-        if as_json:
-            print(json_text({"workloads": cases, "variants": variants}))
-        else:
-            print("\n".join(f"{name:26}{sentence}" for name, sentence in (cases | {"": ""} | variants).items()))
+        named = listed()
+        parts = ("\n".join(f"{name:26}{line}" for name, line in part.items()) for part in named.values())
+        print(json_text(named) if as_json else "\n\n".join(parts))
         return 0
 
-    from batfill import __version__
     from batfill.batsim.conformance.session import DEFAULT_PORT, examine, takes_port
     from batfill.cli.progress import progress
 

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from batfill.options import LARGEST, NAMES, OPTIONS, SELECTION, number_of, part_of, seconds_of, text_of
+from batfill.options import (
+    LARGEST,
+    LIVE,
+    NAMES,
+    OPTIONS,
+    SELECTION,
+    number_of,
+    part_of,
+    refuse_live,
+    seconds_of,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -153,11 +164,21 @@ def scheduler_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..
             given = {name: values.pop(name.replace("-", "_")) for name in names or NAMES}
             return command(**values, options={name: value for name, value in given.items() if value is not None})
 
+        for name in LIVE.keys() - set(names):
+            collected = click.option(
+                f"--{name}", hidden=True, expose_value=False, is_eager=True, callback=refuse_live_option
+            )(collected)
         for name in reversed(names or NAMES):
-            collected = scheduler_option((OPTIONS | SELECTION)[name])(collected)
+            collected = scheduler_option((OPTIONS | LIVE | SELECTION)[name])(collected)
         return collected
 
     return add
+
+
+def refuse_live_option(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Refuse an option that only live schedulers take, with the reason."""
+    if value is not None:
+        refuse_live(option_name(parameter))
 
 
 def grouped(group: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from batfill.batsim.machines import IdleMachines, Intervals, intervals_of
+from batfill.engine.records import NEVER_S
 from batfill.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from batfill.options import Options
     from batfill.policy import Policy
@@ -30,9 +35,11 @@ class Start(NamedTuple):
 class Cluster:
     """The waiting and the running jobs of one cluster, under one set of options."""
 
-    def __init__(self, machines: Iterable[int], options: Options) -> None:
-        """An empty cluster of these machine ids."""
+    def __init__(self, machines: Iterable[int], options: Options, *, by_machines: bool = False) -> None:
+        """An empty cluster of these machine ids; `by_machines`: whether the head reserves machines or processors."""
         ids = sorted(machines)
+        self.by_machines = by_machines
+        self.ends = max(ids, default=-1) + 1  # above the highest id
         self.size = len(ids)
         self.bound = options.learning.bound
         self.queue = Queue(
@@ -118,11 +125,76 @@ class Cluster:
 
     def decide(self, now_s: float) -> list[Start]:
         """Run one EASY pass; each started job gets the idle machines with the lowest ids."""
-        return [self.place(row, now_s) for row in self.queue.decide(now_s).tolist()]
+        if self.by_machines:
+            return self.decide_by_machines(now_s)
+        return [self.place(row, self.idle.take(self.procs[row]), now_s) for row in self.queue.decide(now_s).tolist()]
 
-    def place(self, row: int, now_s: float) -> Start:
-        """Allocate machines to a starting job."""
-        self.machines[row] = self.idle.take(self.procs[row])
+    def decide_by_machines(self, now_s: float) -> list[Start]:
+        """Run one pass in which the head reserves machines, and others are backfilled beside these.
+
+        A job that is expected to end by the shadow time may use any idle machine, another none of the reserved ones.
+        Slower than the engine's pass: numpy for each pass, Python for each job tried.
+        """
+        queue, started = self.queue, []
+        if queue.outlived:
+            queue.correct(now_s)
+        waiting = queue.in_order(now_s)
+        ahead = 0
+        while ahead < len(waiting) and self.procs[waiting[ahead]] <= queue.free:
+            row = int(waiting[ahead])
+            queue.start_waiting(row, now_s)
+            started.append(self.place(row, self.idle.take(self.procs[row]), now_s))
+            ahead += 1
+        if ahead == len(waiting) or queue.free == 0:
+            return started
+        shadow_s, reserved = self.reservation(self.procs[waiting[ahead]], now_s)
+        idle = self.mask(self.idle.intervals())
+        estimate_s = queue.jobs["estimate_s"]
+        for row in queue.in_backfill_order(waiting[ahead + 1 :], now_s).tolist():
+            if self.procs[row] > queue.free:
+                continue
+            usable = idle if now_s + estimate_s[row] <= shadow_s else idle & ~reserved
+            chosen = np.flatnonzero(usable)[: self.procs[row]]
+            if len(chosen) < self.procs[row]:
+                continue
+            idle[chosen] = False
+            machines = intervals_of(chosen.tolist())
+            self.idle.remove(machines)
+            queue.start_waiting(row, now_s)
+            started.append(self.place(row, machines, now_s))
+            if queue.free == 0:
+                break
+        return started
+
+    def reservation(self, need: int, now_s: float) -> tuple[float, NDArray[np.bool_]]:
+        """When `need` machines are expected to be free, and the lowest of those free then, as a mask by id.
+
+        If `need` is never met (machines are unavailable), the head holds back no job with a walltime, and all others.
+        """
+        free_at_s = np.full(self.ends, math.inf)
+        running = self.queue.arrays.running[: len(self.machines)]
+        for row, end_s in zip(running["row"].tolist(), running["end_s"].tolist(), strict=True):
+            for first, last in self.machines[row]:
+                free_at_s[first : last + 1] = min(end_s, NEVER_S)
+        free_at_s[sorted(self.away)] = math.inf
+        free_at_s[self.mask(self.idle.intervals())] = now_s
+        shadow_s = float(np.partition(free_at_s, need - 1)[need - 1])
+        if shadow_s == math.inf:
+            return NEVER_S, np.ones(self.ends, np.bool_)
+        reserved = np.zeros(self.ends, np.bool_)
+        reserved[np.flatnonzero(free_at_s <= shadow_s)[:need]] = True
+        return shadow_s, reserved
+
+    def mask(self, intervals: Intervals) -> NDArray[np.bool_]:
+        """Whether each machine id below `ends` is among these."""
+        mask = np.zeros(self.ends, np.bool_)
+        for first, last in intervals:
+            mask[first : last + 1] = True
+        return mask
+
+    def place(self, row: int, machines: Intervals, now_s: float) -> Start:
+        """Give a starting job its machines."""
+        self.machines[row] = machines
         if not self.killable[row]:
             return Start(self.names[row], self.machines[row], math.inf)
         divider_s = self.queue.note_divider(row)

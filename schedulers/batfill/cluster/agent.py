@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from batfill.batsim.results import try_name
 from batfill.cluster import Cluster
 from batfill.errors import BatfillError
-from batfill.options import OPTIONS_FILE, SELECTION, USER, Options
+from batfill.options import LIVE, MACHINES, OPTIONS_FILE, RESERVATION, SELECTION, USER, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -96,7 +96,13 @@ class Agent:
             from batfill.tuning.online import Selection
 
             self.selection, plain = Selection.taken_from(options)
-        self.chosen = Options.of({name: value for name, value in plain.items() if name not in SELECTION})
+        live = {name: option.default for name, option in LIVE.items()}
+        live |= {name: value for name, value in plain.items() if name in LIVE and value is not None}
+        self.live = {name: LIVE[name].check(name, value) for name, value in live.items()}
+        self.by_machines = self.live[RESERVATION] == MACHINES
+        if self.by_machines and self.selection:
+            raise BatfillError("option select: its replays reserve processors; leave it or reservation machines out")
+        self.chosen = Options.of({name: value for name, value in plain.items() if name not in SELECTION | LIVE})
         if self.selection:
             from batfill.cluster.choice import PolicyChoice
 
@@ -126,7 +132,7 @@ class Agent:
 
     def stated(self) -> dict[str, Any]:
         """Every option in force by name, default or not; those of a selection come last."""
-        stated = self.chosen.as_dict()
+        stated = self.chosen.as_dict() | self.live
         if self.selection:
             stated |= {"policy": None, **self.selection.as_dict()}
         return stated
@@ -140,7 +146,7 @@ class Agent:
             BatfillError: the options need registrations that the simulator does not allow.
         """
         self.host, self.registration, self.may_register = host, registration, registration.allowed
-        self.cluster = Cluster(machines, self.chosen)
+        self.cluster = Cluster(machines, self.chosen, by_machines=self.by_machines)
         if self.selection:
             from batfill.cluster.choice import PolicyChoice
 

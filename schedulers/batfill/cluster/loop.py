@@ -315,8 +315,11 @@ def serve(options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_
 def warm_up(agent: Agent) -> None:
     """Load or compile the pass before the simulator waits for it."""
     from batfill.cluster import Cluster
-    from batfill.engine.easy import decide
+    from batfill.engine.easy import decide, start_waiting
     from batfill.engine.jit import announce_compilation
 
-    announce_compilation(decide)
-    Cluster(range(2), agent.chosen).decide(0.0)
+    announce_compilation(start_waiting if agent.by_machines else decide)
+    cluster = Cluster(range(2), agent.chosen, by_machines=agent.by_machines)
+    if agent.by_machines:  # this pass is compiled where a job starts
+        cluster.submit("", 0.0, 1.0, 1)
+    cluster.decide(0.0)

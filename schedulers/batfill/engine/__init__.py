@@ -19,7 +19,7 @@ PLACES = {
     "tree": "clear enlarged has_capacity new_tree",
     "running": "correct finish start",
     "waiting": "demote enqueue_at enqueue_rows requeue set_level",
-    "easy": "decide",
+    "easy": "decide start_waiting",
     "loop": "CLOCK DONE END KILL NEEDS_ROOM Events Given advance advance_each push reset",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}

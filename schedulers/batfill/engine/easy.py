@@ -73,6 +73,13 @@ def decide(now_s, outlived, queue, started):
     return easy_pass(now_s, queue, started)
 
 
+@kernel
+def start_waiting(now_s, queue, row):
+    """Start a waiting job, wherever it stands in the queue, for passes that are not made here."""
+    dequeue(queue, row)
+    start(now_s, queue, row)
+
+
 @expression
 def reserve(queue):
     """Make the reservation of the head."""

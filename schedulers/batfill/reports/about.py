@@ -16,7 +16,7 @@ from batfill.errors import BatfillError
 from batfill.files import decompressed, digest
 from batfill.jobs import Clock
 from batfill.metrics import TAU_S
-from batfill.options import NAMES, OPTIONS, Options, described
+from batfill.options import LIVE, OPTIONS, Options, described
 from batfill.workloads.batsim_json import user_of
 
 if TYPE_CHECKING:
@@ -115,17 +115,19 @@ def scheduler_of(command: str) -> tuple[str, str]:
     if not any("batfill" in word for word in words):
         return "", " ".join(words) or "none: Batsim runs without a scheduler"
     given: dict[str, Any] = {}
+    known = OPTIONS | LIVE
     for word, value in zip(words, [*words[1:], ""], strict=True):
         name, joined, rest = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in NAMES:
+        if word.startswith("--") and name in known:
             text = rest if joined else value
             given[name] = text
             with suppress(ValueError):
                 given[name] = json.loads(text)
-            given[name] = True if OPTIONS[name].default is False else given[name]
+            given[name] = True if known[name].default is False else given[name]
         if value.startswith("{") or rest.startswith("{"):
             with suppress(ValueError, TypeError):
-                given |= {key: kept for key, kept in json.loads(rest or value).items() if key in NAMES}
+                given |= {key: kept for key, kept in json.loads(rest or value).items() if key in known}
+    live = {name: given.pop(name) for name in LIVE if name in given}
     with suppress(BatfillError):
         given = Options.of(given).as_dict()  # durations in seconds, whatever their unit was
-    return described(given), ""
+    return described(given | live), ""

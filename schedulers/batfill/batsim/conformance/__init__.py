@@ -50,6 +50,14 @@ class Observed(NamedTuple):
     notes: tuple[str, ...] = ()  # what a user should know of its process
 
 
+def listed() -> dict[str, dict[str, str]]:
+    """Every workload and every variant, with a sentence about each."""
+    return {
+        "workloads": {case.name: case.sentence for case in CASES.values()},
+        "variants": {variant.name: f"{variant.sentence} ({variant.known_as})" for variant in VARIANTS.values()},
+    }
+
+
 def write_inputs(case: Case, folder: Path) -> None:
     """Write a workload's files, and the command that runs them under the real Batsim, into this folder."""
     write_text(folder / WORKLOAD_FILE, case.workload().decode())

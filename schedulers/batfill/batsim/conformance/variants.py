@@ -192,7 +192,7 @@ class EasyMachines(Rule):
         self.start_heads(now_s)
         if not self.queue:
             return
-        shadow_s, reserved = self.reservation(now_s) if self.head_can_start() else (math.inf, frozenset[int]())
+        shadow_s, reserved = self.reservation(now_s) if self.head_can_start() else (math.inf, self.machines)
         for job in self.queue[1:]:
             in_time = ends_by(now_s + job.walltime_s, shadow_s)
             usable = self.idle() if in_time else self.idle() - reserved
