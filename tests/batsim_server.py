@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 
@@ -9,13 +10,13 @@ import zmq
 
 from batfill.batsim.conformance.variants import VARIANTS, Reference
 
-port, behaviour = sys.argv[1:]
+place, behaviour = sys.argv[1:]  # a port or an endpoint
 if behaviour == "deaf":
     time.sleep(60)
 reference = Reference(behaviour if behaviour in VARIANTS else "easy")
 with zmq.Context() as context, context.socket(zmq.REP) as socket:
     socket.setsockopt(zmq.LINGER, 1000)
-    socket.bind(f"tcp://127.0.0.1:{port}")
+    socket.bind(place if ":" in place else f"tcp://127.0.0.1:{place}")
     for number in range(1_000_000):
         message = socket.recv()
         reply = reference(message)
@@ -26,6 +27,10 @@ with zmq.Context() as context, context.socket(zmq.REP) as socket:
                 sys.exit(7)
             if behaviour == "hang":
                 time.sleep(60)
+        if behaviour == "killer" and b'"w0!J"' in message and b"JOB_SUBMITTED" in message:
+            kill = {"timestamp": 10.0, "type": "KILL_JOB", "data": {"job_ids": ["w0!A"]}}
+            answer = json.loads(reply)
+            reply = json.dumps({**answer, "events": [*answer["events"], kill]}).encode()
         if behaviour == "nonsense":
             reply = b"yes"
         if behaviour == "idle":

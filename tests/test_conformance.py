@@ -14,6 +14,7 @@ import pytest
 
 from batfill.batsim.conformance import Observed, Verdict, known_schedules, observe, write_inputs
 from batfill.batsim.conformance.cases import CASES
+from batfill.batsim.conformance.session import examine
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
@@ -22,7 +23,7 @@ from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
 from batfill.cluster.loop import Conversation
 from batfill.workloads.batsim_json import load_document
-from command import batfill, refusal, result
+from command import batfill, free_port, refusal, result
 
 ROOT = Path(__file__).parents[1]
 FOREIGN = Path(__file__).parent / "data" / "foreign"
@@ -300,6 +301,12 @@ def test_what_a_bad_scheduler_does_is_said_in_a_line(behaviour, problem):
     assert "protocol: broken in 1 of 1 workloads" in rest
 
 
+def test_a_job_that_the_scheduler_kills_is_named():
+    done = examined("killer", "--workload", "short-job")
+    assert done.status == 1
+    assert done.out.startswith("short-job  unknown: job A is killed by the scheduler, and under easy it starts at 0\n")
+
+
 def test_a_bad_exit_after_the_simulation_is_noted():
     done = examined("late", "--workload", "short-job")
     assert done.status == 0
@@ -328,6 +335,28 @@ def test_a_command_without_a_port_has_to_find_batsims_default_free(monkeypatch):
     note, mistake = done.err.splitlines()
     assert "its command has no {port} or {endpoint}" in note
     assert "is in use, and the scheduler's command takes no other" in mistake
+
+
+@pytest.mark.parametrize("place", ["$BATSIM_PORT", "{endpoint}", "default"])
+def test_a_scheduler_learns_its_port_in_three_ways_or_listens_on_batsims_own(place, monkeypatch):
+    port = free_port()
+    monkeypatch.setattr("batfill.batsim.conformance.session.DEFAULT_PORT", port)
+    given = f"{port}" if place == "default" else place
+    done = batfill(
+        "conformance", f"{sys.executable} {SERVER} {given} fcfs", "--workload", "short-job", "--workload", "margin"
+    )
+    assert done.status == 0
+    assert done.out.startswith("short-job  nothing is backfilled\nmargin     it waits: ")
+    assert (f"has to listen on port {port}" in done.err) == (place == "default")
+
+
+@pytest.mark.slow
+def test_pybatsims_own_scheduler_is_recognised():
+    pytest.importorskip("batsim")
+    verdict = examine(f"{Path(sys.executable).with_name('pybatsim')} easyBackfill -t 0 -v warning -s {{endpoint}}")
+    assert verdict.fits == [("easy-contiguous", "event")]
+    assert verdict.broken == []
+    assert "NotImplementedError" in verdict.answer("machines-away")
 
 
 def test_the_events_of_a_workload_are_valid(tmp_path):

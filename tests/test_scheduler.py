@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from batfill.options import NAMES, OPTIONS_FILE
+from batfill.options import LIVE, NAMES, OPTIONS_FILE
 from plugin import Plugin, as_message, begins, completed, event, killed, notify, submitted
 
 CALL = event("REQUESTED_CALL")
@@ -330,7 +330,7 @@ def test_every_option_in_force_is_stated_to_the_file_that_is_named(tmp_path, mon
     monkeypatch.setenv(OPTIONS_FILE, str(tmp_path / "options.json"))
     Plugin(knowledge="classifier", cut=0, kill=True, **{"max-waste": 0, "train-lag": "1h"})
     stated = json.loads((tmp_path / "options.json").read_text())
-    assert tuple(stated) == NAMES
+    assert tuple(stated) == (*NAMES, *LIVE)
     assert (stated["cut"], stated["max-waste"], stated["train-lag"], stated["policy"]) == (0, 0, 3600, "fcfs")
     Plugin(select="full", budget=0)
     stated = json.loads((tmp_path / "options.json").read_text())
