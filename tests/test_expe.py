@@ -15,7 +15,7 @@ import pytest
 import batfill
 from batfill.batsim.descriptor import read_descriptor
 from batfill.batsim.platform import read_platform
-from batfill.options import NAMES, Options
+from batfill.options import LIVE, NAMES, Options
 from batfill.workloads.archive import known_log
 from command import free_port
 
@@ -95,7 +95,7 @@ def test_a_sample_runs_at_once(study, path):
     record = json.loads((study / f"expe-out/{path.stem}/run.json").read_text())
     assert (record["exit"], record["simulator"]) == (0, "embedded")
     assert figures == {**record["figures"], "warnings": []}
-    assert tuple(record["options"]) == NAMES
+    assert tuple(record["options"]) == (*NAMES, *LIVE)
     assert record["options"]["policy"] in read_descriptor(path).descriptor.schedcmd
 
 
