@@ -284,7 +284,7 @@ def test_the_verdict_is_also_json():
     [
         ("crash", "the scheduler ended with status 1, with: RuntimeError: it broke"),
         ("status", "the scheduler ended with status 7"),
-        ("nonsense", "the scheduler's reply is not JSON"),
+        ("nonsense", "the scheduler's reply to message 1 is not JSON"),
         ("busy", "cannot start on 0: machine 0 already runs a job"),
         ("idle", "3 jobs are never executed (w0!A, w0!H, w0!J)"),
         ("hang", "the scheduler does not answer for 5 s; see why, or wait longer with --timeout"),
