@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from batfill.cluster import Cluster, intervals_of, without
+from batfill.engine import GAP
 from batfill.options import Options
-from batfill.queue import GAP
 from oracle import KEYS, SOME_DAY, oracle
 from strategies import random_table
 

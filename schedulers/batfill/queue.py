@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from batfill.engine.records import QueueArrays
     from batfill.policy import Policy
 
-GAP = 1 << 20  # between neighbours in `seq`, so that a job submitted late fits between two others
 FIRST_CAPACITY = 1024
 
 
@@ -212,32 +211,24 @@ class Queue:
         row = self.known
         if row == len(self.arrays.jobs):
             self.grow()
-        self.known += 1
-        job, tried = self.arrays.jobs[row], self.arrays.tries[row]
-        job["submit_s"], job["procs"], job["start_s"], job["section"] = submit_s, procs, math.nan, engine.AWAY
-        tried["walltime_s"], tried["divider_s"], tried["corrections"] = walltime_s, math.inf, 0
         estimate_s = float(walltime_s if estimate_s is None else estimate_s)
-        self.set_keys(row, estimate_s)
-        self.set_level(row, level, killable, estimate_s)
-        self.place_by_age(row, (submit_s, job_id))
-        self.enqueue(row, level)
-        return row
-
-    def place_by_age(self, row: int, age: tuple[float, str]) -> None:
-        """Insert the job into the order by age, with a `seq` between its neighbours'."""
-        ages, state, jobs = self.arrays.ages, self.arrays.state, self.arrays.jobs
+        known = np.array([submit_s], np.float64), np.array([estimate_s]), np.array([procs], np.int64)
+        key, rise = self.policy.lines(*known)
+        if self.backfill is not None:
+            self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
+        age = (submit_s, job_id)
         place = bisect(self.by_age, age)
-        below = int(jobs["seq"][ages[place - 1]]) if place else 0
-        above = int(jobs["seq"][ages[place]]) if place < row else below + 2 * GAP
+        job = float(submit_s), float(walltime_s), procs, level, int(killable), estimate_s, key[0], rise[0]
+        while (outcome := engine.submit(self.arrays, row, place, *job)) == engine.FULL:
+            self.enlarge()
         self.by_age.insert(place, age)
-        ages[place + 1 : row + 1] = ages[place:row].copy()
-        ages[place] = row
-        jobs["seq"][row] = (above + below) // 2
-        state["submitted"] = row + 1
-        state["looked_at"] = min(int(state["looked_at"][0]), place)  # the sweep has passed its place: step back
-        if above - below < 2:
-            jobs["seq"][ages[: row + 1]] = np.arange(1, row + 2) * GAP
+        self.known += 1
+        if outcome == engine.CROWDED:
+            jobs = self.arrays.jobs
+            jobs["seq"][self.arrays.ages[: row + 1]] = np.arange(1, row + 2) * engine.GAP
+            jobs["section"][row] = level
             self.resort()
+        return row
 
     def grow(self) -> None:
         """Double the number of jobs that fit."""
@@ -257,12 +248,6 @@ class Queue:
             candidates=grown(old.candidates),
         )
 
-    def enqueue(self, row: int, section: int | np.int64) -> None:
-        """Insert a job that does not wait into a section."""
-        if not engine.has_capacity(self.arrays.tree):
-            self.enlarge()
-        engine.enqueue_at(self.arrays.jobs["submit_s"][row], self.arrays, np.int64(section), row)
-
     def finish(self, row: int) -> None:
         """End a running job."""
         engine.finish(self.arrays, row)
@@ -273,14 +258,13 @@ class Queue:
 
     def requeue(self, row: int, now_s: float) -> None:
         """Requeue a demoted job."""
-        if not engine.has_capacity(self.arrays.tree):
+        while not engine.requeue(float(now_s), self.arrays, row):
             self.enlarge()
-        engine.requeue(now_s, self.arrays, row)
 
     def decide(self, now_s: float) -> NDArray[np.uint32]:
         """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
         while True:
-            n, _ = engine.decide(now_s, self.outlived, self.arrays, self.started)
+            n, _ = engine.decide(float(now_s), self.outlived, self.arrays, self.started)
             if n >= 0:
                 rows: NDArray[np.uint32] = self.started["row"][:n]
                 return rows
@@ -314,7 +298,7 @@ class Queue:
 
     def correct(self, now_s: float) -> None:
         """Raise the estimates of running jobs that were expected to end by `now_s`."""
-        engine.correct(now_s, self.arrays)
+        engine.correct(float(now_s), self.arrays)
 
     # Machines become available and unavailable
 

@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -115,7 +116,7 @@ class Agent:
         for remark in self.chosen.remarks:
             log.warning("%s", remark)
         state_options(self.stated())
-        self.cluster: Cluster
+        self.machines: list[int] = []
         self.host: Host
         self.registration = Registration(False, False, False)
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
@@ -137,6 +138,11 @@ class Agent:
             stated |= {"policy": None, **self.selection.as_dict()}
         return stated
 
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The machines and their jobs. It loads the compiler, so it is made when the first event needs it."""
+        return Cluster(self.machines, self.chosen, by_machines=self.by_machines)
+
     # Events
 
     def begin(self, machines: Iterable[int], registration: Registration, host: Host) -> None:
@@ -146,7 +152,7 @@ class Agent:
             BatfillError: the options need registrations that the simulator does not allow.
         """
         self.host, self.registration, self.may_register = host, registration, registration.allowed
-        self.cluster = Cluster(machines, self.chosen, by_machines=self.by_machines)
+        self.machines = list(machines)
         if self.selection:
             from batfill.cluster.choice import PolicyChoice
 
@@ -262,7 +268,7 @@ class Agent:
 
         if self.choice is not None:
             self.choice.before_decision(now_s)
-        for start in self.cluster.decide(now_s):
+        for start in self.cluster.decide(now_s) if self.requests else ():
             self.host.execute(start.job, start.machines)
             for observer in (self.knowledge, self.choice):
                 if observer is not None:

@@ -30,6 +30,7 @@ log = logging.getLogger("batfill")
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
 ENDPOINT = re.compile(r"tcp://[^:]+:(\d+)")
 HIGHEST_PORT = 65_535
+AT_ONCE_MS = 250  # a simulator that connects in this time gets its first answer before the compiler is loaded
 PATIENCE_S = 10  # wait for a simulator before printing where one should connect
 
 # States of a job, worded for messages.
@@ -41,14 +42,27 @@ NOTIFICATIONS = (
     "event_machine_unavailable",
     "event_machine_available",
 )
-NUMBERS = (int, float)
-JSON_TYPES: dict[Any, str] = {
-    str: "a string",
-    dict: "an object",
-    list: "an array",
-    int: "an integer",
-    NUMBERS: "a number",
+
+INTEGER, NUMBER, STRING, ARRAY, OBJECT = (int,), (int, float), (str,), (list,), (dict,)
+JSON_TYPES: dict[tuple[type, ...], str] = {
+    INTEGER: "an integer",
+    NUMBER: "a number",
+    STRING: "a string",
+    ARRAY: "an array",
+    OBJECT: "an object",
 }
+# The fields that each object of a message must have, with their types.
+Fields = tuple[tuple[str, tuple[type, ...]], ...]
+MESSAGE: Fields = (("now", NUMBER), ("events", ARRAY))
+EVENT: Fields = (("type", STRING), ("timestamp", NUMBER))
+BEGINS: Fields = (("config", OBJECT), ("compute_resources", ARRAY))
+MACHINE: Fields = (("id", INTEGER),)
+SUBMITTED: Fields = (("job_id", STRING), ("job", OBJECT))
+JOB: Fields = (("subtime", NUMBER), ("res", INTEGER), ("profile", STRING))
+JOB_WITH_WALLTIME: Fields = (*JOB, ("walltime", NUMBER))
+COMPLETED: Fields = (("job_id", STRING), ("job_state", STRING))
+NOTIFY: Fields = (("type", STRING),)
+RESOURCES: Fields = (("resources", STRING),)
 
 
 def request_of(name: str, fields: Mapping[str, Any]) -> Request:
@@ -77,6 +91,10 @@ class Conversation:
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
         self.messages = 0  # received
+        # What is being checked, for errors: the place and type of an event, None and "" for the message as a whole, and
+        # the part of it that is meant.
+        self.place: int | None = None
+        self.kind = self.subject = ""
         self.now_s = -math.inf
         self.begun = False
         self.ended = False
@@ -84,6 +102,7 @@ class Conversation:
         self.left = 0  # jobs that were neither started nor rejected
         self.forwards_unknown = False
         self.events: list[dict[str, Any]] = []  # of the answer
+        self.logs = log.isEnabledFor(logging.INFO)
 
     def answer(self, text: bytes) -> bytes:
         """The reply to a message.
@@ -93,130 +112,136 @@ class Conversation:
                 Batsim was started without.
         """
         self.messages += 1
+        self.place, self.kind, self.subject = None, "", ""
         try:
             message = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise self.wrong(f"is not JSON: {error}: {text[:100].decode(errors='replace')!r}") from None
-        now_s, events = self.field(message, "now", NUMBERS), self.field(message, "events", list)
+        self.check(message, MESSAGE)
+        now_s = message["now"]
         if now_s < self.now_s:
             raise self.wrong(f"goes back in time: the previous one was at {self.now_s:g}")
         self.now_s = now_s
         self.events = []
-        for place, event in enumerate(events):
+        for place, event in enumerate(message["events"]):
             self.take(place, event)
         self.agent.decide(now_s)
-        log.info("message %d at %f: %d events, %d in the answer", self.messages, now_s, len(events), len(self.events))
+        if self.logs:
+            n_events = len(message["events"])
+            log.info("message %d at %f: %d events, %d in the answer", self.messages, now_s, n_events, len(self.events))
         return orjson.dumps({"now": now_s, "events": self.events})
 
     # Events from Batsim
 
     def take(self, place: int, event: Any) -> None:
         """Check one event of the message and pass it to the agent."""
-        kind = self.field(event, "type", str, f"events[{place}]")
-        where = f"events[{place}] ({kind})"
-        self.field(event, "timestamp", NUMBERS, where)
+        self.place, self.subject = place, ""
+        kind = self.kind = event.get("type", "") if type(event) is dict else ""
+        self.check(event, EVENT)
         data = event.get("data", {})
         if not self.begun and kind != "SIMULATION_BEGINS":
-            raise self.wrong(f"{where} comes before SIMULATION_BEGINS")
+            raise self.wrong("comes before SIMULATION_BEGINS")
         if kind == "JOB_SUBMITTED":
-            self.submitted(where, data)
+            self.submitted(data)
         elif kind == "JOB_COMPLETED":
-            self.completed(where, data)
+            self.completed(data)
         elif kind == "REQUESTED_CALL":
             self.agent.called(self.now_s)
         elif kind == "NOTIFY":
-            self.notified(where, data)
+            self.notified(data)
         elif kind == "SIMULATION_BEGINS":
-            self.begin(where, data)
+            self.begin(data)
         elif kind == "SIMULATION_ENDS":
             self.ended = True
             self.agent.finish()
         elif kind in ("ADD_RESOURCES", "REMOVE_RESOURCES"):
             change = self.agent.cluster.restore if kind == "ADD_RESOURCES" else self.agent.cluster.withdraw
-            change(self.machines(where, data))
+            change(self.machines(data))
         elif kind not in IGNORED:
-            raise self.wrong(f"{where} is of a type that Batsim 4 does not send")
+            raise self.wrong("is of a type that Batsim 4 does not send")
 
-    def begin(self, where: str, data: Any) -> None:
+    def begin(self, data: Any) -> None:
         """SIMULATION_BEGINS."""
         if self.begun:
-            raise self.wrong(f"{where} is the second: two simulators may be connected; give each its own scheduler")
+            raise self.wrong("is the second: two simulators may be connected; give each its own scheduler")
         self.begun = True
-        config = self.field(data, "config", dict, where)
+        self.check(data, BEGINS)
+        config = data["config"]
         if config.get("redis-enabled"):
-            raise self.wrong(f"{where} requires redis, which batfill does not use; start Batsim without --enable-redis")
-        machines = self.field(data, "compute_resources", list, where)
+            raise self.wrong("requires redis, which batfill does not use; start Batsim without --enable-redis")
         self.forwards_unknown = bool(config.get("forward-unknown-events"))
         registration = Registration(
             bool(config.get("dynamic-jobs-enabled")),
             bool(config.get("profile-reuse-enabled")),
             bool(config.get("dynamic-jobs-acknowledged")),
         )
-        ids = [self.field(machine, "id", int, f"{where}, compute_resources") for machine in machines]
-        self.agent.begin(ids, registration, self)
+        self.subject = "in compute_resources "
+        for machine in data["compute_resources"]:
+            self.check(machine, MACHINE)
+        self.agent.begin([machine["id"] for machine in data["compute_resources"]], registration, self)
 
-    def submitted(self, where: str, data: Any) -> None:
+    def submitted(self, data: Any) -> None:
         """JOB_SUBMITTED."""
-        name = self.field(data, "job_id", str, where)
-        fields = self.field(data, "job", dict, where)
-        if (known := self.jobs.get(name)) is not None and known != REGISTERED:
-            raise self.wrong(f"{where} names job {name!r}, which was submitted before and {known}")
-        of_job = f"{where} of {name!r}"
-        self.field(fields, "subtime", NUMBERS, of_job)
-        self.field(fields, "res", int, of_job)
-        self.field(fields, "profile", str, of_job)
-        if "walltime" in fields:
-            self.field(fields, "walltime", NUMBERS, of_job)
+        self.check(data, SUBMITTED)
+        name, fields = data["job_id"], data["job"]
+        known = self.jobs.get(name)
+        if known is not None and known != REGISTERED:
+            raise self.wrong(f"names job {name!r}, which was submitted before and {known}")
+        self.subject = f"of {name!r} "
+        self.check(fields, JOB_WITH_WALLTIME if "walltime" in fields else JOB)
         if known is None:
             self.left += 1
         self.jobs[name] = WAITS
         self.agent.submitted(request_of(name, fields), self.now_s)
 
-    def completed(self, where: str, data: Any) -> None:
+    def completed(self, data: Any) -> None:
         """JOB_COMPLETED."""
-        name = self.field(data, "job_id", str, where)
-        state = self.field(data, "job_state", str, where)
+        self.check(data, COMPLETED)
+        name = data["job_id"]
         known = self.jobs.get(name)
         if known != RUNS:
-            raise self.wrong(
-                f"{where} names job {name!r}, which {known or 'was never submitted'}, so it cannot end now"
-            )
+            raise self.wrong(f"names job {name!r}, which {known or 'was never submitted'}, so it cannot end now")
         self.jobs[name] = ENDED
-        self.agent.ended(name, self.now_s, killed=state == KILLED)
+        self.agent.ended(name, self.now_s, killed=data["job_state"] == KILLED)
 
-    def notified(self, where: str, data: Any) -> None:
+    def notified(self, data: Any) -> None:
         """NOTIFY."""
-        kind = self.field(data, "type", str, where)
+        self.check(data, NOTIFY)
+        kind = data["type"]
         if kind == "no_more_static_job_to_submit":
             self.agent.no_more_jobs()
         elif kind == "event_machine_unavailable":
-            self.agent.cluster.withdraw(self.machines(where, data))
+            self.agent.cluster.withdraw(self.machines(data))
         elif kind == "event_machine_available":
-            self.agent.cluster.restore(self.machines(where, data))
+            self.agent.cluster.restore(self.machines(data))
         elif kind not in NOTIFICATIONS and not self.forwards_unknown:
-            raise self.wrong(f"{where} is of type {kind!r}; Batsim 4 sends {', '.join(NOTIFICATIONS)}")
+            raise self.wrong(f"is of type {kind!r}; Batsim 4 sends {', '.join(NOTIFICATIONS)}")
 
-    def machines(self, where: str, data: Any) -> Iterator[int]:
+    def machines(self, data: Any) -> Iterator[int]:
         """The ids of `resources`, as "0-3 7"."""
-        text = self.field(data, "resources", str, where)
+        self.check(data, RESOURCES)
+        text = data["resources"]
         if not INTERVALS.fullmatch(text):
-            raise self.wrong(f"{where} has resources {text!r}, which are not machine ids such as '0-3 7'")
+            raise self.wrong(f"has resources {text!r}, which are not machine ids such as '0-3 7'")
         for part in text.split():
             first, _, last = part.partition("-")
             yield from range(int(first), int(last or first) + 1)
 
-    def field(self, holder: Any, name: str, kind: Any, where: str = "") -> Any:
-        """A field of a JSON object in the message, checked to have this type; true and false are not numbers."""
-        value = holder.get(name) if type(holder) is dict else None
-        if type(value) is kind or (kind is NUMBERS and type(value) in NUMBERS):
-            return value
-        found = "is not an object" if type(holder) is not dict else f"has {value!r}" if name in holder else "lacks it"
-        raise self.wrong(f"{where}{' ' if where else ''}needs {name!r}, {JSON_TYPES[kind]}, and {found}")
+    def check(self, holder: Any, fields: Fields) -> None:
+        """Refuse a JSON value that is not an object with these fields; true and false are not numbers."""
+        is_object = type(holder) is dict
+        for name, types in fields:
+            if not is_object or type(holder.get(name)) not in types:
+                found = "lacks it" if is_object else "is not an object"
+                found = f"has {holder[name]!r}" if is_object and name in holder else found
+                raise self.wrong(f"{self.subject}needs {name!r}, {JSON_TYPES[types]}, and {found}")
 
     def wrong(self, what: str) -> BatfillError:
-        """The error for the current message."""
+        """The error for the current event, or for the message as a whole."""
         date = "" if self.now_s == -math.inf else f" at {self.now_s:.6f}"
-        return BatfillError(f"message {self.messages} from Batsim{date} {what}; this is not Batsim 4's protocol")
+        kind = f" ({self.kind})" if self.kind else ""
+        event = "" if self.place is None else f" events[{self.place}]{kind}"
+        return BatfillError(f"message {self.messages} from Batsim{date}{event} {what}; this is not Batsim 4's protocol")
 
     # Requests of the agent: `cluster.agent.Host`
 
@@ -289,8 +314,10 @@ def serve(options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_
                 f"socket {endpoint}: {error}; give another with --socket, as tcp://127.0.0.1:28001, or free this one"
             ) from None
         print(f"batfill: listening on {endpoint}", file=sys.stderr, flush=True)
-        warm_up(agent)
         conversation = Conversation(agent)
+        is_there = bool(socket.poll(AT_ONCE_MS))
+        if not is_there:
+            warm_up(agent)
         if not socket.poll(PATIENCE_S * 1000):
             print(
                 f"batfill: no simulator has connected to {endpoint} yet; Batsim connects to tcp://localhost:28000 "
@@ -298,16 +325,17 @@ def serve(options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_
                 file=sys.stderr,
                 flush=True,
             )
-        answer = socket.recv()
+        message = socket.recv()
+        socket.send(conversation.answer(message))
+        if is_there:
+            warm_up(agent)
         socket.setsockopt(zmq.RCVTIMEO, timeout_ms or -1)
-        while True:
-            socket.send(conversation.answer(answer))
-            if conversation.ended:
-                break
+        while not conversation.ended:
             try:
-                answer = socket.recv()
+                message = socket.recv()
             except zmq.Again:
                 raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms") from None
+            socket.send(conversation.answer(message))
     if conversation.left:
         raise RunFailed(f"{conversation.left} of {len(conversation.jobs)} jobs were neither started nor rejected")
 

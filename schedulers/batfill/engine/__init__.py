@@ -16,13 +16,15 @@ PLACES = {
     "jit": "SOURCES announce_compilation",
     "records": "AWAY CANDIDATE JOB LINE OVERDUE QUEUE RUN STARTED TRY QueueArrays RULES "
     "as_records dividers_of new_records",
-    "tree": "clear enlarged has_capacity new_tree",
+    "tree": "clear enlarged new_tree",
     "running": "correct finish start",
-    "waiting": "demote enqueue_at enqueue_rows requeue set_level",
+    "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_level submit",
     "easy": "decide start_waiting",
     "loop": "CLOCK DONE END KILL NEEDS_ROOM Events Given advance advance_each push reset",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}
+# Kernels that the hosts of single events call at every event, always with arguments of the same types.
+EVENTS = ("correct", "decide", "finish", "requeue", "submit")
 
 
 def __getattr__(name: str) -> Any:
@@ -30,5 +32,7 @@ def __getattr__(name: str) -> Any:
     if name not in HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{HOME[name]}"), name)
+    if name in EVENTS:
+        value = import_module(f"{__name__}.jit").undispatched(value)
     globals()[name] = value
     return value

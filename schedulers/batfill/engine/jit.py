@@ -11,7 +11,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from numba import config, njit
+# Numba loads scipy's linear algebra if scipy is installed; no kernel uses it, and it is half of numba's loading time. A
+# command hides it meanwhile; in a user's own process numba stays whole.
+HIDES_SCIPY = "batfill.cli" in sys.modules and not {"numba", "scipy"} & sys.modules.keys()
+if HIDES_SCIPY:
+    sys.modules["scipy"] = None  # type: ignore[assignment] # which makes importing it fail
+try:
+    import numba.np.arraymath  # noqa: F401 - looks for scipy when it is loaded
+    from numba import config, njit
+finally:
+    if HIDES_SCIPY:
+        del sys.modules["scipy"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +70,29 @@ def compiled(function: Kernel, *, inline: bool) -> Kernel:
         drop_stale(index_of(dispatcher))
         function = dispatcher
     return function
+
+
+def undispatched(kernel: Kernel) -> Kernel:
+    """The kernel for calls from Python whose arguments have the same types every time: never an int for a float.
+
+    Numba's dispatcher looks up the types of all arrays at each call, which takes 3 microseconds, six times the work of
+    a short pass. From the second call on the compiled function is called directly, and it does not check its arguments.
+    """
+    if not COMPILED:
+        return kernel
+    entry: Any = None  # pragma: no cover - as above
+
+    def call(*arguments: Any) -> Any:  # pragma: no cover
+        nonlocal entry
+        if entry is not None:
+            return entry(*arguments)
+        result = kernel(*arguments)
+        if len(kernel.overloads) == 1:  # type: ignore[attr-defined]
+            (version,) = kernel.overloads.values()  # type: ignore[attr-defined]
+            entry = version.entry_point
+        return result
+
+    return call  # type: ignore[return-value]  # pragma: no cover
 
 
 def index_of(dispatcher: Any) -> Path:  # pragma: no cover - without compilation there is no cache

@@ -14,6 +14,8 @@ from batfill.engine.records import AWAY, OVERDUE
 from batfill.engine.tree import has_capacity, insert, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and estimate of an empty queue
+GAP = np.int64(1 << 20)  # between neighbours in `seq`, so that a job submitted late fits between two others
+FULL, CROWDED, QUEUED = range(3)  # outcomes of `submit`
 
 
 @expression
@@ -80,6 +82,57 @@ def move_to(now_s, queue, section, row):
 
 
 @kernel
+def set_level(queue, row, level, killable, estimate_s):
+    """Set the level (large if beyond the last) and the estimate of a job that is not queued.
+
+    `killable`, 0 or 1: whether it is killed at its level's divider; `estimate_s`: its run time if it is not killed.
+    """
+    job = queue.jobs[row]
+    job.level = level
+    job.killable = killable if level <= len(queue.dividers) else 0
+    job.estimate_s = estimate_s
+    if job.killable:
+        job.estimate_s = min(estimate_s, queue.dividers[level - 1].bound_s)
+
+
+@kernel
+def submit(queue, row, place, submit_s, walltime_s, procs, level, killable, estimate_s, key, rise):
+    """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
+
+    Returns QUEUED; or FULL if the tree is full, with nothing changed; or CROWDED if no `seq` is left between those of
+    its neighbours: then the job is not queued, and all have to be numbered and sorted again. The arguments from
+    `submit_s` on are fields of the job, those from `level` to `estimate_s` as in `set_level`.
+    """
+    if not has_capacity(queue.tree):
+        return FULL
+    jobs, ages, state = queue.jobs, queue.ages, queue.state[0]
+    job, tried = jobs[row], queue.tries[row]
+    job.submit_s = submit_s
+    job.procs = procs
+    job.start_s = np.nan
+    job.section = AWAY
+    job.key = key
+    job.rise = rise
+    tried.walltime_s = walltime_s
+    tried.whole_estimate_s = estimate_s
+    tried.divider_s = np.inf
+    tried.corrections = 0
+    set_level(queue, row, level, killable, estimate_s)
+    below = jobs[ages[place - 1]].seq if place > 0 else 0
+    above = jobs[ages[place]].seq if place < row else below + 2 * GAP
+    for i in range(row, place, -1):
+        ages[i] = ages[i - 1]
+    ages[place] = row
+    job.seq = (above + below) // 2
+    state.submitted = row + 1
+    state.looked_at = min(state.looked_at, place)  # the sweep has passed its place: step back
+    if above - below < 2:
+        return CROWDED
+    enqueue_at(submit_s, queue, np.int64(level), row)
+    return QUEUED
+
+
+@kernel
 def enqueue_rows(now_s, queue, rows, first):
     """Insert rows[first:] into the sections of their levels, rows uint32 (n,), none of them in the tree.
 
@@ -108,20 +161,6 @@ def sweep_overdue(now_s, queue):
     return True
 
 
-@kernel
-def set_level(queue, row, level, killable, estimate_s):
-    """Set the level (large if beyond the last) and the estimate of a job that is not queued.
-
-    `killable`, 0 or 1: whether it is killed at its level's divider; `estimate_s`: its run time if it is not killed.
-    """
-    job = queue.jobs[row]
-    job.level = level
-    job.killable = killable if level <= len(queue.dividers) else 0
-    job.estimate_s = estimate_s
-    if job.killable:
-        job.estimate_s = min(estimate_s, queue.dividers[level - 1].bound_s)
-
-
 @outlined
 def demote(queue, row):
     """Move a job killed at its divider to the next level with a longer divider, or to the large jobs."""
@@ -135,6 +174,9 @@ def demote(queue, row):
 
 @outlined
 def requeue(now_s, queue, row):
-    """Requeue a job that was killed and demoted: in its new level, or among the overdue jobs."""
+    """Requeue a killed and demoted job, in its new level or among the overdue jobs; False if the tree is full."""
+    if not has_capacity(queue.tree):
+        return False
     section = OVERDUE if overdue(now_s, queue, row) else np.int64(queue.jobs[row].level)
     move_to(now_s, queue, section, row)
+    return True

@@ -313,8 +313,11 @@ def _member(path: Path, document: dict[str, Any], key: str, kind: type) -> Any:
 
 def user_of(job: dict[str, Any]) -> int:
     """The job's user; -1 if it has none that is a number."""
-    users = (job.get(key) for key in ("user_id", "user"))
-    return next((user for user in users if type(user) is int and abs(user) <= MOST_PROCS), -1)
+    for key in ("user_id", "user"):
+        user = job.get(key)
+        if type(user) is int and abs(user) <= MOST_PROCS:
+            return user
+    return -1
 
 
 def _class(job: dict[str, Any]) -> int:
