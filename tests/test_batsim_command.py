@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -194,11 +195,34 @@ def test_without_a_scheduler_jobs_run_one_by_one(tmp_path, capsys):
     assert "4 jobs, 2 successful, 1 rejected, makespan 24.000000 s" in said.err
 
 
-def test_messages_are_shown_when_asked_for(tmp_path, capsys):
-    assert main([*write(tmp_path), "--no-sched", "-v", "network-only"]) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith('sent {"now":0.000000,"events":[{"timestamp":0.000000,"type":"SIMULATION_BEGINS"')
-    assert {line.split()[0] for line in lines} == {"sent", "received"}
+def messages(log):
+    """The messages in a log, with their direction, as tools find them in Batsim's."""
+    return [(way, json.loads(text)) for way, text in re.findall(r"(Sending|Received) '(.*)'$", log, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("verbosity", [[], ["-v", "information"], ["-v", "network-only"], ["-v", "debug"]])
+def test_the_log_has_every_message_by_default(tmp_path, capsys, verbosity):
+    assert main([*write(tmp_path), "--no-sched", *verbosity]) == 0
+    log = capsys.readouterr().err
+    exchanged = messages(log)
+    assert exchanged[0][1]["events"][0]["type"] == "SIMULATION_BEGINS"
+    assert exchanged[-2][1]["events"][0]["type"] == "SIMULATION_ENDS"
+    assert [way for way, _ in exchanged] == ["Sending", "Received"] * (len(exchanged) // 2)
+    submitted = [e["data"]["job_id"] for _, m in exchanged for e in m["events"] if e["type"] == "JOB_SUBMITTED"]
+    assert submitted == ["w0!a", "w0!b", "w0!wide", "w0!c"]
+    others = [line for line in log.splitlines() if not line.startswith(("Sending ", "Received "))]
+    assert bool(others) == (verbosity != ["-v", "network-only"])
+
+
+def test_the_log_on_a_terminal_has_no_message_by_default(tmp_path, monkeypatch):
+    controller, terminal = os.openpty()
+    with os.fdopen(controller, "rb", buffering=0) as seen, os.fdopen(terminal, "w", encoding="utf-8") as shown:
+        monkeypatch.setattr("sys.stderr", shown)
+        assert main([*write(tmp_path), "--no-sched"]) == 0
+        shown.flush()
+        text = seen.read(100_000)
+    assert b"4 jobs" in text
+    assert b"Sending" not in text
 
 
 def test_a_scheduler_that_dies_is_noticed_and_what_there_is_is_written(tmp_path, capsys):

@@ -160,13 +160,24 @@ def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], byt
         from batfill.batsim.scheduler_link import NoScheduler
 
         exchange = NoScheduler()
-    if options.verbosity not in ("network-only", "debug"):
-        return exchange
+    return _logged(exchange) if _shows_messages(options.verbosity) else exchange
+
+
+def _shows_messages(verbosity: str) -> bool:
+    """Whether to print the messages, as Batsim does by default; by default a terminal shows the progress instead."""
+    return verbosity in ("network-only", "debug") or (verbosity == "information" and not sys.stderr.isatty())
+
+
+def _logged(exchange: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """The exchange, with both messages on stderr in the words by which tools find them in Batsim's log."""
+    sys.stderr.flush()
+    stream = sys.stderr.buffer
 
     def logged(message: bytes) -> bytes:
-        print(f"sent {message.decode()}", file=sys.stderr)
+        stream.write(b"Sending '%b'\n" % message)
+        stream.flush()  # so that the message is there if the scheduler never answers it
         reply = exchange(message)
-        print(f"received {reply.decode(errors='replace')}", file=sys.stderr)
+        stream.write(b"Received '%b'\n" % reply)
         return reply
 
     return logged
@@ -176,4 +187,4 @@ def _speaker(verbosity: str) -> Callable[[str], None]:
     """The function that prints a line on stderr, or nothing if the verbosity is too low."""
     if verbosity in ("quiet", "network-only"):
         return lambda line: None
-    return lambda line: print(f"batfill batsim: {line}", file=sys.stderr)
+    return lambda line: print(f"batfill batsim: {line}", file=sys.stderr, flush=True)

@@ -37,28 +37,31 @@ class Machines:
         self._since = np.zeros(n)  # the date of each machine's last change
         self._jobs = np.zeros(n, np.int32)
         self._exclusive = np.r_[np.full(n_compute, not share_compute), np.full(n_storage, not share_storage)]
+        self._shares = not self._exclusive.all()
         # Batsim starts from the number of compute machines, but storage machines change the counts too.
-        self._count = np.array([n_compute, 0, 0])
-        self._spent = np.zeros(3)
+        self._count = [n_compute, 0, 0]
+        self._spent = [0.0, 0.0, 0.0]
 
     @property
     def idle(self) -> int:
         """The number of idle machines."""
-        return int(self._count[IDLE])
+        return self._count[IDLE]
 
     @property
     def computing(self) -> int:
         """The number of computing machines."""
-        return int(self._count[COMPUTING])
+        return self._count[COMPUTING]
 
     @property
     def times(self) -> MachineTimes:
         """Machine-seconds per state, up to each machine's last change."""
-        return MachineTimes(*(float(self._spent[state]) for state in (COMPUTING, IDLE, UNAVAILABLE)))
+        return MachineTimes(*(self._spent[state] for state in (COMPUTING, IDLE, UNAVAILABLE)))
 
     def obstacle(self, machines: MachineSet) -> str | None:
         """Why a job cannot start on these machines; None if it can."""
         part = machines.part
+        if not self._state[part].any():  # all are idle
+            return None
         busy = (self._jobs[part] > 0) & self._exclusive[part]
         if busy.any():
             return f"machine {machines.ids()[np.argmax(busy)]} already runs a job"
@@ -66,16 +69,25 @@ class Machines:
         return f"machine {machines.ids()[np.argmax(gone)]} is unavailable" if gone.any() else None
 
     def start(self, machines: MachineSet, date: float) -> None:
-        """Start a job on these machines."""
-        self._jobs[machines.part] += 1
-        self._enter(machines.part, COMPUTING, date)
+        """Start a job on these machines, to which there is no `obstacle`."""
+        part = machines.part
+        if self._shares:
+            self._jobs[part] += 1
+            self._enter(part, COMPUTING, date)
+        else:
+            self._jobs[part] = 1
+            self._change(part, machines.size, IDLE, COMPUTING, date)
 
     def end(self, machines: MachineSet, date: float) -> None:
         """End a job on these machines; those that became unavailable meanwhile stay unavailable."""
         part = machines.part
-        self._jobs[part] -= 1
-        freed = (self._jobs[part] == 0) & (self._state[part] != UNAVAILABLE)
-        self._enter(part if freed.all() else machines.ids()[freed], IDLE, date)
+        if self._shares or self._count[UNAVAILABLE]:
+            self._jobs[part] -= 1
+            freed = (self._jobs[part] == 0) & (self._state[part] != UNAVAILABLE)
+            self._enter(part if freed.all() else machines.ids()[freed], IDLE, date)
+        else:
+            self._jobs[part] = 0
+            self._change(part, machines.size, COMPUTING, IDLE, date)
 
     def withdraw(self, machines: MachineSet, date: float) -> str | None:
         """Make these machines unavailable, while their jobs keep running; returns what prevents it, or None."""
@@ -98,10 +110,18 @@ class Machines:
     def _enter(self, part: slice | NDArray[np.intp], state: int, date: float) -> None:
         """Set the state of these machines."""
         before = self._state[part]
-        self._spent += np.bincount(before, weights=date - self._since[part], minlength=3)
-        self._count -= np.bincount(before, minlength=3)
-        self._count[state] += before.size
-        self._state[part] = state
+        for old in (IDLE, COMPUTING, UNAVAILABLE):
+            of_state = before == old
+            if n := int(np.count_nonzero(of_state)):
+                members = part if n == before.size else np.arange(self.size)[part][of_state]
+                self._change(members, n, old, state, date)
+
+    def _change(self, part: slice | NDArray[np.intp], n: int, old: int, new: int, date: float) -> None:
+        """Set the state of these `n` machines, which were all in the state `old`."""
+        self._spent[old] += float((date - self._since[part]).sum())
+        self._count[old] -= n
+        self._count[new] += n
+        self._state[part] = new
         self._since[part] = date
 
 
@@ -125,21 +145,25 @@ def machine_set(text: str, n_machines: int) -> MachineSet:
     """
     if not INTERVALS.fullmatch(text):
         raise ValueError(f'{text!r} is not a list of machines such as "0-3 7"')
-    bounds = [[int(bound) for bound in part.split("-")] for part in text.split()]
-    joined: list[list[int]] = []
-    for interval in sorted(bounds):
-        first, last = interval[0], interval[-1]
+    bounds = []
+    for part in text.split():
+        low, _, high = part.partition("-")
+        first, last = int(low), int(high or low)
         if first > last:
             raise ValueError(f"{first}-{last} in {text!r} ends before it begins")
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1][1] = max(joined[-1][1], last)
+        bounds.append((first, last))
+    bounds.sort()
+    joined = bounds[:1]
+    for first, last in bounds[1:]:
+        if first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
         else:
-            joined.append([first, last])
+            joined.append((first, last))
     highest = joined[-1][1]
     if highest >= n_machines:
         raise ValueError(f"machine {highest} does not exist, the platform has 0-{n_machines - 1}")
-    canonical = as_text([(a, b) for a, b in joined])
-    size = sum(b - a + 1 for a, b in joined)
+    canonical = as_text(joined)
+    size = sum([b - a + 1 for a, b in joined])
     if len(joined) == 1:
         return MachineSet(canonical, size, slice(joined[0][0], highest + 1))
     return MachineSet(canonical, size, np.concatenate([np.arange(a, b + 1) for a, b in joined]))
@@ -224,4 +248,7 @@ def intervals_of(ids: list[int]) -> Intervals:
 
 def as_text(intervals: Intervals) -> str:
     """The machines as Batsim writes them: "0-3 7"."""
-    return " ".join(f"{first}-{last}" if first < last else str(first) for first, last in intervals)
+    if len(intervals) == 1:
+        first, last = intervals[0]
+        return f"{first}-{last}" if first < last else str(first)
+    return " ".join([f"{first}-{last}" if first < last else str(first) for first, last in intervals])

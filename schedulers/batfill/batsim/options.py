@@ -198,7 +198,10 @@ def _parser() -> argparse.ArgumentParser:
     add("-e", "--export", default="out", metavar="PREFIX", help="prefix of the result files [%(default)s]")
     add("--disable-schedule-tracing", action="store_true", help="accepted: there is no Paje trace to disable")
     add("--disable-machine-state-tracing", action="store_true", help="do not write PREFIX_machine_states.csv")
-    add("-v", "--verbosity", choices=VERBOSITIES, default="information", help="messages on stderr [%(default)s]")
+    add(
+        "-v", "--verbosity", choices=VERBOSITIES, default="information",
+        help="what stderr gets; from network-only on every message, but on a terminal progress [%(default)s]",
+    )  # fmt: skip
     add("-q", "--quiet", action="store_true", help="the same as --verbosity quiet")
     add("--dump-execution-context", action="store_true", help="print the execution context as JSON and exit")
 
