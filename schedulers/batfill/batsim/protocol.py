@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from batfill.batsim.catalogue import Progress
     from batfill.batsim.platform import Platform
 
-NUMBERS = (float, int)
-JSON_TYPES: dict[Any, str] = {
-    (str,): "a string",
-    (dict,): "an object",
-    (list,): "an array",
-    NUMBERS: "a number",
+# The types of a field, and how messages call them; true is not a number.
+INTEGER, NUMBER, STRING, ARRAY, OBJECT = (int,), (int, float), (str,), (list,), (dict,)
+JSON_TYPES: dict[tuple[type, ...], str] = {
+    INTEGER: "an integer",
+    NUMBER: "a number",
+    STRING: "a string",
+    ARRAY: "an array",
+    OBJECT: "an object",
 }
 
 # Redis is never used, but schedulers read its fields.
@@ -176,7 +178,7 @@ def read_reply(text: bytes, number: int) -> Reply:
         reply = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ReplyError(f"is not JSON: {error}: {_start(text)}") from None
-    now, events = needed(reply, "now", NUMBERS), needed(reply, "events", (list,))
+    now, events = needed(reply, "now", NUMBER), needed(reply, "events", ARRAY)
     if now > LONGEST_S:
         raise ReplyError(f"has the date {now:g} as its 'now', more than {LONGEST_S:g} s, 30,000 years")
     decisions = []
@@ -185,7 +187,7 @@ def read_reply(text: bytes, number: int) -> Reply:
     for place, item in enumerate(events):
         fields: dict[str, Any] = item if type(item) is dict else {}
         date, kind, data = fields.get("timestamp"), fields.get("type"), fields.get("data")
-        if not (type(date) in NUMBERS and last <= date <= now and type(kind) is str and type(data) is dict):
+        if not (type(date) in NUMBER and last <= date <= now and type(kind) is str and type(data) is dict):
             named = f" ({shown_type(kind)})" if type(kind) is str else ""
             raise ReplyError(f"has events[{place}]{named}, which {_wrong_with(item, last, now)}")
         last = date
@@ -202,16 +204,23 @@ def needed(holder: Any, name: str, kinds: tuple[type, ...]) -> Any:
     value = holder.get(name) if type(holder) is dict else None
     if type(value) in kinds:
         return value
-    found = "is not an object" if type(holder) is not dict else f"has {value!r:.60}" if name in holder else "lacks it"
-    raise ReplyError(f"needs {name!r}, {JSON_TYPES[kinds]}, and {found}")
+    raise ReplyError(unfit(holder, name, kinds))
+
+
+def unfit(holder: Any, name: str, kinds: tuple[type, ...]) -> str:
+    """Why a JSON value has no member of this name and one of these types, in words."""
+    found = "is not an object"
+    if type(holder) is dict:
+        found = f"has {holder[name]!r:.60}" if name in holder else "lacks it"
+    return f"needs {name!r}, {JSON_TYPES[kinds]}, and {found}"
 
 
 def _wrong_with(item: Any, last: float, now: float) -> str:
     """What makes this event of a reply unusable; `last` is the timestamp of the event before it."""
     try:
-        date = needed(item, "timestamp", NUMBERS)
-        needed(item, "type", (str,))
-        needed(item, "data", (dict,))
+        date = needed(item, "timestamp", NUMBER)
+        needed(item, "type", STRING)
+        needed(item, "data", OBJECT)
     except ReplyError as error:
         return str(error)
     if date > now:

@@ -18,7 +18,17 @@ import orjson
 from batfill.batsim import protocol
 from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, Job
 from batfill.batsim.machines import Machines, MachineSet, machine_set
-from batfill.batsim.protocol import NUMBERS, Decision, Reply, ReplyError, SimulationStopped, needed, read_reply
+from batfill.batsim.protocol import (
+    ARRAY,
+    NUMBER,
+    STRING,
+    Decision,
+    Reply,
+    ReplyError,
+    SimulationStopped,
+    needed,
+    read_reply,
+)
 from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
 from batfill.errors import WorkloadError
 from batfill.jobs import LONGEST_S
@@ -397,7 +407,7 @@ def reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """Kill running jobs; one that has just ended by itself is only acknowledged."""
-    job_ids = needed(data, "job_ids", (list,))
+    job_ids = needed(data, "job_ids", ARRAY)
     if not job_ids:
         raise WorkloadError("'job_ids' is empty; name the jobs to kill")
     for job_id in job_ids:
@@ -414,7 +424,7 @@ def kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
     """Request a call at a date."""
-    date = needed(data, "timestamp", NUMBERS)
+    date = needed(data, "timestamp", NUMBER)
     if date <= simulation.now:
         raise WorkloadError(f"the scheduler requests a call at {date:.6f}, which is not in the future")
     if date > LONGEST_S:
@@ -521,5 +531,5 @@ def _executors(job: Job, mapping: Any, n_machines: int) -> int:
 
 def _text(data: dict[str, Any], key: str) -> str:
     """A string that a decision must have."""
-    text: str = needed(data, key, (str,))
+    text: str = needed(data, key, STRING)
     return text

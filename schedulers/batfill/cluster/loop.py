@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from batfill.batsim.machines import INTERVALS, as_text
+from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING, unfit
 from batfill.batsim.results import KILLED
 from batfill.cluster.agent import Agent, Registration, Request
 from batfill.errors import BatfillError, RunFailed
@@ -43,14 +44,6 @@ NOTIFICATIONS = (
     "event_machine_available",
 )
 
-INTEGER, NUMBER, STRING, ARRAY, OBJECT = (int,), (int, float), (str,), (list,), (dict,)
-JSON_TYPES: dict[tuple[type, ...], str] = {
-    INTEGER: "an integer",
-    NUMBER: "a number",
-    STRING: "a string",
-    ARRAY: "an array",
-    OBJECT: "an object",
-}
 # The fields that each object of a message must have, with their types.
 Fields = tuple[tuple[str, tuple[type, ...]], ...]
 MESSAGE: Fields = (("now", NUMBER), ("events", ARRAY))
@@ -232,9 +225,7 @@ class Conversation:
         is_object = type(holder) is dict
         for name, types in fields:
             if not is_object or type(holder.get(name)) not in types:
-                found = "lacks it" if is_object else "is not an object"
-                found = f"has {holder[name]!r}" if is_object and name in holder else found
-                raise self.wrong(f"{self.subject}needs {name!r}, {JSON_TYPES[types]}, and {found}")
+                raise self.wrong(self.subject + unfit(holder, name, types))
 
     def wrong(self, what: str) -> BatfillError:
         """The error for the current event, or for the message as a whole."""
