@@ -212,13 +212,10 @@ class Queue:
         if row == len(self.arrays.jobs):
             self.grow()
         estimate_s = float(walltime_s if estimate_s is None else estimate_s)
-        known = np.array([submit_s], np.float64), np.array([estimate_s]), np.array([procs], np.int64)
-        key, rise = self.policy.lines(*known)
-        if self.backfill is not None:
-            self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
+        key, rise = self.keys(row, submit_s, estimate_s, procs)
         age = (submit_s, job_id)
         place = bisect(self.by_age, age)
-        job = float(submit_s), float(walltime_s), procs, level, int(killable), estimate_s, key[0], rise[0]
+        job = float(submit_s), float(walltime_s), procs, level, int(killable), estimate_s, key, rise
         while (outcome := engine.submit(self.arrays, row, place, *job)) == engine.FULL:
             self.enlarge()
         self.by_age.insert(place, age)
@@ -315,14 +312,13 @@ class Queue:
 
     # Estimates, levels and rules
 
-    def set_keys(self, row: int, estimate_s: float) -> None:
-        """Compute the keys of a job that does not wait, for an expected run time of `estimate_s`."""
-        job = self.arrays.jobs[row]
-        known = np.array([job["submit_s"]]), np.array([estimate_s]), np.array([job["procs"]], np.int64)
-        key, rise = self.policy.lines(*known)
-        job["key"], job["rise"] = key[0], rise[0]
+    def keys(self, row: int, submit_s: float, estimate_s: float, procs: int) -> tuple[float, float]:
+        """The `key` and `rise` of a job that does not wait; sets those of its backfill order."""
+        known = np.array([submit_s], np.float64), np.array([estimate_s], np.float64), np.array([procs], np.int64)
         if self.backfill is not None:
             self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
+        key, rise = self.policy.lines(*known)
+        return key[0], rise[0]
 
     def set_level(self, row: int, level: int, killable: bool, estimate_s: float) -> None:
         """Set the level and the expected run time of a job that does not wait."""
@@ -333,7 +329,8 @@ class Queue:
     def classify(self, row: int, level: int, *, killable: bool, estimate_s: float) -> None:
         """Set level, estimate and the keys that follow from it, of a job that has not been submitted."""
         if estimate_s != self.arrays.jobs["estimate_s"][row]:
-            self.set_keys(row, estimate_s)
+            job = self.arrays.jobs[row]
+            job["key"], job["rise"] = self.keys(row, job["submit_s"], estimate_s, job["procs"])
         self.set_level(row, level, killable, estimate_s)
 
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:

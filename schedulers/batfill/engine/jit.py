@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 # Numba loads scipy's linear algebra if scipy is installed; no kernel uses it, and it is half of numba's loading time. A
 # command hides it meanwhile; in a user's own process numba stays whole.
 HIDES_SCIPY = "batfill.cli" in sys.modules and not {"numba", "scipy"} & sys.modules.keys()
-if HIDES_SCIPY:
+if HIDES_SCIPY:  # pragma: no cover - tests load numba in their own process
     sys.modules["scipy"] = None  # type: ignore[assignment] # which makes importing it fail
 try:
     import numba.np.arraymath  # noqa: F401 - looks for scipy when it is loaded
     from numba import config, njit
 finally:
-    if HIDES_SCIPY:
+    if HIDES_SCIPY:  # pragma: no cover - as above
         del sys.modules["scipy"]
 
 if TYPE_CHECKING:
