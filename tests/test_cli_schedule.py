@@ -44,7 +44,7 @@ def scheduled(*command):
             socket.send(as_message(now, *events))
             if not answered:
                 return None
-            assert socket.poll(60_000), "no answer"
+            assert socket.poll(180_000), "no answer"
             return json.loads(socket.recv())["events"]
 
         try:
