@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import socket
 import sys
 from itertools import combinations
@@ -181,6 +182,22 @@ def test_the_variants_give_the_starts_that_batsched_gave_on_5000_jobs_of_kth_sp2
     assert differing("kth", "easy_bf_fast", document, Reference("easy-kept")) == (0, 0)
     assert differing("kth", "filler", document, Reference("filler")) == (0, 0)
     assert differing("kth", "conservative_bf", document, Reference("conservative-margin")) == (4, 0)
+
+
+@pytest.mark.slow
+def test_the_page_says_how_many_starts_of_the_sample_each_variant_changes():
+    page = (ROOT / "docs" / "how-to" / "conformance.md").read_text()
+    document = load_document(ROOT / "workloads" / "sample.json")
+    submitted = {str(job["id"]): job["subtime"] for job in document.jobs}
+    table = re.findall(r"^\| `([a-z-]+)` \| (\d*) ?\| ([\d,]+) \| ([\d,]+) \| ", page, re.MULTILINE)
+    assert len(table) == 9
+    usual = None
+    for variant, differing, mean, longest in table:
+        starts = {job: start for job, (start, _) in scheduled(document, Reference(variant)).items()}
+        usual = usual or starts
+        waits = [starts[job] - submitted[job] for job in starts]
+        assert sum(starts[job] != usual[job] for job in starts) == int(differing or 0), variant
+        assert [f"{sum(waits) / len(waits):,.0f}", f"{max(waits):,.0f}"] == [mean, longest], variant
 
 
 # The verdict

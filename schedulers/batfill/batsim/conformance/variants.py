@@ -409,7 +409,7 @@ VARIANTS = {
     variant.name: variant
     for variant in (
         Variant("easy", Easy, "batfill; most published descriptions", ANY_GRAIN),
-        Variant("easy-first", EasyFirst, "ocst, the simulator of several papers", ANY_GRAIN),
+        Variant("easy-first", EasyFirst, "ocst, by its description", ANY_GRAIN),
         Variant("easy-strict", EasyStrict, "simulators that compare with <", ANY_GRAIN),
         Variant("easy-no-extra", EasyNoExtra, "simplified descriptions", ANY_GRAIN),
         Variant("easy-kept", EasyKept, "batsched's easy_bf_fast", ANY_GRAIN),
