@@ -99,7 +99,7 @@ def test_the_first_minute_works(log, request, tmp_path):
     script = [sys.executable, "-W", "error", ROOT / "docs" / "examples" / "first_minute.py", path]
     done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
     said = [line for line in done.stderr.splitlines() if not line.startswith(COMPILING)]
-    assert (done.returncode, said) == (0, [])
+    assert (done.returncode, said) == (0, []), done.stderr
     assert "policy saf, backfill spf, threshold 200000 s" in done.stdout
     assert "mean_bsld" in done.stdout
     assert "\nmine " in done.stdout

@@ -107,6 +107,7 @@ def test_different_starts_end_the_suite_with_status_1(suite, monkeypatch, capsys
         raise RunFailed("starts differ")
 
     monkeypatch.setattr(suite.run, "chosen", lambda quick, only: [suite.timing.Case("made", "made", differ)])
+    monkeypatch.setattr("sys.argv", ["run.py"])
     with pytest.raises(SystemExit) as ended:
         suite.run.main()
     assert ended.value.code == 1

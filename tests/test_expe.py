@@ -87,7 +87,7 @@ def test_both_ways_to_start_the_scheduler_are_shown_among_the_samples():
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_sample_runs_at_once(study, path):
     done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=study, BATSIM_PORT=str(free_port()))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
     figures = json.loads(done.stdout)
     assert figures["jobs"] == 800
     assert figures["rejected"] == figures["killed"] == 0
