@@ -246,6 +246,7 @@ CONNECTED = {
     "version_3": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", tag="ASroute"))
     .replace("zone ", "AS ")
     .replace("/zone>", "/AS>"),
+    "other_case": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", tag="ASRoute")),
     "bypass": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", tag="bypassZoneRoute")),
     "chain": zone(MASTER + host("a") + host("b") + route("a", "b") + route("b", "master_host"), "Floyd"),
     "chain_of_zones": zone(

@@ -36,7 +36,8 @@ LATENCY_UNITS = {"m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 
 MAX_HOSTS = 10_000_000
 BLANK_FIRST = re.compile(rb"\A([ \t\r\n]+)(<\?xml\b.*?\?>)", re.DOTALL)
 ZONES, CLUSTERS, HOSTS = {"zone", "AS"}, {"cluster", "cabinet"}, {"host", "peer"}
-ROUTES, BYPASSES = {"route", "zoneRoute", "ASroute"}, {"bypassRoute", "bypassZoneRoute", "bypassASroute"}
+# In lower case: files have ASroute and ASRoute.
+ROUTES, BYPASSES = {"route", "zoneroute", "asroute"}, {"bypassroute", "bypasszoneroute", "bypassasroute"}
 # Kinds of routing without a path unless the file describes one; others compute paths by themselves.
 FULL, SHORTEST_PATHS = "full", {"floyd", "dijkstra", "dijkstracache"}
 # So wide that a message between Batsim's processes takes no time that a date in seconds can hold.
@@ -169,7 +170,9 @@ def _slow_link(root: Element) -> str | None:
                 return f"<{element.tag}> {element.get('id')}: {name} {text}"
         # A host without a route to itself has one of SimGrid's, unless there are zones beside it.
         if element.get("routing", "").lower() in {FULL} | SHORTEST_PATHS:
-            looped = {part.get("src") for part in element if part.tag in ROUTES and part.get("src") == part.get("dst")}
+            looped = {
+                part.get("src") for part in element if part.tag.lower() in ROUTES and part.get("src") == part.get("dst")
+            }
             alone = not any(part.tag in ZONES | CLUSTERS for part in element)
             for part in element:
                 if alone and part.tag in HOSTS and _is_master(part) and part.get("id") not in looped:
@@ -337,11 +340,13 @@ def _require_routes(path: Path, places: Sequence[Place], master: Place) -> None:
 def _sources(zone: Element, target: str, *, of_zones: bool) -> set[str] | None:
     """The parts of this zone from which its routes lead to `target`; None if every part may reach it."""
     routing = zone.get("routing", "").lower()
-    if routing not in ({FULL} if of_zones else set()) | SHORTEST_PATHS or any(part.tag in BYPASSES for part in zone):
+    if routing not in ({FULL} if of_zones else set()) | SHORTEST_PATHS or any(
+        part.tag.lower() in BYPASSES for part in zone
+    ):
         return None
     before: dict[str, set[str]] = {}
     for route in zone:
-        if route.tag in ROUTES:
+        if route.tag.lower() in ROUTES:
             source, destination = route.get("src", ""), route.get("dst", "")
             before.setdefault(destination, set()).add(source)
             if route.get("symmetrical", "yes").lower() != "no":
