@@ -15,7 +15,7 @@ from batfill.workloads.formats import log_of
 from batfill.workloads.swf import padded_ids
 from batfill.workloads.swf_log import write_log
 
-PLACES = [os.environ.get("BATFILL_TRACES"), Path(__file__).parents[2] / "shared" / "traces"]
+PLACES = [os.environ.get("BATFILL_TRACES"), *sorted(Path(__file__).parents[2].glob("*/traces"))]
 BETWEEN_COPIES_S = 60
 
 

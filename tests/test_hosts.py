@@ -151,10 +151,15 @@ def converted(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "policy", [pytest.param(name, marks=[] if name in ("saf", "wfp3") else [pytest.mark.slow]) for name in POLICIES]
+    ("policy", "jobs"),
+    [
+        ("saf", 10_000),
+        ("wfp3", 10_000),
+        *(pytest.param(name, 4000, marks=pytest.mark.slow) for name in POLICIES if name not in ("saf", "wfp3")),
+    ],
 )
-def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy):
-    path = converted(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"), 10_000)
+def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy, jobs):
+    path = converted(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"), jobs)
     for threshold in (math.inf, 200_000):
         assert_hosts_agree(path, 128, policy=policy, threshold=threshold)
 
