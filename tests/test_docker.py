@@ -46,6 +46,9 @@ def steps():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    "BATFILL_INSTALLS" not in os.environ, reason="takes minutes and the network: set BATFILL_INSTALLS=1"
+)
 def test_the_dockerfiles_steps_install_everything_in_a_fresh_environment(tmp_path):
     """Every step in order, in a virtual environment instead of an image, with the image's folders elsewhere."""
     image, venv = tmp_path / "image", tmp_path / "venv"
