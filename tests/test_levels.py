@@ -82,7 +82,9 @@ def tell(run, jobs):
 
 
 @pytest.mark.parametrize("bound", [False, True])
-@pytest.mark.parametrize("policy", ["fcfs", "spf", "lqf", "wfp3", "lexp"])
+@pytest.mark.parametrize(
+    "policy", ["fcfs", "spf", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("lqf", "wfp3", "lexp"))]
+)
 def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, bound):
     for seed, threshold_s in enumerate([math.inf, 30.0, 300.0]):
         jobs = random_table(seed, n_jobs=150, size=10, span_s=300)
@@ -92,7 +94,7 @@ def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, boun
         assert {kill["level"] for kill in run.schedule().kills} == {1, 2, 3}
 
 
-@pytest.mark.parametrize("policy", ["saf", "wfp3"])
+@pytest.mark.parametrize("policy", ["saf", pytest.param("wfp3", marks=pytest.mark.compiled)])
 def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy):
     for seed in range(6):
         jobs = random_table(seed, n_jobs=150, size=8, span_s=300)

@@ -77,8 +77,6 @@ BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "
 @pytest.mark.parametrize(
     ("policy", "case"),
     [
-        ("fcfs", {}),
-        ("saf", {}),
         ("lqf", {"threshold_s": 30_000.0}),
         ("srf", {"backfill": "lpf", "threshold_s": 60_000.0}),
         ("spf", {"divider_s": 150.0}),

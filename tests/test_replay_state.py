@@ -46,7 +46,9 @@ def test_every_instant_can_be_looked_at():
 
 
 @pytest.mark.parametrize("changed", [("fcfs", None), ("unicef", "spf"), ("saf", "lexp"), ("mixed:1,0,0,-2,0,0", None)])
-@pytest.mark.parametrize("threshold_s", [math.inf, 0.0, 80.0])
+@pytest.mark.parametrize(
+    "threshold_s", [80.0, *(pytest.param(threshold, marks=pytest.mark.compiled) for threshold in (math.inf, 0.0))]
+)
 def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
     policy, backfill = changed
     run, beside = new_replay("lqf"), Oracle(JOBS, SIZE, "lqf", **CASE)
