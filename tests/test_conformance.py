@@ -6,8 +6,11 @@ import csv
 import gzip
 import json
 import re
+import signal
 import socket
+import subprocess
 import sys
+import time
 from itertools import combinations
 from pathlib import Path
 
@@ -264,6 +267,13 @@ def test_failing_in_an_optional_workload_changes_no_verdict():
     assert verdict.answer("machines-away").startswith("not supported: stopped at date 20")
 
 
+def test_a_workload_that_the_nearest_variant_cannot_run_is_answered_too():
+    observed = {name: Observed(known_schedules(name).get(("sequencer", "message"), {"A": 7})) for name in CASES}
+    verdict = Verdict(observed)
+    assert verdict.fits == [("sequencer", "message")]
+    assert verdict.answer("machines-away") == "unknown: sequencer breaks the protocol here"
+
+
 # The command
 
 
@@ -316,6 +326,25 @@ def test_what_a_bad_scheduler_does_is_said_in_a_line(behaviour, problem):
     assert first.startswith("short-job  stopped at date ")
     assert problem in first
     assert "protocol: broken in 1 of 1 workloads" in rest
+
+
+def test_the_error_of_a_scheduler_is_quoted_rather_than_what_follows_it():
+    done = batfill("conformance", "echo '[core/ERROR] bad'; echo bye; exit 3 # {port}", "--workload", "short-job")
+    assert done.status == 1
+    assert done.out.startswith("short-job  stopped at date 0.000000: the scheduler ended with status 3, with: [core/")
+
+
+def test_an_interrupt_ends_the_schedulers_at_once(tmp_path):
+    command = [sys.executable, "-m", "batfill", "conformance", "sleep 300 # {port}", "--keep", tmp_path / "kept"]
+    process = subprocess.Popen(
+        [*command, "--timeout", "300s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not list(tmp_path.glob("kept/*/sched.err.log")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ("", "batfill: interrupted by SIGINT\n")
+    assert process.returncode == 130
 
 
 def test_a_job_that_the_scheduler_kills_is_named():

@@ -163,7 +163,9 @@ class Verdict:
 
     def difference(self, name: str) -> str:
         """The first job that starts otherwise than under the nearest variant."""
-        here, there = self.observed[name].schedule, known_schedules(name)[self.nearest]
+        here, there = self.observed[name].schedule, known_schedules(name).get(self.nearest)
+        if there is None:
+            return f"{self.nearest[0]} breaks the protocol here"
 
         def when(job: str) -> float:
             return min([date for date in (here.get(job), there[job]) if isinstance(date, int)], default=math.inf)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from batfill.batsim.conformance import Observed, Verdict, observe, write_inputs
@@ -16,19 +15,20 @@ from batfill.batsim.conformance.cases import CASES
 from batfill.batsim.protocol import SimulationStopped
 from batfill.batsim.runner.context import is_listening
 from batfill.batsim.runner.processes import Command, end
-from batfill.batsim.runner.sessions import POLL_S, Lifeline
-from batfill.batsim.runner.verdict import ending, last_line_of
+from batfill.batsim.runner.sessions import POLL_S, Lifeline, end_sessions
+from batfill.batsim.runner.verdict import ending, quoted
 from batfill.batsim.scheduler_link import scheduler_link
 from batfill.errors import BatfillError, nearest
-from batfill.files import make_folder, write_text
+from batfill.files import make_folder, scratch_folder, write_text
 from batfill.processes import cpu_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
 PORT_VARIABLE = "BATSIM_PORT"
 DEFAULT_PORT = 28000
-DEATH_S = 0.5  # from the end of a connection to that of its process
+DEATH_S = 2.0  # from the end of a connection to that of its process
 TIMEOUT_S = 120.0  # a first start may compile
 EXIT_GRACE_S = 5.0  # from the end of the simulation to the scheduler's
 SCHED_SCRIPT, MESSAGES_FILE = "sched.bash", "messages.log"
@@ -70,17 +70,24 @@ def examine(
     if keep is not None:
         make_folder(keep)
     with ExitStack() as stack:
-        temporary = stack.enter_context(tempfile.TemporaryDirectory(prefix="batfill-conformance-"))
+        temporary = stack.enter_context(scratch_folder("batfill-conformance"))
         held = os.open(temporary, os.O_RDONLY)
         stack.callback(os.close, held)
         lifeline = stack.enter_context(Lifeline(held))
-        lifeline.remove([Path(temporary)])
-        folders = {name: (keep or Path(temporary)) / name for name in names}
+        lifeline.remove([temporary])
+        folders = {name: (temporary if keep is None else keep) / name for name in names}
+        schedulers: list[Command] = []  # those that have ended too
+        over = Event()
+
+        def started(scheduler: Command) -> None:
+            schedulers.append(scheduler)
+            if over.is_set():
+                raise SimulationStopped("interrupted")
 
         def run(name: str) -> Observed:
             port = free_port() if chooses else DEFAULT_PORT
             try:
-                return run_one(command, name, folders[name], port, timeout_s, lifeline)
+                return run_one(command, name, folders[name], port, timeout_s, lifeline, started)
             finally:
                 advance(1)
 
@@ -89,10 +96,12 @@ def examine(
             write_inputs(CASES[name], folder)
         pool = ThreadPoolExecutor(cpu_count() if chooses else 1)
         try:
-            observed = dict(zip(names, pool.map(run, names), strict=True))
+            return Verdict(dict(zip(names, pool.map(run, names), strict=True)))
         finally:
+            # After an interrupt a run ends with its scheduler instead of a timeout.
+            over.set()
+            end_sessions(set().union(*(scheduler.sessions for scheduler in schedulers)))
             pool.shutdown(cancel_futures=True)
-        return Verdict(observed)
 
 
 def takes_port(command: str) -> bool:
@@ -106,8 +115,16 @@ def free_port() -> int:
         return int(unused.getsockname()[1])
 
 
-def run_one(command: str, name: str, folder: Path, port: int, timeout_s: float, lifeline: Lifeline) -> Observed:
-    """A scheduler's run through one workload, in a process of its own."""
+def run_one(
+    command: str,
+    name: str,
+    folder: Path,
+    port: int,
+    timeout_s: float,
+    lifeline: Lifeline,
+    started: Callable[[Command], None],
+) -> Observed:
+    """A scheduler's run through one workload, in a process of its own, which is passed to `started`."""
     endpoint = f"tcp://127.0.0.1:{port}"
     script = command.replace("{port}", str(port)).replace("{endpoint}", endpoint)
     write_text(folder / SCHED_SCRIPT, f"{script}\n")
@@ -120,6 +137,7 @@ def run_one(command: str, name: str, folder: Path, port: int, timeout_s: float, 
         lifeline=lifeline,
     )
     try:
+        started(scheduler)
         with conversation(scheduler, endpoint, port, timeout_s, folder / MESSAGES_FILE) as exchange:
             observed = observe(CASES[name], folder, exchange)
         if observed.problem:
@@ -156,9 +174,10 @@ def conversation(
             try:
                 reply = link(message)
             except SimulationStopped as error:
-                if wait_until(scheduler.ended, DEATH_S):
+                is_late = time.monotonic() - began >= timeout_s
+                if wait_until(scheduler.ended, 0 if is_late else DEATH_S):
                     raise SimulationStopped(f"the scheduler {in_full(scheduler)}") from None
-                if time.monotonic() - began < timeout_s:
+                if not is_late:
                     raise
                 silent = f"the scheduler does not answer for {timeout_s:g} s; see why, or wait longer with --timeout"
                 raise SimulationStopped(silent) from error
@@ -169,10 +188,10 @@ def conversation(
 
 
 def in_full(scheduler: Command) -> str:
-    """How the scheduler ended, and its last line."""
+    """How the scheduler ended, and the line of its logs that says why."""
     assert scheduler.status is not None
-    _, _, line = last_line_of(scheduler.logs).partition(" ends with: ")
-    return f"{ending(scheduler.status)}{f', with: {line}' if line else ''}"
+    quote = quoted(scheduler.logs)
+    return ending(scheduler.status) + ("" if quote is None else f", with: {quote.line}")
 
 
 def wait_until(true: Callable[[], bool], timeout_s: float) -> bool:

@@ -8,7 +8,7 @@ import signal
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill import __version__
 from batfill.batsim.results import RUN_JSON
@@ -48,19 +48,30 @@ def tail(log: Path) -> list[str]:
         return []
 
 
-def last_line_of(logs: Sequence[Path]) -> str:
-    """The log to read and its last line that says why: SimGrid's last error if there is one, or else its last line.
+class Quote(NamedTuple):
+    """The line of a log that says why a process ended."""
 
-    It is the first log with more than bash's own output, or else the first.
-    """
+    log: Path
+    verb: str  # "reports" an error, or "ends with" its last line
+    line: str
+
+
+def quoted(logs: Sequence[Path]) -> Quote | None:
+    """SimGrid's last error, or else the last line, in the first log with more than bash's own output; None if none."""
     for log in logs:
         lines = [line for line in tail(log) if not BASH_TRACE.match(line) and not BASH_REPORT.match(line)]
         if lines:
             errors = [line for line in lines if SEVERE.search(line)]
             line = (errors or lines)[-1]
             short = line if len(line) <= QUOTE_LENGTH else f"{line[: QUOTE_LENGTH - 3]}..."
-            return f"{log} {'reports' if errors else 'ends with'}: {short}"
-    return f"{logs[0]} says nothing"
+            return Quote(log, "reports" if errors else "ends with", short)
+    return None
+
+
+def last_line_of(logs: Sequence[Path]) -> str:
+    """The log to read and the line that says why, see `quoted`; the first log if none has such a line."""
+    quote = quoted(logs)
+    return f"{logs[0]} says nothing" if quote is None else f"{quote.log} {quote.verb}: {quote.line}"
 
 
 def ending(status: int) -> str:
