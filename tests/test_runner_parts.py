@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from batfill.batsim.runner.context import is_here, is_listening, parse_context, 
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
 from batfill.batsim.runner.pair import SimulationState, Watch, state_text
 from batfill.batsim.runner.processes import Command, end
-from batfill.batsim.runner.sessions import Lifeline
+from batfill.batsim.runner.sessions import Lifeline, send
 from batfill.batsim.runner.setup import choose_engine, command_environment
 from batfill.batsim.runner.verdict import ending, last_line_of
 from batfill.errors import BatfillError, WorkloadError
@@ -127,6 +128,19 @@ def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
 )
 def test_a_status_in_words(status, words):
     assert ending(status) == words
+
+
+def test_processes_that_have_ended_or_are_another_users_are_not_signalled(monkeypatch):
+    signalled = []
+
+    def kill(pid, number):
+        signalled.append(pid)
+        if pid != 3:
+            raise {1: PermissionError, 2: ProcessLookupError}[pid]
+
+    monkeypatch.setattr(os, "kill", kill)
+    send(signal.SIGTERM, [1, 2, 3])
+    assert signalled == [1, 2, 3]
 
 
 def test_a_log_is_quoted_without_what_bash_says_of_itself(tmp_path):

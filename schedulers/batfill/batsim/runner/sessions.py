@@ -53,9 +53,9 @@ def end_sessions(sessions: Collection[int]) -> None:
 
 
 def send(number: signal.Signals, pids: Iterable[int]) -> None:
-    """Send these processes this signal."""
+    """Send these processes this signal, if they still run and belong to this user (`sudo` starts others)."""
     for pid in pids:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
