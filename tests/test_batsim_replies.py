@@ -82,7 +82,7 @@ def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
         (("SET_RESOURCE_STATE", {"resources": "0", "state": "1"}), "need --energy, which is not simulated here"),
         (("QUERY", {"requests": {"consumed_energy": {}}}), "needs --energy, which is not simulated here"),
         (("TO_JOB_MSG", {}), "jobs receive no messages here"),
-        (("ANSWER", {}), "nothing is asked of schedulers here"),
+        (("ANSWER", {}), "schedulers receive no queries here"),
         (("EXECUTE_JOB", {"alloc": "0"}), "EXECUTE_JOB: needs 'job_id', a string, and lacks it"),
         (("EXECUTE_JOB", {"job_id": 7, "alloc": "0"}), "needs 'job_id', a string, and has 7"),
         (("EXECUTE_JOB", {"job_id": "w0!b", "alloc": [0]}), "needs 'alloc', a string, and has [0]"),

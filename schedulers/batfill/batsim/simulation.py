@@ -81,7 +81,7 @@ class Simulation:
         split_events: int | None = None,
     ) -> None:
         self.now = 0.0
-        self.messages_sent = 0  # sent
+        self.messages_sent = 0
         self.settings = settings
         self.registering = settings.dynamic_jobs
         self.jobs_submitted = self.jobs_running = self.jobs_done = 0
@@ -158,7 +158,7 @@ class Simulation:
             entry = heapq.heappop(queue)
             if not _is_void(entry):
                 batch.append(entry)
-        return self._part_of(batch, self._split) if self._split and len(batch) > 1 else batch
+        return self._part_of(batch, self._split) if self._split is not None and len(batch) > 1 else batch
 
     def _part_of(self, batch: list[HeapEntry], random: Random) -> list[HeapEntry]:
         """At least one of these events of one date, at random and in a random order; the others stay in the queue.
@@ -490,7 +490,7 @@ DECISIONS: dict[str, Callable[[Simulation, dict[str, Any]], None]] = {
 UNSUPPORTED = {
     "SET_RESOURCE_STATE": "machines' power states need --energy, which is not simulated here; use Batsim itself",
     "QUERY": "the energy consumed needs --energy, which is not simulated here; use Batsim itself",
-    "ANSWER": "nothing is asked of schedulers here; use Batsim itself",
+    "ANSWER": "schedulers receive no queries here; use Batsim itself",
     "TO_JOB_MSG": "jobs receive no messages here; use Batsim itself",
 }
 

@@ -84,7 +84,7 @@ class Cluster:
         """
         if not 1 <= procs <= self.size:
             return False
-        level = level or self.queue.large
+        level = self.queue.large if level is None else level
         killable = killable and level < self.queue.large
         row = self.queue.submit(job, submit_s, walltime_s, procs, level=level, killable=killable, estimate_s=estimate_s)
         self.rows[job] = row

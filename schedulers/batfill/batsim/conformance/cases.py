@@ -308,12 +308,12 @@ CASES = {
             """,
         ),
         # .BBBBB....CCCCC
-        # .BBBBB....CCCCC  N asks for five of the four hosts.
+        # .BBBBB....CCCCC  N requests five of the four hosts.
         # AAAAAAAAAACCCCC
         # AAAAAAAAAACCCCC
         Case(
             "too-wide",
-            "A job that asks for more than the machine is rejected, and the others run.",
+            "A job that requests more than the machine is rejected, and the others run.",
             4,
             """
             A 0  2 100 100

@@ -280,7 +280,7 @@ class Space:
         return self.last - self.first + 1
 
     def take(self, procs: int) -> tuple[int, int]:
-        """The first and last of so many machines, which also leave the twin."""
+        """The first and last of `procs` machines, which also leave the twin."""
         twin = self.twin
         if self.from_below:
             taken = self.first, self.first + procs - 1
