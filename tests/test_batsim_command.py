@@ -104,6 +104,10 @@ def test_an_option_without_meaning_here_is_refused_by_name(names, capsys):
         (["-p", "x", "--enable-profile-reuse"], "--enable-profile-reuse needs --enable-dynamic-jobs; add it"),
         (["-p", "absent.xml", "-e", "absent/out"], "--export: there is no folder absent; create it first"),
         (["-p", "x", "-r", "node1"], "--add-role-to-hosts: 'node1' is not of the form host1,host2:role"),
+        (
+            ["-p", "x", "-s", "tcp://localhost:99999"],
+            "--socket-endpoint: tcp://localhost:99999: a port is a number from",
+        ),
         (["-p", "x", "--sched-timeout", "-1"], "--sched-timeout: -1.0 is not a number of seconds from 0"),
         (["-p", "x", "--sched-timeout", "nan"], "--sched-timeout: nan is not a number of seconds from 0"),
         (["-p", "x", "--sched-cfg", "a", "--sched-cfg-file", "b"], "not allowed with argument --sched-cfg"),

@@ -14,6 +14,7 @@ from threading import Thread
 import pytest
 import zmq
 
+from batfill.cli.parameters import milliseconds_of
 from batfill.cluster import loop
 from command import COMPILING, free_port, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
@@ -123,11 +124,25 @@ def test_the_port_in_use_is_named():
     ("endpoint", "said"),
     [
         ("nowhere", "socket nowhere: Invalid argument"),
-        ("tcp://127.0.0.1:99999", "socket tcp://127.0.0.1:99999: a port is at most 65535"),
+        ("tcp://127.0.0.1:99999", "socket tcp://127.0.0.1:99999: a port is a number from 1 to 65535"),
+        ("tcp://127.0.0.1:0", "socket tcp://127.0.0.1:0: a port is a number from 1 to 65535"),
+        ("tcp://127.0.0.1:-3", "socket tcp://127.0.0.1:-3: a port is a number from 1 to 65535"),
+        ("tcp://[::1]:99999", "socket tcp://[::1]:99999: a port is a number from 1 to 65535"),
     ],
 )
 def test_an_endpoint_that_cannot_be_bound_is_refused(endpoint, said):
     assert refusal("schedule", "--socket", endpoint).startswith(said)
+
+
+@pytest.mark.parametrize("timeout", ["-5", "x", "nan", "100d", "3000000000"])
+def test_a_timeout_that_cannot_be_used_is_refused_in_its_own_unit(timeout):
+    line = refusal("schedule", "--timeout", timeout)
+    assert line.startswith("option timeout: ")
+    assert line.endswith("is not a number of milliseconds from 0 to 2147483647, or a duration such as 30s")
+
+
+def test_a_timeout_below_a_millisecond_is_one_and_not_never():
+    assert [milliseconds_of("timeout", value) for value in (0, 0.2, "30s")] == [0, 1, 30_000]
 
 
 def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, monkeypatch):

@@ -79,6 +79,13 @@ def test_what_is_no_message_is_refused_with_its_number(text, said):
         ([BEGIN, without(completed("1"), "job_state")], "needs 'job_state', a string, and lacks it"),
         ([BEGIN, notify("coffee")], "(NOTIFY) is of type 'coffee'; Batsim 4 sends no_more_static_job_to_submit"),
         ([BEGIN, notify("event_machine_available", resources="all")], "has resources 'all', which are not machine ids"),
+        ([begins([0, 0])], "(SIMULATION_BEGINS) gives one id to two machines"),
+        ([begins([0, 1], [1])], "(SIMULATION_BEGINS) gives one id to two machines"),
+        ([begins([-1, 0])], "(SIMULATION_BEGINS) in compute_resources has the id -1; ids begin at 0"),
+        ([BEGIN, event("REMOVE_RESOURCES", resources="0-99999999999")], "but the machines' ids are 0-3"),
+        ([BEGIN, event("REMOVE_RESOURCES", resources="3-1")], "'3-1', but the machines' ids are 0-3"),
+        ([BEGIN, event("REMOVE_RESOURCES", resources="9" * 5000)], "which are not machine ids such as '0-3 7'"),
+        ([BEGIN, event("A\nB")], r"('A\nB') is of a type that Batsim 4 does not send"),
         ([BEGIN, event("ADD_RESOURCES")], "(ADD_RESOURCES) needs 'resources', a string, and lacks it"),
     ],
 )
@@ -86,6 +93,29 @@ def test_an_event_that_cannot_be_is_refused_with_its_place(events, said):
     line = conversation(as_message(0, *events))
     assert line.startswith(f"message 1 from Batsim at 0.000000 events[{len(events) - 1}] ")
     assert said in line
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [event("X" * 5000)],
+        [{**SUBMIT, "data": {**SUBMIT["data"], "job_id": "x" * 5000}}] * 2,
+        [completed("x" * 5000)],
+        [notify("x" * 5000)],
+        [notify("event_machine_available", resources="x" * 5000)],
+    ],
+)
+def test_a_long_value_is_quoted_in_part(events):
+    assert len(conversation(as_message(0, BEGIN, *events))) < 300
+
+
+def test_a_storage_machine_may_leave_and_return():
+    for reservation in "processors", "machines":
+        talk = Conversation(Agent({"reservation": reservation}))
+        gone = notify("event_machine_unavailable", resources="4")
+        talk.answer(as_message(0, begins(range(4), [4]), gone, SUBMIT, submitted("2", 0, 10, 4)))
+        back = notify("event_machine_available", resources="4")
+        assert b"EXECUTE_JOB" in talk.answer(as_message(5, completed("1"), back))
 
 
 def test_a_date_before_the_last_one_is_refused():

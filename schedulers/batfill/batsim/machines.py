@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 IDLE, COMPUTING, UNAVAILABLE = 0, 1, 2
 Intervals = list[tuple[int, int]]  # ascending, disjoint, both ends included, as Batsim writes them
-INTERVALS = re.compile(r"\s*\d+(-\d+)?( +\d+(-\d+)?)*\s*")
+INTERVALS = re.compile(r"\s*\d{1,18}(-\d{1,18})?( +\d{1,18}(-\d{1,18})?)*\s*")
 
 
 class MachineTimes(NamedTuple):
@@ -144,7 +144,7 @@ def machine_set(text: str, n_machines: int) -> MachineSet:
         ValueError: the text is not such a list, is empty, or names a machine that does not exist.
     """
     if not INTERVALS.fullmatch(text):
-        raise ValueError(f'{text!r} is not a list of machines such as "0-3 7"')
+        raise ValueError(f'{text!r:.60} is not a list of machines such as "0-3 7"')
     bounds = []
     for part in text.split():
         low, _, high = part.partition("-")

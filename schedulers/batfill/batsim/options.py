@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from batfill.batsim.protocol import REDIS, SimulationSettings
+from batfill.batsim.protocol import REDIS, SimulationSettings, refuse_port
 from batfill.batsim.results import BATSIM_VERSION
 from batfill.errors import BatfillError
 
@@ -91,6 +91,10 @@ def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
         raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
     if given.mmax < 0:
         raise ArgumentsError(f"--mmax: {given.mmax} is below 0; 0 means no limit")
+    try:
+        refuse_port(given.socket_endpoint)
+    except ValueError as error:
+        raise ArgumentsError(f"--socket-endpoint: {error}") from None
     return BatsimOptions(
         platform=given.platform,
         workloads=tuple(given.workload),

@@ -6,6 +6,7 @@ they survive the round trip.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,9 @@ JSON_TYPES: dict[tuple[type, ...], str] = {
     ARRAY: "an array",
     OBJECT: "an object",
 }
+
+PORT = re.compile(r"tcp://.+:(-?\d{1,18})")
+HIGHEST_PORT = 65_535
 
 # Redis is never used, but schedulers read its fields.
 REDIS = {"hostname": "127.0.0.1", "port": 6379, "prefix": "default"}
@@ -226,6 +230,17 @@ def _wrong_with(item: Any, last: float, now: float) -> str:
     if date > now:
         return f"has the timestamp {date}, later than the reply's 'now' {now}"
     return f"has the timestamp {date}, before that of the previous event, {last}"
+
+
+def refuse_port(endpoint: str) -> None:
+    """Refuse a port that a TCP endpoint cannot have: ZeroMQ would silently use another.
+
+    Raises:
+        ValueError: the port, in words.
+    """
+    port = PORT.fullmatch(endpoint)
+    if port and not 1 <= int(port[1]) <= HIGHEST_PORT:
+        raise ValueError(f"{endpoint}: a port is a number from 1 to {HIGHEST_PORT}")
 
 
 def shown_type(kind: str) -> str:

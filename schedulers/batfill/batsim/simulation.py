@@ -350,9 +350,8 @@ class Simulation:
     def _refuse(self, decision: Decision, why: str) -> SimulationStopped:
         """The exception for a decision that Batsim does not allow."""
         number, place = decision.where
-        return self._stop(
-            f"the scheduler's reply to message {number}, events[{place}], {protocol.shown_type(decision.type)}: {why}"
-        )
+        kind = protocol.shown_type(decision.type)
+        return self._stop(f"the scheduler's reply to message {number}, events[{place}], {kind}: {why:.500}")
 
     def _stop(self, why: str) -> SimulationStopped:
         """The exception that ends a simulation that cannot continue."""

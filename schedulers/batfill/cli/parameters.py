@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from batfill.errors import BatfillError
 from batfill.options import (
     LARGEST,
     LIVE,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     Command = TypeVar("Command", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path)
+MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
 
 
 class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have no generic one
@@ -99,10 +102,12 @@ def as_given(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
 
 
 def milliseconds_of(name: str, value: Any) -> int:
-    """A number of milliseconds >= 0, as for pybatsim's launcher, or a duration with its unit."""
+    """A number of milliseconds, as for pybatsim's launcher, or a duration with its unit; rounded up, as 0 is never."""
     if isinstance(value, str):
-        return round(seconds_of(name, value) * 1000)
-    return int(number_of(name, value, 0, LARGEST, "a number of milliseconds >= 0, or a duration such as 30s"))
+        with suppress(BatfillError):  # which is worded in seconds
+            value = seconds_of(name, value) * 1000
+    rule = f"a number of milliseconds from 0 to {MOST_MS}, or a duration such as 30s"
+    return -int(-number_of(name, value, 0, MOST_MS, rule) // 1)
 
 
 def link_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -39,6 +39,7 @@ class Cluster:
         """An empty cluster of these machine ids; `by_machines`: whether the head reserves machines or processors."""
         ids = sorted(machines)
         self.by_machines = by_machines
+        self.ids = frozenset(ids)
         self.ends = max(ids, default=-1) + 1  # above the highest id
         self.size = len(ids)
         self.bound = options.learning.bound
@@ -203,8 +204,11 @@ class Cluster:
         return Start(self.names[row], self.machines[row], kill_at_s)
 
     def withdraw(self, machines: Iterable[int]) -> None:
-        """Stop using these machines; a job on one of them keeps running and does not release it."""
-        for machine in set(machines) - self.away:
+        """Stop using these machines; a job on one of them keeps running and does not release it.
+
+        Machines of other kinds, such as storage, change nothing.
+        """
+        for machine in (self.ids - self.away).intersection(machines):
             self.away.add(machine)
             if self.idle.withdraw(machine):
                 self.queue.change_free(-1)

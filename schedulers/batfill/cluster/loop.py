@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from batfill.batsim.machines import INTERVALS, as_text
-from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING, unfit
+from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING, refuse_port, shown_type, unfit
 from batfill.batsim.results import KILLED
 from batfill.cluster.agent import Agent, Registration, Request
 from batfill.errors import BatfillError, RunFailed
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("batfill")
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"  # where Batsim connects by default
-ENDPOINT = re.compile(r"tcp://[^:]+:(\d+)")
-HIGHEST_PORT = 65_535
 AT_ONCE_MS = 250  # a simulator that connects in this time gets its first answer before the compiler is loaded
 PATIENCE_S = 10  # wait for a simulator before printing where one should connect
 
@@ -49,6 +46,7 @@ Fields = tuple[tuple[str, tuple[type, ...]], ...]
 MESSAGE: Fields = (("now", NUMBER), ("events", ARRAY))
 EVENT: Fields = (("type", STRING), ("timestamp", NUMBER))
 BEGINS: Fields = (("config", OBJECT), ("compute_resources", ARRAY))
+STORAGE: Fields = (("storage_resources", ARRAY),)
 MACHINE: Fields = (("id", INTEGER),)
 SUBMITTED: Fields = (("job_id", STRING), ("job", OBJECT))
 JOB: Fields = (("subtime", NUMBER), ("res", INTEGER), ("profile", STRING))
@@ -91,6 +89,7 @@ class Conversation:
         self.now_s = -math.inf
         self.begun = False
         self.ended = False
+        self.last_machine = -1  # the highest id, storage included
         self.jobs: dict[str, str] = {}  # each one's state
         self.left = 0  # jobs that were neither started nor rejected
         self.forwards_unknown = False
@@ -168,10 +167,23 @@ class Conversation:
             bool(config.get("profile-reuse-enabled")),
             bool(config.get("dynamic-jobs-acknowledged")),
         )
-        self.subject = "in compute_resources "
-        for machine in data["compute_resources"]:
+        if "storage_resources" in data:
+            self.check(data, STORAGE)
+        compute = self.ids(data, "compute_resources")
+        storage = self.ids(data, "storage_resources")
+        if len({*compute, *storage}) < len(compute) + len(storage):
+            raise self.wrong("gives one id to two machines")
+        self.last_machine = max(compute + storage, default=-1)
+        self.agent.begin(compute, registration, self)
+
+    def ids(self, data: dict[str, Any], name: str) -> list[int]:
+        """The ids of the machines in this list of SIMULATION_BEGINS; none if there is no such list."""
+        self.subject = f"in {name} "
+        for machine in data.get(name, ()):
             self.check(machine, MACHINE)
-        self.agent.begin([machine["id"] for machine in data["compute_resources"]], registration, self)
+            if machine["id"] < 0:
+                raise self.wrong(f"{self.subject}has the id {machine['id']}; ids begin at 0")
+        return [machine["id"] for machine in data.get(name, ())]
 
     def submitted(self, data: Any) -> None:
         """JOB_SUBMITTED."""
@@ -179,8 +191,8 @@ class Conversation:
         name, fields = data["job_id"], data["job"]
         known = self.jobs.get(name)
         if known is not None and known != REGISTERED:
-            raise self.wrong(f"names job {name!r}, which was submitted before and {known}")
-        self.subject = f"of {name!r} "
+            raise self.wrong(f"names job {name!r:.60}, which was submitted before and {known}")
+        self.subject = f"of {name!r:.60} "
         self.check(fields, JOB_WITH_WALLTIME if "walltime" in fields else JOB)
         if known is None:
             self.left += 1
@@ -193,7 +205,7 @@ class Conversation:
         name = data["job_id"]
         known = self.jobs.get(name)
         if known != RUNS:
-            raise self.wrong(f"names job {name!r}, which {known or 'was never submitted'}, so it cannot end now")
+            raise self.wrong(f"names job {name!r:.60}, which {known or 'was never submitted'}, so it cannot end now")
         self.jobs[name] = ENDED
         self.agent.ended(name, self.now_s, killed=data["job_state"] == KILLED)
 
@@ -208,17 +220,20 @@ class Conversation:
         elif kind == "event_machine_available":
             self.agent.cluster.restore(self.machines(data))
         elif kind not in NOTIFICATIONS and not self.forwards_unknown:
-            raise self.wrong(f"is of type {kind!r}; Batsim 4 sends {', '.join(NOTIFICATIONS)}")
+            raise self.wrong(f"is of type {kind!r:.60}; Batsim 4 sends {', '.join(NOTIFICATIONS)}")
 
     def machines(self, data: Any) -> Iterator[int]:
         """The ids of `resources`, as "0-3 7"."""
         self.check(data, RESOURCES)
         text = data["resources"]
         if not INTERVALS.fullmatch(text):
-            raise self.wrong(f"has resources {text!r}, which are not machine ids such as '0-3 7'")
+            raise self.wrong(f"has resources {text!r:.60}, which are not machine ids such as '0-3 7'")
         for part in text.split():
-            first, _, last = part.partition("-")
-            yield from range(int(first), int(last or first) + 1)
+            low, _, high = part.partition("-")
+            first, last = int(low), int(high or low)
+            if not first <= last <= self.last_machine:
+                raise self.wrong(f"has resources {text!r:.60}, but the machines' ids are 0-{self.last_machine}")
+            yield from range(first, last + 1)
 
     def check(self, holder: Any, fields: Fields) -> None:
         """Refuse a JSON value that is not an object with these fields; true and false are not numbers."""
@@ -230,7 +245,7 @@ class Conversation:
     def wrong(self, what: str) -> BatfillError:
         """The error for the current event, or for the message as a whole."""
         date = "" if self.now_s == -math.inf else f" at {self.now_s:.6f}"
-        kind = f" ({self.kind})" if self.kind else ""
+        kind = f" ({shown_type(str(self.kind))})" if self.kind else ""
         event = "" if self.place is None else f" events[{self.place}]{kind}"
         return BatfillError(f"message {self.messages} from Batsim{date}{event} {what}; this is not Batsim 4's protocol")
 
@@ -292,9 +307,10 @@ def serve(options: Mapping[str, Any], endpoint: str = DEFAULT_ENDPOINT, timeout_
     """
     import zmq
 
-    port = ENDPOINT.fullmatch(endpoint)
-    if port and int(port[1]) > HIGHEST_PORT:
-        raise BatfillError(f"socket {endpoint}: a port is at most {HIGHEST_PORT}; give another with --socket")
+    try:
+        refuse_port(endpoint)
+    except ValueError as error:
+        raise BatfillError(f"socket {error}; give another with --socket") from None
     agent = Agent(options)
     with zmq.Context() as context, context.socket(zmq.REP) as socket:
         socket.setsockopt(zmq.LINGER, 1000)
