@@ -19,6 +19,10 @@ def hang():
     while True:
         time.sleep(0.05)
 
+def wait_for_test():
+    while not os.path.exists("go"):  # which the test makes
+        time.sleep(0.02)
+
 def deaf():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     hang()
@@ -80,8 +84,8 @@ with open(given.e + "_schedule.csv", "w") as out:
     print(f"batsim_version,nb_computing_machines\\n{version},4", file=out)
 if does == "is stuck":
     print("[server/CRITICAL] Deadlock detected!!!", file=sys.stderr)
-if does == "is slow to end":
-    time.sleep(1.2)
+if does == "waits at its end":
+    wait_for_test()
 """
 
 SCHEDULER = """
@@ -96,7 +100,7 @@ if does == "never binds":
 if does == "listens elsewhere first":
     elsewhere = socket.create_server(("localhost", 0))
 if does in ("binds late", "listens elsewhere first"):
-    time.sleep(1.5)
+    wait_for_test()
 if does == "is deaf":
     deaf()
 server = socket.create_server(("localhost", port_of(sys.argv[1])))

@@ -25,6 +25,14 @@ from batfill.errors import BatfillError
 LIMIT_S = 30
 
 
+def waited(until):
+    """Wait until this is true; fails if it is not in time."""
+    deadline = time.monotonic() + LIMIT_S
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 class Experiment:
     """A descriptor in a folder of its own, and what becomes of it."""
 
@@ -60,6 +68,10 @@ class Experiment:
         self.monkeypatch.setenv("FAKE_BATSIM", batsim)
         self.monkeypatch.setenv("FAKE_SCHED", sched)
         return run(self.write(**keys), simulator=simulator, say=say)
+
+    def go(self):
+        """End what a fake process waits for."""
+        (self.folder / "go").touch()
 
     def record(self):
         return json.loads((self.folder / "out/run.json").read_text())
@@ -194,10 +206,15 @@ def test_a_scheduler_on_another_port_ends_the_run_with_both_ports(experiment):
     assert f"(tcp://localhost:{experiment.port}); write one port in batcmd and schedcmd" in outcome.reason
 
 
-@pytest.mark.parametrize("sched", ["binds late", "listens elsewhere first"])
-def test_a_scheduler_that_is_slow_to_listen_is_waited_for_with_a_hint(experiment, sched):
+@pytest.mark.parametrize(("sched", "ready_timeout"), [("binds late", 0.2), ("listens elsewhere first", 1.5)])
+def test_a_scheduler_that_is_slow_to_listen_is_waited_for_with_a_hint(experiment, sched, ready_timeout):
     hints = []
-    assert experiment.run(sched=sched, say=hints.append, ready_timeout=0.2).status == 0
+
+    def say(line):
+        hints.append(line)
+        experiment.go()
+
+    assert experiment.run(sched=sched, say=say, ready_timeout=ready_timeout).status == 0
     (hint,) = hints
     assert hint.startswith(f"nothing listens on port {experiment.port} yet, to which the simulator connects; ")
     assert ("the scheduler listens on port " in hint) == (sched == "listens elsewhere first")
@@ -390,7 +407,7 @@ def test_results_named_by_a_record_are_not_removed_outside_of_its_folder(experim
 
 @pytest.mark.parametrize(
     ("batsim", "sched"),
-    [("", "hangs mid-way in a group of its own"), ("is deaf", ""), ("is slow to end", ""), ("hangs when asked", "")],
+    [("", "hangs mid-way in a group of its own"), ("is deaf", ""), ("waits at its end", ""), ("hangs when asked", "")],
 )
 def test_a_runner_that_is_killed_takes_its_processes_results_and_temporary_folder_with_it(experiment, batsim, sched):
     scratch = experiment.folder / "tmp"
@@ -400,16 +417,13 @@ def test_a_runner_that_is_killed_takes_its_processes_results_and_temporary_folde
         env={**os.environ, "FAKE_BATSIM": batsim, "FAKE_SCHED": sched, "TMPDIR": str(scratch)},
     )
     out = experiment.folder / "out"
-    there = {"is slow to end": "x_schedule.csv", "hangs when asked": "log/batsim.log"}.get(batsim, "log/sched.out.log")
-    while not (out / there).exists() or not (out / there).read_text():
-        time.sleep(0.02)
+    there = {"waits at its end": "x_schedule.csv", "hangs when asked": "log/batsim.log"}
+    seen = out / there.get(batsim, "log/sched.out.log")
+    waited(lambda: seen.exists() and seen.read_text())
     time.sleep(0.2)
     process.kill()
     process.wait()
-    until = time.monotonic() + 5
-    while experiment.left_over() and time.monotonic() < until:
-        time.sleep(0.02)
-    assert experiment.left_over() == []
+    waited(lambda: experiment.left_over() == [])
     assert list(scratch.iterdir()) == []
     assert sorted(path.name for path in out.iterdir()) == ["cmd", "log"]
     assert experiment.run().status == 0
@@ -421,8 +435,8 @@ def test_a_run_waits_for_the_end_of_one_that_was_killed(experiment):
         env={**os.environ, "FAKE_BATSIM": "is deaf"},
     )
     log = experiment.folder / "out/log/batsim.log"
-    while not log.exists() or "fake batsim starts" not in log.read_text():
-        time.sleep(0.02)
+    waited(lambda: log.exists() and "fake batsim starts" in log.read_text())
+    experiment.monkeypatch.setattr(setup, "TERM_GRACE_S", LIMIT_S)
     process.kill()
     assert experiment.run().status == 0
     process.wait()
@@ -431,12 +445,15 @@ def test_a_run_waits_for_the_end_of_one_that_was_killed(experiment):
 def test_a_run_goes_on_without_its_watcher(experiment):
     def end_watcher(reading):
         for pid in experiment.left_over():
-            if b"sessions.py" in (Path("/proc") / str(pid) / "cmdline").read_bytes():
-                os.kill(pid, signal.SIGKILL)
-                ended.append(pid)
+            with suppress(OSError):  # it has ended meanwhile
+                if b"sessions.py" in (Path("/proc") / str(pid) / "cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+                    ended.append(pid)
+        if ended:
+            experiment.go()
 
     ended = []
-    experiment.monkeypatch.setenv("FAKE_BATSIM", "is slow to end")
+    experiment.monkeypatch.setenv("FAKE_BATSIM", "waits at its end")
     assert run(experiment.write(), show=end_watcher).status == 0
     assert ended
 
@@ -488,7 +505,13 @@ def test_batsim_that_is_nowhere_is_refused_when_asked_for(experiment):
 
 
 def test_the_run_is_shown_as_it_goes(experiment, monkeypatch):
-    monkeypatch.setenv("FAKE_BATSIM", "is slow to end")
+    monkeypatch.setenv("FAKE_BATSIM", "waits at its end")
     readings = []
-    assert run(experiment.write(), show=readings.append).status == 0
+
+    def show(reading):
+        readings.append(reading)
+        if reading.done == 5:
+            experiment.go()
+
+    assert run(experiment.write(), show=show).status == 0
     assert readings[-1].done == readings[-1].total == 5
