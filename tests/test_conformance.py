@@ -328,6 +328,18 @@ def test_what_a_bad_scheduler_does_is_said_in_a_line(behaviour, problem):
     assert "protocol: broken in 1 of 1 workloads" in rest
 
 
+@pytest.mark.parametrize("command", ["no_such_scheduler {port}", "sleep 300 # {port}"])
+def test_a_scheduler_that_never_answers_runs_one_workload_only(command):
+    done = batfill("conformance", command, "--timeout", "1s")
+    assert done.status == 1
+    assert done.out.splitlines()[1:] == [
+        "",
+        f"note: the other workloads ({len(CASES) - 1}) were not run: the scheduler answered no message",
+        "protocol: broken in 1 of 1 workloads",
+        "variant: not determined: no workload ran to its end",
+    ]
+
+
 def test_the_error_of_a_scheduler_is_quoted_rather_than_what_follows_it():
     done = batfill("conformance", "echo '[core/ERROR] bad'; echo bye; exit 3 # {port}", "--workload", "short-job")
     assert done.status == 1

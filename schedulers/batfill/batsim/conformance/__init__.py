@@ -137,6 +137,14 @@ class Verdict:
         """Whether it keeps the protocol and is a known variant."""
         return not self.broken and (bool(self.fits) or not self.telling)
 
+    @property
+    def undetermined(self) -> str | None:
+        """Why the runs say nothing of its variant; None if they do."""
+        if not self.telling:
+            return "the workload shows none"
+        broken = all(self.observed[name].problem for name in self.telling)
+        return "no workload ran to its end" if broken else None
+
     def is_as(self, name: str, candidate: Candidate) -> bool:
         """Whether its run through this workload is this variant's."""
         run = self.observed[name]
@@ -181,8 +189,8 @@ class Verdict:
                 when = " or ".join(WHEN[grain] for variant, grain in self.fits if variant == name)
                 parts.append(f"{name} ({VARIANTS[name].known_as}): {VARIANTS[name].sentence}; {when}")
             return "\n".join(parts)
-        if not self.telling:
-            return "not determined: the workload shows none"
+        if self.undetermined:
+            return f"not determined: {self.undetermined}"
         differing = [name for name in self.telling if not self.is_as(name, self.nearest)]
         different = next((name for name in differing if self.observed[name].problem is None), None)
         same = f"{len(self.telling) - len(differing)} of {len(self.telling)} workloads"
@@ -205,7 +213,7 @@ class Verdict:
             "conforms": self.conforms,
             "keeps_protocol": not self.broken,
             "variants": [{"name": name, "decides": grain} for name, grain in self.fits],
-            "nearest": self.nearest[0] if self.telling else None,
+            "nearest": None if self.undetermined else self.nearest[0],
             "summary": self.summary(),
             "workloads": {
                 name: {
