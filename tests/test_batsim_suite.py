@@ -255,7 +255,7 @@ LENGTHS = {"once": 7, "thrice": 27, "old": 15, "deep": 78, "failing": 6, "over":
 
 
 @pytest.mark.parametrize("profile", LENGTHS)
-def test_a_sequence_takes_the_sum_of_its_delays_up_to_the_first_that_fails(profile, tmp_path):
+def test_a_sequence_takes_the_sum_of_its_delays_up_to_the_first_that_fails(profile):
     outcome = simulate(document(job("a", profile=profile), **SEQUENCES), at({0: [execute("w0!a")]}))
     code = {"failing": 3, "over": 3, "code": 9}.get(profile, 0)
     assert outcome.records[0].execution_time == LENGTHS[profile]

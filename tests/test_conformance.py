@@ -18,12 +18,13 @@ import pytest
 
 from batfill.batsim.conformance import Observed, Verdict, known_schedules, observe, write_inputs
 from batfill.batsim.conformance.cases import CASES
-from batfill.batsim.conformance.session import examine
+from batfill.batsim.conformance.session import TIMEOUT_S, examine
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
+from batfill.cli.conformance import conformance
 from batfill.cluster.agent import Agent
 from batfill.cluster.loop import Conversation
 from batfill.workloads.batsim_json import load_document
@@ -31,7 +32,7 @@ from command import batfill, free_port, refusal, result
 
 ROOT = Path(__file__).parents[1]
 FOREIGN = Path(__file__).parent / "data" / "foreign"
-SERVER = Path(__file__).parent / "batsim_server.py"
+SCHEDULER = Path(__file__).parent / "scheduler_process.py"
 # A variant, and the program whose recorded starts it has to give.
 RECORDED = {
     "easy-machines": "easy_bf",
@@ -278,7 +279,7 @@ def test_a_workload_that_the_nearest_variant_cannot_run_is_answered_too():
 
 
 def examined(behaviour, *arguments):
-    command = f"{sys.executable} {SERVER} {{port}} {behaviour}"
+    command = f"{sys.executable} {SCHEDULER} {{port}} {behaviour}"
     return batfill("conformance", command, "--timeout", "20s", *arguments)
 
 
@@ -376,6 +377,11 @@ def test_the_workloads_and_variants_are_listed():
     assert all(f"\n{name} " in f"\n{listed}" for name in (*CASES, *VARIANTS))
 
 
+def test_the_command_waits_as_long_by_default_as_the_function():
+    (default,) = (option.default for option in conformance.params if option.name == "timeout_s")
+    assert float(default) == TIMEOUT_S
+
+
 def test_a_mistake_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     assert refusal("conformance", "x {port}", "--workload", "shrt-job") == (
@@ -401,7 +407,7 @@ def test_a_scheduler_learns_its_port_in_three_ways_or_listens_on_batsims_own(pla
     monkeypatch.setattr("batfill.batsim.conformance.session.DEFAULT_PORT", port)
     given = f"{port}" if place == "default" else place
     done = batfill(
-        "conformance", f"{sys.executable} {SERVER} {given} fcfs", "--workload", "short-job", "--workload", "margin"
+        "conformance", f"{sys.executable} {SCHEDULER} {given} fcfs", "--workload", "short-job", "--workload", "margin"
     )
     assert done.status == 0
     assert done.out.startswith("short-job  nothing is backfilled\nmargin     it waits: ")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from batfill.batsim.platform import homogeneous_platform, read_platform
+from batfill.batsim.platform import BANDWIDTH, LATENCY, homogeneous_platform, read_platform
 from batfill.cli import main
+from batfill.cli.batsim import platform
 
 FOLDER = Path(__file__).parents[1] / "platforms"
 ROW = re.compile(r"\| `([\w.-]+)` \| ([\d,]+) \|")
@@ -49,6 +50,12 @@ def run(capsys, *words):
     with pytest.raises(SystemExit) as exit_:
         main([str(word) for word in words])
     return exit_.value.code, *capsys.readouterr()
+
+
+def test_the_help_states_the_default_links():
+    helps = {option.name: option.help for option in platform.params if option.name in ("bandwidth", "latency")}
+    assert helps["bandwidth"].endswith(f"[default: {BANDWIDTH}]")
+    assert helps["latency"].endswith(f"[default: {LATENCY}]")
 
 
 @pytest.mark.parametrize(

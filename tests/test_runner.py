@@ -338,8 +338,8 @@ def test_two_runs_do_not_share_an_output_folder(experiment):
         text=True,
     )
     log = experiment.folder / "out/log/sched.out.log"
-    while not log.exists() or "starts" not in log.read_text():
-        time.sleep(0.02)
+    waited(lambda: log.exists() and "starts" in log.read_text())
+    experiment.monkeypatch.setattr(setup, "TERM_GRACE_S", 0)
     outcome = experiment.run()
     first.send_signal(signal.SIGTERM)
     first.communicate(timeout=LIMIT_S)

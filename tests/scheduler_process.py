@@ -1,4 +1,9 @@
-"""A scheduler for `batfill conformance`: `batsim_server.py PORT BEHAVIOUR`, a variant's name or a way to be bad."""
+"""A scheduler for `batfill conformance`: listens on PLACE, a port or an endpoint, and is a variant, or bad.
+
+    scheduler_process.py PLACE BEHAVIOUR
+
+BEHAVIOUR is a variant's name, or one of the words below.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ import zmq
 
 from batfill.batsim.conformance.variants import VARIANTS, Reference
 
-place, behaviour = sys.argv[1:]  # a port or an endpoint
+place, behaviour = sys.argv[1:]
 if behaviour == "deaf":
     time.sleep(60)
 reference = Reference(behaviour if behaviour in VARIANTS else "easy")
