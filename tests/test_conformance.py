@@ -348,11 +348,15 @@ def test_the_error_of_a_scheduler_is_quoted_rather_than_what_follows_it():
 
 
 def test_an_interrupt_ends_the_schedulers_at_once(tmp_path):
-    command = [sys.executable, "-m", "batfill", "conformance", "sleep 300 # {port}", "--keep", tmp_path / "kept"]
+    hangs_later = f"[ -e seen ] && sleep 300; touch seen; {sys.executable} {SCHEDULER} {{port}} easy"
     process = subprocess.Popen(
-        [*command, "--timeout", "300s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "batfill", "conformance", hangs_later, "--timeout", "300s", "--keep", "kept"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    while not list(tmp_path.glob("kept/*/sched.err.log")):
+    while not any("+ sleep 300" in log.read_text() for log in tmp_path.glob("kept/*/sched.err.log")):
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
