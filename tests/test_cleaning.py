@@ -219,7 +219,7 @@ def test_every_filter_of_the_archives_logs_is_understood_and_left_nothing_behind
 
 def test_overruns_are_kept_killed_or_left():
     columns = {"runtime_s": [50, 50, 50], "requested_s": [40, 60, -1]}
-    runs = {how: clean(log(**columns), rules=[], overrun=how) for how in ("leave", "keep", "kill")}
+    runs = {how: clean(log(**columns), rules=[], overrun=how) for how in ("leave", "keep", "kill", "extend")}
     assert runs["leave"].log["runtime_s"].tolist() == [50, 50, 50]
     assert runs["keep"].log["requested_s"].tolist() == [50, 60, -1]
     assert runs["kill"].log["runtime_s"].tolist() == [40, 50, 50]

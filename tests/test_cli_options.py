@@ -11,13 +11,16 @@ import re
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 
 from batfill.cli import main
 from batfill.cli.app import app
+from batfill.jobs import Overrun
 from batfill.options import NAMES, OPTIONS, Options
+from batfill.workloads.cleaning import Clean
 from command import json_result, refusal, result
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
@@ -359,3 +362,10 @@ def numbers():
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e999"])
 def test_no_number_may_be_infinite_or_none(name, param, value):
     assert not takes(param, value)
+
+
+def test_the_choices_for_overruns_are_those_of_the_library():
+    choices = {name: param.type.choices for name, _, param in EVERY if param.name == "overrun"}
+    assert choices.pop("workload clean") == get_args(Clean) == ("leave", *get_args(Overrun))
+    assert choices
+    assert set(choices.values()) == {get_args(Overrun)}

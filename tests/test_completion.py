@@ -69,12 +69,13 @@ def replied(*words):
 def test_a_real_bash_completes_commands_options_and_values():
     assert replied("batfill", "re") == ["replay", "reproduce", "report"]
     assert replied("batfill", "workload", "convert", "--pl") == ["--platform"]
-    assert replied("batfill", "replay", "x.swf", "--overrun", "") == ["keep", "kill"]
+    assert replied("batfill", "replay", "x.swf", "--overrun", "") == ["keep", "kill", "extend"]
     assert replied("batfill", "what-if", "--thr") == ["--threshold"]
 
 
 @pytest.mark.parametrize(
-    ("shell", "expected"), [("zsh", "plain\nkeep\n_\nplain\nkill\n_\n"), ("fish", "plain,keep\nplain,kill\n")]
+    ("shell", "expected"),
+    [("zsh", "plain\nkeep\n_\nplain\nkill\n_\nplain\nextend\n_\n"), ("fish", "plain,keep\nplain,kill\nplain,extend\n")],
 )
 def test_the_other_shells_get_their_answers(shell, expected):
     env = {"zsh": {"COMP_WORDS": "batfill replay --overrun ", "COMP_CWORD": "3"}}

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from batfill.errors import WorkloadError
 from batfill.jobs import job_table
+from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.convert import convert
+from batfill.workloads.formats import load_log
+from batfill.workloads.swf_log import write_log
 from swf_text import row
 
 
@@ -51,6 +54,81 @@ def test_a_kept_overrun_gets_a_second_more_than_it_runs(converted):
 def test_a_killed_overrun_keeps_its_request(converted):
     _, workload = converted(row(1, 0, 50, req_time=40), overrun="kill")
     assert workload["jobs"][0]["walltime"] == 40
+
+
+OVERRUNS = row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 50, req_time=60) + row(4, 0, 50)
+
+
+def test_a_job_states_its_request_if_it_is_not_the_walltime(converted):
+    for overrun, walltimes, outlives in (
+        ("keep", [51, 51, 60, 51], [None] * 4),
+        ("kill", [40, 50, 60, 50], [None] * 4),
+        ("extend", [51, 51, 60, 51], [True, True, None, None]),
+    ):
+        _, workload = converted(OVERRUNS, overrun=overrun)
+        jobs = workload["jobs"]
+        assert [job["walltime"] for job in jobs] == walltimes
+        stated = [None, None, None, -1] if overrun == "kill" else [40, 50, None, -1]
+        assert [job.get("requested_time") for job in jobs] == stated
+        assert [job.get("outlives") for job in jobs] == outlives
+        assert "no_request" not in jobs[3]
+
+
+@pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
+def test_what_a_log_says_of_requests_survives_the_conversion_and_the_way_back(overrun, tmp_path):
+    log, made, back = tmp_path / "log.swf", tmp_path / "made.json", tmp_path / "back.swf"
+    log.write_text("; MaxProcs: 8\n" + OVERRUNS)
+    convert(log, made, overrun=overrun)
+    read = read_workload(made)
+    direct = read_workload(log, overrun=overrun)
+    for column in ("requested_s", "expected_s") if overrun == "extend" else ("requested_s",):
+        np.testing.assert_array_equal(getattr(read.jobs, column)[:3], getattr(direct.jobs, column)[:3])
+    assert np.isnan(read.jobs.requested_s[3])
+    for table in ("invented", "raised"):
+        assert getattr(read.jobs, table).tolist() == getattr(direct.jobs, table).tolist()
+    assert read.jobs.outlives == (overrun == "extend")
+    assert read.overrun == ("extend" if overrun == "extend" else "keep")
+    write_log(load_log(made), back)
+    assert load_log(back)["requested_s"].tolist() == [40, 50, 60, -1]
+
+
+@pytest.mark.parametrize("before", ["keep", "kill", "extend"])
+@pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
+def test_a_conversion_of_a_conversion_is_that_of_the_log(before, overrun, tmp_path):
+    log, once, twice = tmp_path / "log.swf", tmp_path / "once.json", tmp_path / "twice.json"
+    log.write_text("; MaxProcs: 8\n" + OVERRUNS.replace(row(4, 0, 50), ""))
+    convert(log, once, overrun=before)
+    convert(once, twice, overrun=overrun)
+    convert(log, once, overrun=overrun)
+    assert json.loads(twice.read_text())["jobs"] == json.loads(once.read_text())["jobs"]
+
+
+def test_files_of_former_versions_still_say_which_jobs_have_no_request(tmp_path):
+    path, again = tmp_path / "old.json", tmp_path / "again.json"
+    job = {"id": "1", "subtime": 0, "res": 1, "profile": "d", "walltime": 6, "no_request": True}
+    path.write_text(json.dumps({"nb_res": 1, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 5}}}))
+    assert read_workload(path).jobs.invented.tolist() == [True]
+    convert(path, again)
+    del job["no_request"]
+    assert json.loads(again.read_text())["jobs"] == [job | {"requested_time": -1}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"requested_time": 0}, r"requested_time: 0 is not a number > 0"),
+        ({"requested_time": "1h"}, r"requested_time: '1h' is not a number > 0"),
+        ({"outlives": 1}, r"outlives: 1 is neither true nor false"),
+        ({"requested_time": 4}, r'requested_time: 4 is below the walltime, and the job lacks "outlives": true'),
+    ],
+)
+def test_a_field_of_the_request_that_makes_no_sense_is_refused(fields, said, tmp_path):
+    path = tmp_path / "w.json"
+    job = {"subtime": 0, "res": 1, "profile": "d", "walltime": 6}
+    jobs = [{"id": "1", **job, "requested_time": 3, "outlives": True}, {"id": "2", **job, **fields}]
+    path.write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}}))
+    with pytest.raises(WorkloadError, match=rf"jobs\[1\]\.{said}"):
+        read_workload(path)
 
 
 def test_a_slice_counts_by_submission_and_starts_at_zero(converted):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.errors import MissingExtra, WorkloadError
+from batfill.jobs import job_table
 from batfill.workloads import read_workload
 from batfill.workloads.swf import read_swf
 from batfill.workloads.swf_log import FIELDS, LARGEST_EXACT, Comment, SwfLog, read_log, write_log
@@ -75,6 +76,32 @@ def test_an_overrun_is_kept_by_raising_the_request_and_killed_by_leaving_it(log_
     killed = read_swf(path, overrun="kill").jobs
     assert killed.walltime_s.tolist() == [40]
     assert killed.runtime_s.tolist() == [50]
+
+
+def test_the_users_request_is_kept_apart_from_the_limit(log_file):
+    path = log_file(row(1, 0, 50, req_time=40) + row(2, 1, 50, req_time=-1) + row(3, 2, 50, req_time=60))
+    for overrun, limits, expected in (
+        ("keep", [50, 50, 60], [50, 50, 60]),
+        ("kill", [40, 50, 60], [40, 50, 60]),
+        ("extend", [50, 50, 60], [40, 50, 60]),
+    ):
+        jobs = read_swf(path, overrun=overrun).jobs
+        np.testing.assert_array_equal(jobs.requested_s, [40, np.nan, 60])
+        assert jobs.walltime_s.tolist() == limits
+        assert jobs.expected_s.tolist() == expected
+        assert jobs.invented.tolist() == [False, True, False]
+        assert jobs.raised.tolist() == [overrun != "kill", False, False]
+        assert (jobs.outlives, jobs.own_end) == (overrun == "extend", overrun != "kill")
+
+
+def test_a_table_without_requests_takes_the_walltimes_for_them():
+    columns = {name: np.array([0.0, 1.0]) for name in ("submit_s", "runtime_s")}
+    given = {"ids": np.array(["a", "b"], object), "walltime_s": np.array([9.0, np.inf]), "procs": np.array([1, 1])}
+    jobs = job_table("two", **columns, **given)
+    np.testing.assert_array_equal(jobs.requested_s, [9, np.nan])
+    assert not jobs.invented.any()
+    with pytest.raises(WorkloadError, match="a user's request that is not a number > 0"):
+        job_table("two", **columns, **given, requested_s=np.array([0.0, 5.0]))
 
 
 def test_the_first_kept_submission_is_time_zero(log_file):

@@ -27,7 +27,8 @@ WEEK_S = 7 * DAY_S
 # A job's class as the workload states it, before anything is learned.
 UNKNOWN, LARGE, SMALL = -1, 0, 1
 
-Overrun = Literal["keep", "kill"]  # for jobs of a log that ran longer than requested
+# For jobs of a log that ran longer than requested: raise p~ to p; end them at p~; or run them past it, p~ uncorrected.
+Overrun = Literal["keep", "kill", "extend"]
 
 FEW_WITHOUT_REQUEST = 0.01  # missing requests are a note up to this share of the jobs, and a warning above it
 RUN_TIME_STANDS_IN = (
@@ -51,16 +52,32 @@ class JobColumns:
     ids: NDArray[np.object_]  # str, unique
     submit_s: NDArray[np.float64]  # r    seconds since the workload's origin, >= 0
     runtime_s: NDArray[np.float64]  # p    true duration: the engine and the metrics read it, a policy never does
-    walltime_s: NDArray[np.float64]  # p~   requested limit, > 0, where the job is killed; inf for none
+    walltime_s: NDArray[np.float64]  # p~   limit, > 0, where the job is killed; inf for none
+    requested_s: NDArray[np.float64]  # the user's request as the log has it, > 0, what learners may see; nan if unknown
     procs: NDArray[np.int64]  # q    processors, >= 1; may exceed the machine (such jobs are rejected at submission)
     user: NDArray[np.int64]  # the submitting user's number, -1 if unknown
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
     own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
+    outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `expected_s`
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
-    no_request: NDArray[np.bool_] | None = None  # p~ is p because the log has no request; None: no such job
 
     def __len__(self) -> int:
         return len(self.submit_s)
+
+    @property
+    def invented(self) -> NDArray[np.bool_]:
+        """The jobs with a limit although their log has no request."""
+        return np.isnan(self.requested_s) & np.isfinite(self.walltime_s)
+
+    @property
+    def raised(self) -> NDArray[np.bool_]:
+        """The jobs that ran longer than requested and whose limit was raised for that."""
+        return self.requested_s < np.minimum(self.walltime_s, self.runtime_s)
+
+    @property
+    def expected_s(self) -> NDArray[np.float64]:
+        """The run time that a scheduler without predictions expects: p~, or, with `outlives`, the request if known."""
+        return np.fmin(self.requested_s, self.walltime_s) if self.outlives else self.walltime_s
 
     def check(self, source: str = "the job table", *, entering: bool = False) -> None:
         """Refuse jobs that no engine can run.
@@ -92,6 +109,12 @@ class JobColumns:
                 walltime_s,
                 np.isposinf(walltime_s) | (in_time(walltime_s) & (walltime_s > 0)),
                 within,
+            ),
+            (
+                "a user's request",
+                self.requested_s,
+                np.isnan(self.requested_s) | (in_time(self.requested_s) & (self.requested_s > 0)),
+                f"{within}, or nan for unknown",
             ),
             ("a number of processors", self.procs, self.procs >= 1, ">= 1"),
             ("a class", self.job_class, (self.job_class >= UNKNOWN) & (self.job_class <= SMALL), "known"),
@@ -350,7 +373,7 @@ class Workload:
 
 def request_warnings(tables: Sequence[JobTable]) -> tuple[str, ...]:
     """`request_warning` for all these jobs together."""
-    missing = sum(int(jobs.no_request.sum()) for jobs in tables if jobs.no_request is not None)
+    missing = sum(int(jobs.invented.sum()) for jobs in tables)
     return request_warning(missing, sum(len(jobs) for jobs in tables))
 
 
@@ -375,11 +398,12 @@ def job_table(
     runtime_s: NDArray[np.float64],
     walltime_s: NDArray[np.float64],
     procs: NDArray[np.int64],
+    requested_s: NDArray[np.float64] | None = None,
     user: NDArray[np.int64] | None = None,
     job_class: NDArray[np.int8] | None = None,
     own_end: bool = False,
+    outlives: bool = False,
     killable: NDArray[np.bool_] | None = None,
-    no_request: NDArray[np.bool_] | None = None,
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -390,11 +414,14 @@ def job_table(
         runtime_s: seconds, from 0 to LONGEST_S.
         walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
         procs: >= 1.
+        requested_s: the user's request as the log has it, > 0 and <= LONGEST_S; nan if unknown. By default the
+            walltime, and unknown for a job without one.
         user: the user's number; -1 (the default) if unknown.
         job_class: SMALL, LARGE or UNKNOWN (the default).
         own_end: whether a job with p = p~ ended by itself.
+        outlives: whether the scheduler reads the request in place of the walltime, which a job may outlive
+            (`overrun="extend"`).
         killable: whether a job may be killed and restarted; None: all may.
-        no_request: whether the source has no requested time, so that `walltime_s` is the run time; None: no such job.
 
     Raises:
         WorkloadError: a value is out of range (the message names the first such job), or an id occurs twice.
@@ -405,12 +432,13 @@ def job_table(
         submit_s=submit_s,
         runtime_s=runtime_s,
         walltime_s=walltime_s,
+        requested_s=np.where(np.isfinite(walltime_s), walltime_s, np.nan) if requested_s is None else requested_s,
         procs=procs,
         user=np.full(n, -1, np.int64) if user is None else user,
         job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else job_class,
         own_end=own_end,
+        outlives=outlives,
         killable=killable,
-        no_request=no_request if no_request is not None and no_request.any() else None,
     )
     given.check(source, entering=True)
     columns = {f.name: getattr(given, f.name) for f in fields(given)}

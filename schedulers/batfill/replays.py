@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 6"
+SAVED_FORMAT = "batfill replay 7"
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
 
@@ -145,6 +145,8 @@ class EngineReplay:
                 an unsortable key, or another argument is invalid.
         """
         jobs.check()
+        if jobs.outlives:
+            raise BatfillError("overrun extend: jobs that outlive their request are not replayed; choose keep or kill")
         if size < 1:
             raise BatfillError(f"size: a machine of {size} processors; give 1 or more")
         n_jobs = len(jobs)
@@ -478,7 +480,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
 
     table = part("table")
     table["ids"] = table["ids"].astype(object)
-    table["own_end"] = bool(table["own_end"])
+    table |= {name: bool(table[name]) for name in ("own_end", "outlives")}
     own = policies or {}
     policy, backfill = (
         own[name] if name in own else policy_named(name) if name else None

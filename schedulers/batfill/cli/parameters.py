@@ -245,8 +245,9 @@ TAU = click.option(
 )
 OVERRUN = choice_option(
     "--overrun",
-    choices=("keep", "kill"),
-    help="If a job ran longer than requested: `keep` its run time, or `kill` it at its limit.",
+    choices=("keep", "kill", "extend"),
+    help="If a job ran longer than requested: `keep` its run time and raise the request to it, `kill` it at its "
+    "request, or `extend` its run past the request, which the scheduler reads.",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

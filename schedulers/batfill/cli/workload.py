@@ -87,8 +87,9 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
 )
 @choice_option(
     "--overrun",
-    choices=("leave", "keep", "kill"),
-    help="If jobs ran too long: leave them, keep (raise the request), kill (cut the run).",
+    choices=("leave", "keep", "kill", "extend"),
+    help="If jobs ran too long: leave them, keep (raise the request), kill (cut the run), extend (OUT is Batsim JSON: "
+    "raise the walltime, not the request).",
 )
 @PROCS
 @JSON
@@ -113,7 +114,8 @@ def clean(
     from batfill.workloads.formats import format_of, load_log, provenance, save_log
     from batfill.workloads.swf import machine_size
 
-    format_of(out)
+    if overrun == "extend" and format_of(out) != ".json":
+        raise click.UsageError("--overrun extend does nothing to a log, which keeps both times; replay it with that")
     log = log_in(source, procs)
     headers = [(source, log.header)] if flurries else []
     if flurries_from is not None:
@@ -133,7 +135,9 @@ def clean(
         overrun=overrun,
     )
     made = provenance("clean", source, notes=list(cleaned.log.header[-1:]))
-    left = save_log(cleaned.log, out, procs=procs, description=made)
+    left = save_log(
+        cleaned.log, out, procs=procs, overrun="extend" if overrun == "extend" else "keep", description=made
+    )
     for name, count in cleaned.dropped.items():
         print(f"{name}: {count} of {len(log)} rows dropped", file=sys.stderr)
     for name, count in cleaned.changed.items():

@@ -103,6 +103,7 @@ class PolicyChoice:
             submit_s=submit_s,
             runtime_s=np.where(ended, end_s - start_s, walltime_s),
             walltime_s=walltime_s,
+            requested_s=np.where(np.isfinite(walltime_s), walltime_s, np.nan),
             procs=np.array([job.procs for job in jobs], np.int64),
             user=np.full(n, -1, np.int64),
             job_class=np.full(n, UNKNOWN, np.int8),

@@ -27,8 +27,9 @@ def read_workload(
         path: the file.
         procs: the machine's size in processors; by default the file's, and for accounting the most processors seen in
             use at once.
-        overrun: for jobs of a log that ran longer than requested: "keep" their run time, or "kill" them at their limit;
-            Batsim JSON states the walltime itself.
+        overrun: for jobs of a log that ran longer than requested: "keep" their run time and raise the request to it,
+            "kill" them at their request, or "extend" their run past the request, which the scheduler reads; Batsim JSON
+            states the walltime itself.
         timezone: for accounting: the cluster's time zone, such as "Europe/Paris"; UTC by default.
         cores_per_resource: for OAR's accounting: the processors of one resource; 1 by default.
 

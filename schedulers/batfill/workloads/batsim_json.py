@@ -22,7 +22,7 @@ from batfill.jobs import LARGE, LONGEST_S, MOST_PROCS, SMALL, UNKNOWN, Workload,
 from batfill.workloads.swf_log import number_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 SUPPORTED_PROFILES = ("delay", "composed")
 NO_WALLTIME = -1
-NO_REQUEST_FIELD = "no_request"
+REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime; NO_WALLTIME if the log has none
+OUTLIVES_FIELD = "outlives"  # true for a job that the scheduler expects to run its request, below its walltime
+NO_REQUEST_FIELD = "no_request"  # true in files of former versions: as a request of NO_WALLTIME
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
 
@@ -109,30 +111,75 @@ def read_batsim_json(path: Path) -> Workload:
     """The workload in this file as the engine's jobs: run time = the profile's delays, no walltime = infinity.
 
     A field `class` of "small" or "large" sets the job's class, an integer `user_id` or `user` its user. `killable`
-    false forbids killing and requeueing the job; `no_request` true states that its walltime was made from its run time
-    because the log had no requested time.
+    false forbids killing and requeueing the job. `requested_time` is the user's request if it is not the walltime, -1
+    if the log has none; `outlives` true states that the scheduler expects the job to run that request and no longer.
 
     Raises:
-        WorkloadError: as for `load_document`, or the workload holds no job.
+        WorkloadError: as for `load_document`, the workload holds no job, or some jobs outlive their request and others
+            have a walltime raised above it.
     """
     document = load_document(path)
     jobs, tasks = document.jobs, document.tasks()
     if not jobs:
         raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
+    outlives = any(outlives_request(job) for job in jobs)
+    if outlives:
+        refuse_mixed(path, jobs)
     table = job_table(
         str(path),
         ids=np.array([str(job["id"]) for job in jobs], dtype=np.object_),
         submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),
         runtime_s=np.array([tasks[job["profile"]].run_s for job in jobs], dtype=np.float64),
         walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
+        requested_s=np.array([request_of(job) for job in jobs], dtype=np.float64),
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
         user=np.array([user_of(job) for job in jobs], dtype=np.int64),
         job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
-        no_request=np.array([job.get(NO_REQUEST_FIELD) is True for job in jobs], dtype=np.bool_),
+        outlives=outlives,
     )
-    return Workload(name=path.name, jobs=table, procs=document.nb_res, digest=document.digest, file=path)
+    return Workload(
+        name=path.name,
+        jobs=table,
+        procs=document.nb_res,
+        digest=document.digest,
+        overrun="extend" if outlives else "keep",
+        file=path,
+    )
+
+
+def request_of(job: Mapping[str, Any]) -> float:
+    """The user's request of a checked job; nan if it is unknown, or the job has no walltime."""
+    walltime = job.get("walltime", NO_WALLTIME)
+    requested = NO_WALLTIME if job.get(NO_REQUEST_FIELD) is True else job.get(REQUEST_FIELD, walltime)
+    return float("nan") if requested == NO_WALLTIME else float(requested)
+
+
+def invented(job: Mapping[str, Any]) -> bool:
+    """Whether the job has a walltime although its log has no request."""
+    no_request = job.get(NO_REQUEST_FIELD) is True or job.get(REQUEST_FIELD) == NO_WALLTIME
+    return no_request and job.get("walltime", NO_WALLTIME) != NO_WALLTIME
+
+
+def outlives_request(job: Mapping[str, Any]) -> bool:
+    """Whether the scheduler expects this checked job to run its request, which is below its walltime."""
+    return job.get(OUTLIVES_FIELD) is True
+
+
+def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a workload whose jobs with a walltime above their request do not all outlive it.
+
+    Raises:
+        WorkloadError: one does not.
+    """
+    for place, job in enumerate(jobs):
+        walltime = job.get("walltime", NO_WALLTIME)
+        if not outlives_request(job) and request_of(job) < (np.inf if walltime == NO_WALLTIME else walltime):
+            raise WorkloadError(
+                f"{path}: jobs[{place}].{REQUEST_FIELD}: {job[REQUEST_FIELD]} is below the walltime, and the job lacks "
+                f'"{OUTLIVES_FIELD}": true, which others have; convert the log again'
+            )
 
 
 def check_size(path: Path, nb_res: int) -> None:
@@ -177,6 +224,17 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
             f"{where}.walltime: {_shown(walltime)} is not a number > 0; leave it out (or give -1) for a job without one"
         )
     refuse_late(f"{where}.walltime", walltime)
+    requested = job.get(REQUEST_FIELD, NO_WALLTIME)
+    if requested != NO_WALLTIME and not (is_time(requested) and requested > 0):
+        raise WorkloadError(
+            f"{where}.{REQUEST_FIELD}: {_shown(requested)} is not a number > 0; give the user's request in seconds, -1 "
+            "if it is unknown"
+        )
+    refuse_late(f"{where}.{REQUEST_FIELD}", requested)
+    if type(job.get(OUTLIVES_FIELD, False)) is not bool:
+        raise WorkloadError(
+            f"{where}.{OUTLIVES_FIELD}: {_shown(job[OUTLIVES_FIELD])} is neither true nor false; leave it out"
+        )
     if not isinstance(profile, str) or profile not in profiles:
         raise WorkloadError(f"{where}.profile: {_shown(profile)} is not the name of a profile; add it to profiles")
     if UNWRITABLE.search(f"{identifier}{profile}"):
@@ -340,8 +398,8 @@ def write_batsim_json(
     Args:
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
         batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are omitted. A
-            job's `user` becomes its `user_id`, an infinite walltime is omitted; jobs whose log has no requested time
-            are marked `"no_request": true`.
+            job's `user` becomes its `user_id`, an infinite walltime is omitted; the request is the `requested_time` if
+            it is not the walltime, and such jobs of a table with `outlives` are marked so.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
     """
@@ -373,15 +431,17 @@ def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], duratio
         jobs.walltime_s.tolist(),
         jobs.procs.tolist(),
         jobs.runtime_s.tolist(),
+        np.where(jobs.invented, NO_WALLTIME, jobs.requested_s).tolist(),
         strict=True,
     )
-    without = set() if jobs.no_request is None else set(np.flatnonzero(jobs.no_request).tolist())
-    for row, (name, submit_s, walltime_s, procs, runtime_s) in enumerate(numbers):
+    for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s) in enumerate(numbers):
         delay = number_text(runtime_s)
         durations[delay] = runtime_s
         walltime = "" if walltime_s == np.inf else f'"walltime": {number_text(walltime_s)}, '
         more = "".join(f', "{field}": {column[row]}' for field, column in columns.items() if column[row] >= 0)
-        more += f', "{NO_REQUEST_FIELD}": true' if row in without else ""
+        if requested_s == requested_s and requested_s != walltime_s:  # nan: neither a request nor a limit
+            more += f', "{REQUEST_FIELD}": {number_text(requested_s)}'
+            more += f', "{OUTLIVES_FIELD}": true' if jobs.outlives and 0 < requested_s < walltime_s else ""
         yield (
             f'{{"id": {json_string(name)}, "subtime": {number_text(submit_s)}, {walltime}"res": {procs}, '
             f'"profile": "delay{delay}"{more}}}'

@@ -7,7 +7,7 @@ that the archive's headers name.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Rows = NDArray[np.bool_]
+
+
+Clean = Literal["leave", "keep", "kill", "extend"]  # batfill.jobs.Overrun, or leave the choice to a later command
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +85,7 @@ def clean(
     procs: int | None = None,
     statuses: Sequence[int] = (),
     flurries: Sequence[str] = (),
-    overrun: str = "leave",
+    overrun: Clean = "leave",
 ) -> Cleaned:
     """The log without the rows dropped by the rules in the given order, then by statuses, then by flurries.
 
@@ -93,8 +96,8 @@ def clean(
         statuses: if given, the only statuses to keep.
         flurries: filters as the archive's headers write them (see `filters`), such as
             "user=68 and (job>=58 and job<=564)".
-        overrun: for jobs that ran longer than requested: "leave" them, "keep" raises the request to the run time,
-            "kill" cuts the run time to the request.
+        overrun: for jobs that ran longer than requested: "leave" and "extend" keep both times, "keep" raises the
+            request to the run time, "kill" cuts the run time to the request.
 
     Raises:
         WorkloadError: a rule, a filter or an overrun is unknown, or no row is left.
@@ -121,7 +124,9 @@ def clean(
     rows = log.rows[keep]
     if "processors" in rules:
         changed["processors filled in"] = _fill_processors(rows)
-    if overrun != "leave":
+    if overrun not in get_args(Clean):
+        raise WorkloadError(f"overrun {overrun!r} is none of {', '.join(get_args(Clean))}; choose one")
+    if overrun in ("keep", "kill"):
         changed[f"overrun {overrun}"] = _overrun(rows, overrun)
     changes = "; ".join(
         [f"{name}: {count} rows dropped" for name, count in dropped.items()]
@@ -149,8 +154,6 @@ def _overrun(rows: NDArray[np.float64], overrun: str) -> int:
     over = (requested_s > 0) & (runtime_s > requested_s)
     if overrun == "keep":
         requested_s[over] = runtime_s[over]
-    elif overrun == "kill":
-        runtime_s[over] = requested_s[over]
     else:
-        raise WorkloadError(f"overrun {overrun!r} is none of leave, keep, kill; choose one")
+        runtime_s[over] = requested_s[over]
     return int(over.sum())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,15 @@ from batfill.jobs import Overrun, checked_size, request_warning
 from batfill.workloads.batsim_json import (
     NO_REQUEST_FIELD,
     NO_WALLTIME,
+    OUTLIVES_FIELD,
+    REQUEST_FIELD,
     check_job,
     check_profile,
+    invented,
     is_time,
     read_members,
     refuse_late,
+    request_of,
     tasks_of,
     write_batsim_json,
 )
@@ -87,7 +92,8 @@ def convert(
         source: the log.
         out: the JSON file.
         procs: the machine's size; by default the log's.
-        overrun: "keep" raises requests below the run time to it, "kill" leaves them, and the jobs will end there.
+        overrun: "keep" raises requests below the run time to it, "kill" leaves them, and the jobs will end there;
+            "extend" raises the walltime, and the scheduler reads the request.
         jobs: the jobs to convert, in submission order; times then count from the first of them.
         fields: those of JOB_FIELDS that a log's jobs keep in addition to user_id; a Batsim workload's jobs keep all.
         host_speed: flop/s; converts a Batsim workload's parallel_homogeneous profiles to delays.
@@ -154,7 +160,8 @@ def _convert_json(
 
     Job fields that Batsim does not know and `ret` of delays are kept; integer ids become strings of one width.
 
-    Args are those of `convert`, and the provenance; `overrun` "keep" raises walltimes that do not exceed the delay.
+    Args are those of `convert`, and the provenance. Walltimes that a former conversion raised are first lowered to the
+    request; then `overrun` "keep" and "extend" raise those that do not exceed the delay.
 
     Raises:
         WorkloadError: the file is not such a workload, or holds a profile that no delay can replace.
@@ -179,9 +186,7 @@ def _convert_json(
                 f"{source}: profiles", name, profiles, res, host_speed=host_speed, silent=silent
             )
         job["profile"] = found[key]
-        if overrun == "keep" and 0 < job.get("walltime", NO_WALLTIME) <= made[found[key]]["delay"]:
-            job["walltime"] = made[found[key]]["delay"] + BATSIM_MARGIN_S
-            notes["jobs whose walltime was raised above the delay"] += 1
+        notes["jobs whose walltime was raised above the delay"] += set_limit(job, made[found[key]]["delay"], overrun)
     _name_by_strings(described)
     ordered = sorted(described, key=lambda job: (job["subtime"], job["id"]))
     chosen = ordered[jobs]
@@ -199,8 +204,27 @@ def _convert_json(
         file.write(b",\n".join(b"%b: %b" % (orjson.dumps(n), orjson.dumps(p)) for n, p in made.items() if n in used))
         file.write(b"\n}}\n")
     notes["profiles whose communication takes no time as a delay"] = len(silent)
-    warnings = request_warning(sum(job.get(NO_REQUEST_FIELD) is True for job in chosen), len(chosen))
+    warnings = request_warning(sum(invented(job) for job in chosen), len(chosen))
     return Converted(len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items() if count), warnings)
+
+
+def set_limit(job: dict[str, Any], delay: float, overrun: Overrun) -> bool:
+    """Give a checked job the walltime and the fields of this overrun; returns whether the walltime was raised."""
+    requested_s, walltime = request_of(job), job.get("walltime", NO_WALLTIME)
+    for name in (NO_REQUEST_FIELD, OUTLIVES_FIELD, REQUEST_FIELD):
+        job.pop(name, None)
+    if 0 < requested_s < walltime:
+        job["walltime"] = walltime = _number(requested_s)
+    raised = overrun != "kill" and 0 < walltime <= delay
+    if raised:
+        job["walltime"] = walltime = delay + BATSIM_MARGIN_S
+    if isnan(requested_s):
+        job |= {} if walltime == NO_WALLTIME else {REQUEST_FIELD: NO_WALLTIME}
+    elif requested_s != walltime:
+        job[REQUEST_FIELD] = _number(requested_s)
+        if overrun == "extend" and requested_s < walltime:
+            job[OUTLIVES_FIELD] = True
+    return raised
 
 
 def _name_by_strings(jobs: list[dict[str, Any]]) -> None:
@@ -286,5 +310,10 @@ def as_delay(
 
 
 def _delay(seconds: float) -> dict[str, Any]:
-    """A profile of this delay, written as a whole number if it is one."""
-    return {"type": "delay", "delay": int(seconds) if seconds == int(seconds) else seconds}
+    """A profile of this delay."""
+    return {"type": "delay", "delay": _number(seconds)}
+
+
+def _number(seconds: float) -> float:
+    """The number, an integer if it is whole."""
+    return int(seconds) if seconds == int(seconds) else seconds

@@ -164,7 +164,9 @@ def log_of(workload: Workload) -> SwfLog:
     jobs = workload.jobs
     numbered = all(name.isascii() and name.isdigit() and len(name) < 16 for name in jobs.ids)
     number = np.array([int(name) for name in jobs.ids]) if numbered else np.arange(len(jobs)) + 1
-    no_request = False if jobs.no_request is None else jobs.no_request
+    # A limit raised to the run time gives way to the request; another limit was set by hand and becomes the request.
+    raised = (jobs.requested_s <= jobs.runtime_s) & (jobs.walltime_s <= jobs.runtime_s + BATSIM_MARGIN_S)
+    requested_s = np.where(raised | np.isinf(jobs.walltime_s), jobs.requested_s, jobs.walltime_s)
     header = [f"Note: from {workload.name}", f"MaxJobs: {len(jobs)}", f"MaxRecords: {len(jobs)}"]
     if workload.procs is not None:
         header.append(f"MaxProcs: {workload.procs}")
@@ -176,7 +178,7 @@ def log_of(workload: Workload) -> SwfLog:
             "runtime_s": jobs.runtime_s,
             "procs": jobs.procs,
             "requested_procs": jobs.procs,
-            "requested_s": np.where(np.isinf(jobs.walltime_s) | no_request, -1, jobs.walltime_s),
+            "requested_s": np.where(np.isnan(requested_s) | jobs.invented, -1, requested_s),
             "status": np.full(len(jobs), COMPLETED),
             "user": jobs.user,
         },
@@ -217,15 +219,16 @@ def save_log(
     out: Path,
     *,
     procs: int | None = None,
+    overrun: Overrun = "keep",
     description: Mapping[str, object] | None = None,
 ) -> int:
     """Write the log; returns the number of jobs (Batsim JSON) or rows (otherwise) in the file.
 
     Args:
-        log: the log. SWF and Parquet keep all of it, Batsim JSON its jobs, each with a request of at least its run
-            time.
+        log: the log. SWF and Parquet keep all of it, Batsim JSON its jobs.
         out: the file; its name determines the format.
         procs: the machine's size, which the file then states; by default what `machine_size` finds.
+        overrun: for Batsim JSON, see `read_workload`.
         description: the file's provenance. Batsim JSON holds it as such; other formats get it as a note in the header
             if it names a source (otherwise the log already has such a note).
 
@@ -254,7 +257,7 @@ def save_log(
         return len(log)
     rows = job_rows(out, [log])
     machine = known_size(out, machine_size(out, log, procs))
-    jobs = jobs_in(log, rows, overrun="keep", margin_s=BATSIM_MARGIN_S, changed=Counter())
+    jobs = jobs_in(log, rows, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
     return write_batsim_json(out, [(jobs, {})], procs=machine, description=description)
 
 

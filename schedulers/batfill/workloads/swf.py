@@ -37,6 +37,8 @@ REASONS = (
     "further partial execution of a job without a summary row, its run time added to the first",
 )
 NO_REQUEST = "requested time unknown, the run time taken"
+RAISED = "requested time below the run time, raised to it"
+OUTLIVED = "requested time below the run time, outlived"
 NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REASONS))
 
 
@@ -46,7 +48,8 @@ def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep")
     Args:
         path: the file.
         procs: the machine's size; by default what `machine_size` finds.
-        overrun: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there.
+        overrun: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
+            "extend" raises the limit only, and the scheduler goes on reading the request.
 
     Raises:
         WorkloadError: the file is not SWF, or holds no job that ran.
@@ -71,10 +74,11 @@ def workload_of(source: Path | str, log: SwfLog, *, procs: int | None = None, ov
             submit_s=jobs.submit_s,
             runtime_s=jobs.runtime_s,
             walltime_s=jobs.walltime_s,
+            requested_s=jobs.requested_s,
             procs=jobs.procs,
             user=jobs.user,
-            own_end=overrun == "keep",
-            no_request=jobs.no_request,
+            own_end=overrun != "kill",
+            outlives=jobs.outlives,
         ),
         procs=machine_size(path, log, procs),
         digest="" if isinstance(source, str) else digest(path),
@@ -114,18 +118,19 @@ def jobs_in(
     no_request = ~(requested_s > 0)
     changed[NO_REQUEST] += int(no_request.sum())
     walltime_s = np.where(no_request, runtime_s, requested_s)
-    if overrun == "keep":
-        changed["requested time below the run time, raised to it"] += int((walltime_s < runtime_s).sum())
+    if overrun != "kill":
+        changed[RAISED if overrun == "keep" else OUTLIVED] += int((walltime_s < runtime_s).sum())
         walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
     return JobColumns(
         ids=padded_ids(rows.number[here][keep], width=rows.id_width),
         submit_s=rows.submit_s[here][keep] - rows.first_submit_s,
         runtime_s=runtime_s,
         walltime_s=walltime_s,
+        requested_s=np.where(no_request, np.nan, requested_s),
         procs=log.needed_procs[keep].astype(np.int64),
         user=log["user"][keep].astype(np.int64),
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
-        no_request=no_request,
+        outlives=overrun == "extend",
     )
 
 

@@ -46,7 +46,7 @@ from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, l
 from batfill.errors import WorkloadError
 from batfill.files import decompressed, scratch_folder
 from batfill.jobs import request_warning
-from batfill.workloads.batsim_json import NO_REQUEST_FIELD
+from batfill.workloads.batsim_json import invented
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -212,7 +212,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             document = orjson.loads(stored)
             jobs = document["jobs"]
             ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
-            missing += sum(job.get(NO_REQUEST_FIELD) is True for job in jobs)
+            missing += sum(invented(job) for job in jobs)
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             reason = str(error) if isinstance(error, orjson.JSONDecodeError) else "no `jobs` with an `id` each"
             raise WorkloadError(
