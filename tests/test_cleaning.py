@@ -226,6 +226,17 @@ def test_overruns_are_kept_killed_or_left():
     assert runs["kill"].changed == {"overrun kill": 1}
 
 
+def test_a_cleaned_log_becomes_a_workload_whose_jobs_outlive_their_requests(tmp_path):
+    source, out = tmp_path / "log.swf", tmp_path / "out.json"
+    source.write_text("; MaxProcs: 4\n" + row(1, 0, 50, req_time=40))
+    assert batfill("workload", "clean", source, "--out", out, "--overrun", "extend").status == 0
+    (job,) = json.loads(out.read_text())["jobs"]
+    assert (job["walltime"], job["requested_time"], job["outlives"]) == (51, 40, True)
+    refused = batfill("workload", "clean", source, "--out", tmp_path / "out.swf", "--overrun", "extend")
+    assert refused.status == 2
+    assert refused.err.endswith("overrun extend changes nothing in a log; give it to the replay\n")
+
+
 def test_mistakes_are_said():
     with pytest.raises(WorkloadError, match="no cleaning rule 'tidy'; there are wide"):
         clean(log(job=[1]), rules=["tidy"])

@@ -114,8 +114,7 @@ def clean(
     from batfill.workloads.formats import format_of, load_log, provenance, save_log
     from batfill.workloads.swf import machine_size
 
-    if overrun == "extend" and format_of(out) != ".json":
-        raise click.UsageError("--overrun extend does nothing to a log, which keeps both times; replay it with that")
+    format_of(out)
     log = log_in(source, procs)
     headers = [(source, log.header)] if flurries else []
     if flurries_from is not None:

@@ -237,6 +237,8 @@ def save_log(
             beyond 2^53, which could not be read back.
     """
     wanted = format_of(out)
+    if overrun == "extend" and wanted != ".json":
+        raise WorkloadError(f"{out}: overrun extend changes nothing in a log; give it to the replay")
     held = np.abs(log.rows) <= LARGEST_EXACT
     if not held.all():
         row, column = np.unravel_index(np.argmin(held), held.shape)
