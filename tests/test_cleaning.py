@@ -231,7 +231,7 @@ def test_a_cleaned_log_becomes_a_workload_whose_jobs_outlive_their_requests(tmp_
     source.write_text("; MaxProcs: 4\n" + row(1, 0, 50, req_time=40))
     assert batfill("workload", "clean", source, "--out", out, "--overrun", "extend").status == 0
     (job,) = json.loads(out.read_text())["jobs"]
-    assert (job["walltime"], job["requested_time"], job["outlives"]) == (51, 40, True)
+    assert (job["walltime"], job["requested_time"], job["expected_time"]) == (51, 40, 40)
     refused = batfill("workload", "clean", source, "--out", tmp_path / "out.swf", "--overrun", "extend")
     assert refused.status == 2
     assert refused.err.endswith("overrun extend changes nothing in a log; give it to the replay\n")

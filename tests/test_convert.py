@@ -60,17 +60,17 @@ OVERRUNS = row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 5
 
 
 def test_a_job_states_its_request_if_it_is_not_the_walltime(converted):
-    for overrun, walltimes, outlives in (
+    for overrun, walltimes, expected in (
         ("keep", [51, 51, 60, 51], [None] * 4),
         ("kill", [40, 50, 60, 50], [None] * 4),
-        ("extend", [51, 51, 60, 51], [True, True, None, None]),
+        ("extend", [51, 51, 60, 51], [40, 50, None, 50]),
     ):
         _, workload = converted(OVERRUNS, overrun=overrun)
         jobs = workload["jobs"]
         assert [job["walltime"] for job in jobs] == walltimes
         stated = [None, None, None, -1] if overrun == "kill" else [40, 50, None, -1]
         assert [job.get("requested_time") for job in jobs] == stated
-        assert [job.get("outlives") for job in jobs] == outlives
+        assert [job.get("expected_time") for job in jobs] == expected
         assert "no_request" not in jobs[3]
 
 
@@ -82,8 +82,7 @@ def test_what_a_log_says_of_requests_survives_the_conversion_and_the_way_back(ov
     read = read_workload(made)
     direct = read_workload(log, overrun=overrun)
     for column in ("requested_s", "expected_s") if overrun == "extend" else ("requested_s",):
-        np.testing.assert_array_equal(getattr(read.jobs, column)[:3], getattr(direct.jobs, column)[:3])
-    assert np.isnan(read.jobs.requested_s[3])
+        np.testing.assert_array_equal(getattr(read.jobs, column), getattr(direct.jobs, column))
     for table in ("invented", "raised"):
         assert getattr(read.jobs, table).tolist() == getattr(direct.jobs, table).tolist()
     assert read.jobs.outlives == (overrun == "extend")
@@ -118,14 +117,15 @@ def test_files_of_former_versions_still_say_which_jobs_have_no_request(tmp_path)
     [
         ({"requested_time": 0}, r"requested_time: 0 is not a number > 0"),
         ({"requested_time": "1h"}, r"requested_time: '1h' is not a number > 0"),
-        ({"outlives": 1}, r"outlives: 1 is neither true nor false"),
-        ({"requested_time": 4}, r'requested_time: 4 is below the walltime, and the job lacks "outlives": true'),
+        ({"expected_time": 7}, r"expected_time: 7 is not a number > 0 up to the walltime"),
+        ({"requested_time": 4}, r"expected_time: nothing is not the request of 4 s, and other jobs are expected to"),
+        ({"requested_time": 4, "expected_time": 3}, r"expected_time: 3 is not the request of 4 s"),
     ],
 )
 def test_a_field_of_the_request_that_makes_no_sense_is_refused(fields, said, tmp_path):
     path = tmp_path / "w.json"
     job = {"subtime": 0, "res": 1, "profile": "d", "walltime": 6}
-    jobs = [{"id": "1", **job, "requested_time": 3, "outlives": True}, {"id": "2", **job, **fields}]
+    jobs = [{"id": "1", **job, "requested_time": 3, "expected_time": 3}, {"id": "2", **job, **fields}]
     path.write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}}))
     with pytest.raises(WorkloadError, match=rf"jobs\[1\]\.{said}"):
         read_workload(path)

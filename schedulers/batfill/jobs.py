@@ -60,6 +60,7 @@ class JobColumns:
     own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
     outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `expected_s`
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
+    assumed_s: NDArray[np.float64] | None = None  # with `outlives`: what replaces an unknown request; nan or None: p~
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -76,8 +77,13 @@ class JobColumns:
 
     @property
     def expected_s(self) -> NDArray[np.float64]:
-        """The run time that a scheduler without predictions expects: p~, or, with `outlives`, the request if known."""
-        return np.fmin(self.requested_s, self.walltime_s) if self.outlives else self.walltime_s
+        """The run time that a scheduler without predictions expects: p~, or, with `outlives`, the request below it."""
+        if not self.outlives:
+            return self.walltime_s
+        unraised_s = self.requested_s
+        if self.assumed_s is not None:
+            unraised_s = np.where(np.isnan(unraised_s), self.assumed_s, unraised_s)
+        return np.fmin(unraised_s, self.walltime_s)
 
     def check(self, source: str = "the job table", *, entering: bool = False) -> None:
         """Refuse jobs that no engine can run.
@@ -101,7 +107,7 @@ class JobColumns:
         if not entering:
             runs |= np.isposinf(self.runtime_s)
         within = f"a number > 0 and <= {LONGEST_S:g}"
-        rules = (
+        rules: tuple[tuple[str, NDArray[Any], NDArray[np.bool_], str], ...] = (
             ("a submission time", self.submit_s, in_time(self.submit_s), TIME),
             ("a run time", self.runtime_s, runs, TIME),
             (
@@ -110,11 +116,10 @@ class JobColumns:
                 np.isposinf(walltime_s) | (in_time(walltime_s) & (walltime_s > 0)),
                 within,
             ),
-            (
-                "a user's request",
-                self.requested_s,
-                np.isnan(self.requested_s) | (in_time(self.requested_s) & (self.requested_s > 0)),
-                f"{within}, or nan for unknown",
+            *(
+                (what, times_s, np.isnan(times_s) | (in_time(times_s) & (times_s > 0)), f"{within}, or nan for unknown")
+                for what, times_s in (("a user's request", self.requested_s), ("an assumed request", self.assumed_s))
+                if times_s is not None
             ),
             ("a number of processors", self.procs, self.procs >= 1, ">= 1"),
             ("a class", self.job_class, (self.job_class >= UNKNOWN) & (self.job_class <= SMALL), "known"),
@@ -404,6 +409,7 @@ def job_table(
     own_end: bool = False,
     outlives: bool = False,
     killable: NDArray[np.bool_] | None = None,
+    assumed_s: NDArray[np.float64] | None = None,
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
@@ -422,6 +428,7 @@ def job_table(
         outlives: whether the scheduler reads the request in place of the walltime, which a job may outlive
             (`overrun="extend"`).
         killable: whether a job may be killed and restarted; None: all may.
+        assumed_s: with `outlives`, the request assumed for a job whose request is unknown; nan or None for p~.
 
     Raises:
         WorkloadError: a value is out of range (the message names the first such job), or an id occurs twice.
@@ -439,6 +446,7 @@ def job_table(
         own_end=own_end,
         outlives=outlives,
         killable=killable,
+        assumed_s=assumed_s,
     )
     given.check(source, entering=True)
     columns = {f.name: getattr(given, f.name) for f in fields(given)}

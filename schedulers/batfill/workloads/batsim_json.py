@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SUPPORTED_PROFILES = ("delay", "composed")
 NO_WALLTIME = -1
 REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime; NO_WALLTIME if the log has none
-OUTLIVES_FIELD = "outlives"  # true for a job that the scheduler expects to run its request, below its walltime
+EXPECTED_FIELD = "expected_time"  # what the scheduler reads in place of the walltime, if the job may outlive it
 NO_REQUEST_FIELD = "no_request"  # true in files of former versions: as a request of NO_WALLTIME
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
@@ -112,18 +112,20 @@ def read_batsim_json(path: Path) -> Workload:
 
     A field `class` of "small" or "large" sets the job's class, an integer `user_id` or `user` its user. `killable`
     false forbids killing and requeueing the job. `requested_time` is the user's request if it is not the walltime, -1
-    if the log has none; `outlives` true states that the scheduler expects the job to run that request and no longer.
+    if the log has none. `expected_time` is the run time that the scheduler reads in place of the walltime, and that the
+    job may outlive.
 
     Raises:
-        WorkloadError: as for `load_document`, the workload holds no job, or some jobs outlive their request and others
-            have a walltime raised above it.
+        WorkloadError: as for `load_document`, the workload holds no job, or the jobs' requests and expected run times
+            contradict each other.
     """
     document = load_document(path)
     jobs, tasks = document.jobs, document.tasks()
     if not jobs:
         raise WorkloadError(f"{path}: jobs: no job in it; give a workload with jobs")
     walltimes = (job.get("walltime", NO_WALLTIME) for job in jobs)
-    outlives = any(outlives_request(job) for job in jobs)
+    outlives = any(EXPECTED_FIELD in job for job in jobs)
+    requested_s = np.array([request_of(job) for job in jobs], dtype=np.float64)
     if outlives:
         refuse_mixed(path, jobs)
     table = job_table(
@@ -132,12 +134,13 @@ def read_batsim_json(path: Path) -> Workload:
         submit_s=np.array([job["subtime"] for job in jobs], dtype=np.float64),
         runtime_s=np.array([tasks[job["profile"]].run_s for job in jobs], dtype=np.float64),
         walltime_s=np.array([np.inf if w == NO_WALLTIME else w for w in walltimes], dtype=np.float64),
-        requested_s=np.array([request_of(job) for job in jobs], dtype=np.float64),
+        requested_s=requested_s,
         procs=np.array([job["res"] for job in jobs], dtype=np.int64),
         user=np.array([user_of(job) for job in jobs], dtype=np.int64),
         job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
         outlives=outlives,
+        assumed_s=np.array([job.get(EXPECTED_FIELD, np.nan) for job in jobs], np.float64) if outlives else None,
     )
     return Workload(
         name=path.name,
@@ -162,23 +165,25 @@ def invented(job: Mapping[str, Any]) -> bool:
     return no_request and job.get("walltime", NO_WALLTIME) != NO_WALLTIME
 
 
-def outlives_request(job: Mapping[str, Any]) -> bool:
-    """Whether the scheduler expects this checked job to run its request, which is below its walltime."""
-    return job.get(OUTLIVES_FIELD) is True
+def expected_of(job: Mapping[str, Any]) -> float:
+    """The run time that a scheduler without predictions expects of a checked job; inf for one without a limit."""
+    expected = job.get(EXPECTED_FIELD, job.get("walltime", NO_WALLTIME))
+    return inf if expected == NO_WALLTIME else float(expected)
 
 
 def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a workload whose jobs with a walltime above their request do not all outlive it.
+    """Refuse a workload in which some jobs may outlive their request, and the scheduler expects another of others.
 
     Raises:
-        WorkloadError: one does not.
+        WorkloadError: it does.
     """
     for place, job in enumerate(jobs):
         walltime = job.get("walltime", NO_WALLTIME)
-        if not outlives_request(job) and request_of(job) < (np.inf if walltime == NO_WALLTIME else walltime):
+        requested, expected = request_of(job), expected_of(job)
+        if requested != expected and requested < (np.inf if walltime == NO_WALLTIME else walltime):
             raise WorkloadError(
-                f"{path}: jobs[{place}].{REQUEST_FIELD}: {job[REQUEST_FIELD]} is below the walltime, and the job lacks "
-                f'"{OUTLIVES_FIELD}": true, which others have; convert the log again'
+                f"{path}: jobs[{place}].{EXPECTED_FIELD}: {_shown(job.get(EXPECTED_FIELD))} is not the request of "
+                f"{requested:g} s, and other jobs are expected to run theirs; convert the log again"
             )
 
 
@@ -231,9 +236,12 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
             "if it is unknown"
         )
     refuse_late(f"{where}.{REQUEST_FIELD}", requested)
-    if type(job.get(OUTLIVES_FIELD, False)) is not bool:
+    expected = job.get(EXPECTED_FIELD, walltime)
+    if expected != walltime and not (
+        is_time(expected) and 0 < expected < (inf if walltime == NO_WALLTIME else walltime)
+    ):
         raise WorkloadError(
-            f"{where}.{OUTLIVES_FIELD}: {_shown(job[OUTLIVES_FIELD])} is neither true nor false; leave it out"
+            f"{where}.{EXPECTED_FIELD}: {_shown(expected)} is not a number > 0 up to the walltime; leave it out"
         )
     if not isinstance(profile, str) or profile not in profiles:
         raise WorkloadError(f"{where}.profile: {_shown(profile)} is not the name of a profile; add it to profiles")
@@ -399,7 +407,7 @@ def write_batsim_json(
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
         batches: the jobs in pieces, each with further fields of the job objects by name; values below 0 are omitted. A
             job's `user` becomes its `user_id`, an infinite walltime is omitted; the request is the `requested_time` if
-            it is not the walltime, and such jobs of a table with `outlives` are marked so.
+            it is not the walltime, and `expected_s` the `expected_time`.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
     """
@@ -432,16 +440,17 @@ def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], duratio
         jobs.procs.tolist(),
         jobs.runtime_s.tolist(),
         np.where(jobs.invented, NO_WALLTIME, jobs.requested_s).tolist(),
+        jobs.expected_s.tolist(),
         strict=True,
     )
-    for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s) in enumerate(numbers):
+    for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s, expected_s) in enumerate(numbers):
         delay = number_text(runtime_s)
         durations[delay] = runtime_s
         walltime = "" if walltime_s == np.inf else f'"walltime": {number_text(walltime_s)}, '
         more = "".join(f', "{field}": {column[row]}' for field, column in columns.items() if column[row] >= 0)
         if requested_s == requested_s and requested_s != walltime_s:  # nan: neither a request nor a limit
             more += f', "{REQUEST_FIELD}": {number_text(requested_s)}'
-            more += f', "{OUTLIVES_FIELD}": true' if jobs.outlives and 0 < requested_s < walltime_s else ""
+        more += f', "{EXPECTED_FIELD}": {number_text(expected_s)}' if expected_s < walltime_s else ""
         yield (
             f'{{"id": {json_string(name)}, "subtime": {number_text(submit_s)}, {walltime}"res": {procs}, '
             f'"profile": "delay{delay}"{more}}}'

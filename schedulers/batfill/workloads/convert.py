@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from math import isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,13 @@ from batfill.errors import WorkloadError
 from batfill.files import whole_file
 from batfill.jobs import Overrun, checked_size, request_warning
 from batfill.workloads.batsim_json import (
+    EXPECTED_FIELD,
     NO_REQUEST_FIELD,
     NO_WALLTIME,
-    OUTLIVES_FIELD,
     REQUEST_FIELD,
     check_job,
     check_profile,
+    expected_of,
     invented,
     is_time,
     read_members,
@@ -210,20 +211,18 @@ def _convert_json(
 
 def set_limit(job: dict[str, Any], delay: float, overrun: Overrun) -> bool:
     """Give a checked job the walltime and the fields of this overrun; returns whether the walltime was raised."""
-    requested_s, walltime = request_of(job), job.get("walltime", NO_WALLTIME)
-    for name in (NO_REQUEST_FIELD, OUTLIVES_FIELD, REQUEST_FIELD):
+    requested_s, unraised_s = request_of(job), expected_of(job)
+    for name in (NO_REQUEST_FIELD, EXPECTED_FIELD, REQUEST_FIELD):
         job.pop(name, None)
-    if 0 < requested_s < walltime:
-        job["walltime"] = walltime = _number(requested_s)
-    raised = overrun != "kill" and 0 < walltime <= delay
-    if raised:
-        job["walltime"] = walltime = delay + BATSIM_MARGIN_S
-    if isnan(requested_s):
-        job |= {} if walltime == NO_WALLTIME else {REQUEST_FIELD: NO_WALLTIME}
-    elif requested_s != walltime:
-        job[REQUEST_FIELD] = _number(requested_s)
-        if overrun == "extend" and requested_s < walltime:
-            job[OUTLIVES_FIELD] = True
+    unraised_s = min(unraised_s, inf if isnan(requested_s) else requested_s)
+    raised = overrun != "kill" and unraised_s <= delay
+    limit_s = delay + BATSIM_MARGIN_S if raised else unraised_s
+    if limit_s < inf:
+        job["walltime"] = _number(limit_s)
+        if requested_s != limit_s:
+            job[REQUEST_FIELD] = NO_WALLTIME if isnan(requested_s) else _number(requested_s)
+        if overrun == "extend" and raised:
+            job[EXPECTED_FIELD] = _number(unraised_s)
     return raised
 
 

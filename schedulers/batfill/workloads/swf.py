@@ -79,6 +79,7 @@ def workload_of(source: Path | str, log: SwfLog, *, procs: int | None = None, ov
             user=jobs.user,
             own_end=overrun != "kill",
             outlives=jobs.outlives,
+            assumed_s=jobs.assumed_s,
         ),
         procs=machine_size(path, log, procs),
         digest="" if isinstance(source, str) else digest(path),
@@ -118,6 +119,7 @@ def jobs_in(
     no_request = ~(requested_s > 0)
     changed[NO_REQUEST] += int(no_request.sum())
     walltime_s = np.where(no_request, runtime_s, requested_s)
+    assumed_s = np.where(no_request, walltime_s, np.nan) if overrun == "extend" else None
     if overrun != "kill":
         changed[RAISED if overrun == "keep" else OUTLIVED] += int((walltime_s < runtime_s).sum())
         walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
@@ -131,6 +133,7 @@ def jobs_in(
         user=log["user"][keep].astype(np.int64),
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
         outlives=overrun == "extend",
+        assumed_s=assumed_s,
     )
 
 
