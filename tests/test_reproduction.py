@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from batfill import __version__
 from batfill.errors import BatfillError, RunFailed
+from batfill.files import digest
 from batfill.papers.core import PACKAGE, Chart, Outcome, Table, Verdict, code_of
 from batfill.papers.page import Cell, escaped, figure_of, rank_agreement
 from batfill.papers.protocol import CHECKOUT, COMPUTATIONS, read_protocol, read_protocols
@@ -18,11 +21,14 @@ from command import batfill, json_result, refusal, result
 from swf_text import row
 
 PURE = ("FCFS", "SAF")
+ROWS = "      rows:"
 SMALL = """\
 title: A paper
 authors: Somebody
 venue: somewhere
-open: what the paper leaves open
+open:
+  - text: what the paper leaves open
+  - {logs: [other.swf], text: and of another log}
 entries:
   table-1:
     source: Table 1
@@ -41,9 +47,10 @@ entries:
         SAF: [1.5, 2]
         FCFS: [3, 4]
         SPF: [2, null]
-    agrees: the order
-    differs: the sums
-    because: other jobs
+    why:
+      - text: other jobs
+      - {logs: [small.swf], text: in this log}
+      - {logs: [small.swf, other.swf], text: and in that one}
 """
 
 
@@ -91,8 +98,29 @@ def test_a_protocol_that_comes_with_batfill_is_sound(path):
     for named in entries:
         entry = named.entry
         assert all(log in known or log.endswith((".swf", ".swf.gz")) for log in entry.logs.values())
-        assert "to be measured" not in f"{entry.agrees} {entry.differs} {entry.because}"
-        assert named.quick != named.parameters or not entry.quick
+        assert set(named.parameters) == {"usual", "quick", "full"}
+        assert named.parameters["quick"] != named.parameters["usual"] or not entry.quick
+        assert named.parameters["full"] != named.parameters["usual"] or not entry.full
+
+
+def spoken(label):
+    """A log's label as people may write it."""
+    return re.sub(r"[ -]", "[ -]", re.escape(label.replace("-", " ")).replace("\\ ", " "))
+
+
+@pytest.mark.parametrize("path", sorted(CHECKOUT.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_remark_that_speaks_of_a_log_is_printed_only_with_that_log(path):
+    entries = list(read_protocol(path))
+    names = {log: {label for each in entries for label, name in each.entry.logs.items() if name == log}
+             for each in entries for log in each.entry.logs.values()}  # fmt: skip
+    remarks = [(each.name, remark) for each in entries for remark in each.entry.why]
+    remarks += [(path.stem, remark) for remark in entries[0].paper.open]
+    for place, remark in remarks:
+        assert set(remark.logs) <= set(names), place
+        for log, labels in names.items():
+            if log not in remark.logs and log.partition(".")[2] == "":
+                said = [label for label in labels if re.search(spoken(label), remark.text, re.IGNORECASE)]
+                assert not said, f"{place}: {remark.text}"
 
 
 def test_every_computation_is_used_by_an_entry():
@@ -102,14 +130,19 @@ def test_every_computation_is_used_by_an_entry():
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[1.5, 2]", "[1.5]", ":20: SAF has 1 values for 2 columns; give null where the paper prints none"),
-        ("relative-to: FCFS", "relative-to: LPF", ":16: no row 'LPF'; rows are SAF, FCFS, SPF"),
-        ("pure-policies", "pure-policy", ":10: nothing is called 'pure-policy'; try pure-policies"),
-        ("[submitted]", "[never]", ":14: entries.table-1.parameters.boundaries.0 is 'never'; input should be"),
-        ("quick: {count: 1}", "quick: {weeks: 1}", ":15: key weeks is unknown here; known are thresholds, boundaries,"),
-        ("agrees: the order", "agree: the order", ":23: key agree is unknown here; known are source, title,"),
-        ("    agrees: the order\n", "", ":6: key agrees is missing; add `agrees:` with its value"),
-        ("columns: [none", "colums: [none", ":18: key colums is unknown here; known are columns, rows"),
+        ("[1.5, 2]", "[1.5]", ":22: SAF has 1 values for 2 columns; give null where the paper prints none"),
+        ("relative-to: FCFS", "relative-to: LPF", ":18: no row 'LPF'; rows are SAF, FCFS, SPF"),
+        ("pure-policies", "pure-policy", ":12: nothing is called 'pure-policy'; try pure-policies"),
+        ("[submitted]", "[never]", ":16: entries.table-1.parameters.boundaries.0 is 'never'; input should be"),
+        ("quick: {count: 1}", "quick: {weeks: 1}", ":17: key weeks is unknown here; known are thresholds, boundaries,"),
+        ("    why:", "    because:", ":25: key because is unknown here; known are source, title,"),
+        ("- text: other jobs", "- words: other jobs", ":26: key words is unknown here; known are text, logs"),
+        ("    title: thresholds on a log\n", "", ":8: key title is missing; add `title:` with its value"),
+        ("columns: [none", "colums: [none", ":20: key colums is unknown here; known are columns, rows"),
+        (ROWS, "      sorted-alone: [week]\n" + ROWS, ":21: no column 'week'; columns are none, an hour"),
+        (ROWS, "      sorted-alone: [none]\n" + ROWS, ":21: the values of none do not ascend; leave it out"),
+        (ROWS, "      constant: LPF\n" + ROWS, ":21: no row 'LPF'; rows are SAF, FCFS, SPF"),
+        (ROWS, "      constant: FCFS\n" + ROWS, ":21: FCFS has 3.0 in none, 4.0 in an hour, and can have one"),
         ("title: A paper", "title: [", ":3: not YAML"),
     ],
 )  # fmt: skip
@@ -152,19 +185,19 @@ def test_an_entry_stands_beside_the_papers_numbers_and_its_files_are_there(paper
     assert done.status == 0
     assert "| SAF  | 1.5" in done.out
     folder = out / "paper" / "table-1"
-    assert {path.name for path in folder.iterdir()} == {"result.json", "table.csv", "page.md"}
+    assert {path.name for path in folder.iterdir()} == {"result.json", "took.json", "table.csv", "page.md"}
     table = (folder / "table.csv").read_text().splitlines()
-    assert table[0] == "column,row,choice,paper,ours,ratio,paper_relative,ours_relative"
+    assert table[0] == "column,row,choice,paper,ours,ratio,paper_relative,ours_relative,whose"
     fcfs = next(line for line in table if line.startswith("none,FCFS")).split(",")
     assert float(fcfs[4]) == pytest.approx(3 * float(fcfs[5]))
-    assert fcfs[6:] == ["1.0", "1.0"]
+    assert fcfs[6:] == ["1.0", "1.0", ""]
 
 
 def test_a_second_run_computes_nothing_and_gives_the_same_bytes(papers, log, tmp_path, monkeypatch):
     out, page = tmp_path / "out", tmp_path / "all.md"
     arguments = ["reproduce", "all", *places(log, papers(), out), "--page", page]
     first = batfill(*arguments)
-    before = {path: path.read_bytes() for path in [page, *out.rglob("*.*")]}
+    before = {path: path.read_bytes() for path in [page, *out.rglob("*.*")] if path.name != "took.json"}
     with monkeypatch.context() as only_kept:
         _never(only_kept)
         second = batfill(*arguments)
@@ -222,7 +255,7 @@ def test_the_small_version_says_so_and_is_kept_elsewhere(papers, log, tmp_path):
     assert "This is the small version" in done.out
     assert (out / "paper" / "table-1" / "result.json").read_bytes() == full
     (entry,) = json.loads(batfill("reproduce", "all", *places(log, papers(), out), "--quick", "--json").out)
-    assert entry["quick"]
+    assert entry["size"] == "quick"
     assert entry["folder"] == str(out / "quick" / "paper" / "table-1")
 
 
@@ -235,6 +268,36 @@ def test_a_spoilt_result_is_named(papers, log, tmp_path):
     assert "result.json: not a stored result" in done.err
 
 
+def test_the_size_of_the_papers_has_its_own_parameters_and_place(papers, log, tmp_path):
+    folder = papers(
+        "    quick: {count: 1}", "    quick: {count: 1}\n    full: {boundaries: [submitted, submit-finish]}"
+    )
+    out = tmp_path / "out"
+    done = batfill("reproduce", "all", *places(log, folder, out), "--full")
+    assert "`batfill reproduce paper/table-1 --full` with" in done.out
+    assert "ours, submit-finish" in done.out
+    assert "ours, submit-finish" not in batfill("reproduce", "all", *places(log, folder, out)).out
+    assert (out / "full" / "paper" / "table-1" / "result.json").exists()
+    message = refusal("reproduce", "all", *places(log, folder, out), "--full", "--quick")
+    assert "--quick and --full are two sizes" in message
+
+
+def test_the_time_that_an_entry_took_is_kept_with_it(papers, log, tmp_path, monkeypatch):
+    out, page = tmp_path / "out", tmp_path / "all.md"
+    arguments = ["reproduce", "all", *places(log, papers(), out), "--page", page, "--json"]
+    (first,) = json.loads(batfill(*arguments).out)
+    assert first["took"]["cpu_s"] > 0
+    kept = out / "paper" / "table-1" / "took.json"
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"wall_s": 600, "cpu_s": 1199}))
+    _never(monkeypatch)
+    (second,) = json.loads(batfill(*arguments).out)
+    assert second["took"] == {"wall_s": 600, "cpu_s": 1199}
+    assert "Its entries took 10 minutes to compute, and 20 minutes of processor time." in page.read_text()
+    kept.unlink()
+    assert json.loads(batfill(*arguments).out)[0]["took"] is None
+    assert "How long its entries took is not known." in page.read_text()
+
+
 # Missing logs
 
 
@@ -245,7 +308,57 @@ def test_a_missing_log_is_said_by_name_and_the_others_run(papers, log, tmp_path)
     done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page)
     assert done.status == 0
     assert "other/table-1: skipped, it needs KTH-SP2-1996-2.1-cln.swf.gz" in done.err
-    assert "Not run: KTH-SP2-1996-2.1-cln.swf.gz is not at hand." in page.read_text()
+    gets_it = "KTH-SP2-1996-2.1-cln.swf.gz (`batfill workload fetch kth-sp2` gets it)"
+    assert f"Not run, for want of {gets_it}." in page.read_text()
+
+
+BY_LOG = """\
+    compute: week-jobs
+    logs: {Small: small.swf, KTH-SP2: kth-sp2, Zegox: zegox.swf}
+    parameters: {boundaries: [submitted]}
+    published:
+      columns: ["#jobs"]
+      rows: {Small: [60], KTH-SP2: [27670], Elsewhere: [1]}
+    show: [KTH-SP2-weeks]
+    why: [{logs: [kth-sp2], text: KTH-SP2 is small}, {logs: [small.swf], text: Small is smaller}]
+"""
+
+
+def test_a_missing_log_is_a_dash_and_its_reason_and_remarks_on_it_are_left_out(papers, log, tmp_path):
+    folder = papers(SMALL[SMALL.index("    compute:") :], BY_LOG)
+    page = tmp_path / "all.md"
+    done = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page)
+    assert done.status == 0
+    for part in (
+        "| Small   | 60     | 60              | 1     |", "| KTH-SP2 | 27,670 | -               | -     |",
+        "| Zegox           | -    | -                | -            |",
+        "gets it), zegox.swf (the archive has no file of this name).", "**Why.** Small is smaller\n",
+    ):  # fmt: skip
+        assert part in page.read_text()
+    for part in ("Elsewhere", "KTH-SP2 is small", "weeks.svg"):
+        assert part not in page.read_text()
+
+
+def test_a_users_log_gets_no_word_about_others(tmp_path):
+    mine = tmp_path / "logs" / "mine.swf"
+    mine.parent.mkdir()
+    batfill("workload", "generate", "--out", mine, "--jobs", 300, "--procs", 32, "--interarrival", 20, "--seed", 1)
+    entries = {
+        "mixed-policies-2019": ("table-1", "figure-1", "figure-2"),
+        "runtime-classification-2022": ("table-2", "table-3", "table-4", "which-rows"),
+    }
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for paper in entries:
+        text = (CHECKOUT / f"{paper}.yaml").read_text()
+        text = re.sub(r"    show: .*\n", "", text)
+        text = re.sub(r"    logs: (&[\w-]+ )?\{.*\}", r"    logs: \1{Mine: mine.swf}", text)
+        (folder / f"{paper}.yaml").write_text(re.sub(r"count: (&\w+ )?\{SDSC-.*?\}", r"count: \1{Mine: 3}", text))
+    names = [f"{paper}/{entry}" for paper, those in entries.items() for entry in those]
+    page = tmp_path / "all.md"
+    done = batfill("reproduce", *names, *places(mine, folder, tmp_path / "out"), "--page", page)
+    assert done.status == 0, done.err
+    assert re.findall(r".*(?:KTH|SDSC|CTC|HPC2N|Curie|BLUE).*", done.out + page.read_text()) == []
 
 
 def test_logs_are_looked_for_where_the_environment_says_packed_or_not(papers, log, tmp_path, monkeypatch):
@@ -279,14 +392,14 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
         ("a note",),
     )
     _replace(monkeypatch, lambda task, parameters: outcome)
-    folder = papers("    agrees:", "    show: [weeks]\n    says: {first: FCFS comes first}\n    agrees:")
+    folder = papers("    why:", "    show: [weeks]\n    says: {first: FCFS comes first}\n    why:")
     page = tmp_path / "all.md"
     assert batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).status == 0
     text = page.read_text()
     for part in (
         "ours, one way", "ours, another", "| FCFS comes first | no   | FCFS 2, SAF 1 |", "Note: a note",
-        "**Agrees.** the order", "**Why.** other jobs", "`batfill reproduce paper/table-1`",
-        "![weeks](all/paper-table-1-weeks.svg)", "what the paper leaves open",
+        "**Why.** other jobs in this log\n", "`batfill reproduce paper/table-1`", "\n\nwhat the paper leaves open\n\n",
+        "![weeks](all/paper-table-1-weeks.svg)",
     ):  # fmt: skip
         assert part in text
     svg = tmp_path / "all" / "paper-table-1-weeks.svg"
@@ -297,17 +410,17 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
 
 
 def test_a_chart_or_a_statement_that_no_computation_has_is_refused(papers, log, tmp_path):
-    folder = papers("    agrees:", "    says: {first: FCFS comes first}\n    agrees:")
+    folder = papers("    why:", "    says: {first: FCFS comes first}\n    why:")
     message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out")).err
     assert "paper/table-1: pure-policies judges no statement 'first'" in message
-    folder = papers("    agrees:", "    show: [weeks]\n    agrees:")
+    folder = papers("    why:", "    show: [weeks]\n    why:")
     page = tmp_path / "all.md"
     message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).err
     assert "paper/table-1: show has no chart 'weeks'" in message
 
 
 def test_stars_and_tildes_of_names_are_no_markup_on_a_page():
-    assert escaped("**Agrees.** w*train and w* on p~") == r"**Agrees.** w\*train and w\* on p\~"
+    assert escaped("**Why.** w*train and w* on p~") == r"**Why.** w\*train and w\* on p\~"
 
 
 @pytest.mark.parametrize("kind", ["lines", "points", "bands", "shares", "boxes", "map"])
@@ -332,7 +445,71 @@ def test_a_format_is_checked_before_anything_is_computed(papers, log, tmp_path):
     assert not out.exists()
 
 
+def test_the_head_of_a_page_says_how_it_was_made(papers, log, tmp_path):
+    folder, page = papers("    quick:", "    full: {count: 2}\n    quick:"), tmp_path / "all.md"
+    batfill("reproduce", "paper", *places(log, folder, tmp_path / "out"), "--page", page, "--full")
+    head = page.read_text().partition("| entry")[0]
+    for part in (
+        f"`batfill reproduce paper --full --page FILE` of batfill {__version__}", "with no seed", "This is `--full`",
+        f"| small.swf | as its header says | `{digest(log)}` |", "took less than a minute to compute",
+    ):  # fmt: skip
+        assert part in head
+
+
 # Comparing
+
+
+SORTED = """\
+    relative-to: FCFS
+    published:
+      columns: [none, an hour, a day]
+      sorted-alone: [an hour, a day]
+      constant: FCFS
+      rows:
+        SAF: [1, 2, 3]
+        SPF: [2, 3, 4]
+        FCFS: [3, 5, 6]
+        LAF: [4, 6, 7]
+"""
+
+
+def test_columns_that_the_paper_sorted_by_themselves_are_compared_as_sets(papers, log, tmp_path, monkeypatch):
+    table = Table(
+        ("none", "an hour", "a day"), ("SAF", "SPF", "FCFS", "LAF"), ((1, 9, 3), (3, 4, 4), (6, 6, 6), (8, 1, 2))
+    )
+    _replace(monkeypatch, lambda task, parameters: Outcome((table,)))
+    folder = papers(SMALL[SMALL.index("    relative-to:") :], SORTED)
+    out = tmp_path / "out"
+    text = batfill("reproduce", "all", *places(log, folder, out)).out
+    parts = text.split("**an hour**, as a set of values")
+    assert len(parts) == 2
+    assert "Rank agreement: 1.00." in parts[0]
+    assert "Rank agreement" not in parts[1]
+    lines = [re.split(r" *\| *", line)[1:-1] for line in parts[1].splitlines() if re.match(r"\| \d", line)]
+    assert lines[:4] == [
+        ["1", "2", "0.667", "1", "LAF", "0.5", "0.167"],
+        ["2", "3", "1", "4", "SPF", "1.33", "0.667"],
+        ["3", "5", "1.67", "6", "FCFS", "1.2", "1"],
+        ["4", "6", "2", "9", "SAF", "1.5", "1.5"],
+    ]
+    assert (
+        "each column seems sorted by itself. FCFS, which must have one value in every column, shows it: its 3.00"
+        in text
+    )
+    assert "stands in row SPF of an hour and in row SAF of a day." in text
+    csv = (out / "paper" / "table-1" / "table.csv").read_text()
+    assert "an hour,1,,2.0,1,0.5," in csv
+
+
+def test_ratios_are_summed_up_and_the_choice_nearest_to_the_paper_is_named(papers, log, tmp_path, monkeypatch):
+    tables = tuple(
+        Table(("none",), ("SAF", "FCFS", "SPF"), tuple((times * value,) for value in (1.5, 6, 2)), name)
+        for name, times in (("far", 3), ("near", 1.1))
+    )
+    _replace(monkeypatch, lambda task, parameters: Outcome(tables))
+    text = batfill("reproduce", "all", *places(log, papers(), tmp_path / "out")).out
+    assert "**Ours over the paper's.** far: 3 (none, SAF) to 6 (none, FCFS), median 3; near: 1.1 (none, SAF)" in text
+    assert "the median distance of a ratio from 1 is near." in text
 
 
 def cell(paper, ours):
@@ -364,14 +541,14 @@ def test_the_library_may_be_called_without_a_command_line(papers, log, tmp_path)
     from contextlib import nullcontext
 
     (done,) = run_entries(
-        ["paper"], protocols=papers(), logs=log.parent, out=tmp_path / "out", quick=False, fresh=False, formats="",
+        ["paper"], protocols=papers(), logs=log.parent, out=tmp_path / "out", size="usual", fresh=False, formats="",
         page=None, bar=lambda label, total: nullcontext(lambda steps: None), say=lambda text: None,
     )  # fmt: skip
     assert done.outcome is not None
     assert done.outcome.tables[0].value("FCFS", "none") > 0
     with pytest.raises(BatfillError):
         run_entries(
-            ["paper"], protocols=Path("nowhere"), logs=None, out=tmp_path, quick=False, fresh=False, formats="",
+            ["paper"], protocols=Path("nowhere"), logs=None, out=tmp_path, size="usual", fresh=False, formats="",
             page=None, bar=lambda label, total: nullcontext(lambda steps: None), say=lambda text: None,
         )  # fmt: skip
 

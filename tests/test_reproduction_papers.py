@@ -154,7 +154,7 @@ SIMPLE = """\
 title: A paper
 authors: Somebody
 venue: somewhere
-open: nothing
+open: [{text: nothing}]
 entries:
   premature: &entry
     source: a table
@@ -163,9 +163,6 @@ entries:
     compute: premature-slowdown
     logs: {Small: small.swf}
     parameters: {samples: 5, seed: 1, longest-requests: [0.05, null], profile-weeks: active}
-    agrees: "-"
-    differs: "-"
-    because: "-"
 """
 BY_NAME = ("cumulative-means", "most-delayed", "slowdown-classes", "backfilled")
 

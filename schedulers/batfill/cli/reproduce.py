@@ -15,6 +15,7 @@ from batfill.cli.progress import announce_compilation, progress
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--list", "list_", is_flag=True, help="List the entries, and the logs they need.")
 @click.option("--quick", is_flag=True, help="A small version: fewer weeks, samples or points.")
+@click.option("--full", is_flag=True, help="As many resamplings as in the papers; takes hours.")
 @click.option(
     "--logs",
     metavar="DIR",
@@ -31,7 +32,14 @@ from batfill.cli.progress import announce_compilation, progress
 @click.option("--page", type=FILE, help="Write one Markdown page of all entries, with figures in a folder next to it.")
 @JSON
 def reproduce(
-    names: tuple[str, ...], list_: bool, protocols: Path | None, figures: str, as_json: bool, **how: Any
+    names: tuple[str, ...],
+    list_: bool,
+    protocols: Path | None,
+    quick: bool,
+    full: bool,
+    figures: str,
+    as_json: bool,
+    **how: Any,
 ) -> None:
     """Reproduce tables and figures of the papers, and compare the papers' numbers with ours.
 
@@ -39,6 +47,7 @@ def reproduce(
     """
     import sys
 
+    from batfill.errors import BatfillError
     from batfill.files import json_text
     from batfill.papers import run
 
@@ -46,10 +55,13 @@ def reproduce(
         listed = run.entries_listing(protocols)
         print(json_text(listed) if as_json else run.as_text(listed))
         return
+    if quick and full:
+        raise BatfillError("--quick and --full are two sizes of the same computations; choose one")
     announce_compilation()
     done = run.run(
         list(names),
         protocols=protocols,
+        size="quick" if quick else "full" if full else "usual",
         formats=figures,
         **how,
         bar=progress,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -24,6 +24,7 @@ from batfill.papers.core import (
     listed,
 )
 from batfill.policy import PURE, policy_named
+from batfill.stats import rank_correlation
 from batfill.tuning.periods import Conditions, Periods, costs, read_periods
 from batfill.tuning.search import Coverage, Evolution, Features, Space
 from batfill.tuning.tune import Study, Units, study
@@ -171,6 +172,7 @@ def weekly_spread(context: Context, how: Cut) -> Outcome:
                 all(set(order[:3]) == {"SAF", "SPF", "LEXP"} for order in ranking.values()), f"the best three: {best}"
             ),
             "fcfs-late": Verdict.of(place, lambda at: at > len(PURE_NAMES) / 2, "place {} of 12"),
+            "same-order": Verdict.of(likeness(found), lambda rho: rho > ALIKE_ORDERS, "Spearman {:.2f}"),
         },
         charts=tuple(
             chart_of_boxes(
@@ -183,6 +185,19 @@ def weekly_spread(context: Context, how: Cut) -> Outcome:
         ),
         notes=tuple(period_note(each.label, each.periods) for each in found),
     )
+
+
+ALIKE_ORDERS = 0.9  # "the same general order" is at least this coefficient
+
+
+def likeness(found: Sequence[Weekly]) -> dict[str, float]:
+    """Spearman's coefficient of every log's order of the policies and the order by mean place on the other logs."""
+    places = np.array([np.argsort(each.order) for each in found])  # (n_logs, n_policies)
+    rho = {}
+    for i, each in enumerate(found):
+        others = np.delete(places, i, axis=0)
+        rho[each.label] = rank_correlation(places[i], others.mean(axis=0)) if len(others) else 1.0
+    return rho
 
 
 @computation

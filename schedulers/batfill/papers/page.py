@@ -12,10 +12,11 @@ import numpy as np
 from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.files import csv_text, make_folder, raw_file, write_text
-from batfill.papers.protocol import ProtocolError
+from batfill.papers.protocol import ProtocolError, Took, file_of, said
 from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
 from batfill.stats import rank_correlation
+from batfill.workloads.manifest import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -24,25 +25,39 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from batfill.papers.core import Chart, Outcome, Table, Value
-    from batfill.papers.protocol import Entry, Named, Reproduced
+    from batfill.papers.protocol import Entry, Named, Published, Reproduced, Size
 
 TABLE, PAGE = "table.csv", "page.md"
 SCREEN_DPI = 72  # of the bitmaps in an SVG: maps
 FEWEST_RANKED = 3  # fewer values may agree in order by chance
+MINUTE_S = 60
 PAGE_HEAD = """\
 # The papers' numbers beside ours
 
-Made by `batfill reproduce {names} --page FILE` from the protocols in `expe/papers`; every section names
-the command that makes it alone. A ratio is ours over the paper's. Relative values are normalised by the reference
-row, whose value is 1. Rank agreement is Spearman's coefficient: 1 if both put the rows of a column in the same order.
-The papers' numbers are typed from their tables; a dash means that the paper prints none, or that a log is missing."""
+Made by `{command} --page FILE` of batfill {version}, from the protocols in `expe/papers` with {seeds}. {size}
+{took}
+
+Every section names the command that makes it alone. A ratio is ours over the paper's. Relative values are normalised by
+the reference row, whose value is 1. Rank agreement is Spearman's coefficient: 1 if both put the rows of a column in the
+same order. The papers' numbers are typed from their tables; a dash means that the paper prints none, or that a log is
+missing. Ratios, agreement and what was seen of a paper's statements are computed; the reasons are written by people,
+and printed only beside the logs that they are about."""
+SIZES: dict[Size, str] = {
+    "quick": "This is the small version (`--quick`): fewer weeks, samples or points than the papers'.",
+    "usual": "This is not `--full`: some logs are resampled less often than in the papers, as the notes say.",
+    "full": "This is `--full`: as many resamplings as in the papers.",
+}
+OPTIONS: dict[Size, str] = {"quick": " --quick", "usual": "", "full": " --full"}
 
 
 # Our numbers and the paper's
 
 
 class Cell(NamedTuple):
-    """One figure of our tables, and the paper's; the last two are relative to the entry's reference row."""
+    """One figure of our tables, and the paper's, also relative to the entry's reference row.
+
+    If the paper has sorted the column by itself, `row` is a place in it, counted from 1.
+    """
 
     row: str
     column: str
@@ -51,6 +66,7 @@ class Cell(NamedTuple):
     ours: Value
     paper_relative: Value
     ours_relative: Value
+    whose: str | None = None  # the row of ours that has this place; None if the column's values belong to its rows
 
     @property
     def ratio(self) -> Value:
@@ -63,6 +79,9 @@ def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
     published, base = entry.published, entry.relative_to
     for table in outcome.tables:
         for column in paper_columns(entry, table):
+            if published and column in published.sorted_alone:
+                yield from cells_by_place(published, base, table, column)
+                continue
             for row in paper_rows(entry, table):
                 paper = published.value(row, column) if published else None
                 ours = table.value(row, column)
@@ -73,21 +92,50 @@ def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
                 yield Cell(row, column, table.choice, paper, ours, over(paper, paper_base), over(ours, ours_base))
 
 
+def cells_by_place(published: Published, base: str | None, table: Table, column: str) -> Iterator[Cell]:
+    """A column that the paper has sorted by itself, and ours, sorted: two sets of values, compared place by place.
+
+    The paper's value of the reference row is that of the labelled columns, if it is the same in all columns.
+    """
+    paper = sorted(published.column(column))
+    ours: list[tuple[float, str]] = []
+    for row in published.rows:
+        value = table.value(row, column)
+        if value is not None:
+            ours.append((value, row))
+    ours.sort()
+    paper_base = published.value(base, published.labelled[0]) if base and base == published.constant else None
+    ours_base = table.value(base, column) if base else None
+    if len(paper) == len(ours):
+        for place, (printed, (own, row)) in enumerate(zip(paper, ours, strict=True), 1):
+            relative = over(printed, paper_base), over(own, ours_base)
+            yield Cell(str(place), column, table.choice, printed, own, *relative, row)
+
+
 def paper_columns(entry: Entry, table: Table) -> list[str]:
-    """The paper's columns present in the table, then the table's own."""
+    """The paper's columns present in the table, then the table's own; of logs, all of the entry's."""
     published = entry.published.columns if entry.published else []
-    return [*(name for name in published if name in table.columns), *(n for n in table.columns if n not in published)]
+    there = entry.logs if is_by_log(entry, table.columns) else table.columns
+    return [*(name for name in published if name in there), *(n for n in table.columns if n not in published)]
 
 
 def paper_rows(entry: Entry, table: Table) -> list[str]:
-    """The paper's rows, then the table's own."""
+    """The paper's rows, then the table's own; of logs, none that the entry does not have."""
     published = list(entry.published.rows) if entry.published else []
+    if is_by_log(entry, table.rows):
+        published = [name for name in published if name in entry.logs]
     return [*published, *(name for name in table.rows if name not in published)]
 
 
+def is_by_log(entry: Entry, names: Sequence[str]) -> bool:
+    """Whether a table has a row or a column for every log that is available."""
+    return set(names) <= set(entry.logs)
+
+
 def rank_agreement(found: Sequence[Cell]) -> Value:
-    """Spearman's coefficient of the cells with both values; None if they are few, or all equal."""
-    both = [(cell.paper, cell.ours) for cell in found if cell.paper is not None and cell.ours is not None]
+    """Spearman's coefficient of the cells with both values; None if they are few, or all equal, or sorted anyway."""
+    labelled = (cell for cell in found if cell.whose is None)
+    both = [(cell.paper, cell.ours) for cell in labelled if cell.paper is not None and cell.ours is not None]
     if len(both) < FEWEST_RANKED:
         return None
     found_rho = rank_correlation(*zip(*both, strict=True))
@@ -104,16 +152,63 @@ def over(value: Value, base: Value) -> Value:
 
 def page_of(results: Sequence[Reproduced], names: Sequence[str], figures: str) -> str:
     """The page of these entries, given on the command line by `names`; its figures are in a folder next to it."""
-    parts = [PAGE_HEAD.format(names=" ".join(names)), overview_table(results)]
+    parts = [page_head(results, names), logs_table(results), overview_table(results)]
     paper_name = ""
     for result in results:
         paper = result.named.paper
         if result.named.paper_name != paper_name:
             paper_name = result.named.paper_name
+            used = {log for each in results if each.named.paper_name == paper_name for log in each.used}
             parts.append(f"## {paper.title}\n\n{paper.authors}, {paper.venue}. `batfill reproduce {paper_name}`")
-            parts.append(paper.open)
+            parts.append(said(paper.open, used))
         parts.append(section_of(result, figures))
-    return escaped("\n\n".join(parts)) + "\n"
+    return escaped("\n\n".join(part for part in parts if part)) + "\n"
+
+
+def page_head(results: Sequence[Reproduced], names: Sequence[str]) -> str:
+    """How the page was made: command, version, seeds, size, and time."""
+    size = results[0].size
+    given = (each.named.parameters[size].model_dump() for each in results)
+    seeds = sorted({int(parameters["seed"]) for parameters in given if "seed" in parameters})
+    took = [each.took for each in results if each.outcome is not None]
+    known = [each for each in took if each is not None]
+    wall_s, cpu_s = (sum(getattr(each, of) for each in known) for of in Took._fields)
+    return PAGE_HEAD.format(
+        command=f"batfill reproduce {' '.join(names)}{OPTIONS[size]}",
+        version=__version__,
+        seeds=f"seed {', '.join(map(str, seeds))}" if seeds else "no seed",
+        size=SIZES[size],
+        took=f"Its entries took {minutes(wall_s)} to compute, and {minutes(cpu_s)} of processor time."
+        if known and len(known) == len(took)
+        else "How long its entries took is not known.",
+    )
+
+
+def minutes(seconds: float) -> str:
+    """A duration for people."""
+    return "less than a minute" if seconds < MINUTE_S else f"{seconds / MINUTE_S:,.0f} minutes"
+
+
+def logs_table(results: Sequence[Reproduced]) -> str:
+    """The logs that were used, by their file, machine and digest, and those that were not there."""
+    used: dict[str, str] = {}
+    for each in results:
+        used |= {each.named.entry.logs[label]: sums for label, sums in each.logs.items()}
+    absent = {log for each in results for log in each.named.entry.logs.values()} - set(used)
+    rows = [(file_of(log), size_of(log), f"`{sums}`") for log, sums in sorted(used.items())]
+    rows += [(file_of(log), size_of(log), f"not at hand: {reason_of(log)}") for log in sorted(absent)]
+    return markdown(("log", "processors", "sha256 of the file"), rows)
+
+
+def size_of(log: str) -> str:
+    """The machine that the list of known logs gives to a log, with what there is to say of it."""
+    known = manifest().get(log)
+    return f"{known.processors:,}{f' ({known.note})' if known.note else ''}" if known else "as its header says"
+
+
+def reason_of(log: str) -> str:
+    """How to get a log that is missing."""
+    return f"`batfill workload fetch {log}` gets it" if log in manifest() else "the archive has no file of this name"
 
 
 def overview_table(results: Sequence[Reproduced]) -> str:
@@ -137,36 +232,87 @@ def overview_table(results: Sequence[Reproduced]) -> str:
 
 def section_of(result: Reproduced, figures: str = "") -> str:
     """One entry as Markdown."""
-    named, outcome = result.named, result.outcome
+    named, outcome, size = result.named, result.outcome, result.size
     entry = named.entry
-    parameters = named.quick if result.quick else named.parameters
-    taken = ", ".join(
-        f"{name} {in_words(value)}" for name, value in parameters.model_dump(by_alias=True, exclude_unset=True).items()
-    )
+    given = named.parameters[size].model_dump(by_alias=True, exclude_unset=True)
+    taken = ", ".join(f"{name} {in_words(value, result.missing)}" for name, value in given.items())
     parts = [
         f"### {entry.source}: {entry.title}",
-        f"`batfill reproduce {named.name}{' --quick' if result.quick else ''}`" + (f" with {taken}." if taken else ""),
+        f"`batfill reproduce {named.name}{OPTIONS[size]}`" + (f" with {taken}." if taken else ""),
     ]
-    if result.quick:
-        parts.append("This is the small version: fewer weeks, samples or points than the paper's.")
+    if size == "quick":
+        parts.append(SIZES[size])
+    absent = [entry.logs[label] for label in result.missing]
+    missing = ", ".join(f"{file_of(log)} ({reason_of(log)})" for log in absent)
     if outcome is None:
-        return "\n\n".join([*parts, f"Not run: {', '.join(result.missing)} is not at hand."])
-    if result.missing:
-        parts.append(f"Without {', '.join(result.missing)}, not at hand.")
+        return "\n\n".join([*parts, f"Not run, for want of {missing}."])
+    if missing:
+        parts.append(f"Without {missing}.")
     found = list(cells(entry, outcome))
     if found:
         parts.append(f"{entry.quantity[0].upper()}{entry.quantity[1:]}:")
-        parts += tables_of(found)
+        parts += tables_of(found, entry.logs)
+    if by_place := in_order((cell for cell in found if cell.whose is not None), "column"):
+        assert entry.published is not None
+        parts.append(sorted_words(entry.published, by_place))
     if entry.says:
         rows = [
             (statement, "yes" if outcome.verdicts[name].holds else "no", outcome.verdicts[name].evidence)
             for name, statement in entry.says.items()
         ]
         parts.append(markdown(("the paper says", "seen", "our figures"), rows))
-    parts += [f"![{name}]({figures}/{figure_file(named, name)})" for name in entry.show if figures]
+    if figures:
+        parts += [f"![{chart.name}]({figures}/{figure_file(named, chart.name)})" for chart in shown(result)]
     parts += [f"Note: {note}" for note in outcome.notes]
-    parts += [f"**Agrees.** {entry.agrees}", f"**Differs.** {entry.differs}", f"**Why.** {entry.because}"]
+    parts += ratio_lines(found)
+    if why := said(entry.why, result.used):
+        parts.append(f"**Why.** {why}")
     return "\n\n".join(part.strip() for part in parts)
+
+
+def sorted_words(published: Published, columns: Sequence[str]) -> str:
+    """How these columns, which the paper has sorted by themselves, show it, from its own numbers."""
+    words = [
+        f"The paper's values of {' and of '.join(columns)} ascend from the first row to the last, as those of "
+        f"{published.labelled[0]} do, which order the rows: each column seems sorted by itself."
+    ]
+    if published.constant is not None:
+        fixed = published.value(published.constant, published.labelled[0])
+        homes = {name: [row for row in published.rows if published.value(row, name) == fixed] for name in columns}
+        elsewhere = {name: rows[0] for name, rows in homes.items() if rows and published.constant not in rows}
+        if elsewhere:
+            words.append(
+                f"{published.constant}, which must have one value in every column, shows it: its {fixed:,.2f} stands "
+                f"{' and '.join(f'in row {row} of {name}' for name, row in elsewhere.items())}."
+            )
+    words.append("These columns are compared as sets of values, place by place, and have no rank agreement.")
+    return " ".join(words)
+
+
+def ratio_lines(found: Sequence[Cell]) -> list[str]:
+    """Ours over the paper's, the least, the median and the most of every choice, and the choice that comes nearest."""
+    lines, distance = [], {}
+    for choice in in_order(found, "choice"):
+        ratios = [(ratio, cell) for cell in found if cell.choice == choice and (ratio := cell.ratio) is not None]
+        if len(ratios) < FEWEST_RANKED:
+            continue
+        (low, least), (high, most) = (pick(ratios, key=lambda each: each[0]) for pick in (min, max))
+        middle = float(np.median([ratio for ratio, _ in ratios]))
+        distance[choice] = float(np.median([abs(ratio - 1) for ratio, _ in ratios]))
+        lines.append(
+            f"{f'{choice}: ' if choice else ''}{number(low)} ({place_of(least)}) to {number(high)} ({place_of(most)}), "
+            f"median {number(middle)}"
+        )
+    if not lines:
+        return []
+    nearest = min(distance, key=lambda choice: distance[choice])
+    end = f" Nearest to the paper by the median distance of a ratio from 1 is {nearest}." if len(lines) > 1 else ""
+    return [f"**Ours over the paper's.** {'; '.join(lines)}.{end}"]
+
+
+def place_of(cell: Cell) -> str:
+    """A cell's place, in words."""
+    return f"{cell.column}, {cell.row if cell.whose is None else f'place {cell.row}'}"
 
 
 def escaped(text: str) -> str:
@@ -179,31 +325,36 @@ def figure_file(named: Named, chart: str) -> str:
     return f"{file_stem(f'{named.name}-{chart}')}.svg"
 
 
-def tables_of(found: Sequence[Cell]) -> list[str]:
-    """A table for each column that the paper prints, with all choices side by side, then all other columns."""
+def tables_of(found: Sequence[Cell], logs: Iterable[str]) -> list[str]:
+    """A table for each column that the paper prints, with all choices side by side, then all other columns.
+
+    Tables of ours that have a column or a row for every log have one for those of `logs` that are missing, too.
+    """
     printed = {cell.column for cell in found if cell.paper is not None}
     by_column = [beside([cell for cell in found if cell.column == name]) for name in in_order(found, "column", printed)]
-    return [*by_column, *alone([cell for cell in found if cell.column not in printed])]
+    return [*by_column, *alone([cell for cell in found if cell.column not in printed], list(logs))]
 
 
 def beside(found: Sequence[Cell]) -> str:
     """One column: the paper's numbers and ours, and their rank agreement."""
     choices = in_order(found, "choice")
+    by_itself = any(cell.whose is not None for cell in found)
     relative = any(cell.paper_relative is not None or cell.ours_relative is not None for cell in found)
     by_place = {(cell.row, cell.choice): cell for cell in found}
-    head = ["", "paper"] + ["paper, relative"] * relative
+    head = ["place" if by_itself else "", "paper"] + ["paper, relative"] * relative
     for choice in choices:
-        head += [f"ours, {choice}" if choice else "ours", "ratio"] + ["relative"] * relative
+        head += [f"ours, {choice}" if choice else "ours"] + ["of"] * by_itself + ["ratio"] + ["relative"] * relative
     rows = []
     for row in in_order(found, "row"):
         here = [by_place.get((row, choice)) for choice in choices]
         first = next(cell for cell in here if cell)
         line = [row, number(first.paper)] + [number(first.paper_relative)] * relative
         for cell in here:
-            line += [number(cell and cell.ours), number(cell and cell.ratio)]
-            line += [number(cell and cell.ours_relative)] * relative
+            line += [number(cell and cell.ours)] + [(cell and cell.whose) or "-"] * by_itself
+            line += [number(cell and cell.ratio)] + [number(cell and cell.ours_relative)] * relative
         rows.append(line)
-    parts = [f"**{found[0].column}**", markdown(head, rows)]
+    title = f"**{found[0].column}**" + (", as a set of values" if by_itself else "")
+    parts = [title, markdown(head, rows)]
     agreement = [
         f"{rho:.2f}{f' ({choice})' if choice else ''}"
         for choice in choices
@@ -214,14 +365,15 @@ def beside(found: Sequence[Cell]) -> str:
     return "\n\n".join(parts)
 
 
-def alone(found: Sequence[Cell]) -> list[str]:
+def alone(found: Sequence[Cell], logs: Sequence[str]) -> list[str]:
     """Columns that the paper does not print, in a table per choice."""
     parts = []
     for choice in in_order(found, "choice"):
         here = [cell for cell in found if cell.choice == choice]
         values = {(cell.row, cell.column): cell.ours for cell in here}
-        columns = in_order(here, "column")
-        rows = [[row, *(number(values.get((row, name))) for name in columns)] for row in in_order(here, "row")]
+        columns, names = in_order(here, "column"), in_order(here, "row")
+        columns, names = (list(logs) if set(each) <= set(logs) else each for each in (columns, names))
+        rows = [[row, *(number(values.get((row, name))) for name in columns)] for row in names]
         parts.append(markdown([f"ours, {choice}" if choice else "ours", *columns], rows))
     return parts
 
@@ -244,7 +396,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def as_csv(found: Iterable[Cell]) -> str:
     """One line per figure."""
-    head = ("column", "row", "choice", "paper", "ours", "ratio", "paper_relative", "ours_relative")
+    head = ("column", "row", "choice", "paper", "ours", "ratio", "paper_relative", "ours_relative", "whose")
     return csv_text([head, *(attrgetter(*head)(cell) for cell in found)])
 
 
@@ -255,12 +407,13 @@ def number(value: Value) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def in_words(value: object) -> str:
-    """A parameter's value as text."""
+def in_words(value: object, missing: Container[str] = ()) -> str:
+    """A parameter's value as text, without what it says of logs that are missing."""
     if isinstance(value, list):
         return "/".join(in_words(each) for each in value)
     if isinstance(value, dict):
-        return f"({', '.join(f'{name}: {in_words(each)}' for name, each in value.items())})"
+        there = {name: each for name, each in value.items() if name not in missing}
+        return f"({', '.join(f'{name}: {in_words(each)}' for name, each in there.items())})" if there else "none"
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value)
@@ -296,20 +449,25 @@ def write_page(results: Sequence[Reproduced], names: Sequence[str], path: Path) 
     """
     figures = path.with_suffix("")
     for result in results:
-        for name in result.named.entry.show if result.outcome else ():
+        for chart in shown(result):
             make_folder(figures)
-            write_svg(chart_named(result, name), figures / figure_file(result.named, name))
+            write_svg(chart, figures / figure_file(result.named, chart.name))
     write_text(path, page_of(results, names, figures.name))
 
 
-def chart_named(result: Reproduced, name: str) -> Chart:
-    """The chart of this name."""
+def shown(result: Reproduced) -> list[Chart]:
+    """The charts that the entry's `show:` names, but for those of missing logs.
+
+    Raises:
+        ProtocolError: no log is missing, and there is no chart of the name.
+    """
     charts = {chart.name: chart for chart in (result.outcome.charts if result.outcome else ())}
-    if name not in charts:
-        raise ProtocolError(
-            f"{result.named.name}: show has no chart {name!r}; charts are {', '.join(charts) or 'none'}"
-        )
-    return charts[name]
+    for name in result.named.entry.show:
+        if name not in charts and not result.missing:
+            raise ProtocolError(
+                f"{result.named.name}: show has no chart {name!r}; charts are {', '.join(charts) or 'none'}"
+            )
+    return [charts[name] for name in result.named.entry.show if name in charts]
 
 
 def write_svg(chart: Chart, path: Path) -> None:
@@ -328,9 +486,9 @@ def write_svg(chart: Chart, path: Path) -> None:
 def origin_of(result: Reproduced) -> str:
     """The header of a figure's data."""
     entry = result.named.entry
-    logs = ", ".join(entry.logs.values())
-    quick = " --quick" if result.quick else ""
-    return f"batfill {__version__} reproduce {result.named.name}{quick}, {entry.source}, logs {logs}, {ENGINE}"
+    logs = ", ".join(result.used)
+    command = f"reproduce {result.named.name}{OPTIONS[result.size]}"
+    return f"batfill {__version__} {command}, {entry.source}, logs {logs}, {ENGINE}"
 
 
 # Charts, in the style of `batfill report --figures`

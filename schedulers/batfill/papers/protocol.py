@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -13,10 +13,12 @@ from batfill.documents import Document, KeyPath, whole
 from batfill.errors import BatfillError
 from batfill.papers import classes, heuristics, mixed, selection, simple
 from batfill.papers.core import Computation, Outcome
+from batfill.workloads.manifest import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+Size = Literal["quick", "usual", "full"]  # of the computations; the papers have the full one
 # Valid values of an entry's `compute:`.
 COMPUTATIONS = {
     name.replace("_", "-"): value
@@ -38,10 +40,29 @@ class Published(Section):
 
     columns: Annotated[list[Text], Field(min_length=1)]
     rows: Annotated[dict[Text, list[float | None]], Field(min_length=1)]
+    sorted_alone: list[Text] = Field(default_factory=list)  # columns whose values are in order, under others' labels
+    constant: Text | None = None  # a row that by its definition has one value in every column
+
+    @property
+    def labelled(self) -> list[str]:
+        """The columns whose values belong to the labels of their rows."""
+        return [name for name in self.columns if name not in self.sorted_alone]
+
+    def column(self, name: str) -> list[float]:
+        """The numbers of a column from the first row to the last, without those that the paper does not print."""
+        found = (self.value(row, name) for row in self.rows)
+        return [value for value in found if value is not None]
 
     def value(self, row: str, column: str) -> float | None:
         """The printed number; None if there is none."""
         return self.rows[row][self.columns.index(column)] if row in self.rows and column in self.columns else None
+
+
+class Remark(Section):
+    """What people say of an entry. It holds for the logs that it names, and is printed only if all of them are used."""
+
+    text: Text
+    logs: list[Text] = Field(default_factory=list)  # as in the values of an entry's `logs:`
 
 
 class Entry(Section):
@@ -54,13 +75,12 @@ class Entry(Section):
     logs: Annotated[dict[Text, Text], Field(min_length=1)]  # by label: a name in the archive's manifest, or a file name
     parameters: dict[str, Any] = Field(default_factory=dict)
     quick: dict[str, Any] = Field(default_factory=dict)  # parameters of the small version that differ
+    full: dict[str, Any] = Field(default_factory=dict)  # and those of the version that is as large as the paper's
     published: Published | None = None
     relative_to: Text | None = None  # the row that normalises its columns
     says: dict[Text, Text] = Field(default_factory=dict)  # statements, by the keys of their verdicts
     show: list[Text] = Field(default_factory=list)  # charts for the page
-    agrees: Text
-    differs: Text
-    because: Text  # the reason of the differences, as far as known
+    why: list[Remark] = Field(default_factory=list)  # reasons, as far as known; figures are computed, not written here
 
 
 class Paper(Section):
@@ -69,7 +89,7 @@ class Paper(Section):
     title: Text
     authors: Text
     venue: Text
-    open: Text  # what the paper leaves open, and our choice
+    open: list[Remark]  # what the paper leaves open, and our choice
     entries: Annotated[dict[Text, Entry], Field(min_length=1)]
 
 
@@ -79,8 +99,7 @@ class Named(NamedTuple):
     name: str
     paper: Paper
     entry: Entry
-    parameters: Section
-    quick: Section
+    parameters: dict[Size, Section]
 
     @property
     def paper_name(self) -> str:
@@ -88,15 +107,44 @@ class Named(NamedTuple):
         return self.name.partition("/")[0]
 
 
+class Took(NamedTuple):
+    """The time that an entry took when it was computed; what other entries had left for it is not in it."""
+
+    wall_s: float
+    cpu_s: float
+
+
 class Reproduced(NamedTuple):
     """An entry and its outcome, None if none of its logs is available."""
 
     named: Named
-    quick: bool
+    size: Size
     folder: Path
-    missing: list[str]  # files of logs
+    logs: dict[str, str]  # the digest of each log that is available, by label
     outcome: Outcome | None
     again: bool = False  # reused from the folder
+    took: Took | None = None  # None if unknown
+
+    @property
+    def missing(self) -> list[str]:
+        """The labels of the logs that are not available."""
+        return [label for label in self.named.entry.logs if label not in self.logs]
+
+    @property
+    def used(self) -> list[str]:
+        """The logs that are available, as in the entry's `logs:`."""
+        return [self.named.entry.logs[label] for label in self.logs]
+
+
+def said(remarks: Iterable[Remark], logs: Collection[str]) -> str:
+    """The remarks that hold for these logs, as one text."""
+    return " ".join(remark.text.strip() for remark in remarks if set(remark.logs) <= set(logs))
+
+
+def file_of(log: str) -> str:
+    """The file of a log given by its name in the archive's manifest, or by its file name."""
+    known = manifest().get(log)
+    return known.file if known else log
 
 
 def folder_of_protocols(given: Path | None) -> Path:
@@ -149,9 +197,16 @@ def read_protocol(path: Path) -> Iterator[Named]:
             )
         check_published(path, document, place, entry)
         section = COMPUTATIONS[entry.compute].parameters
-        full = validated(path, document, (*place, "parameters"), section, entry.parameters)
-        small = validated(path, document, (*place, "quick"), section, {**entry.parameters, **entry.quick})
-        yield Named(f"{path.stem}/{key}", paper, entry, full, small)
+        sizes: dict[Size, tuple[str, dict[str, Any]]] = {
+            "usual": ("parameters", {}),
+            "quick": ("quick", entry.quick),
+            "full": ("full", entry.full),
+        }
+        parameters = {
+            size: validated(path, document, (*place, at), section, {**entry.parameters, **other})
+            for size, (at, other) in sizes.items()
+        }
+        yield Named(f"{path.stem}/{key}", paper, entry, parameters)
 
 
 def validated(path: Path, document: Document, place: KeyPath, section: type[Section], value: object) -> Any:
@@ -167,12 +222,13 @@ def validated(path: Path, document: Document, place: KeyPath, section: type[Sect
         wrong = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         at = (*place, *wrong["loc"])
         if len(wrong["loc"]) > 1 and section is Paper:
-            section = Published if "published" in wrong["loc"] else Entry
+            inner: dict[object, type[Section]] = {"published": Published, "why": Remark, "open": Remark}
+            section = next((inner[key] for key in wrong["loc"][:-1] if key in inner), Entry)
         raise ProtocolError(mistake_at(path, document, at, wrong, keys_of(section))) from None
 
 
 def check_published(path: Path, document: Document, place: KeyPath, entry: Entry) -> None:
-    """Refuse rows whose length differs from the columns', and a missing reference row."""
+    """Refuse rows of another length than the columns', unknown rows, and values that cannot belong to their labels."""
     published = entry.published
     if published is None:
         if entry.relative_to is not None:
@@ -184,11 +240,30 @@ def check_published(path: Path, document: Document, place: KeyPath, entry: Entry
                 f"{path}:{document.line((*place, 'published', 'rows', row))}: {row} has {len(values)} values for "
                 f"{len(published.columns)} columns; give null where the paper prints none"
             )
-    if entry.relative_to is not None and entry.relative_to not in published.rows:
-        raise ProtocolError(
-            f"{path}:{document.line((*place, 'relative-to'))}: no row {entry.relative_to!r}; "
-            f"rows are {', '.join(published.rows)}"
-        )
+    here: KeyPath = (*place, "published")
+    wanted: tuple[tuple[KeyPath, str | None], ...] = (
+        ((*place, "relative-to"), entry.relative_to),
+        ((*here, "constant"), published.constant),
+    )
+    for at, reference in wanted:
+        if reference is not None and reference not in published.rows:
+            rows = ", ".join(published.rows)
+            raise ProtocolError(f"{path}:{document.line(at)}: no row {reference!r}; rows are {rows}")
+    at = (*here, "sorted-alone")
+    for name in published.sorted_alone:
+        if name not in published.columns:
+            columns = ", ".join(published.columns)
+            raise ProtocolError(f"{path}:{document.line(at)}: no column {name!r}; columns are {columns}")
+        if published.column(name) != sorted(published.column(name)):
+            raise ProtocolError(f"{path}:{document.line(at)}: the values of {name} do not ascend; leave it out")
+    if published.constant is not None:
+        fixed = {name: published.value(published.constant, name) for name in published.labelled}
+        if len(set(fixed.values())) > 1:
+            each = ", ".join(f"{value} in {name}" for name, value in fixed.items())
+            raise ProtocolError(
+                f"{path}:{document.line((*here, 'constant'))}: {published.constant} has {each}, and can have one value "
+                "only; put columns that the paper has sorted by themselves under sorted-alone"
+            )
 
 
 def entries_named(entries: dict[str, Named], names: Sequence[str]) -> list[Named]:

@@ -8,34 +8,37 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from batfill import __version__
 from batfill.errors import Interrupted, RunFailed
 from batfill.files import digest, make_folder, write_text
 from batfill.papers.core import Context, Outcome, code_of, identity_of, read_kept
-from batfill.papers.page import cells, markdown, section_of, write_entry, write_page
+from batfill.papers.page import OPTIONS, cells, markdown, section_of, write_entry, write_page
 from batfill.papers.protocol import (
     COMPUTATIONS,
     ProtocolError,
     Reproduced,
+    Took,
     entries_named,
+    file_of,
     folder_of_protocols,
     read_protocols,
 )
 from batfill.reports.figures import check_formats
 from batfill.tuning.results import as_json, document
 from batfill.workloads.archive import cache_folder
-from batfill.workloads.manifest import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.papers.protocol import Named
+    from batfill.papers.protocol import Named, Size
     from batfill.processes import Bar
 
 RESULT = "result.json"
-QUICK = "quick"
+TOOK = "took.json"  # the time it took, apart from the results, which are the same again
 
 
 def entries_listing(protocols: Path | None) -> list[dict[str, Any]]:
@@ -64,7 +67,7 @@ def run(
     protocols: Path | None,
     logs: Path | None,
     out: Path,
-    quick: bool,
+    size: Size,
     fresh: bool,
     formats: str,
     page: Path | None,
@@ -78,7 +81,7 @@ def run(
         protocols: the folder of the protocols; None for those of batfill.
         logs: the folder of the logs; None for the usual ones.
         out: the folder of the results.
-        quick: use the small versions.
+        size: of the computations.
         fresh: do not reuse results from the folder.
         formats: of figures, separated by commas.
         page: one page of all entries.
@@ -99,7 +102,7 @@ def run(
     done: list[Reproduced] = []
     for named in wanted:
         try:
-            result = reproduce(named, places=places(logs), out=out, quick=quick, fresh=fresh, bar=bar, say=say)
+            result = reproduce(named, places=places(logs), out=out, size=size, fresh=fresh, bar=bar, say=say)
         except Interrupted as interrupted:
             interrupted.add_note(f"{len(done)} of {len(wanted)} entries are kept in {out}")
             raise
@@ -124,16 +127,22 @@ def as_objects(done: Sequence[Reproduced]) -> list[dict[str, Any]]:
     return [
         {
             "name": result.named.name,
-            "quick": result.quick,
-            "missing": result.missing,
+            "size": result.size,
+            "missing": missing_files(result),
             "folder": str(result.folder),
+            "took": result.took and result.took._asdict(),
             "figures": [{**cell._asdict(), "ratio": cell.ratio} for cell in cells(result.named.entry, result.outcome)],
             "verdicts": {name: result.outcome.verdicts[name].holds for name in result.named.entry.says},
         }
         if result.outcome is not None
-        else {"name": result.named.name, "quick": result.quick, "missing": result.missing}
+        else {"name": result.named.name, "size": result.size, "missing": missing_files(result)}
         for result in done
     ]
+
+
+def missing_files(result: Reproduced) -> list[str]:
+    """The files of the logs that are not available."""
+    return [file_of(result.named.entry.logs[label]) for label in result.missing]
 
 
 def reproduce(
@@ -141,7 +150,7 @@ def reproduce(
     *,
     places: Sequence[Path],
     out: Path,
-    quick: bool = False,
+    size: Size = "usual",
     fresh: bool = False,
     bar: Bar,
     say: Callable[[str], None] = lambda _: None,
@@ -152,7 +161,7 @@ def reproduce(
         named: the entry.
         places: folders to search for logs.
         out: the folder of all results.
-        quick: use the parameters of the small version.
+        size: of the computation.
         fresh: compute it even if its result exists.
         bar: makes progress bars.
         say: receives a line on what is missing.
@@ -160,21 +169,22 @@ def reproduce(
     Raises:
         BatfillError: a log is unreadable, or the parameters do not fit it.
     """
-    base = out / QUICK if quick else out
+    base = out if size == "usual" else out / size
     folder = base / named.name
     found = {label: log_file(log, places) for label, log in named.entry.logs.items()}
     logs = {label: path for label, path in found.items() if path is not None}
-    missing = [file_of(named.entry.logs[label]) for label, path in found.items() if path is None]
-    if missing:
+    sums = {label: digest(path) for label, path in logs.items()}
+    made = Reproduced(named, size, folder, sums, None)
+    if made.missing:
         kind = "goes without" if logs else "skipped, it needs"
-        say(f"{named.name}: {kind} {', '.join(missing)}; `batfill workload fetch` gets logs of the archive")
+        files = ", ".join(missing_files(made))
+        say(f"{named.name}: {kind} {files}; `batfill workload fetch` gets logs of the archive")
     if not logs:
-        return Reproduced(named, quick, folder, missing, None)
+        return made
 
     how = COMPUTATIONS[named.entry.compute]
-    parameters = named.quick if quick else named.parameters
+    parameters = named.parameters[size]
     taken = parameters.model_dump(mode="json")
-    sums = {label: digest(path) for label, path in logs.items()}
     identity = identity_of(
         {
             "version": __version__,
@@ -187,22 +197,40 @@ def reproduce(
     stored = None if fresh else read_result(folder / RESULT, identity)
     if stored is not None:
         check_statements(named, stored)
-        return Reproduced(named, quick, folder, missing, stored, again=True)
+        return made._replace(outcome=stored, again=True, took=read_took(folder / TOOK, identity))
 
     context = Context(logs, base / named.paper_name, bar)
     make_folder(folder)
+    wall_s, cpu_s = monotonic(), cpu_so_far_s()
     outcome = how.compute(context, parameters)
+    took = Took(monotonic() - wall_s, cpu_so_far_s() - cpu_s)
     check_statements(named, outcome)
     content = document(
-        f"reproduce {named.name}{' --quick' if quick else ''}",
+        f"reproduce {named.name}{OPTIONS[size]}",
         seed=taken.get("seed"),
         given=taken,
         source={label: {"file": path.name, "sha256": sums[label]} for label, path in logs.items()},
         results={"key": identity, "outcome": outcome.as_dict()},
     )
     text = as_json(content)
+    write_text(folder / TOOK, as_json({"key": identity, **took._asdict()}) + "\n")
     write_text(folder / RESULT, text + "\n")
-    return Reproduced(named, quick, folder, missing, Outcome.of_dict(json.loads(text)["outcome"]))
+    return made._replace(outcome=Outcome.of_dict(json.loads(text)["outcome"]), took=took)
+
+
+def cpu_so_far_s() -> float:
+    """The processor time of this process and of its workers that have ended, in seconds."""
+    return sum(used.ru_utime + used.ru_stime for used in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
+
+
+def read_took(path: Path, identity: str) -> Took | None:
+    """The stored time, if it exists and belongs to the result with this key."""
+
+    def took(stored: Path) -> Took | None:
+        content = json.loads(stored.read_bytes())
+        return Took(content["wall_s"], content["cpu_s"]) if content["key"] == identity else None
+
+    return read_kept(path, took, "stored") if path.exists() else None
 
 
 def check_statements(named: Named, outcome: Outcome) -> None:
@@ -225,12 +253,6 @@ def read_result(path: Path, identity: str) -> Outcome | None:
 
 
 # The logs
-
-
-def file_of(log: str) -> str:
-    """The file of a log given by its name in the archive's manifest, or by its file name."""
-    known = manifest().get(log)
-    return known.file if known else log
 
 
 def places(given: Path | None) -> list[Path]:

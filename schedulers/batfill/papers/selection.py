@@ -30,7 +30,6 @@ class Choosing(Section):
     samples: Count  # resamplings of each log
     fewer: dict[Text, Count] = Field(default_factory=dict)  # for logs too long for all of them
     weeks: Count | None = None  # length of a resampling; None for the log's
-    procs: dict[Text, Count] = Field(default_factory=dict)  # for machines whose log and paper differ
     period: Period  # Delta, in seconds
     decay: Share = 0.9  # lambda
     balance: Share = 1.0  # alpha
@@ -43,7 +42,7 @@ class Choosing(Section):
 def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
     """`compare_online` on resamplings of the log: mean waits over EASY-FCFS's, and the policies chosen over time."""
     samples = how.fewer.get(label, how.samples)
-    logs = Samples.of(context.logs[label], procs=how.procs.get(label), resampled=True, weeks=how.weeks, seed=how.seed)
+    logs = Samples.of(context.logs[label], procs=None, resampled=True, weeks=how.weeks, seed=how.seed)
     options: dict[str, Any] = {"epsilon": how.epsilon}
     if method != "epsilon-greedy":
         options = {"lambda": how.decay, "alpha": how.balance}
