@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain, repeat
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from batfill.jobs import SMALL, JobTable
 SOME_DAY = float(np.finfo(np.float64).max)
 UNLIMITED = 1e12
 LARGE = math.inf  # the level of large jobs: behind all others
+MINUTE, HOUR = 60, 3600
+# By how much a job is expected to run longer when it has outlived what was expected, time after time.
+STEPS = [*(n * MINUTE for n in (1, 5, 15, 30)), *(n * HOUR for n in (1, 2, 5, 10, 20, 50, 100))]
 
 
 def log10(x):
@@ -79,6 +83,7 @@ class Job:
     r: float
     p: float
     walltime: float
+    request: float
     estimate: float  # what the scheduler knows of the run time
     q: int
     level: float  # 1, 2, ... of a small job, or LARGE
@@ -104,7 +109,8 @@ class Oracle:
     threshold_s: float = math.inf
     divider_s: object = math.inf  # one, or a list of the levels'
     bound: bool = False  # whether jobs are expected to end at their divider at the latest
-    estimate_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the walltimes
+    estimate_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
+    outlived: bool = False  # whether what was expected is corrected; always if jobs may outlive their requests
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
     order: list = field(default_factory=list)  # seq of each try, as they started
@@ -114,13 +120,20 @@ class Oracle:
         t = self.table
         self.free = self.size
         ids = sorted(range(len(t)), key=lambda i: (t.submit_s[i], t.ids[i]))
-        estimates = t.walltime_s if self.estimate_s is None else self.estimate_s
+        requests = t.walltime_s
+        if t.outlives:
+            requests = [
+                limit if math.isnan(asked) else asked for asked, limit in zip(t.requested_s, requests, strict=True)
+            ]
+            self.outlived = True
+        estimates = requests if self.estimate_s is None else self.estimate_s
         self.jobs = [
             Job(
                 seq,
                 float(t.submit_s[i]),
                 float(t.runtime_s[i]),
                 float(t.walltime_s[i]),
+                float(requests[i]),
                 float(estimates[i]),
                 int(t.procs[i]),
                 1 if t.job_class[i] == SMALL and np.isfinite(self.divider_s).any() else LARGE,
@@ -165,6 +178,16 @@ class Oracle:
         """How long a job is expected to run that starts now."""
         return min(job.estimate, self.divider(job)) if self.bound else job.estimate
 
+    def expected_end(self, t, job):
+        """Of a running job, as it is expected at t."""
+        span = min(job.estimate, job.bound)
+        if self.outlived:
+            for step in chain(STEPS, repeat(STEPS[-1])):
+                if job.start + span > t or (span >= job.request and not self.table.outlives):
+                    break
+                span = min(span + step, job.request if span < job.request else math.inf)
+        return job.start + span
+
     # The queue's order
 
     def key_at(self, policy, t, job):
@@ -194,7 +217,7 @@ class Oracle:
             self.begin(t, job)
         else:
             return
-        promised = [min(job.start + min(job.estimate, job.bound), SOME_DAY) for job in self.running]
+        promised = [min(self.expected_end(t, job), SOME_DAY) for job in self.running]
         held = list(zip(promised, [job.q for job in self.running], strict=True))
         shadow = next(at for at in sorted(promised) if free_at(at, self.size, held) >= head.q)
         for job in sorted(self.waiting, key=self.backfill_rule(t)):

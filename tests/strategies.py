@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -27,15 +28,30 @@ def table(rows, ids=None):
     )
 
 
+def outliving(jobs, unit_s=1.0):
+    """These jobs as `overrun="extend"` reads them, with times `unit_s` as long: walltimes become requests."""
+    request_s, runtime_s = jobs.walltime_s * unit_s, jobs.runtime_s * unit_s
+    return replace(
+        jobs,
+        submit_s=jobs.submit_s * unit_s,
+        runtime_s=runtime_s,
+        walltime_s=np.maximum(request_s, runtime_s),
+        requested_s=np.where(np.isinf(request_s), np.nan, request_s),
+        own_end=True,
+        outlives=True,
+    )
+
+
 def replayed(jobs, size, policy, *, backfill=None, **rest):
     """The schedule of a replay under policies given by their names."""
     return replay(jobs, size, policy_named(policy), backfill=policy_named(backfill) if backfill else None, **rest)
 
 
-def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0):
+def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02, unlimited=0.05, small=0.0, short=0.0):
     """A seeded workload: run times of 0 to `longest` units, so that ends and submissions share instants.
 
-    `wide`, `unlimited` and `small` are shares: of jobs wider than the machine, without walltime, of class small.
+    `wide`, `unlimited`, `small` and `short` are shares: of jobs wider than the machine, without walltime, of class
+    small, and with a walltime of a unit or two.
     """
     rng = np.random.default_rng(seed)
     submit = np.sort(rng.integers(0, span_s + 1, n_jobs)).astype(float)
@@ -45,8 +61,15 @@ def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02,
     procs = np.minimum(rng.integers(1, size + 1, n_jobs), rng.integers(1, size + 1, n_jobs))
     procs[rng.random(n_jobs) < wide] = size + 1
     job_class = np.where(rng.random(n_jobs) < small, SMALL, LARGE)
+    walltime = np.where(rng.random(n_jobs) < short, unit_s * rng.integers(1, 3, n_jobs), walltime)
     rows = zip(submit, runtime, walltime, procs, job_class, strict=True)
     return table(list(rows))
+
+
+def in_units(case, unit_s):
+    """These options of a replay for times that are `unit_s` as long."""
+    times = ("threshold_s", "divider_s")
+    return {name: np.multiply(value, unit_s).tolist() if name in times else value for name, value in case.items()}
 
 
 def random_mixed(rng, *, expansion):

@@ -120,6 +120,7 @@ def test_files_of_former_versions_still_say_which_jobs_have_no_request(tmp_path)
         ({"expected_time": 7}, r"expected_time: 7 is not a number > 0 up to the walltime"),
         ({"requested_time": 4}, r"expected_time: nothing is not the request of 4 s, and other jobs are expected to"),
         ({"requested_time": 4, "expected_time": 3}, r"expected_time: 3 is not the request of 4 s"),
+        ({"requested_time": 5, "expected_time": 3}, r"expected_time: 3 is not the request of 5 s"),
     ],
 )
 def test_a_field_of_the_request_that_makes_no_sense_is_refused(fields, said, tmp_path):

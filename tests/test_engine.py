@@ -6,12 +6,14 @@ as thousands do. Compiled kernels keep the sizes that they were compiled with, a
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from batfill.engine import easy, jit, keys, tree
 from batfill.engine.running import CORRECTION_STEPS_S, reservation
@@ -21,7 +23,7 @@ from batfill.policy import POLICIES, policy_named
 from batfill.queue import Queue
 from batfill.replays import EngineReplay, load, save
 from oracle import Oracle, assert_same, oracle
-from strategies import options, random_mixed, random_table, replayed, table, workloads
+from strategies import in_units, options, outliving, random_mixed, random_table, replayed, table, workloads
 
 SMALL_TREE = 4
 
@@ -46,6 +48,35 @@ def burst(seed, *, n_jobs=150, size=16, small=0.0, **shape):
 def test_any_workload_under_any_options_starts_what_the_oracle_starts(workload, case):
     jobs, size = workload
     assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
+
+
+@settings(deadline=None, max_examples=60)
+@given(workloads(), options, st.sampled_from([1.0, 45.0, 700.0]))
+def test_any_workload_whose_jobs_outlive_their_requests_starts_what_the_oracle_starts(workload, case, unit_s):
+    (jobs, size), case = workload, in_units(case, unit_s)
+    jobs = outliving(jobs, unit_s)
+    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
+
+
+@pytest.mark.parametrize(
+    "case", [{}, {"divider_s": 700.0}, {"divider_s": [200.0, 900.0], "threshold_s": 9000.0}], ids=str
+)
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_in_a_burst_of_jobs_that_outlive_their_requests_every_try_is_corrected_from_the_first_step(policy, case):
+    jobs = outliving(burst(2, n_jobs=120, size=10, span_s=60, small=0.6, short=0.6), 90.0)
+    assert_same(replayed(jobs, 10, policy, **case), oracle(jobs, 10, policy, **case))
+
+
+@pytest.mark.parametrize("outlives", [True, False])
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_predictions_are_corrected_to_the_request_and_beyond_it_only_if_jobs_may_outlive_that(policy, outlives):
+    extended = outliving(burst(3, n_jobs=120, size=10, span_s=60, short=0.4), 90.0)
+    request_s = np.where(np.isnan(extended.requested_s), math.inf, extended.requested_s)
+    jobs = extended if outlives else dataclasses.replace(extended, walltime_s=request_s, outlives=False)
+    guess = np.minimum(np.random.default_rng(3).choice([1.0, 80.0, 170.0, 1000.0], len(jobs)), request_s)
+    run = EngineReplay(jobs, 10, policy_named(policy), estimate_s=guess, outlived=True)
+    run.advance()
+    assert_same(run.schedule(), oracle(jobs, 10, policy, estimate_s=guess, outlived=True))
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02"])
@@ -110,6 +141,16 @@ def test_policies_replayed_one_after_the_other_start_what_the_oracle_starts(mixe
     found = run.starts_under([policy_named(name) for name in names], threshold_s=99.0)
     for name, start_s in zip(names, found, strict=True):
         expected = [job.start for job in oracle(jobs, 10, name, threshold_s=99.0).jobs]
+        assert np.array_equal(start_s, expected, equal_nan=True)
+
+
+def test_policies_replayed_one_after_the_other_correct_the_expected_ends_of_each_replay():
+    names = ["fcfs", "wfp3", "mixed:1,2,0.5,0,0,0.1", "saf"]
+    jobs = outliving(random_table(4, n_jobs=150, size=10, span_s=100, longest=15, short=0.6), 90.0)
+    run = EngineReplay(jobs, 10, policy_named("fcfs"))
+    found = run.starts_under([policy_named(name) for name in names], threshold_s=9000.0)
+    for name, start_s in zip(names, found, strict=True):
+        expected = [job.start for job in oracle(jobs, 10, name, threshold_s=9000.0).jobs]
         assert np.array_equal(start_s, expected, equal_nan=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -10,14 +11,16 @@ import pytest
 from procset import ProcSet
 
 from batfill import experiment
-from batfill.jobs import SMALL
+from batfill.jobs import SMALL, Workload
 from batfill.policy import POLICIES
+from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert
+from batfill.workloads.formats import log_of, save_log
 from golden import RUNS, recording
 from plugin import DECISIVE, Plugin, assert_same_starts, starts_of_plugin
 from small_runs import starts_by_name
-from strategies import random_table, replayed
+from strategies import outliving, random_table, replayed
 
 # pybatsim says so at every acknowledged registration, by a method of the logging module that is deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
@@ -79,7 +82,8 @@ def written(tmp_path_factory):
 
     def write(jobs, size):
         path = tmp_path_factory.mktemp("workload") / "made.json"
-        rows = zip(jobs.ids, jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.procs, jobs.job_class, strict=True)
+        times = jobs.submit_s, jobs.runtime_s, jobs.walltime_s, jobs.expected_s
+        rows = zip(jobs.ids, *times, jobs.procs, jobs.job_class, strict=True)
         path.write_text(
             json.dumps(
                 {
@@ -87,8 +91,9 @@ def written(tmp_path_factory):
                     "jobs": [
                         {"id": name, "subtime": submit_s, "res": int(procs), "profile": f"{runtime_s:g}"}
                         | ({} if math.isinf(walltime_s) else {"walltime": walltime_s})
+                        | ({"expected_time": expected_s} if expected_s < walltime_s else {})
                         | ({"class": "small"} if job_class == SMALL else {})
-                        for name, submit_s, runtime_s, walltime_s, procs, job_class in rows
+                        for name, submit_s, runtime_s, walltime_s, expected_s, procs, job_class in rows
                     ],
                     "profiles": {f"{p:g}": {"type": "delay", "delay": p} for p in np.unique(jobs.runtime_s)},
                 }
@@ -134,6 +139,70 @@ def test_without_a_divider_a_jobs_class_means_nothing_to_any_host(written):
     starts = starts_of_plugin(load_document(path), 8, policy="saf")
     waits = [starts[name] - submit_s for name, submit_s in zip(jobs.ids, jobs.submit_s, strict=True) if name in starts]
     assert report.figures.mean_wait_s == pytest.approx(np.mean(waits), rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def outlived(tmp_path_factory):
+    """A folder with log.swf, half of whose jobs outlive their requests by up to six corrections, and its log.json."""
+    folder = tmp_path_factory.mktemp("outlived")
+    jobs = random_table(11, n_jobs=400, size=12, span_s=90_000, unit_s=90, longest=60, short=0.5)
+    save_log(log_of(Workload("made", jobs, 12)), folder / "log.swf", procs=12)
+    convert(folder / "log.swf", folder / "log.json", overrun="extend")
+    return folder
+
+
+@pytest.mark.parametrize("host", ["batfill", "pybatsim"])
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [("fcfs", {}), ("saf", {"threshold": 9000}), ("lcfs", {"backfill": "spf"}), ("wfp3", {"backfill": "lexp"})],
+)
+def test_the_hosts_agree_on_every_start_of_jobs_that_outlive_their_requests(
+    outlived, monkeypatch, host, policy, options
+):
+    monkeypatch.setattr(Plugin, "host", host)
+    log = read_workload(outlived / "log.swf", overrun="extend")
+    more = {"threshold_s": options.get("threshold", math.inf), "backfill": options.get("backfill")}
+    ours = replayed(log.jobs, 12, policy, **more)
+    assert_hosts_agree(outlived / "log.json", 12, policy=policy, **options)
+    assert starts_by_name(ours) == starts_by_name(
+        replayed(read_workload(outlived / "log.json").jobs, 12, policy, **more)
+    )
+    assert ours.runtime_s.tolist() == log.jobs.runtime_s.tolist()
+    assert (log.jobs.runtime_s > log.jobs.requested_s + 3600).sum() > 50
+    # The limits that `keep` raises give other starts.
+    assert starts_by_name(ours) != starts_by_name(
+        replayed(read_workload(outlived / "log.swf").jobs, 12, policy, **more)
+    )
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(written, policy):
+    jobs = outliving(random_table(12, n_jobs=150, size=1, span_s=900, wide=0, small=0.5, short=0.5), 90.0)
+    path = written(dataclasses.replace(jobs, walltime_s=np.maximum(jobs.walltime_s, jobs.runtime_s + 1)), 1)
+    assert_hosts_agree(path, 1, policy=policy, divider=720)
+    schedule = replayed(read_batsim_json(path).jobs, 1, policy, divider_s=720.0)
+    assert schedule.requeued.sum() > 20
+    assert not schedule.killed.any()
+
+
+def test_a_run_of_outliving_jobs_that_is_stopped_saved_and_copied_has_the_starts_of_a_whole_one(outlived, tmp_path):
+    for policy in ("fcfs", "wfp3"):
+        whole = experiment.replay(outlived / "log.swf", policy, overrun="extend", threshold_s=9000)
+        run = experiment.Replay(outlived / "log.swf", policy, overrun="extend", threshold_s=9000)
+        stops = 0
+        while not run.ended:
+            run.run(run.next_s)
+            stops += 1
+            if stops % 100 == 0:
+                run.save(tmp_path / "run.npz")
+                run = experiment.Replay.load(tmp_path / "run.npz")
+            elif stops % 100 == 50:
+                run = run.fork(policy=policy)
+        assert stops > 400
+        schedule = run.result().schedule
+        assert schedule.start_s.tobytes() == whole.schedule.start_s.tobytes()
+        assert schedule.order.tobytes() == whole.schedule.order.tobytes()
+        assert run.result().stated()["overrun"] == "extend"
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from batfill.knowledge.quantiles import RollingQuantile, quantiles
 from batfill.options import KNOWLEDGES, Learning, Options
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay, replay
-from strategies import random_table, table
+from strategies import outliving, random_table, table
 
 
 class Told(Plain):
@@ -44,7 +44,9 @@ class Told(Plain):
 
 
 def drive(jobs, size, knowledge, policy="fcfs", threshold_s=math.inf, **options):
-    run = EngineReplay(jobs, size, policy_named(policy), threshold_s=threshold_s, learns=True)
+    run = EngineReplay(
+        jobs, size, policy_named(policy), threshold_s=threshold_s, learns=True, outlived=knowledge.outlived
+    )
     return LearningReplay(run, knowledge, **options).finish()
 
 
@@ -70,6 +72,44 @@ def test_clairvoyance_is_a_replay_in_which_users_ask_for_what_they_need(policy):
     exact.advance()
     driven = drive(jobs, 8, RuntimeClairvoyant(runtime_s), policy)
     np.testing.assert_array_equal(driven.schedule.start_s, exact.schedule().start_s)
+
+
+OUTLIVING = outliving(random_table(5, n_jobs=300, size=8, span_s=1500, short=0.5), 90.0)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
+def test_a_predictor_that_returns_the_request_starts_outliving_jobs_when_a_plain_replay_does(policy):
+    plain = replay(OUTLIVING, 8, policy_named(policy), threshold_s=20_000.0)
+    driven = drive(OUTLIVING, 8, Told(), policy, 20_000.0)
+    assert (OUTLIVING.runtime_s > OUTLIVING.expected_s).sum() > 50
+    assert driven.schedule.start_s.tobytes() == plain.start_s.tobytes()
+    assert driven.schedule.order.tobytes() == plain.order.tobytes()
+
+
+@pytest.mark.parametrize("name", sorted({*KNOWLEDGES} - {"classifier", "runtime-clairvoyant"}))
+def test_predictions_for_jobs_that_may_outlive_their_requests_are_at_most_these(name):
+    learning = Learning(name)
+    run = EngineReplay(OUTLIVING, 8, policy_named("saf"), learns=True, outlived=learning.outlived)
+    replay = LearningReplay(run, make(learning, OUTLIVING, None))
+    expected_s = {}
+    apply = replay.apply
+
+    def noted(job, verdict):
+        expected_s[job.row] = verdict.estimate_s
+        apply(job, verdict)
+
+    replay.apply = noted
+    replay.finish()
+    rows = list(expected_s)
+    assert (np.array(list(expected_s.values())) <= OUTLIVING.expected_s[rows]).all()
+    assert len(rows) > 250
+
+
+def test_clairvoyance_knows_the_whole_run_time_of_jobs_that_outlive_their_requests():
+    exact = EngineReplay(OUTLIVING, 8, policy_named("saf"), estimate_s=np.maximum(OUTLIVING.runtime_s, 1e-9))
+    exact.advance()
+    driven = drive(OUTLIVING, 8, make(Learning("runtime-clairvoyant"), OUTLIVING, None), "saf")
+    assert driven.schedule.start_s.tobytes() == exact.schedule().start_s.tobytes()
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
@@ -124,13 +164,16 @@ def test_a_correction_never_goes_beyond_the_walltime():
 @pytest.mark.parametrize("policy", ["fcfs", "spf", "wfp3"])
 def test_no_job_that_runs_is_expected_to_have_ended(policy):
     jobs = random_table(4, n_jobs=300, size=8, span_s=9000, longest=300, unlimited=0.0)
-    run = EngineReplay(jobs, 8, policy_named(policy), learns=True)
+    run = EngineReplay(jobs, 8, policy_named(policy), learns=True, outlived=True)
     replay = LearningReplay(run, Told(dict.fromkeys(range(300), 5.0), outlived=True))
-    correct = run.correct
     moments = []
 
-    def checked(now_s):
-        correct(now_s)
+    def checked(until_s):
+        while run.next_s < until_s:
+            run.step()
+            check(run.now_s)
+
+    def check(now_s):
         rows = run.queue.running_rows
         ends_s = run.start_s[rows] + run.queue.jobs["estimate_s"][rows]
         np.testing.assert_allclose(run.queue.arrays.running["end_s"][: len(rows)], ends_s)
@@ -138,7 +181,7 @@ def test_no_job_that_runs_is_expected_to_have_ended(policy):
         assert ((ends_s > now_s) | (run.queue.jobs["estimate_s"][rows] == jobs.walltime_s[rows])).all()
         moments.append(now_s)
 
-    run.correct = checked
+    replay.go_before = checked
     replay.finish()
     assert len(moments) > 300
     assert np.isfinite(run.schedule().start_s[jobs.procs <= 8]).all()

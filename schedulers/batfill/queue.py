@@ -55,7 +55,7 @@ class Queue:
             tries: whether jobs can be small, or outlive their estimates.
             outlived: whether running jobs may outlive their estimates.
         """
-        self.size, self.outlived = size, outlived
+        self.size = size
         dividers = engine.dividers_of(divider_s)
         self.arrays: QueueArrays = engine.QueueArrays(
             jobs=engine.new_records(capacity, engine.JOB),
@@ -71,7 +71,7 @@ class Queue:
         )
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
-        self.arrays.rules[0] = (policy.moves, backfill is None, threshold_s)
+        self.arrays.rules[0] = (policy.moves, backfill is None, outlived, threshold_s)
         self.policy, self.backfill = policy, backfill
         self.started = engine.new_records(size, engine.STARTED)
         self.known = 0  # number of jobs, in rows 0, 1, ...
@@ -83,6 +83,11 @@ class Queue:
         view = self.arrays.jobs.view()
         view.flags.writeable = False
         return view
+
+    @property
+    def outlived(self) -> bool:
+        """Whether running jobs may outlive their estimates, which are then raised."""
+        return bool(self.arrays.rules["outlived"][0])
 
     @property
     def free(self) -> int:
@@ -139,13 +144,24 @@ class Queue:
 
     # The whole at once, for a replay
 
-    def know(self, submit_s: NDArray[np.float64], walltime_s: NDArray[np.float64], procs: NDArray[np.int64]) -> None:
-        """Load all jobs, columns of shape (capacity,) ordered by age; none is submitted yet."""
+    def know(
+        self,
+        submit_s: NDArray[np.float64],
+        request_s: NDArray[np.float64],
+        procs: NDArray[np.int64],
+        *,
+        outlives: bool,
+    ) -> None:
+        """Load all jobs, columns of shape (capacity,) ordered by age; none is submitted yet.
+
+        `outlives`: whether jobs may run for longer than `request_s`, p~.
+        """
         jobs = self.arrays.jobs
         self.known = len(jobs)
         jobs["submit_s"], jobs["procs"], jobs["seq"] = submit_s, procs, np.arange(len(jobs))
         if len(self.arrays.tries):
-            self.arrays.tries["walltime_s"] = walltime_s
+            self.arrays.tries["request_s"] = request_s
+            self.arrays.tries["limit_s"] = np.inf if outlives else request_s
 
     def empty(self) -> None:
         """Empty the tree of waiting jobs, for `engine.reset`."""
@@ -190,32 +206,37 @@ class Queue:
         self,
         job_id: str,
         submit_s: float,
-        walltime_s: float,
+        request_s: float,
         procs: int,
         *,
         level: int,
         killable: bool = False,
         estimate_s: float | None = None,
+        outlives: bool = False,
     ) -> int:
         """Queue a job that fits the machine; returns its row.
 
         Args:
             job_id: breaks ties of `submit_s`, as text.
             submit_s: r; may be earlier than that of a job submitted before.
-            walltime_s: p~; inf if it has none.
+            request_s: p~; inf if it has none.
             procs: q.
             level: 1, 2, ... for a small job, or `large`.
             killable: whether a small job is killed at its level's divider.
             estimate_s: the expected run time; by default p~.
+            outlives: whether it may run for longer than p~.
         """
         row = self.known
         if row == len(self.arrays.jobs):
             self.grow()
-        estimate_s = float(walltime_s if estimate_s is None else estimate_s)
+        estimate_s = float(request_s if estimate_s is None else estimate_s)
+        limit_s = float(math.inf if outlives else request_s)
+        if outlives:
+            self.arrays.rules["outlived"] = 1
         key, rise = self.keys(row, submit_s, estimate_s, procs)
         age = (submit_s, job_id)
         place = bisect(self.by_age, age)
-        job = float(submit_s), float(walltime_s), procs, level, int(killable), estimate_s, key, rise
+        job = float(submit_s), float(request_s), limit_s, procs, level, int(killable), estimate_s, key, rise
         while (outcome := engine.submit(self.arrays, row, place, *job)) == engine.FULL:
             self.enlarge()
         self.by_age.insert(place, age)
@@ -261,7 +282,7 @@ class Queue:
     def decide(self, now_s: float) -> NDArray[np.uint32]:
         """Run one EASY pass at `now_s`; returns the rows of the started jobs, in start order."""
         while True:
-            n, _ = engine.decide(float(now_s), self.outlived, self.arrays, self.started)
+            n, _ = engine.decide(float(now_s), self.arrays, self.started)
             if n >= 0:
                 rows: NDArray[np.uint32] = self.started["row"][:n]
                 return rows
@@ -355,6 +376,7 @@ class Queue:
         jobs["estimate_s"] = estimate_s
         if len(self.arrays.tries):
             self.arrays.tries["whole_estimate_s"] = estimate_s
+            self.arrays.tries["corrections"] = 0
         running["end_s"] = jobs["start_s"][running["row"]] + estimate_s[running["row"]]
         running[:] = running[np.argsort(running["end_s"], kind="stable")]
         self.change_rules(self.policy, self.backfill, self.threshold_s)
@@ -381,7 +403,7 @@ class Queue:
             lines = lines if len(lines) else engine.new_records(len(self.arrays.jobs), engine.LINE)
             lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         self.policy, self.backfill = policy, backfill
-        self.arrays.rules[0] = (policy.moves, backfill is None, threshold_s)
+        self.arrays.rules[0] = (policy.moves, backfill is None, self.outlived, threshold_s)
         self.arrays = self.arrays._replace(backfill_lines=lines)
 
     def resort(self) -> None:

@@ -125,6 +125,7 @@ class EngineReplay:
         divider_s: float | Sequence[float] = np.inf,
         estimate_s: NDArray[np.float64] | None = None,
         learns: bool = False,
+        outlived: bool = False,
     ) -> None:
         """Set up a replay on an empty machine.
 
@@ -137,20 +138,20 @@ class EngineReplay:
             divider_s: a small job still running after this time is killed and requeued as large; inf for never. Several
                 dividers, ascending, make levels: jobs of class SMALL start at the first and move to the next before
                 they become large.
-            estimate_s: expected run time of each job, shape (n_jobs,); by default its walltime.
+            estimate_s: expected run time of each job, shape (n_jobs,); by default `jobs.expected_s`.
             learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
+            outlived: whether expected run times that a running job outlives are raised at each instant; with
+                `jobs.outlives` they always are, also beyond the request.
 
         Raises:
             BatfillError: the job table is out of order or has an invalid value (see `JobTable.check`), a policy returns
                 an unsortable key, or another argument is invalid.
         """
         jobs.check()
-        if jobs.outlives:
-            raise BatfillError("overrun extend: jobs that outlive their request are not replayed; choose keep or kill")
         if size < 1:
             raise BatfillError(f"size: a machine of {size} processors; give 1 or more")
         n_jobs = len(jobs)
-        estimate_s = np.asarray(jobs.walltime_s if estimate_s is None else estimate_s, np.float64)
+        estimate_s = np.asarray(jobs.expected_s if estimate_s is None else estimate_s, np.float64)
         if estimate_s.shape != (n_jobs,) or not (estimate_s >= 0).all():
             raise BatfillError(f"estimate_s: not {n_jobs} numbers of seconds >= 0, one per job; mend it")
         dividers_s = np.atleast_1d(np.asarray(divider_s, np.float64))
@@ -161,6 +162,7 @@ class EngineReplay:
         # Without a divider, classes have no effect.
         small = (jobs.job_class == SMALL) & (not learns) & bool(np.isfinite(dividers_s).any())
         n_small = n_jobs if learns else int(small.sum())
+        outlived = outlived or jobs.outlives
         self.queue = Queue(
             size,
             policy,
@@ -168,9 +170,10 @@ class EngineReplay:
             threshold_s=threshold_s,
             divider_s=divider_s,
             capacity=n_jobs,
-            tries=n_small > 0,
+            tries=n_small > 0 or outlived,
+            outlived=outlived,
         )
-        self.queue.know(jobs.submit_s, jobs.walltime_s, jobs.procs)
+        self.queue.know(jobs.submit_s, jobs.expected_s, jobs.procs, outlives=jobs.outlives)
         self.events = engine.Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=engine.new_records(at_once, engine.END),
@@ -270,10 +273,6 @@ class EngineReplay:
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
         """Kill small jobs that start from now on at these dividers; see `Queue.change_dividers`."""
         self.queue.change_dividers(divider_s, bound=bound)
-
-    def correct(self, now_s: float) -> None:
-        """Raise the outlived estimates of running jobs at `now_s`; requires a learning replay."""
-        self.queue.correct(now_s)
 
     def begin_at(self, now_s: float, start_s: NDArray[np.float64]) -> None:
         """Set the state at `now_s`: jobs run since `start_s`, shape (n_jobs,), or wait if that is nan.

@@ -71,23 +71,34 @@ class Cluster:
         level: int | None = None,
         killable: bool = False,
         estimate_s: float | None = None,
+        expected_s: float | None = None,
     ) -> bool:
         """Queue a job; returns False, without queueing it, if it can never run.
 
         Args:
             job: its name.
             submit_s: r.
-            walltime_s: p~; inf if it has none.
+            walltime_s: at which it is ended; inf if it has none.
             procs: q.
             level: 1, 2, ... for a small job; None for a large one.
             killable: whether a small job is killed at its level's divider.
-            estimate_s: the expected run time; by default p~.
+            estimate_s: the predicted run time; by default p~.
+            expected_s: p~ if the job may run for longer; by default its walltime.
         """
         if not 1 <= procs <= self.size:
             return False
         level = self.queue.large if level is None else level
         killable = killable and level < self.queue.large
-        row = self.queue.submit(job, submit_s, walltime_s, procs, level=level, killable=killable, estimate_s=estimate_s)
+        row = self.queue.submit(
+            job,
+            submit_s,
+            walltime_s if expected_s is None else expected_s,
+            procs,
+            level=level,
+            killable=killable,
+            estimate_s=estimate_s,
+            outlives=expected_s is not None,
+        )
         self.rows[job] = row
         self.names.append(job)
         self.walltime_s.append(walltime_s)

@@ -36,12 +36,18 @@ class Request(NamedTuple):
 
     name: str
     submit_s: float  # r
-    walltime_s: float  # p~; inf if it has none
+    walltime_s: float  # at which the simulator ends it; inf if it has none
     procs: int  # q
     profile: str  # the work it does, which only the simulator understands
     user: int = -1  # -1 if unknown
     job_class: str | None = None  # "small" or "large" if the workload states it
     killable: bool = True  # whether a try may be killed and the job requeued
+    expected_s: float | None = None  # p~ if the job may run for longer; None if p~ is its walltime
+
+    @property
+    def request_s(self) -> float:
+        """p~; inf if it has none."""
+        return self.walltime_s if self.expected_s is None else self.expected_s
 
     @property
     def walltime_field(self) -> float:
@@ -187,15 +193,18 @@ class Agent:
     def takes(self, request: Request) -> bool:
         """Queue a job with its class and estimate; False if it can never run."""
         name, submit_s, walltime_s, procs, killable = (*request[:4], request.killable)
+        expected_s = request.expected_s
         if self.knowledge is None or procs > self.cluster.size:
             small = self.chosen.divider_s < math.inf and request.job_class == "small"
             self.has_classes |= request.job_class is not None
             level = 1 if small else None
-            taken = self.cluster.submit(name, submit_s, walltime_s, procs, level=level, killable=killable)
+            taken = self.cluster.submit(
+                name, submit_s, walltime_s, procs, level=level, killable=killable, expected_s=expected_s
+            )
             if taken and self.choice is not None:
-                self.choice.submitted(name, submit_s, walltime_s, procs)
+                self.choice.submitted(request)
             return taken
-        verdict = self.knowledge.judge(name, submit_s, walltime_s, procs, user=request.user, killable=killable)
+        verdict = self.knowledge.judge(name, submit_s, request.request_s, procs, user=request.user, killable=killable)
         kill = self.chosen.learning.kill
         if kill:
             self.cluster.renew_dividers(self.knowledge.dividers_s)
@@ -207,6 +216,7 @@ class Agent:
             level=verdict.level if verdict.small else None,
             killable=kill and killable,
             estimate_s=verdict.estimate_s,
+            expected_s=expected_s,
         )
 
     def ended(self, job: str, now_s: float, *, killed: bool) -> None:

@@ -17,6 +17,7 @@ from batfill.tuning.online import BEFORE_S
 
 if TYPE_CHECKING:
     from batfill.cluster import Cluster
+    from batfill.cluster.agent import Request
     from batfill.options import Options
     from batfill.tuning.online import Selection
 
@@ -27,10 +28,7 @@ log = logging.getLogger("batfill")
 class Seen:
     """A job of the current period."""
 
-    name: str
-    submit_s: float
-    walltime_s: float
-    procs: int
+    request: Request
     start_s: float = math.nan
     end_s: float = math.nan
 
@@ -58,9 +56,9 @@ class PolicyChoice:
         if options.divider_s < math.inf or options.learning.knowledge != USER:
             raise BatfillError("option select: its replays support neither divider nor knowledge; leave one out")
 
-    def submitted(self, job: str, submit_s: float, walltime_s: float, procs: int) -> None:
+    def submitted(self, request: Request) -> None:
         """Note a job that the cluster has queued."""
-        self.jobs[self.cluster.rows[job]] = Seen(job, submit_s, walltime_s, procs)
+        self.jobs[self.cluster.rows[request.name]] = Seen(request)
 
     def ended(self, job: str) -> None:
         """Note a job that ends; call this before the cluster ends it."""
@@ -91,20 +89,23 @@ class PolicyChoice:
     def past(self, until_s: float) -> Past:
         """The period's history: the jobs present, and when they started and ended."""
         jobs = sorted(
-            (job for job in self.jobs.values() if job.submit_s <= until_s), key=lambda job: (job.submit_s, job.name)
+            (job for job in self.jobs.values() if job.request.submit_s <= until_s),
+            key=lambda job: (job.request.submit_s, job.request.name),
         )
-        start_s, end_s, walltime_s, submit_s = (
-            np.array([getattr(job, name) for job in jobs], np.float64)
-            for name in ("start_s", "end_s", "walltime_s", "submit_s")
-        )
+        requests = [job.request for job in jobs]
+        start_s, end_s = (np.array([getattr(job, name) for job in jobs], np.float64) for name in ("start_s", "end_s"))
+        walltime_s = np.array([request.walltime_s for request in requests], np.float64)
+        outlives = any(request.expected_s is not None for request in requests)
+        request_s = np.array([request.request_s for request in requests], np.float64)
         ended, n = np.isfinite(end_s), len(jobs)
         table = JobTable(
-            ids=np.array([job.name for job in jobs], object),
-            submit_s=submit_s,
+            ids=np.array([request.name for request in requests], object),
+            submit_s=np.array([request.submit_s for request in requests], np.float64),
             runtime_s=np.where(ended, end_s - start_s, walltime_s),
             walltime_s=walltime_s,
-            requested_s=np.where(np.isfinite(walltime_s), walltime_s, np.nan),
-            procs=np.array([job.procs for job in jobs], np.int64),
+            requested_s=np.where(np.isfinite(request_s), request_s, np.nan),
+            procs=np.array([request.procs for request in requests], np.int64),
+            outlives=outlives,
             user=np.full(n, -1, np.int64),
             job_class=np.full(n, UNKNOWN, np.int8),
             own_end=True,

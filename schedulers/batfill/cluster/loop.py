@@ -18,7 +18,7 @@ from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING, refu
 from batfill.batsim.results import KILLED
 from batfill.cluster.agent import Agent, Registration, Request
 from batfill.errors import BatfillError, RunFailed
-from batfill.workloads.batsim_json import CLASSES, user_of
+from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, user_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ STORAGE: Fields = (("storage_resources", ARRAY),)
 MACHINE: Fields = (("id", INTEGER),)
 SUBMITTED: Fields = (("job_id", STRING), ("job", OBJECT))
 JOB: Fields = (("subtime", NUMBER), ("res", INTEGER), ("profile", STRING))
-JOB_WITH_WALLTIME: Fields = (*JOB, ("walltime", NUMBER))
+OPTIONAL: Fields = (("walltime", NUMBER), (EXPECTED_FIELD, NUMBER))
 COMPLETED: Fields = (("job_id", STRING), ("job_state", STRING))
 NOTIFY: Fields = (("type", STRING),)
 RESOURCES: Fields = (("resources", STRING),)
@@ -63,16 +63,19 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
         KeyError: it has no subtime, res or profile.
     """
     walltime_s = fields.get("walltime", -1)
+    walltime_s = walltime_s if walltime_s > 0 else math.inf
+    expected_s = fields.get(EXPECTED_FIELD, -1)
     job_class = fields.get("class")
     return Request(
         name,
         fields["subtime"],
-        walltime_s if walltime_s > 0 else math.inf,
+        walltime_s,
         fields["res"],
         fields["profile"],
         user_of(fields),  # type: ignore[arg-type] # which only reads it
         job_class if isinstance(job_class, str) and job_class in CLASSES else None,
         fields.get("killable") is not False,
+        expected_s if 0 < expected_s < walltime_s else None,
     )
 
 
@@ -193,7 +196,8 @@ class Conversation:
         if known is not None and known != REGISTERED:
             raise self.wrong(f"names job {name!r:.60}, which was submitted before and {known}")
         self.subject = f"of {name!r:.60} "
-        self.check(fields, JOB_WITH_WALLTIME if "walltime" in fields else JOB)
+        self.check(fields, JOB)
+        self.check(fields, tuple(field for field in OPTIONAL if field[0] in fields))
         if known is None:
             self.left += 1
         self.jobs[name] = WAITS

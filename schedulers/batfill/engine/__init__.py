@@ -17,7 +17,7 @@ PLACES = {
     "records": "AWAY CANDIDATE JOB LINE OVERDUE QUEUE RUN STARTED TRY QueueArrays RULES "
     "as_records dividers_of new_records",
     "tree": "clear enlarged new_tree",
-    "running": "correct finish start",
+    "running": "correct corrected finish start",
     "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_level submit",
     "easy": "decide start_waiting",
     "loop": "CLOCK DONE END KILL NEEDS_ROOM Events Given advance advance_each push reset",

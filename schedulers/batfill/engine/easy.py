@@ -60,15 +60,14 @@ def easy_pass(now_s, queue, started):
 
 
 @kernel
-def decide(now_s, outlived, queue, started):
-    """Move the jobs that have become overdue to the front, then run `easy_pass`.
+def decide(now_s, queue, started):
+    """Move the jobs that have become overdue to the front, raise outlived estimates, then run `easy_pass`.
 
-    `outlived`: whether running jobs may outlive their estimates, which are then raised. Returns (-1, 0) if the tree is
-    full: enlarge it and call again.
+    Returns (-1, 0) if the tree is full: enlarge it and call again.
     """
     if not sweep_overdue(now_s, queue):
         return -1, 0
-    if outlived:
+    if queue.rules[0].outlived:
         correct(now_s, queue)
     return easy_pass(now_s, queue, started)
 

@@ -13,7 +13,7 @@ from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass
 from batfill.engine.jit import kernel, outlined
 from batfill.engine.records import AWAY, QUEUE
-from batfill.engine.running import finish
+from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
 from batfill.engine.waiting import demote, requeue, sweep_overdue
 from batfill.policy import UNLIMITED_S, mixed_key
@@ -155,6 +155,10 @@ def advance(until_s, size, queue, events):
             finish(queue, row)
             if killed:
                 kill(now_s, row, queue, events)
+
+        # Before jobs arrive: one that is decided alone relies on a reservation that this may change.
+        if queue.rules[0].outlived:
+            correct(now_s, queue)
 
         decided = False
         while state.submitted < n_jobs and jobs[state.submitted].submit_s == now_s:

@@ -45,8 +45,9 @@ TRY = np.dtype(
     [
         ("divider_s", "f8"),  # its level's divider when its last killable try started
         ("whole_estimate_s", "f8"),  # its estimate if it is not killed
-        ("walltime_s", "f8"),  # p~
-        ("corrections", "i8"),  # how often it outlived its expected run time
+        ("request_s", "f8"),  # p~, which corrections of a shorter estimate do not exceed,
+        ("limit_s", "f8"),  # and the longest estimate of all: p~ if it ends the job, inf if jobs may outlive p~
+        ("corrections", "i8"),  # how often the last try outlived its estimate
     ]
 )
 # The divider of one level.
@@ -85,6 +86,7 @@ RULES = np.dtype(
     [
         ("moves", "u1"),  # 1 if the order of two waiting jobs may change
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
+        ("outlived", "u1"),  # 1 if running jobs may outlive their estimates, which are then raised
         ("threshold_s", "f8"),  # Theta; inf for none
     ],
     align=True,

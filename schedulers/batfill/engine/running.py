@@ -73,9 +73,23 @@ def reservation(need, queue):
     return min(shadow_s, NEVER_S), free - need
 
 
+@kernel
+def corrected(now_s, start_s, estimate_s, corrections, request_s, limit_s):
+    """The estimate at `now_s` of a job that has run since `start_s`, and how often it has been corrected by then.
+
+    An estimate goes to `request_s` first, if it is shorter, and never beyond `limit_s`. The result depends on the try's
+    first estimate and on `now_s`, not on the instants of earlier corrections.
+    """
+    while start_s + estimate_s <= now_s and estimate_s < limit_s:
+        step_s = CORRECTION_STEPS_S[min(corrections, len(CORRECTION_STEPS_S) - 1)]
+        estimate_s = min(estimate_s + step_s, request_s if estimate_s < request_s else limit_s)
+        corrections += 1
+    return estimate_s, corrections
+
+
 @outlined
 def correct(now_s, queue):
-    """Raise the estimate of every running job that was expected to have ended by `now_s`, to its walltime at most."""
+    """Raise the estimate of every running job that was expected to have ended by `now_s`, as `corrected` does."""
     running, state = queue.running, queue.state[0]
     n = state.running
     late = 0
@@ -84,12 +98,10 @@ def correct(now_s, queue):
     for i in range(late):
         place = late - 1 - i
         row, procs = running[place].row, running[place].procs
-        walltime_s, start_s = queue.tries[row].walltime_s, queue.jobs[row].start_s
-        estimate_s = queue.jobs[row].estimate_s
-        while start_s + estimate_s <= now_s and estimate_s < walltime_s:
-            step_s = CORRECTION_STEPS_S[min(queue.tries[row].corrections, len(CORRECTION_STEPS_S) - 1)]
-            estimate_s = min(estimate_s + step_s, walltime_s)
-            queue.tries[row].corrections += 1
+        tried, start_s = queue.tries[row], queue.jobs[row].start_s
+        estimate_s, tried.corrections = corrected(
+            now_s, start_s, queue.jobs[row].estimate_s, tried.corrections, tried.request_s, tried.limit_s
+        )
         if estimate_s == queue.jobs[row].estimate_s:
             continue
         queue.jobs[row].estimate_s = estimate_s

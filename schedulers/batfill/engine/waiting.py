@@ -96,12 +96,12 @@ def set_level(queue, row, level, killable, estimate_s):
 
 
 @kernel
-def submit(queue, row, place, submit_s, walltime_s, procs, level, killable, estimate_s, key, rise):
+def submit(queue, row, place, submit_s, request_s, limit_s, procs, level, killable, estimate_s, key, rise):
     """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
 
     Returns QUEUED; or FULL if the tree is full, with nothing changed; or CROWDED if no `seq` is left between those of
     its neighbours: then the job is not queued, and all have to be numbered and sorted again. The arguments from
-    `submit_s` on are fields of the job, those from `level` to `estimate_s` as in `set_level`.
+    `submit_s` on are fields of the job and its TRY, those from `level` to `estimate_s` as in `set_level`.
     """
     if not has_capacity(queue.tree):
         return FULL
@@ -113,7 +113,8 @@ def submit(queue, row, place, submit_s, walltime_s, procs, level, killable, esti
     job.section = AWAY
     job.key = key
     job.rise = rise
-    tried.walltime_s = walltime_s
+    tried.request_s = request_s
+    tried.limit_s = limit_s
     tried.whole_estimate_s = estimate_s
     tried.divider_s = np.inf
     tried.corrections = 0
@@ -169,6 +170,7 @@ def demote(queue, row):
     while level < len(queue.dividers) and queue.dividers[level].divider_s <= ran_s:
         level += 1
     queue.jobs[row].start_s = np.nan
+    queue.tries[row].corrections = 0
     set_level(queue, row, level + 1, 1, queue.tries[row].whole_estimate_s)
 
 

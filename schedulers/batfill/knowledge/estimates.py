@@ -44,12 +44,12 @@ class RuntimeClairvoyant(Plain):
     name = "runtime-clairvoyant"
 
     def __init__(self, runtime_s: NDArray[np.float64]) -> None:
-        """`runtime_s`, shape (n_jobs,): p by row."""
+        """`runtime_s`, shape (n_jobs,): how long each job runs, by row."""
         self.runtime_s = runtime_s
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """min(p, p~)."""
-        return Judgement(min(float(self.runtime_s[job.row]), job.walltime_s), small=False)
+        """How long the job runs: min(p, p~), or p if it may outlive p~."""
+        return Judgement(float(self.runtime_s[job.row]), small=False)
 
 
 class ClassClairvoyant(Plain):

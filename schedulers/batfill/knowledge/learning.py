@@ -53,7 +53,7 @@ class LearningReplay:
         """Set up the replay.
 
         Args:
-            run: a replay at its beginning, made with `learns` and the predictor's number of levels.
+            run: a replay at its beginning, made with `learns`, the predictor's `outlived` and its number of levels.
             knowledge: the predictor; do not use it again.
             kill: kill small jobs at their level's divider and requeue them in the next level, at last as large.
             bound: expect a job that will be killed at a divider to end there at the latest.
@@ -61,10 +61,11 @@ class LearningReplay:
         """
         assert kill or not bound
         assert len(run.queue.divider_s) == len(knowledge.dividers_s)
+        assert run.queue.outlived or not knowledge.outlived
         self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
         table, n_jobs = run.table, len(run.table)
         may_be = np.ones(n_jobs, bool) if killable is None else killable
-        columns = (table.submit_s, table.walltime_s, table.procs, table.user, may_be)
+        columns = (table.submit_s, table.expected_s, table.procs, table.user, may_be)
         self.jobs = [
             SubmittedJob(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))
         ]
@@ -91,15 +92,8 @@ class LearningReplay:
         return LearnedSchedule(self.run.schedule(), self.small, self.probability, self.divider_s)
 
     def go_before(self, until_s: float) -> None:
-        """Process all instants before this one, and correct outlived estimates for it."""
-        if not self.knowledge.outlived:
-            self.run.advance(np.nextafter(until_s, -math.inf))
-            return
-        while (next_s := self.run.next_s) < until_s:
-            self.run.correct(next_s)
-            self.run.step()
-        if until_s < math.inf:
-            self.run.correct(until_s)
+        """Process all instants before this one."""
+        self.run.advance(np.nextafter(until_s, -math.inf))
 
     def learn(self, now_s: float) -> None:
         """Report events to the predictor, and new dividers to the replay."""
@@ -324,6 +318,7 @@ def replay_learning(
         threshold_s=options.threshold_s,
         divider_s=knowledge.dividers_s,
         learns=True,
+        outlived=knowledge.outlived,
     )
     replay = LearningReplay(run, knowledge, kill=learning.kill, bound=learning.bound, killable=jobs.killable)
     learned = replay.finish(advance)

@@ -2,7 +2,7 @@
 
 A policy's cost in a period is the waiting time within it: each job counts from its submission, or the period's start
 if later, to its start, or the period's end if it still waits. Every policy starts from the cluster's actual state. The
-run time of a job that has not ended is unknown; in these replays it runs its walltime.
+run time of a job that has not ended is unknown; in these replays it runs as long as it is expected to at that time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from batfill import engine
 from batfill.replays import EngineReplay
 
 if TYPE_CHECKING:
@@ -59,18 +60,29 @@ class Site:
     threshold_s: float = math.inf
 
 
+def expected_runtimes(past: Past) -> NDArray[np.float64]:
+    """The run times expected at the period's end: p~, and of a running job that has outlived it the corrected time."""
+    jobs, expected_s = past.jobs, past.jobs.expected_s.copy()
+    outlived = jobs.outlives & ~past.ended & (past.start_s + expected_s <= past.until_s)
+    for row in np.flatnonzero(outlived):
+        expected_s[row], _ = engine.corrected(past.until_s, past.start_s[row], expected_s[row], 0, np.inf, np.inf)
+    return expected_s
+
+
 def known_runtimes(past: Past, noise: Noise, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The run times to replay with: observed for ended jobs, walltimes for the others.
+    """The run times to replay with: observed for ended jobs, expected for the others.
 
     Noise makes the simulator less exact: "walltime" knows no run times at all; a number is the standard deviation of
-    the logarithm of a factor on observed run times (walltimes stay the limit).
+    the logarithm of a factor on observed run times (p~ stays the limit of a job that has not outlived it).
     """
-    seen_s = np.minimum(past.jobs.runtime_s, past.jobs.walltime_s)
+    jobs, expected_s = past.jobs, expected_runtimes(past)
     if noise == "walltime":
-        return past.jobs.walltime_s
+        return expected_s
+    seen_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
     if noise != "none":
-        seen_s = np.minimum(seen_s * rng.lognormal(sigma=noise, size=len(seen_s)), past.jobs.walltime_s)
-    return np.where(past.ended, seen_s, past.jobs.walltime_s)
+        limit_s = np.where(jobs.expected_s < jobs.walltime_s, np.inf, jobs.walltime_s)
+        seen_s = np.minimum(seen_s * rng.lognormal(sigma=noise, size=len(seen_s)), limit_s)
+    return np.where(past.ended, seen_s, expected_s)
 
 
 def replay_from(past: Past, site: Site, runtime_s: NDArray[np.float64], policy: Policy) -> tuple[EngineReplay, Past]:

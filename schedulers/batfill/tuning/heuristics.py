@@ -283,11 +283,11 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
     """The schedule of list scheduling, one half of the study's comparison: simple and slow, for small windows.
 
     At every submission or end, the queue's first job starts, repeatedly, until one does not fit. Policies see
-    walltimes, jobs run min(p, p~).
+    p~, or what is expected of jobs that may outlive it; jobs run min(p, walltime).
     """
-    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.walltime_s, jobs.procs))
+    key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.expected_s, jobs.procs))
     runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    submit_s, walltime_s, procs = jobs.submit_s.tolist(), jobs.walltime_s.tolist(), jobs.procs.tolist()
+    submit_s, expected_s, procs = jobs.submit_s.tolist(), jobs.expected_s.tolist(), jobs.procs.tolist()
     start_s = np.full(len(jobs), np.nan)
     waiting: list[tuple[float, float, int]] = []  # heap of (key, r, row); see `head` if keys move
     ends: list[tuple[float, int]] = []
@@ -295,7 +295,7 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
     free, arrived = size, 0
 
     def moving_key(now_s: float, row: int) -> float:
-        return float(key_at(now_s, key[row], rise[row], submit_s[row], walltime_s[row]))  # type: ignore[no-untyped-call]
+        return float(key_at(now_s, key[row], rise[row], submit_s[row], expected_s[row]))  # type: ignore[no-untyped-call]
 
     def head(now_s: float) -> int:
         if not policy.moves:

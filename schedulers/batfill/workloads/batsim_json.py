@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from math import inf, isfinite
+from math import inf, isfinite, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -155,7 +155,8 @@ def read_batsim_json(path: Path) -> Workload:
 def request_of(job: Mapping[str, Any]) -> float:
     """The user's request of a checked job; nan if it is unknown, or the job has no walltime."""
     walltime = job.get("walltime", NO_WALLTIME)
-    requested = NO_WALLTIME if job.get(NO_REQUEST_FIELD) is True else job.get(REQUEST_FIELD, walltime)
+    default = job.get(EXPECTED_FIELD, walltime)
+    requested = NO_WALLTIME if job.get(NO_REQUEST_FIELD) is True else job.get(REQUEST_FIELD, default)
     return float("nan") if requested == NO_WALLTIME else float(requested)
 
 
@@ -180,7 +181,7 @@ def refuse_mixed(path: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
     for place, job in enumerate(jobs):
         walltime = job.get("walltime", NO_WALLTIME)
         requested, expected = request_of(job), expected_of(job)
-        if requested != expected and requested < (np.inf if walltime == NO_WALLTIME else walltime):
+        if not isnan(requested) and expected != min(requested, inf if walltime == NO_WALLTIME else walltime):
             raise WorkloadError(
                 f"{path}: jobs[{place}].{EXPECTED_FIELD}: {_shown(job.get(EXPECTED_FIELD))} is not the request of "
                 f"{requested:g} s, and other jobs are expected to run theirs; convert the log again"
