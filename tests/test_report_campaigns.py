@@ -35,7 +35,7 @@ def test_choices_are_compared_on_the_windows_that_all_of_them_ran_on(campaign):
     assert comparison.bsld.tolist() == [[4, 6], [1, 5]]
     assert comparison.wait_s.tolist() == [[40, 60], [10, 50]]
     (d,) = comparison.differences(seed=0)
-    assert (d.bsld.mean, d.better) == (-2, 1)
+    assert (d.bsld.value, d.better) == (-2, 1)
 
 
 def test_a_choice_with_several_seeds_counts_with_its_mean(campaign):

@@ -9,7 +9,6 @@ import pytest
 from batfill.options import part_of
 from batfill.policy import policy_named
 from batfill.replays import replay
-from batfill.reports.comparison import Interval
 from batfill.reports.palette import style
 from batfill.reports.what_if import (
     CLASSES,
@@ -19,12 +18,12 @@ from batfill.reports.what_if import (
     THRESHOLD,
     TODAY,
     ChoiceFigures,
-    Pairs,
     advised,
     groups_of,
     what_if,
 )
 from batfill.reports.what_if_page import advice_lines, as_page, as_text, change
+from batfill.stats import Paired
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
@@ -38,7 +37,7 @@ HOUR_S, DAY_S = 3600, 86_400
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "cluster.swf"
-    write_log(generate_log(1500, 64, seed=3, users=12, load=0.9), path)
+    write_log(generate_log(3000, 64, seed=3, users=12, load=0.9), path)
     return path
 
 
@@ -106,7 +105,7 @@ def test_a_groups_difference_is_the_mean_over_its_jobs(log, answer):
     for group in answer.groups:
         assert group.jobs == rows[group.name].sum() >= FEWEST_JOBS
         changed = (comparison.wait_s[2] - comparison.wait_s[0])[rows[group.name]].mean()
-        assert group.differences[1].wait_s.mean == pytest.approx(changed)
+        assert group.differences[1].wait_s.value == pytest.approx(changed)
 
 
 def outcome(name, effort, bsld, longest_h):
@@ -115,9 +114,14 @@ def outcome(name, effort, bsld, longest_h):
 
 def pairs(outcomes, half):
     """Differences of the means, each with an interval so wide to both sides."""
-    means = np.array([o.mean_bsld for o in outcomes])
-    difference = means[None, :] - means[:, None]
-    return Pairs(difference, difference - half, difference + half)
+    means = [o.mean_bsld for o in outcomes]
+    return [{b: difference(other - one, half) for b, other in enumerate(means)} for one in means]
+
+
+def difference(value, half):
+    """A difference with an interval so wide to both sides, and beyond chance if that excludes 0."""
+    p = 1.0 if abs(value) <= half else 0.0
+    return Paired(value, value - half, value + half, p, p, 0.0, 0.95, correlation=0.0, merged=1, blocks=30)
 
 
 @pytest.mark.parametrize(
@@ -166,16 +170,22 @@ def test_where_nothing_gains_the_advice_is_to_stay_and_says_how_sure_that_is(tmp
         done = batfill("what-if", path, *command)
         assert done.status == 0
         assert "Nothing to gain, whatever the limit on the longest wait: stay with fcfs." in done.out
-        assert "(+0.00, 95 % interval +0.00 to +0.00): no lower." in done.out
+        assert "(+0.00, 95 % interval +0.00 to +0.00, p 1): no lower." in done.out
         assert "* fcfs" in done.out
     assert json_result("what-if", path, "--no-small-first")["advice"] == "fcfs"
 
 
 def test_the_intervals_of_pairs_are_those_of_the_comparison(answer):
-    differences = answer.comparison.differences(0)
-    for k, difference in enumerate(differences, 1):
-        assert answer.bsld.at(0, k) == pytest.approx(difference.bsld)
-        assert answer.bsld.at(k, 0).low == -answer.bsld.at(0, k).high
+    for k, one in enumerate(answer.comparison.differences(0), 1):
+        assert (answer.bsld[0][k].value, answer.bsld[0][k].low) == (one.bsld.value, one.bsld.low)
+        assert answer.bsld[k][0].low == pytest.approx(-answer.bsld[0][k].high)
+
+
+def test_every_choice_is_a_family_of_comparisons_of_its_own(answer):
+    # fcfs against the others: the least p-value counts as often as there are others
+    mine = answer.bsld[0].values()
+    assert len(mine) == len(answer.outcomes) - 1
+    assert min(one.corrected_p for one in mine) == pytest.approx(min(1, len(mine) * min(one.p for one in mine)))
 
 
 def test_the_limit_on_the_longest_wait_is_an_option_with_its_price_at_half_and_double(log):
@@ -241,7 +251,7 @@ def test_small_first_is_replayed_without_and_with_kills(log):
 def test_what_takes_long_is_said_on_standard_error(log):
     done = batfill("what-if", log, "--json")
     assert done.err.splitlines() == [
-        f"batfill: small first, {how}: classifying 1,500 jobs, the slow part" for how in ("no kill", "kill")
+        f"batfill: small first, {how}: classifying 3,000 jobs, the slow part" for how in ("no kill", "kill")
     ]
 
 
@@ -265,14 +275,14 @@ def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path, answer):
     path = tmp_path / "short.swf"
     path.write_text("; MaxProcs: 4\n" + "".join(row(k + 1, 60 * k, 600, req_time=600) for k in range(100)))
     found = what_if(path, small_first=False)
-    assert found.cautions == ("jobs were submitted on 1 day only, too few for meaningful intervals",)
+    assert found.cautions == ("too few days with submissions (1): below 12, intervals and verdicts are not calibrated",)
     assert answer.cautions == ()
 
 
 def test_a_change_says_its_unit_and_whether_it_is_beyond_chance():
-    assert change(Interval(-600, -900, -300)) == "▼ -10 min<br><small>-15 to -5</small>"
-    assert change(Interval(7200, 3600, 10800)) == "▲ +2.0 h<br><small>+1.0 to +3.0</small>"
-    assert change(Interval(30, -30, 90)) == "+30 s<br><small>-30 to +90</small>"
+    assert change(difference(-600, 300)) == "▼ -10 min<br><small>-15 to -5</small>"
+    assert change(difference(7200, 3600)) == "▲ +2.0 h<br><small>+1.0 to +3.0</small>"
+    assert change(difference(30, 60)) == "+30 s<br><small>-30 to +90</small>"
 
 
 def test_the_command_prints_a_table_and_writes_a_page(log, answer, tmp_path):

@@ -1,12 +1,26 @@
-"""The bootstrap against drawing one resample at a time, and least squares against certified values."""
+"""Paired comparisons against every way to swap, their calibration, and least squares against certified values."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 
 from batfill import stats
-from batfill.stats import least_squares, rank_correlation, ranks, ratio_intervals, variance_inflation
+from batfill.policy import PURE, policy_named
+from batfill.stats import (
+    Blocks,
+    comparison_warnings,
+    holm,
+    in_pairs,
+    least_squares,
+    paired,
+    rank_correlation,
+    ranks,
+    variance_inflation,
+)
+from batfill.tuning.periods import Conditions, costs, read_periods
 
 # Employment by six economic series, 1947 to 1962. Source: Longley, JASA 1967; the results certified by NIST, StRD.
 LONGLEY = np.array(
@@ -76,27 +90,162 @@ def test_a_column_that_follows_from_others_is_inflated_without_bound():
     assert variance_inflation(np.column_stack([np.ones(8), x, np.full(8, 7.0)]))[0] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("n", [1, 2, 9, 36, 130])
-def test_rows_are_drawn_one_resample_after_the_other_whatever_is_drawn_at_once(n, monkeypatch):
-    rng = np.random.default_rng(n)
-    sums, base = rng.lognormal(size=(2, n)), rng.lognormal(size=n)
-    draws, ratios = np.random.default_rng(5), []
-    for _ in range(300):
-        drawn = draws.integers(n, size=n)
-        ratios.append([column[drawn].sum() / base[drawn].sum() for column in sums])
-    expected = np.quantile(ratios, [0.05, 0.95], axis=0).tolist()
-    case = {"seed": 5, "resamples": 300, "level": 0.9, "by_row": True}
-    assert ratio_intervals(sums, base, **case) == pytest.approx(np.array(expected), rel=1e-12)
-    monkeypatch.setattr(stats, "DRAWN_AT_ONCE", 10 * n)
-    assert ratio_intervals(sums, base, **case) == pytest.approx(np.array(expected), rel=1e-12)
+def by_all_swaps(costs, base, null, level):
+    """The interval, by trying ratios, and the p-value: every way to swap, one after the other."""
+
+    def p_of(ratio):
+        differences = [cost - ratio * b for cost, b in zip(costs, base, strict=True)]
+        total = abs(sum(differences))
+        larger = 0
+        for signs in itertools.product((1, -1), repeat=len(differences)):
+            larger += abs(sum(s * d for s, d in zip(signs, differences, strict=True))) >= total - 1e-9
+        return larger / 2 ** len(differences)
+
+    kept = [ratio for ratio in np.linspace(0, 4, 401) if p_of(ratio) > 1 - level]
+    return min(kept), max(kept), p_of(null)
 
 
-def test_both_ways_of_drawing_have_one_distribution_and_each_its_own_numbers():
-    rng = np.random.default_rng(0)
-    sums, base = rng.lognormal(size=(1, 40)), rng.lognormal(size=40)
-    rows, counts = (ratio_intervals(sums, base, seed=1, by_row=by_row) for by_row in (True, False))
-    assert rows == pytest.approx(counts, rel=0.02)
-    assert (rows != counts).all()
+@pytest.mark.parametrize("seed", range(6))
+def test_the_interval_holds_the_ratios_that_swapping_does_not_reject(seed):
+    rng = np.random.default_rng(seed)
+    base = rng.lognormal(size=8)
+    costs = base * rng.uniform(0.5, 1.6, size=8)
+    merged = Blocks.of(costs, base)
+    (one,) = paired(costs[None], base, seed=0, level=0.8)
+    low, high, p = by_all_swaps(merged.costs.tolist(), merged.base.tolist(), 1, 0.8)
+    assert (one.low, one.high) == (pytest.approx(low, abs=0.011), pytest.approx(high, abs=0.011))
+    assert one.p == p
+    assert one.value == pytest.approx(costs.sum() / base.sum())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_halves_come_close_to_all_of_them(seed):
+    rng = np.random.default_rng(seed)
+    base = rng.lognormal(size=12)
+    costs = base * rng.uniform(0.5, 1.6, size=12)
+    (exact,) = paired(costs[None], base, seed=0)
+    (drawn,) = paired(costs[None], base, seed=0, resamples=2000)
+    assert exact != drawn
+    assert (drawn.low, drawn.high, drawn.p) == pytest.approx((exact.low, exact.high, exact.p), abs=0.02)
+
+
+def test_halves_drawn_bit_by_bit_are_the_same(monkeypatch):
+    rng = np.random.default_rng(5)
+    costs, base = rng.lognormal(size=(3, 40)), rng.lognormal(size=40)
+    at_once = paired(costs, base, seed=3)
+    monkeypatch.setattr(stats, "DRAWN_AT_ONCE", 1000)
+    assert paired(costs, base, seed=3) == at_once
+    assert paired(costs, base, seed=4) != at_once
+
+
+def test_a_constant_ratio_has_an_interval_without_width():
+    base = np.array([1.0, 10, 100, 3, 8, 2])
+    (twice,) = paired(2 * base[None], base, seed=0)
+    assert (twice.value, twice.low, twice.high, twice.verdict) == (2, 2, 2, "worse")
+    (half,) = paired(base[None] / 2, base, seed=0)
+    assert (half.low, half.high, half.verdict) == (0.5, 0.5, "better")
+    (same,) = paired(base[None], base, seed=0)
+    assert (same.value, same.p, same.verdict) == (1, 1, "unclear")
+
+
+def test_below_six_periods_nothing_is_beyond_chance():
+    for n, found in ((5, "unclear"), (6, "worse")):
+        (one,) = paired(np.full((1, n), 7.0), np.ones(n), seed=0)
+        assert (one.verdict, one.bounded) == (found, n == 6)
+        assert one.p == 2 ** (1 - n)
+    assert paired(np.ones((1, 1)), np.ones(1), seed=0)[0].as_dict()["low"] is None
+
+
+def test_periods_without_costs_say_nothing():
+    costs, base = np.array([[3.0, 0, 4, 5, 0, 6, 3, 4]]), np.array([2.0, 0, 3, 4, 0, 5, 2, 3])
+    (one,), (less,) = paired(costs, base, seed=0), paired(costs[:, base > 0], base[base > 0], seed=0)
+    assert (one.low, one.high, one.p) == (less.low, less.high, less.p)
+
+
+def heavy(rng, n):
+    """Costs of two choices, a few periods of which have most of the cost."""
+    level = rng.pareto(1.5, size=n) + 1
+    return level * rng.lognormal(sigma=0.4, size=n), level * rng.lognormal(0.1, sigma=0.8, size=n)
+
+
+def swapped_at_random(rng, one, other):
+    """The same two without a difference by construction: in every period, a coin says which is which."""
+    swap = rng.random(len(one)) < 0.5
+    return np.where(swap, other, one), np.where(swap, one, other)
+
+
+@pytest.mark.parametrize("n", [7, 12, 24, 91])
+def test_of_choices_that_do_not_differ_at_most_six_in_a_hundred_are_called_better_or_worse(n):
+    rng, trials = np.random.default_rng(n), 800
+    wrong = 0
+    for _ in range(trials):
+        costs, base = swapped_at_random(rng, *heavy(rng, n))
+        (one,) = paired(costs[None], base, seed=0, resamples=400)
+        assert (one.verdict == "unclear") == (one.low <= 1 <= one.high)
+        wrong += one.verdict != "unclear"
+    assert wrong <= 0.06 * trials
+
+
+@pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.2-cln"])
+def test_the_same_holds_for_the_weeks_of_archive_logs(name, archive_log):
+    periods = read_periods(archive_log(f"{name}.swf.gz"), count=48)
+    known = costs(periods, [policy_named(policy) for policy in PURE], Conditions())
+    rng, trials = np.random.default_rng(1), 500
+    for n in (12, 24):
+        wrong = 0
+        for _ in range(trials):
+            one, other = rng.choice(len(PURE), 2, replace=False)
+            first = rng.integers(known.shape[1] - n + 1)
+            pair = swapped_at_random(rng, *known[[one, other], first : first + n])
+            wrong += paired(pair[0][None], pair[1], seed=0, resamples=400)[0].verdict != "unclear"
+        assert wrong <= 0.06 * trials
+
+
+def test_of_many_choices_that_do_not_differ_few_are_called_better_or_worse():
+    rng, trials = np.random.default_rng(0), 200
+    alone = together = 0
+    for _ in range(trials):
+        base, _ = heavy(rng, 16)
+        costs = np.array([swapped_at_random(rng, base, base * rng.lognormal(sigma=0.5, size=16))[0] for _ in range(10)])
+        found = paired(costs, base, seed=0, resamples=1000)
+        alone += any(one.p <= 0.05 for one in found)
+        together += any(one.verdict != "unclear" for one in found)
+    assert together <= 0.06 * trials < alone
+
+
+def test_periods_correlated_with_the_next_are_merged():
+    rng = np.random.default_rng(2)
+    drift = np.repeat(rng.normal(size=24), 4)
+    (one,) = paired((10 + drift)[None], np.full(96, 10.0), seed=0)
+    (shuffled,) = paired(rng.permutation(10 + drift)[None], np.full(96, 10.0), seed=0)
+    assert (one.merged, one.blocks) == (4, 24)
+    assert one.correlation > 0.5
+    assert (shuffled.merged, shuffled.blocks) == (1, 96)
+    assert one.high - one.low > 1.5 * (shuffled.high - shuffled.low)
+
+
+def test_an_odd_last_period_joins_the_pair_before_it():
+    assert in_pairs(np.arange(1.0, 8)).tolist() == [3, 7, 18]
+    assert in_pairs(np.arange(1.0, 7)).tolist() == [3, 7, 11]
+
+
+def test_the_correction_is_that_of_holm():
+    # By hand: 0.01 x 4, then 0.02 x 3, then 0.03 x 2, then 0.9 x 1, none below the one before.
+    assert holm([0.03, 0.01, 0.9, 0.02]) == pytest.approx([0.06, 0.04, 0.9, 0.06])
+    assert holm([0.6, 0.7]) == [1, 1]
+    assert holm([]) == []
+
+
+def test_too_few_periods_and_too_few_merged_ones_are_warned_of():
+    base = np.full(24, 10.0)
+    drift = np.repeat(np.random.default_rng(2).normal(size=6), 4)
+    found = {"drifting": paired((10 + drift)[None], base, seed=0)[0], "calm": paired(base[None], base, seed=0)[0]}
+    (warning,) = comparison_warnings(found, 24, "weeks")
+    assert "drifting" in warning
+    assert "calm" not in warning
+    assert comparison_warnings({"calm": found["calm"]}, 12, "weeks") == ()
+    (warning,) = comparison_warnings({"calm": found["calm"]}, 11, "weeks")
+    assert warning.startswith("too few weeks (11): below 12")
 
 
 def test_equal_values_share_the_mean_of_their_ranks():

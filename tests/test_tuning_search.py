@@ -12,13 +12,14 @@ import pytest
 
 from batfill.errors import BatfillError
 from batfill.policy import POLICIES, PURE, policy_named
+from batfill.replays import replay
+from batfill.stats import Paired
 from batfill.tuning.periods import Conditions, costs, periods_of
-from batfill.tuning.results import as_json
+from batfill.tuning.results import as_json, cell, recommendation
 from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes
 from batfill.tuning.tune import (
     StudyPlan,
     choice_of,
-    paired_ratio,
     period_length,
     rows_of,
     study,
@@ -193,27 +194,58 @@ def test_no_choice_but_the_best_of_a_week_sees_that_week():
     assert sums["last 2"]["training"] is None
     fcfs = sum(cost_of_order(list(enumerate(week, start=1))) for week in LENGTHS)
     assert sums["fcfs"]["training"] == pytest.approx(fcfs)
-    assert done.against("fcfs", seed=0)["w*"]["ratio"] == pytest.approx(sum(BEST) / fcfs)
+    compared = done.against("fcfs", seed=0)
+    assert list(compared) == ["pure 1", "pure 2", "w*train", "wgreedy", "last 2"]  # w* sees what it chooses for
+    assert compared["w*train"].value == pytest.approx(sum(BEST) / fcfs)
 
 
 def test_the_choice_among_pure_policies_looks_back_and_takes_the_least():
-    line = choice_of(np.array([[1.0, 9.0, 2.0, 5.0], [2.0, 3.0, 6.0, 4.0]]), ["a", "b"], 2)
+    waits = [np.array([[10.0 * i], [100.0 * i]]) for i in range(4)]
+    line = choice_of(np.array([[1.0, 9.0, 2.0, 5.0], [2.0, 3.0, 6.0, 4.0]]), waits, ["a", "b"], 2)
     assert line.policies == (None, None, "b", "b")
     assert line.costs.tolist()[2:] == [6, 4]
     assert np.isnan(line.costs[:2]).all()
-    assert choice_of(np.array([[1.0, 9.0, 2.0], [2.0, 3.0, 6.0]]), ["a", "b"], 1).policies == (None, "a", "b")
+    assert [waited.tolist() for waited in line.waits_s] == [[], [], [200], [300]]
+    assert choice_of(np.array([[1.0, 9.0, 2.0], [2.0, 3.0, 6.0]]), waits, ["a", "b"], 1).policies == (None, "a", "b")
 
 
-def test_a_bootstrap_interval_draws_both_costs_of_a_period_together():
-    base = np.array([1.0, 10.0, 100.0])
-    same = paired_ratio(2 * base, base, seed=0, samples=200)
-    assert (same.ratio, same.low, same.high, same.verdict) == (2, 2, 2, "worse")
-    # By hand: of two periods, both are drawn in half of the samples, and each one twice in a quarter.
-    two = paired_ratio(np.array([1.0, 6.0]), np.array([2.0, 2.0]), seed=0, samples=4000, level=0.4)
-    assert (two.ratio, two.low, two.high, two.verdict) == (1.75, 1.75, 1.75, "worse")
-    wide = paired_ratio(np.array([1.0, 6.0]), np.array([2.0, 2.0]), seed=0, samples=4000, level=0.9)
-    assert (wide.low, wide.high, wide.verdict) == (0.5, 3, "not told apart")
-    assert paired_ratio(base / 2, base, seed=5).verdict == "better"
+LEVEL = {"null": 1.0, "level": 0.95, "correlation": 0.0, "merged": 1, "blocks": 30}
+WAITS = {
+    name: {"max_wait_s": wait_s, "p999_wait_s": wait_s / 2} for name, wait_s in {"saf": 10, "a": 20, "b": 30}.items()
+}
+
+
+def advice(**compared):
+    """The recommendation, from (ratio, corrected p) by name."""
+    found = {name: Paired(value, value - 0.1, value + 0.1, p, p, **LEVEL) for name, (value, p) in compared.items()}
+    return recommendation(found, WAITS, "saf", what="the cost", periods="30 weeks")
+
+
+def test_the_best_of_those_better_beyond_chance_is_recommended_and_its_waits_are_said():
+    assert advice(a=(0.9, 0.01), b=(0.8, 0.06))["take"] == "a"
+    found = advice(a=(0.9, 0.01), b=(0.8, 0.04))
+    assert found == {
+        "take": "b",
+        "text": "take b: 0.8 of the cost of saf on 30 weeks, 95% interval 0.7 to 0.9, p 0.04 after the correction for "
+        "2 comparisons; longest wait 30 s, saf 10 s; 99.9 % wait at most 15 s, saf 5 s",
+    }
+
+
+def test_where_nothing_is_better_beyond_chance_one_stays_with_what_one_has():
+    assert advice(a=(0.9, 0.06), b=(1.2, 0.01))["take"] == "saf"
+    assert advice(a=(0.9, 0.06))["text"].startswith(
+        "stay with saf: nothing compared is better beyond chance; the nearest"
+    )
+    assert advice(a=(1.1, 0.06))["text"].startswith(
+        "stay with saf: nothing compared is better; the nearest is a (1.10 of"
+    )
+    assert advice()["text"] == "stay with saf: nothing was compared with it"
+
+
+def test_a_ratio_that_is_not_1_does_not_look_like_1():
+    assert [cell(value) for value in (1.0, 0.99996, 1.004, 0.5, 12.345, math.inf, None)] == [
+        "1.00", "0.99996", "1.004", "0.5", "12.35", "-", "-",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("choices", [{"points": 60}, {"method": "xnes", "features": 6, "evaluations": 20}])
@@ -269,10 +301,25 @@ def test_the_table_compares_every_line_with_the_baseline():
     found = tune_on(weeks, CONDITIONS, StudyPlan(points=60, last=(1,)))
     rows = {row["policy"]: row for row in rows_of(found)}
     assert [row["policy"] for row in found["sums"]] == list(rows)
-    assert (rows["saf"]["testing/saf"], rows["saf"]["from"], rows["saf"][""]) == (1, None, "")
-    told = found["testing_over_baseline"]["fcfs"]
-    assert [rows["fcfs"][name] for name in ("testing/saf", "from", "to", "")] == list(told.values())
-    assert rows["fcfs"]["testing/saf"] == pytest.approx(rows["fcfs"]["testing"] / rows["saf"]["testing"])
+    assert (rows["saf"]["testing/saf"], rows["saf"]["from"], rows["saf"]["verdict"]) == (1, None, "")
+    compared = found["testing_over_baseline"]["fcfs"]
+    assert [rows["fcfs"][name] for name in ("testing/saf", "from", "to", "p", "verdict")] == [
+        pytest.approx(compared["value"]), *(compared[name] for name in ("low", "high", "corrected_p", "verdict"))
+    ]  # fmt: skip
+    assert rows["fcfs"]["testing/saf"] == rows["fcfs"]["testing"] / rows["saf"]["testing"]
+
+
+def test_the_long_waits_are_those_of_the_testing_periods():
+    weeks = periods_of([random_table(seed, n_jobs=60, size=8, span_s=100) for seed in range(4)], procs=8)
+    found = tune_on(weeks, CONDITIONS, StudyPlan(points=60, last=(1,), training=2))
+    for row in found.rows:
+        waits = []
+        for week, jobs in zip(found["by_period"][2:], weeks.tables[2:], strict=True):
+            policy = policy_named(week["policies"].get(row["policy"], row["policy"]))
+            waits.append(replay(jobs, 8, policy, backfill=CONDITIONS.backfill).start_s - jobs.submit_s)
+        every = np.concatenate(waits)
+        every = every[~np.isnan(every)]
+        assert (row["p999_wait_s"], row["max_wait_s"]) == (pytest.approx(np.quantile(every, 0.999)), every.max())
 
 
 def test_a_period_is_a_week_unless_another_length_is_asked_for():

@@ -92,13 +92,31 @@ def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_p
     done = batfill(*arguments)
     assert (done.status, done.err) == (0, "")
     head, *rows = done.out.splitlines()
-    assert head.split() == ["policy", "training", "testing", "testing/saf", "from", "to"]
-    *rows, empty, trained = rows
+    assert head.split() == [
+        "policy",
+        "training",
+        "testing",
+        "testing/saf",
+        "from",
+        "to",
+        "p",
+        "verdict",
+        "p999_wait_s",
+        "max_wait_s",
+    ]
+    *rows, empty, recommended, few, trained = rows
     assert {row.split()[0] for row in rows} == {*PURE, "w*", "w*train", "wgreedy", "pure"}
     before = out.read_bytes()
     found = json_result(*arguments)
     assert out.read_bytes() == before
     assert (empty, trained) == ("", f"w*train is {found['trained']}")
+    assert recommended == found["recommendation"]["text"]
+    assert recommended.startswith("stay with saf: nothing compared is better")
+    assert (
+        [few]
+        == found["warnings"]
+        == ["too few testing periods (1): below 12, intervals and verdicts are not calibrated"]
+    )
     assert found["input"]["source_sha256"] == read_periods(log).digest
     assert found["by_period"][0]["mean_bsld"]["fcfs"] == pytest.approx((1 + 140 / 50) / 2)
     assert found["options"]["points"] == 66

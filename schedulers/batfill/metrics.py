@@ -33,6 +33,13 @@ def per_processor_slowdown(
     return np.maximum((wait_s + runtime_s) / (procs * np.maximum(runtime_s, tau_s)), 1.0)
 
 
+def long_waits(wait_s: NDArray[np.float64]) -> dict[str, float]:
+    """The 99.9 % quantile and the maximum of the waits: what a mean hides, and a user remembers. nan without jobs."""
+    if not len(wait_s):
+        return {"p999_wait_s": float("nan"), "max_wait_s": float("nan")}
+    return {"p999_wait_s": float(np.quantile(wait_s, 0.999)), "max_wait_s": float(wait_s.max())}
+
+
 def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> tuple[int, int]:
     """The number of pairs of jobs in the queue at once, and of those in which the later one started first.
 

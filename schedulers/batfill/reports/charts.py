@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -86,8 +87,8 @@ def rows_plot(
 def difference_chart(comparison: Comparison, differences: Sequence[Difference]) -> str:
     """The mean paired difference of bsld from the first choice, with its interval."""
     first = comparison.names[0]
-    low = min(0.0, *(d.bsld.low for d in differences))
-    high = max(0.0, *(d.bsld.high for d in differences))
+    ends = [end for d in differences for end in (d.bsld.value, d.bsld.low, d.bsld.high) if math.isfinite(end)]
+    low, high = min(0.0, *ends), max(0.0, *ends)
     margin = (high - low) * 0.05 or 1.0
     drawn = styles_of(comparison)
 
@@ -104,8 +105,9 @@ def difference_chart(comparison: Comparison, differences: Sequence[Difference]) 
         for k, (d, (y, lines)) in enumerate(zip(differences, rows, strict=True)):
             ink = drawn[k + 1].ink
             plot.row_name(y, lines)
-            plot.line(plot.x(d.bsld.low), y, plot.x(d.bsld.high), y, ink, 3)
-            plot.add(f'<circle cx="{plot.x(d.bsld.mean):.1f}" cy="{y:.1f}" r="5" style="fill:{ink}"/>')
+            if d.bsld.bounded:
+                plot.line(plot.x(d.bsld.low), y, plot.x(d.bsld.high), y, ink, 3)
+            plot.add(f'<circle cx="{plot.x(d.bsld.value):.1f}" cy="{y:.1f}" r="5" style="fill:{ink}"/>')
         return plot
 
     return both(draw)

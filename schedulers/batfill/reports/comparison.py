@@ -16,7 +16,7 @@ from batfill.jobs import DAY_S, WEEK_S, data_frame
 from batfill.metrics import bounded_slowdown
 from batfill.options import described
 from batfill.reports.words import date_ticks, zone_text
-from batfill.stats import CONFIDENCE, ratio_intervals
+from batfill.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,25 +27,17 @@ if TYPE_CHECKING:
     from batfill.experiment import Result
     from batfill.jobs import Clock
     from batfill.reports.runs import ReportedRun
+    from batfill.stats import Paired
 
-FEWEST_BLOCKS = 8
 CURVE_POINTS = 300
-
-
-class Interval(NamedTuple):
-    """A mean and the ends of its confidence interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 class Difference(NamedTuple):
     """A choice against the first one, over the same items: its mean minus the first's."""
 
     name: str
-    bsld: Interval
-    wait_s: Interval
+    bsld: Paired
+    wait_s: Paired
     better: float  # share of the items that wait less
     worse: float  # share of the items that wait more
 
@@ -140,13 +132,13 @@ class Comparison:
         return sorted(rows, key=lambda row: row.mean_bsld)
 
     def differences(self, seed: int) -> list[Difference]:
-        """Every choice but the first, compared with the first.
+        """Every choice but the first, compared with the first; p-values are corrected for all figures of all of them.
 
-        Neighbouring jobs are not independent, so whole blocks are resampled instead of jobs; see `ratio_intervals`.
+        Neighbouring jobs are not independent, so whole blocks are swapped instead of jobs; see `paired`.
         """
         others = range(1, len(self.names))
         gains = [figure[k] - figure[0] for k in others for figure in (self.bsld, self.wait_s)]
-        ends = self.intervals(gains, seed)
+        ends = self.paired(gains, seed)
         found = []
         for k, bsld, wait_s in zip(others, ends[::2], ends[1::2], strict=True):
             longer_s = gains[2 * k - 1]
@@ -154,11 +146,15 @@ class Comparison:
             found.append(Difference(self.names[k], bsld, wait_s, better, worse))
         return found
 
-    def intervals(self, columns: Sequence[NDArray[np.float64]], seed: int) -> list[Interval]:
-        """The mean of each column, shape (n_items,), with its confidence interval."""
+    def paired(self, columns: Sequence[NDArray[np.float64]], seed: int) -> list[Paired]:
+        """The mean of each column of differences, shape (n_items,), against 0; see `stats.paired`."""
         sums = np.array([np.bincount(self.block, weights=column) for column in columns])
-        low, high = ratio_intervals(sums, np.bincount(self.block), seed=seed)
-        return [Interval(float(column.mean()), float(low[k]), float(high[k])) for k, column in enumerate(columns)]
+        return paired(sums, np.bincount(self.block), null=0, seed=seed)
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks."""
+        return int(self.block.max()) + 1
 
 
 def comparisons(runs: Sequence[ReportedRun], tau_s: float) -> list[Comparison]:
@@ -209,20 +205,21 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
 
 
 def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
-    """Paired differences of replays of one workload, with bootstrap intervals: each of the others minus the first.
+    """Paired differences of replays of one workload, with intervals and verdicts: each of the others minus the first.
 
-    The jobs are those that no replay rejected. Neighbouring jobs are not independent, so whole weeks are resampled, or
-    days if there are fewer than 8 weeks; the intervals are 95 % percentile intervals.
+    The jobs are those that no replay rejected. Neighbouring jobs are not independent, so whole weeks are compared, or
+    days if there are fewer than 12 weeks; see `stats.paired` for the 95 % intervals and the p-values.
 
     Args:
         first: the baseline of the comparison.
         *others: replays of the same jobs, with the same tau.
-        seed: of the bootstrap.
+        seed: of the resampling.
 
     Returns:
         A row per replay and figure, mean bounded slowdown and mean wait: the two means, the difference, the ends of its
-        interval, and the shares of the jobs that wait less and more. `attrs` have the numbers of jobs and blocks. Needs
-        pandas.
+        interval (infinite below 6 blocks), the p-value, alone and corrected for all rows, the verdict ("better",
+        "worse" or "unclear"), and the shares of the jobs that wait less and more. `attrs` have the numbers of jobs and
+        blocks, and warnings. Needs pandas.
 
     Raises:
         BatfillError: there is nothing to compare, a replay has not ended, or jobs or taus differ.
@@ -265,7 +262,7 @@ def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
     comparison = of_jobs(names, jobs.submit_s[ran], bsld, waits)
     rows = []
     for result, found, k in zip(others, comparison.differences(seed), range(1, len(results)), strict=True):
-        for figure, interval, values in (
+        for figure, one, values in (
             ("mean_bsld", found.bsld, comparison.bsld),
             ("mean_wait_s", found.wait_s, comparison.wait_s),
         ):
@@ -277,15 +274,27 @@ def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
                     "figure": figure,
                     "first": float(values[0].mean()),
                     "this": float(values[k].mean()),
-                    "difference": interval.mean,
-                    "low": interval.low,
-                    "high": interval.high,
+                    "difference": one.value,
+                    "low": one.low,
+                    "high": one.high,
+                    "p": one.p,
+                    "corrected_p": one.corrected_p,
+                    "verdict": one.verdict,
                     "waits_less": found.better,
                     "waits_more": found.worse,
                 }
             )
-    blocks = {"jobs": int(ran.sum()), "blocks": int(comparison.block.max()) + 1, "block": comparison.blocks}
-    return data_frame(rows, workload=first.workload.name, tau_s=first.tau_s, seed=seed, confidence=CONFIDENCE, **blocks)
+    blocks = {"jobs": int(ran.sum()), "blocks": comparison.n_blocks, "block": comparison.blocks}
+    warnings = list(few_blocks(comparison.n_blocks, comparison.blocks))
+    return data_frame(
+        rows,
+        workload=first.workload.name,
+        tau_s=first.tau_s,
+        seed=seed,
+        confidence=CONFIDENCE,
+        warnings=warnings,
+        **blocks,
+    )
 
 
 def of_jobs(
@@ -299,7 +308,7 @@ def of_jobs(
     made: tuple[tuple[str, str], ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> Comparison:
-    """Runs of the same jobs, in order of submission, by week; the bootstrap resamples days if weeks are few.
+    """Runs of the same jobs, in order of submission, by week; days are compared if weeks are few.
 
     Args:
         names: of the runs.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from batfill.reports.comparison import Comparison
     from batfill.reports.runs import ReportedRun
+    from batfill.stats import Paired
 
 FIGURE_FORMATS = ("pdf", "svg", "png")
 COLUMN_IN = 3.5  # the width of a column in the two-column styles of IEEE and ACM, within a twentieth
@@ -141,11 +142,15 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
 
     def draw_differences(axes: Axes) -> None:
         for k, d in enumerate(differences):
-            axes.plot([d.bsld.low, d.bsld.high], [k, k], color=drawn[k + 1].light)
-            axes.plot(d.bsld.mean, k, "o", color=drawn[k + 1].light, markersize=4)
+            if d.bsld.bounded:
+                axes.plot([d.bsld.low, d.bsld.high], [k, k], color=drawn[k + 1].light)
+            axes.plot(d.bsld.value, k, "o", color=drawn[k + 1].light, markersize=4)
         axes.axvline(0, color="0.4", linewidth=0.8)
         axes.set(xlabel=folded(f"{MEAN_BSLD} minus that of {names[0]}"), ylim=(len(differences) - 0.5, -0.5))
         axes.set_yticks(range(len(differences)), [folded(d.name, NAME_CHARACTERS) for d in differences])
+
+    def ends(found: Paired) -> list[float | None]:
+        return [found.as_dict()[name] for name in ("value", "low", "high")]
 
     boxes = comparison.boxes()
 
@@ -180,7 +185,7 @@ def comparison_figures(comparison: Comparison, suffix: str, seed: int) -> list[F
         Figure(
             f"differences{suffix}",
             ("run", "bsld", "bsld_low", "bsld_high", "wait_s", "wait_s_low", "wait_s_high", "better", "worse"),
-            [(d.name, *d.bsld, *d.wait_s, d.better, d.worse) for d in differences],
+            [(d.name, *ends(d.bsld), *ends(d.wait_s), d.better, d.worse) for d in differences],
             draw_differences,
             height_in=0.7 + 0.25 * len(differences),
             title=f"{title}: paired differences, 95 % intervals",

@@ -14,14 +14,15 @@ from batfill.metrics import overtaking
 from batfill.reports.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
 from batfill.reports.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.reports.single import slowdown_classes, wait_grid
-from batfill.reports.words import date_text, duration, table, warning_paragraphs, zone_text
-from batfill.stats import RESAMPLES
+from batfill.reports.words import date_text, duration, interval_text, table, warning_paragraphs, zone_text
+from batfill.stats import RESAMPLES, comparison_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from batfill.reports.comparison import Comparison, Difference, Interval
+    from batfill.reports.comparison import Comparison, Difference
     from batfill.reports.runs import ReportedRun
+    from batfill.stats import Paired
 
 
 def asset(name: str) -> str:
@@ -158,8 +159,17 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
     ranking = comparison.ranking()
     first, items, periods = escape(comparison.names[0]), comparison.items, comparison.periods
     drawn = styles_of(comparison)
+    doubts = comparison_warnings(
+        {
+            f"{d.name} ({figure})": found
+            for d in differences
+            for figure, found in (("bsld", d.bsld), ("wait", d.wait_s))
+        },
+        comparison.n_blocks,
+        comparison.blocks,
+    )
     few = f" In colour are {first}, the {BEST} with the lowest means, and the advised one."
-    whole = f"; neighbouring jobs are dependent, so whole {comparison.blocks} are drawn" if items == "jobs" else ""
+    whole = f"; neighbouring jobs are dependent, so whole {comparison.blocks} are swapped" if items == "jobs" else ""
     ranks = table(
         ("", "mean bsld", "mean wait", "longest wait", f"{periods} in which it is best", f"mean rank over {periods}"),
         [
@@ -185,8 +195,10 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
             f"<h3>Differences from {first}, {items} paired</h3>",
             difference_chart(comparison, differences),
             difference_table(comparison, differences),
-            f'<p class="note">The same {items} under both. 95 % confidence intervals by the percentile bootstrap over '
-            f"{comparison.blocks} ({RESAMPLES:,} resamples, seed {seed}){whole}.</p>",
+            f'<p class="note">The same {items} under both. 95 % confidence intervals over {comparison.n_blocks} '
+            f"{comparison.blocks}, as if the two were swapped at random ({RESAMPLES:,} resamples, seed {seed}){whole}. "
+            "p is corrected for all differences of the table.</p>",
+            warning_paragraphs(doubts),
             '<div class="columns"><div>',
             "<h3>Cumulative bounded slowdown</h3>",
             cumulative_chart(comparison),
@@ -205,14 +217,16 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
 def difference_table(comparison: Comparison, differences: Sequence[Difference]) -> str:
     """The differences in a table."""
     items = comparison.items
-    head = ("", "bsld", "95 % interval", "wait", "95 % interval", f"{items} that wait less", "more")
+    head = ("", "bsld", "95 % interval", "p", "wait", "95 % interval", "p", f"{items} that wait less", "more")
     rows = [
         (
             escape(d.name),
-            f"{d.bsld.mean:+,.2f}",
-            f"{d.bsld.low:+,.2f} to {d.bsld.high:+,.2f}",
-            duration(d.wait_s.mean),
-            f"{duration(d.wait_s.low)} to {duration(d.wait_s.high)}{verdict(d.wait_s)}",
+            f"{d.bsld.value:+,.2f}",
+            interval_text(d.bsld, lambda value: f"{value:+,.2f}"),
+            chance_text(d.bsld),
+            duration(d.wait_s.value),
+            interval_text(d.wait_s, duration),
+            chance_text(d.wait_s),
             f"{d.better:.1%}",
             f"{d.worse:.1%}",
         )
@@ -221,6 +235,6 @@ def difference_table(comparison: Comparison, differences: Sequence[Difference]) 
     return table(head, rows, f"{comparison.title}, mean differences from {comparison.names[0]}")
 
 
-def verdict(interval: Interval) -> str:
-    """A mark if the interval contains 0."""
-    return " (holds 0)" if interval.low <= 0 <= interval.high else ""
+def chance_text(found: Paired) -> str:
+    """The corrected p-value, and the verdict."""
+    return f"{found.corrected_p:.2g} ({found.verdict})"

@@ -14,11 +14,12 @@ from batfill.experiment import ENGINE, simulate
 from batfill.jobs import HOUR_S, Workload, data_frame
 from batfill.metrics import TAU_S, bounded_slowdown
 from batfill.options import Options, number_of, seconds_of, tau_of
-from batfill.reports.comparison import FEWEST_BLOCKS, Comparison, Difference, Interval, of_jobs
+from batfill.reports.comparison import Comparison, Difference, of_jobs
+from batfill.stats import BETTER, few_blocks
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from batfill.jobs import JobTable, Overrun
     from batfill.replays import Schedule
+    from batfill.stats import Paired
 
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
@@ -80,21 +82,6 @@ class Limit(NamedTuple):
         return outcome.max_wait_s <= self.longest_s
 
 
-class Pairs(NamedTuple):
-    """Every choice against every other: [a, b] is the mean of b minus that of a over the same jobs, with its interval.
-
-    Each has shape (n_choices, n_choices). Source: `Comparison.intervals`.
-    """
-
-    mean: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-    def at(self, a: int, b: int) -> Interval:
-        """The difference of b from a."""
-        return Interval(float(self.mean[a, b]), float(self.low[a, b]), float(self.high[a, b]))
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WhatIf:
     """The answer. The first choice, the baseline, is fcfs; it represents the site's current scheduler."""
@@ -103,7 +90,7 @@ class WhatIf:
     settings: dict[str, Any]  # every option in force except those of the choices
     comparison: Comparison
     outcomes: list[ChoiceFigures]
-    bsld: Pairs
+    bsld: list[dict[int, Paired]]  # [a][b]: b's mean minus a's, corrected for all choices compared with a
     groups: list[Group]
     limits: list[Limit]  # half the given one, the given one, its double, and none
     given: int  # the index of the given limit
@@ -122,11 +109,7 @@ class WhatIf:
     def cautions(self) -> tuple[str, ...]:
         """Reasons not to trust the advice, a sentence each: invented requests, or too short a log."""
         invented = [f"it rests on invented requests; {warning}" for warning in self.workload.warnings]
-        blocks = int(self.comparison.block.max()) + 1
-        if blocks >= FEWEST_BLOCKS:
-            return tuple(invented)
-        days = "1 day" if blocks == 1 else f"{blocks} {self.comparison.blocks}"
-        return (*invented, f"jobs were submitted on {days} only, too few for meaningful intervals")
+        return (*invented, *few_blocks(self.comparison.n_blocks, f"{self.comparison.blocks} with submissions"))
 
     def __repr__(self) -> str:
         """The advice in a line."""
@@ -142,7 +125,7 @@ class WhatIf:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
-        gain = self.bsld.at(0, self.limit.advised)
+        advised = self.limit.advised
         return {
             "workload": self.workload.name,
             "workload_sha256": self.workload.digest,
@@ -156,7 +139,7 @@ class WhatIf:
                 {
                     **group._asdict(),
                     "differences": [
-                        {**d._asdict(), "bsld": d.bsld._asdict(), "wait_s": d.wait_s._asdict()}
+                        {**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()}
                         for d in group.differences
                     ],
                 }
@@ -173,7 +156,7 @@ class WhatIf:
                 for limit in self.limits
             ],
             "advice": self.advice.name,
-            "gain": None if self.limit.advised == 0 else gain._asdict(),
+            "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
             "engine": ENGINE,
@@ -364,25 +347,29 @@ def outcome_of(
     )
 
 
-def pairs_of(comparison: Comparison, seed: int) -> Pairs:
-    """The paired differences of bounded slowdown between all choices, from one set of resamples."""
-    n = len(comparison.names)
-    a, b = np.triu_indices(n, 1)
-    found = comparison.intervals(list(comparison.bsld[b] - comparison.bsld[a]), seed)
-    mean, low, high = np.zeros((3, n, n))
-    for one, other, interval in zip(a.tolist(), b.tolist(), found, strict=True):
-        mean[one, other], low[one, other], high[one, other] = interval
-        mean[other, one], low[other, one], high[other, one] = -interval.mean, -interval.high, -interval.low
-    return Pairs(mean, low, high)
+def pairs_of(comparison: Comparison, seed: int) -> list[dict[int, Paired]]:
+    """The differences of bounded slowdown of every choice, [b], from every other, [a], over the same jobs."""
+    found = []
+    for a, mine in enumerate(comparison.bsld):
+        others = [b for b in range(len(comparison.names)) if b != a]
+        compared = comparison.paired([comparison.bsld[b] - mine for b in others], seed)
+        found.append(dict(zip(others, compared, strict=True)))
+    return found
 
 
-def gains(outcomes: Sequence[ChoiceFigures], pairs: Pairs, old: int, new: int, min_gain: float) -> bool:
-    """Whether the new choice's mean bsld is lower by at least the smallest gain, and its interval excludes 0."""
-    difference = pairs.at(old, new)
-    return difference.high < 0 and -difference.mean >= min_gain * outcomes[old].mean_bsld
+def gains(
+    outcomes: Sequence[ChoiceFigures], pairs: Sequence[Mapping[int, Paired]], old: int, new: int, min_gain: float
+) -> bool:
+    """Whether the new choice's mean bsld is lower by at least the smallest gain, and beyond chance."""
+    if new == old:
+        return False
+    difference = pairs[old][new]
+    return difference.verdict == BETTER and -difference.value >= min_gain * outcomes[old].mean_bsld
 
 
-def advised(outcomes: Sequence[ChoiceFigures], pairs: Pairs, longest_s: float, min_gain: float) -> int:
+def advised(
+    outcomes: Sequence[ChoiceFigures], pairs: Sequence[Mapping[int, Paired]], longest_s: float, min_gain: float
+) -> int:
     """The index of the advised choice: among those that gain over fcfs within the limit, the simplest of equals.
 
     A choice equals the best if the best does not gain over it (`gains`). The simplest requires the least effort of a

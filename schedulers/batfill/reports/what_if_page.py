@@ -24,15 +24,15 @@ from batfill.reports.what_if import (
     gains,
     threshold_text,
 )
-from batfill.reports.words import date_text, duration, table, zone_text
+from batfill.reports.words import date_text, duration, interval_text, table, zone_text
 from batfill.reports.write import html_page, provenance
-from batfill.stats import CONFIDENCE, RESAMPLES
+from batfill.stats import BETTER, CONFIDENCE, WORSE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.reports.comparison import Interval
     from batfill.reports.what_if import ChoiceFigures, Limit, WhatIf
+    from batfill.stats import Paired
 
 UNITS = ((DAY_S, "d", 1), (HOUR_S, "h", 1), (60, "min", 0), (1, "s", 0))  # seconds, name, decimals
 ASSUMED = (
@@ -44,9 +44,8 @@ CHOSEN = (
     "How the advice is chosen: among the choices whose longest wait is within the limit and that gain over fcfs, the "
     "one that requires least of a site (an order, then a threshold, then a classifier, then kills) and over which the "
     "best of them does not gain; ties go to the shortest longest wait. A gain is a mean bounded slowdown lower by at "
-    "least {:.3g} %, with a 95 % interval of the paired difference that excludes 0. The intervals are not corrected "
-    "for the number of choices, and the choice is evaluated on the log that selected it: expect slightly less on next "
-    "year's jobs."
+    "least {:.3g} %, beyond chance: the p-value is at most 5 % after the correction for all choices compared with the "
+    "same one. The choice is evaluated on the log that selected it: expect slightly less on next year's jobs."
 )
 CLASSIFIED = (
     "Small first: fcfs, but jobs that an online classifier predicts to be small go first. No kill: they run to "
@@ -66,7 +65,7 @@ def taken_lines(answer: WhatIf) -> list[str]:
     fcfs, advice, limit = answer.outcomes[0], answer.advice, answer.limit
     lines = [
         f"Take {advice.name}: mean bounded slowdown {advice.mean_bsld:,.2f} instead of fcfs's {fcfs.mean_bsld:,.2f} "
-        f"({difference_text(answer.bsld.at(0, limit.advised))}), mean wait {duration(advice.mean_wait_s)} instead of "
+        f"({difference_text(answer.bsld[0][limit.advised])}), mean wait {duration(advice.mean_wait_s)} instead of "
         f"{duration(fcfs.mean_wait_s)}, longest wait {duration(advice.max_wait_s)} instead of "
         f"{duration(fcfs.max_wait_s)} (limit: {limit_text(limit)})."
     ]
@@ -82,7 +81,7 @@ def taken_lines(answer: WhatIf) -> list[str]:
         other = answer.outcomes[best]
         lines.append(
             f"{other.name} reaches {other.mean_bsld:,.2f} within the limit "
-            f"({difference_text(answer.bsld.at(limit.advised, best))}): {short_of(answer, limit.advised, best)}. "
+            f"({difference_text(answer.bsld[limit.advised][best])}): {short_of(answer, limit.advised, best)}. "
             f"{advice.name} {'requires less' if advice.effort < other.effort else 'has the shorter longest wait'}."
         )
     if advice.effort >= CLASSES:
@@ -112,7 +111,7 @@ def kept_lines(answer: WhatIf) -> list[str]:
         lines.append(
             f"The best other choice{' within it' * bool(gain)} is {outcomes[best].name}: mean bounded slowdown "
             f"{outcomes[best].mean_bsld:,.2f}, fcfs {fcfs.mean_bsld:,.2f} "
-            f"({difference_text(answer.bsld.at(0, best))}): {short_of(answer, 0, best)}."
+            f"({difference_text(answer.bsld[0][best])}): {short_of(answer, 0, best)}."
         )
     else:
         lines.append("Under every other choice some job waits longer than that.")
@@ -122,7 +121,7 @@ def kept_lines(answer: WhatIf) -> list[str]:
         growth = math.ceil(100 * (other.max_wait_s / fcfs.max_wait_s - 1))
         lines.append(
             f"The nearest choice beyond the limit that gains is {other.name}: mean bounded slowdown "
-            f"{other.mean_bsld:,.2f} ({difference_text(answer.bsld.at(0, next_up))}), "
+            f"{other.mean_bsld:,.2f} ({difference_text(answer.bsld[0][next_up])}), "
             f"longest wait {duration(other.max_wait_s)} instead of "
             f"{duration(fcfs.max_wait_s)} (--max-wait-growth {growth}%)."
         )
@@ -131,20 +130,21 @@ def kept_lines(answer: WhatIf) -> list[str]:
 
 def short_of(answer: WhatIf, old: int, new: int) -> str:
     """Why the new choice is not a gain over the old one."""
-    difference = answer.bsld.at(old, new)
-    if difference.mean >= 0:
+    difference = answer.bsld[old][new]
+    if difference.value >= 0:
         return "no lower"
     reasons = []
-    if -difference.mean < answer.settings["min_gain"] * answer.outcomes[old].mean_bsld:
+    if -difference.value < answer.settings["min_gain"] * answer.outcomes[old].mean_bsld:
         reasons.append(f"lower by less than {percent(answer.settings['min_gain'])}")
-    if difference.high >= 0:
+    if difference.verdict != BETTER:
         reasons.append("it may be chance")
     return " and ".join(reasons) or "but its gain over fcfs may be chance"
 
 
-def difference_text(interval: Interval) -> str:
+def difference_text(found: Paired) -> str:
     """A difference of bounded slowdowns with its interval."""
-    return f"{interval.mean:+,.2f}, {percent(CONFIDENCE)} interval {interval.low:+,.2f} to {interval.high:+,.2f}"
+    ends = interval_text(found, lambda value: f"{value:+,.2f}")
+    return f"{found.value:+,.2f}, {percent(CONFIDENCE)} interval {ends}, p {found.corrected_p:.2g}"
 
 
 def percent(share: float) -> str:
@@ -241,9 +241,9 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         [
             '<section id="groups"><h2>Who gains, who loses</h2>',
             groups_table(answer),
-            f'<p class="note">Change of the mean wait from fcfs with its {percent(CONFIDENCE)} confidence interval, by '
-            f"the percentile bootstrap over {answer.comparison.blocks} ({RESAMPLES:,} resamples); ▲ waits longer, ▼ "
-            "waits less, beyond chance; ≤ is the longest wait. "
+            f'<p class="note">Change of the mean wait from fcfs with its {percent(CONFIDENCE)} confidence interval '
+            f"over {answer.comparison.blocks}; ▲ waits longer, ▼ waits less, beyond chance for all choices of a group "
+            "together; ≤ is the longest wait. "
             f"Groups of fewer than {FEWEST_JOBS} jobs are left out.</p>"
             "</section>",
         ]
@@ -376,9 +376,13 @@ def made(answer: WhatIf, path: Path) -> str:
     )
 
 
-def change(interval: Interval) -> str:
-    """A difference of waits, its interval, and a mark if the interval excludes 0."""
-    mark = "▲ " if interval.low > 0 else "▼ " if interval.high < 0 else ""
-    unit_s, unit, decimals = next((one for one in UNITS if max(map(abs, interval)) >= 2 * one[0]), UNITS[-1])
-    mean, low, high = (f"{seconds / unit_s:+,.{decimals}f}" for seconds in interval)
-    return f"{mark}{mean} {unit}<br><small>{low} to {high}</small>"
+def change(found: Paired) -> str:
+    """A difference of waits, its interval, and a mark if it is beyond chance."""
+    mark = {WORSE: "▲ ", BETTER: "▼ "}.get(found.verdict, "")
+    figures = [abs(value) for value in (found.value, found.low, found.high) if math.isfinite(value)]
+    unit_s, unit, decimals = next((one for one in UNITS if max(figures) >= 2 * one[0]), UNITS[-1])
+
+    def text(seconds: float) -> str:
+        return f"{seconds / unit_s:+,.{decimals}f}"
+
+    return f"{mark}{text(found.value)} {unit}<br><small>{interval_text(found, text)}</small>"

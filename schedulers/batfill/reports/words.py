@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from batfill.jobs import DAY_S, HOUR_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from batfill.jobs import Clock
+    from batfill.stats import Paired
 
 TICK_MONTHS = (120, 60, 24, 12, 6, 3, 2, 1)
 TICK_STEPS_S = (
@@ -68,6 +69,11 @@ def date_text(at_s: float, clock: Clock | None) -> str:
 def zone_text(clock: Clock) -> str:
     """The zone of a clock's dates: its name, or its offset from UTC."""
     return "UTC; the log does not say its time zone" if clock.zone_name == "UTC" else clock.zone_name
+
+
+def interval_text(found: Paired, write: Callable[[float], str]) -> str:
+    """The ends of a confidence interval as text; "none" if there are too few periods for one."""
+    return f"{write(found.low)} to {write(found.high)}" if found.bounded else "none"
 
 
 def duration(seconds: float) -> str:

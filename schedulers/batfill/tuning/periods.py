@@ -14,7 +14,7 @@ from batfill.jobs import DAY_S, request_warnings
 from batfill.metrics import TAU_S
 from batfill.options import SAME, Options, tau_of
 from batfill.policy import POLICIES
-from batfill.replays import mean_bsld, replay_many
+from batfill.replays import EngineReplay, mean_bsld, replay_many
 from batfill.workloads.formats import source_of
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf import workload_of
@@ -166,3 +166,21 @@ def costs(
         )
         advance(1)
     return result
+
+
+def costs_and_waits(
+    periods: Periods,
+    policies: Sequence[Policy],
+    conditions: Conditions,
+    *,
+    advance: Callable[[int], None] = lambda _: None,
+) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+    """As `costs`, and by period the waits of the jobs that ran, each shape (n_policies, n_jobs), in seconds."""
+    result, waits = np.empty((len(policies), len(periods))), []
+    for column, jobs in enumerate(periods.tables):
+        run = EngineReplay(jobs, periods.procs, policies[0])
+        start_s = run.starts_under(policies, backfill=conditions.backfill, threshold_s=conditions.threshold_s)
+        result[:, column] = mean_bsld(jobs, periods.procs, conditions.tau_s)(start_s)
+        waits.append((start_s - jobs.submit_s)[:, jobs.procs <= periods.procs])
+        advance(1)
+    return result, waits

@@ -13,11 +13,14 @@ from batfill.experiment import ENGINE
 from batfill.files import json_text, write_text
 from batfill.jobs import data_frame
 from batfill.metrics import in_columns
+from batfill.stats import BETTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
+
+    from batfill.stats import Paired
 
 
 def document(
@@ -74,8 +77,7 @@ class Found(dict[str, Any]):
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a frame; its `attrs` hold the options and the input, if known. Needs pandas."""
-        rows = [{name or "verdict": value for name, value in row.items()} for row in self.rows]
-        return data_frame(rows, **{name: self[name] for name in ("options", "input") if name in self})
+        return data_frame(self.rows, **{name: self[name] for name in ("options", "input") if name in self})
 
 
 def as_json(content: Mapping[str, Any]) -> str:
@@ -106,5 +108,53 @@ def cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
+        if not np.isfinite(value):
+            return "-"
+        text = f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
+        # A ratio that is not 1 must not look like 1, the value without a difference.
+        return text if value == 1 or float(text.replace(",", "")) != 1 else f"{value:.6g}"
     return str(value)
+
+
+# Comparisons with what a site has: the same words in every result
+
+
+def comparison_cells(found: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The cells of a comparison, from `Paired.as_dict`: the interval, the corrected p-value and the verdict."""
+    if found is None:
+        return {"from": None, "to": None, "p": None, "verdict": ""}
+    return {"from": found["low"], "to": found["high"], "p": found["corrected_p"], "verdict": found["verdict"]}
+
+
+def recommendation(
+    compared: Mapping[str, Paired], waits: Mapping[str, Mapping[str, float]], baseline: str, *, what: str, periods: str
+) -> dict[str, Any]:
+    """What to use, and how sure that is.
+
+    Args:
+        compared: every choice against the baseline.
+        waits: of every choice and the baseline, as `long_waits` gives them.
+        baseline: the choice in use.
+        what: the cost compared.
+        periods: the periods compared, with their number.
+
+    Returns:
+        `take`: the choice with the least cost among those better beyond chance, or the baseline. `text`: a sentence.
+    """
+    if not compared:
+        return {"take": baseline, "text": f"stay with {baseline}: nothing was compared with it"}
+    family = "1 comparison" if len(compared) == 1 else f"{len(compared)} comparisons"
+    better = {name: one for name, one in compared.items() if one.verdict == BETTER}
+    name, best = min((better or compared).items(), key=lambda entry: entry[1].value)
+    figures = (
+        f"{cell(best.value)} of {what} of {baseline} on {periods}, {best.level:.0%} interval {cell(best.low)} to "
+        f"{cell(best.high)}, p {best.corrected_p:.2g} after the correction for {family}"
+    )
+    tail = (
+        f"longest wait {waits[name]['max_wait_s']:,.0f} s, {baseline} {waits[baseline]['max_wait_s']:,.0f} s; "
+        f"99.9 % wait at most {waits[name]['p999_wait_s']:,.0f} s, {baseline} {waits[baseline]['p999_wait_s']:,.0f} s"
+    )
+    if better:
+        return {"take": name, "text": f"take {name}: {figures}; {tail}"}
+    why = "nothing compared is better" + (" beyond chance" if best.value < best.null else "")
+    return {"take": baseline, "text": f"stay with {baseline}: {why}; the nearest is {name} ({figures}; {tail})"}

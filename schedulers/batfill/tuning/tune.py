@@ -9,19 +9,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from batfill.errors import BatfillError, require
-from batfill.metrics import TAU_S
+from batfill.metrics import TAU_S, long_waits
 from batfill.policy import PURE, policy_named
 from batfill.processes import no_bar
-from batfill.stats import CONFIDENCE, RESAMPLES, ratio_intervals
-from batfill.tuning.periods import Conditions, costs, read_periods
-from batfill.tuning.results import Found, document
+from batfill.stats import comparison_warnings, paired
+from batfill.tuning.periods import Conditions, costs_and_waits, read_periods
+from batfill.tuning.results import Found, comparison_cells, document, recommendation
 from batfill.tuning.search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from batfill.jobs import Workload
     from batfill.policy import Policy
     from batfill.processes import Bar
+    from batfill.stats import Paired
     from batfill.tuning.periods import Periods
     from batfill.tuning.search import Search
     from batfill.workloads.splitting import Boundary
 
+HINDSIGHT = "w*"  # the line that no scheduler could follow
 SearchMethod = Literal["coverage", "xnes"]
 Units = Literal["typical", "plain"]
 
@@ -223,15 +225,17 @@ def tune_on(
         source=periods.provenance(),
         results=results_of(done, periods, plan.baseline, plan.seed),
     )
-    return Found(content, rows_of(content), f"w*train is {content['trained']}")
+    remarks = [content["recommendation"]["text"], *content["warnings"], f"w*train is {content['trained']}"]
+    return Found(content, rows_of(content), "\n".join(remarks))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """One way to choose policies: its choice in each period and the cost."""
+    """One way to choose policies: its choice in each period, the cost and the waits."""
 
     policies: tuple[str | None, ...]  # None until enough periods have passed
     costs: NDArray[np.float64]  # (n_periods,), nan if it did not choose
+    waits_s: list[NDArray[np.float64]]  # by period, of the jobs that ran, (n_jobs,); (0,) if it did not choose
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,7 +250,10 @@ class Study:
         return float(self.lines[name].costs[first:stop].sum())
 
     def sums(self) -> list[dict[str, Any]]:
-        """Table 2: every line's sums over the training and testing periods (null if unknown)."""
+        """Table 2: every line's sums over the training and testing periods (null if unknown), and its long waits.
+
+        The 99.9 % quantile and the maximum are over all jobs of the testing periods.
+        """
 
         def known(value: float) -> float | None:
             return None if np.isnan(value) else value
@@ -256,50 +263,21 @@ class Study:
                 "policy": name,
                 "training": known(self.total(name, 0, self.n_training)),
                 "testing": known(self.total(name, self.n_training)),
+                **long_waits(np.concatenate(line.waits_s[self.n_training :])),
             }
-            for name in self.lines
+            for name, line in self.lines.items()
         ]
         return sorted(rows, key=lambda row: (row["testing"], row["policy"]))
 
-    def against(self, baseline: str, *, seed: int) -> dict[str, Any]:
-        """Every other line's testing costs relative to the baseline's, with bootstrap intervals over periods."""
-        base = self.lines[baseline].costs[self.n_training :]
-        return {
-            name: paired_ratio(line.costs[self.n_training :], base, seed=seed).as_dict()
-            for name, line in self.lines.items()
-            if name != baseline
-        }
+    def against(self, baseline: str, *, seed: int) -> dict[str, Paired]:
+        """The testing costs of every line that could be used, relative to the baseline's.
 
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """The ratio of two policies' total costs, with a confidence interval."""
-
-    ratio: float
-    low: float
-    high: float
-
-    @property
-    def verdict(self) -> str:
-        """Better, worse, or indistinguishable."""
-        return "better" if self.high < 1 else "worse" if self.low > 1 else "not told apart"
-
-    def as_dict(self) -> dict[str, float | str]:
-        """For result files."""
-        return {**asdict(self), "verdict": self.verdict}
-
-
-def paired_ratio(
-    costs: NDArray[np.float64],
-    baseline: NDArray[np.float64],
-    *,
-    seed: int,
-    samples: int = RESAMPLES,
-    level: float = CONFIDENCE,
-) -> Ratio:
-    """sum(costs) / sum(baseline) over the same periods, each of shape (n_periods,); see `ratio_intervals`."""
-    low, high = ratio_intervals(costs[None], baseline, seed=seed, resamples=samples, level=level, by_row=True)[:, 0]
-    return Ratio(float(costs.sum() / baseline.sum()), float(low), float(high))
+        Not of w*, which sees the period that it chooses for.
+        """
+        usable = {name: line for name, line in self.lines.items() if name not in (baseline, HINDSIGHT)}
+        costs = np.array([line.costs[self.n_training :] for line in usable.values()])
+        found = paired(costs, self.lines[baseline].costs[self.n_training :], seed=seed)
+        return dict(zip(usable, found, strict=True))
 
 
 def study(
@@ -334,39 +312,64 @@ def study(
 
     best = [found(i, i + 1) for i in range(n)]
     trained = found(0, n_training)
-    chosen: dict[str, list[Policy | None]] = {"w*": [*best], "w*train": [trained] * n}
+    chosen: dict[str, list[Policy | None]] = {HINDSIGHT: [*best], "w*train": [trained] * n}
     for k in last:
         ahead = [best[i - 1] if k == 1 else found(i - k, i) for i in range(k, n)]
         chosen["wgreedy" if k == 1 else f"last {k}"] = [None] * k + ahead
 
-    known = costs(periods, pure, conditions)
-    lines = {policy.name: Line((policy.name,) * n, row) for policy, row in zip(pure, known, strict=True)}
+    known, waits_s = costs_and_waits(periods, pure, conditions)
+    lines = {
+        policy.name: Line((policy.name,) * n, known[row], [waited[row] for waited in waits_s])
+        for row, policy in enumerate(pure)
+    }
     for k in last:
-        lines[f"pure {k}"] = choice_of(known, [policy.name for policy in pure], k)
-    mixed_costs = np.full((len(chosen), n), np.nan)
-    for i in range(n):
-        now = {row: policies[i] for row, policies in enumerate(chosen.values()) if policies[i] is not None}
-        mixed_costs[list(now), i] = costs(periods.part(i, i + 1), [p for p in now.values() if p], conditions)[:, 0]
-    for name, row in zip(chosen, mixed_costs, strict=True):
-        lines[name] = Line(tuple(policy.name if policy else None for policy in chosen[name]), row)
+        lines[f"pure {k}"] = choice_of(known, waits_s, [policy.name for policy in pure], k)
+    for name, policies in chosen.items():
+        line = Line(tuple(p.name if p else None for p in policies), np.full(n, np.nan), [np.empty(0)] * n)
+        for i, policy in enumerate(policies):
+            if policy is not None:
+                cost, (waited,) = costs_and_waits(periods.part(i, i + 1), [policy], conditions)
+                line.costs[i], line.waits_s[i] = cost[0, 0], waited[0]
+        lines[name] = line
     return Study(lines, n_training)
 
 
-def choice_of(costs: NDArray[np.float64], names: Sequence[str], k: int) -> Line:
-    """Each period under the policy with the least cost, costs (n_policies, n_periods), in the k periods before."""
+def choice_of(costs: NDArray[np.float64], waits_s: Sequence[NDArray[np.float64]], names: Sequence[str], k: int) -> Line:
+    """Each period under the policy with the least cost in the k periods before.
+
+    Args:
+        costs: shape (n_policies, n_periods).
+        waits_s: by period, shape (n_policies, n_jobs).
+        names: of the policies.
+        k: number of periods.
+    """
     n = costs.shape[1]
     chosen = [int(costs[:, i - k : i].sum(axis=1).argmin()) for i in range(k, n)]
-    paid = costs[chosen, np.arange(k, n)]
-    return Line((*(None,) * k, *(names[i] for i in chosen)), np.concatenate([np.full(k, np.nan), paid]))
+    return Line(
+        (*(None,) * k, *(names[row] for row in chosen)),
+        np.concatenate([np.full(k, np.nan), costs[chosen, np.arange(k, n)]]),
+        [np.empty(0)] * k + [waits_s[i][row] for i, row in enumerate(chosen, k)],
+    )
 
 
 def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[str, Any]:
-    """Sums, comparisons, the policies found, and the cost of every period."""
-    found = ("w*", "w*train")
+    """Sums, comparisons, the recommendation, the policies found, and the cost of every period."""
+    found = (HINDSIGHT, "w*train")
+    sums = done.sums()
+    compared = done.against(policy_named(baseline).name, seed=seed)
+    testing = len(periods) - done.n_training
     return {
-        "sums": done.sums(),
+        "sums": sums,
         "baseline": baseline,
-        "testing_over_baseline": done.against(policy_named(baseline).name, seed=seed),
+        "testing_over_baseline": {name: one.as_dict() for name, one in compared.items()},
+        "recommendation": recommendation(
+            compared,
+            {row["policy"]: row for row in sums},
+            policy_named(baseline).name,
+            what="the mean bounded slowdown",
+            periods=f"{testing} testing periods",
+        ),
+        "warnings": comparison_warnings(compared, testing, "testing periods"),
         "trained": done.lines["w*train"].policies[0],
         "by_period": [
             {
@@ -385,15 +388,18 @@ def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[
 
 
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """The table to show: every line's sums, and its testing sum relative to the baseline's with the interval."""
-    column = f"testing/{found['baseline']}"
-    itself = {"ratio": 1.0, "low": None, "high": None, "verdict": ""}
-    rows = []
-    for row in found["sums"]:
-        ratio = found["testing_over_baseline"].get(row["policy"], itself)
-        compared = {column: ratio["ratio"], "from": ratio["low"], "to": ratio["high"], "": ratio["verdict"]}
-        rows.append({**row, **compared})
-    return rows
+    """The table to show: every line's sums, its testing sum relative to the baseline's, and its long waits."""
+    testing = {row["policy"]: row["testing"] for row in found["sums"]}
+    base = testing[policy_named(found["baseline"]).name]
+    return [
+        {
+            **{name: row[name] for name in ("policy", "training", "testing")},
+            f"testing/{found['baseline']}": row["testing"] / base,
+            **comparison_cells(found["testing_over_baseline"].get(row["policy"])),
+            **{name: row[name] for name in ("p999_wait_s", "max_wait_s")},
+        }
+        for row in found["sums"]
+    ]
 
 
 def period_length(days: float | None, months: bool) -> float | Literal["month"]:
