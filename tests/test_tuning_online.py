@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import batfill as bf
 from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
 from batfill.jobs import Workload
 from batfill.policy import policy_named
-from batfill.replays import EngineReplay
+from batfill.replays import EngineReplay, replay
+from batfill.stats import paired
 from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
 from batfill.tuning.feedback import Site, period_costs, replay_from
 from batfill.tuning.online import TEN, Selection, candidates_of, past_of, select_online
+from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log
 from command import batfill, json_result, refusal
@@ -327,7 +331,14 @@ def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
     arguments = ("select", log, "--method", method, "--samples", 3, "--seed", 4, "--policies", "twelve", "--out", out)
     done = batfill(*arguments)
     assert (done.status, done.err) == (0, "")
-    assert len(done.out.splitlines()) == 1 + 1 + 12
+    assert done.out.splitlines()[0].split() == [
+        "policy", "wait/fcfs", "p10", "p90", "share", "p999_wait_s", "max_wait_s",
+    ]  # fmt: skip
+    assert done.out.splitlines()[14:] == [
+        "",
+        f"on the log as it is: {json.loads(out.read_text())['recommendation']['text']}",
+        "too few periods (4): below 12, intervals and verdicts are not calibrated",
+    ]
     before = out.read_bytes()
     found = json_result(*arguments)
     assert out.read_bytes() == before
@@ -342,6 +353,43 @@ def test_a_selection_that_always_takes_one_policy_is_that_policy_throughout(log)
     found = json_result("select", log, "--policies", "saf")
     assert found["wait_over_fcfs"] == found["throughout"]["saf"]
     assert found["by_period"][-1]["wait_over_fcfs"] == found["wait_over_fcfs"]
+
+
+def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs(log):
+    workload = read_workload(log)
+    found = bf.select(log, policies=["saf", "lcfs"], period_s=86_400)
+    waited = {
+        name: replay(workload.jobs, SIZE, policy_named(name)).start_s - workload.jobs.submit_s
+        for name in ("fcfs", "saf", "lcfs")
+    }
+    day = np.maximum(np.ceil(workload.jobs.submit_s / 86_400).astype(int) - 1, 0)  # ends of days belong to them
+    sums = {name: np.bincount(day, each) for name, each in waited.items()}
+    for name in ("saf", "lcfs"):
+        (one,) = paired(sums[name][None], sums["fcfs"], seed=0)
+        assert found["over_fcfs"][name]["value"] == pytest.approx(waited[name].sum() / waited["fcfs"].sum())
+        assert [found["over_fcfs"][name][end] for end in ("low", "high", "p")] == pytest.approx(
+            [one.low, one.high, one.p]
+        )
+        row = next(row for row in found.rows if row["policy"] == name)
+        assert (row["from"], row["max_wait_s"]) == (pytest.approx(one.low), waited[name].max())
+        assert row["p999_wait_s"] == pytest.approx(np.quantile(waited[name], 0.999))
+    assert found.remark.startswith(found["recommendation"]["text"])
+
+
+def test_the_comparison_of_samples_is_that_of_the_log_as_it_is(log):
+    itself, samples = (bf.select(log, policies=["saf", "lcfs"], samples=n) for n in (0, 2))
+    assert samples["over_fcfs"] == itself["over_fcfs"]
+    assert samples["recommendation"] == itself["recommendation"]
+    assert samples["throughout"] != itself["throughout"]
+    assert samples["long_waits"] != itself["long_waits"]
+
+
+def test_without_waits_there_is_nothing_to_gain(tmp_path):
+    rows = [(100.0 * k, 10.0, 20.0, 1) for k in range(30)]
+    path = tmp_path / "idle.swf"
+    save_log(log_of(Workload("made", table(rows), SIZE, "")), path, procs=SIZE, description={})
+    done = batfill("select", path, "--policies", "saf", "--period", 300)
+    assert done.out.splitlines()[-1] == "stay with fcfs: there is nothing to gain over it"
 
 
 def test_batfill_select_refuses_what_cannot_be(log):

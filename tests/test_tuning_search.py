@@ -239,7 +239,7 @@ def test_where_nothing_is_better_beyond_chance_one_stays_with_what_one_has():
     assert advice(a=(1.1, 0.06))["text"].startswith(
         "stay with saf: nothing compared is better; the nearest is a (1.10 of"
     )
-    assert advice()["text"] == "stay with saf: nothing was compared with it"
+    assert advice()["text"] == "stay with saf: there is nothing to gain over it"
 
 
 def test_a_ratio_that_is_not_1_does_not_look_like_1():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     show_default=False,
     help="Also write figures for papers, each with its data: some of pdf,svg,png.",
 )
-@seed_option("the bootstrap")
+@seed_option("the intervals")
 @JSON
 def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bool, **how: Any) -> None:
     """Write a self-contained HTML page about these runs: Gantt, curves, tables; several runs are compared.

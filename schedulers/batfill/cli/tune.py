@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--points", type=Whole(6, LARGEST), help="coverage: the grid's points, at least [default: 10000].")
 @click.option("--evaluations", type=WHOLE, help="xnes: policies evaluated per question [default: 1000].")
-@seed_option("xnes and of the bootstrap")
+@seed_option("xnes and of the intervals")
 @scheduler_option(OPTIONS["backfill"], default="spf", help="The order of backfilling; spf as in the 2019 study.")
 @scheduler_option(OPTIONS["threshold"])
 @TAU

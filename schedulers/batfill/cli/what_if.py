@@ -59,7 +59,7 @@ SHORT_S = 600
 )
 @OVERRUN
 @TAU
-@seed_option("the bootstrap and the classifier")
+@seed_option("the intervals and the classifier")
 @JSON
 def what_if(
     log: Path,

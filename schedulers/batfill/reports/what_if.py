@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -90,7 +91,7 @@ class WhatIf:
     settings: dict[str, Any]  # every option in force except those of the choices
     comparison: Comparison
     outcomes: list[ChoiceFigures]
-    bsld: list[dict[int, Paired]]  # [a][b]: b's mean minus a's, corrected for all choices compared with a
+    bsld: list[dict[int, Paired]]  # [a][b]: b's mean minus a's; see `pairs_of`
     groups: list[Group]
     limits: list[Limit]  # half the given one, the given one, its double, and none
     given: int  # the index of the given limit
@@ -189,7 +190,7 @@ def what_if(
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         tau_s: the bound of the bounded slowdown.
-        seed: of the bootstrap and of the classifier.
+        seed: of the intervals and of the classifier.
         begin: called with every choice before its replay, and the number of jobs.
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each.
 
@@ -348,12 +349,17 @@ def outcome_of(
 
 
 def pairs_of(comparison: Comparison, seed: int) -> list[dict[int, Paired]]:
-    """The differences of bounded slowdown of every choice, [b], from every other, [a], over the same jobs."""
+    """The differences of bounded slowdown of every choice, [b], from every other, [a], over the same jobs.
+
+    Those from the first choice answer one question, whether any is better, and are corrected for their number. The
+    others decide which of two is simpler to take: each stands for itself.
+    """
     found = []
     for a, mine in enumerate(comparison.bsld):
-        others = [b for b in range(len(comparison.names)) if b != a]
-        compared = comparison.paired([comparison.bsld[b] - mine for b in others], seed)
-        found.append(dict(zip(others, compared, strict=True)))
+        columns = {b: other - mine for b, other in enumerate(comparison.bsld) if b != a}
+        families = [list(columns)] if a == 0 else [[b] for b in columns]
+        compared = (comparison.paired([columns[b] for b in family], seed) for family in families)
+        found.append(dict(zip(columns, itertools.chain(*compared), strict=True)))
     return found
 
 

@@ -44,8 +44,8 @@ CHOSEN = (
     "How the advice is chosen: among the choices whose longest wait is within the limit and that gain over fcfs, the "
     "one that requires least of a site (an order, then a threshold, then a classifier, then kills) and over which the "
     "best of them does not gain; ties go to the shortest longest wait. A gain is a mean bounded slowdown lower by at "
-    "least {:.3g} %, beyond chance: the p-value is at most 5 % after the correction for all choices compared with the "
-    "same one. The choice is evaluated on the log that selected it: expect slightly less on next year's jobs."
+    "least {:.3g} %, beyond chance: the p-value is at most 5 %, over fcfs after the correction for the number of "
+    "choices. The choice is evaluated on the log that selected it: expect slightly less on next year's jobs."
 )
 CLASSIFIED = (
     "Small first: fcfs, but jobs that an online classifier predicts to be small go first. No kill: they run to "

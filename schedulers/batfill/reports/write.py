@@ -44,7 +44,7 @@ def report(
         output: the page; by default `report.html` in the first place's folder. Figures go next to it.
         tau_s: the bound of the bounded slowdown.
         overdue_s: mark jobs that waited longer.
-        seed: of the bootstrap.
+        seed: of the intervals.
         figures: also write figures for papers, each with its data, in these formats: "pdf", "svg", "png".
 
     Returns:
@@ -78,7 +78,7 @@ def write_report(
         output: the page; by default `report.html` in the first place's folder. Figures go next to it.
         tau_s: the bound of the bounded slowdown; a campaign's was set when it ran.
         overdue_s: mark jobs that waited longer; the reader can change this limit.
-        seed: of the bootstrap.
+        seed: of the intervals.
         figures: matplotlib formats, such as pdf.
         command: the command line, for the page.
         advance: called with 1 after each run.

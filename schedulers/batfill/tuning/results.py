@@ -119,6 +119,9 @@ def cell(value: Any) -> str:
 # Comparisons with what a site has: the same words in every result
 
 
+GROWTH = 0.1  # of the longest wait, above which a recommendation says what else there is
+
+
 def comparison_cells(found: Mapping[str, Any] | None) -> dict[str, Any]:
     """The cells of a comparison, from `Paired.as_dict`: the interval, the corrected p-value and the verdict."""
     if found is None:
@@ -142,7 +145,7 @@ def recommendation(
         `take`: the choice with the least cost among those better beyond chance, or the baseline. `text`: a sentence.
     """
     if not compared:
-        return {"take": baseline, "text": f"stay with {baseline}: nothing was compared with it"}
+        return {"take": baseline, "text": f"stay with {baseline}: there is nothing to gain over it"}
     family = "1 comparison" if len(compared) == 1 else f"{len(compared)} comparisons"
     better = {name: one for name, one in compared.items() if one.verdict == BETTER}
     name, best = min((better or compared).items(), key=lambda entry: entry[1].value)
@@ -155,6 +158,22 @@ def recommendation(
         f"99.9 % wait at most {waits[name]['p999_wait_s']:,.0f} s, {baseline} {waits[baseline]['p999_wait_s']:,.0f} s"
     )
     if better:
-        return {"take": name, "text": f"take {name}: {figures}; {tail}"}
+        return {"take": name, "text": f"take {name}: {figures}; {tail}{within_limit(better, name, waits, baseline)}"}
     why = "nothing compared is better" + (" beyond chance" if best.value < best.null else "")
     return {"take": baseline, "text": f"stay with {baseline}: {why}; the nearest is {name} ({figures}; {tail})"}
+
+
+def within_limit(
+    better: Mapping[str, Paired], best: str, waits: Mapping[str, Mapping[str, float]], baseline: str
+) -> str:
+    """If the best choice lets some job wait much longer: what else is better beyond chance; "" if it does not."""
+
+    def within(name: str) -> bool:
+        return waits[name]["max_wait_s"] <= (1 + GROWTH) * waits[baseline]["max_wait_s"]
+
+    if within(best):
+        return ""
+    able = [name for name in better if within(name)]
+    other = min(able, key=lambda name: better[name].value, default=None)
+    limit = f"a longest wait at most {GROWTH:.0%} above that of {baseline}"
+    return f". With {limit}: " + (f"{other}, {cell(better[other].value)}" if other else f"stay with {baseline}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,14 @@ import numpy as np
 
 from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import WEEK_S
+from batfill.metrics import long_waits
 from batfill.options import SAME
 from batfill.policy import POLICIES, Policy
 from batfill.processes import no_bar
 from batfill.replays import Schedule, replay, thread_pool
+from batfill.stats import comparison_warnings, paired
 from batfill.tuning.online import select_online, selection_and_site
-from batfill.tuning.results import Found, document
+from batfill.tuning.results import Found, comparison_cells, document, recommendation
 from batfill.workloads.formats import source_of
 from batfill.workloads.resampling import resample
 from batfill.workloads.swf import workload_of
@@ -82,6 +84,10 @@ class Samples:
         }
 
 
+BASELINE = "fcfs"  # what all are compared with
+ONLINE = "chosen online"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Course:
     """Online selection on one log."""
@@ -89,6 +95,9 @@ class Course:
     chosen: NDArray[np.int64]  # (n_periods,)  index of each period's policy
     ratios: NDArray[np.float64]  # (n_periods,)  mean wait of all jobs submitted so far over that under EASY-FCFS
     pure: NDArray[np.float64]  # (n_policies,)  each policy's mean wait over that under EASY-FCFS, if used throughout
+    # By BASELINE, ONLINE, and the policies used throughout:
+    waited_s: dict[str, NDArray[np.float64]]  # (n_periods,)  the total wait of the jobs submitted in each period
+    long: dict[str, dict[str, float]]  # see `long_waits`
 
     @property
     def ratio(self) -> float:
@@ -102,17 +111,27 @@ def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Cou
     def throughout(policy: Policy) -> Schedule:
         return replay(jobs, site.size, policy, backfill=site.backfill, threshold_s=site.threshold_s)
 
-    fcfs = waits(throughout(POLICIES["fcfs"]))
     selector = selection.selector(site, sample)
-    ours = waits(select_online(jobs, selector, selection.period_s))
+    schedules = {
+        BASELINE: throughout(POLICIES[BASELINE]),
+        ONLINE: select_online(jobs, selector, selection.period_s),
+        **{policy.name: throughout(policy) for policy in selection.policies},
+    }
+    waited = {name: waits(schedule) for name, schedule in schedules.items()}
     last = np.maximum(np.ceil(jobs.submit_s / selection.period_s).astype(np.int64) - 1, 0)  # the period of a submission
     n_periods = int(last[-1]) + 1
     so_far = np.searchsorted(last, np.arange(n_periods), side="right") - 1
-    waited, baseline = np.cumsum(ours)[so_far], np.cumsum(fcfs)[so_far]
-    ratios = np.divide(waited, baseline, out=np.ones(n_periods), where=baseline > 0)
-    total = fcfs.sum() or 1.0
-    pure = np.array([waits(throughout(policy)).sum() / total for policy in selection.policies])
-    return Course(np.array(selector.chosen[:n_periods]), ratios, pure)
+    ours, baseline = (np.cumsum(waited[name])[so_far] for name in (ONLINE, BASELINE))
+    ratios = np.divide(ours, baseline, out=np.ones(n_periods), where=baseline > 0)
+    total = waited[BASELINE].sum() or 1.0
+    by_period = {name: np.bincount(last, each, n_periods).astype(np.float64) for name, each in waited.items()}
+    return Course(
+        chosen=np.array(selector.chosen[:n_periods]),
+        ratios=ratios,
+        pure=np.array([waited[policy.name].sum() / total for policy in selection.policies]),
+        waited_s=by_period,
+        long={name: long_waits(waited[name][~schedule.rejected]) for name, schedule in schedules.items()},
+    )
 
 
 def waits(schedule: Schedule) -> NDArray[np.float64]:
@@ -161,7 +180,8 @@ def select(
         bar: makes progress bars.
 
     Returns:
-        The content of the result file; a row for online selection and for each policy used throughout.
+        The content of the result file; a row for online selection and for each policy used throughout. The comparison
+        with EASY-FCFS and the recommendation are those on the log as it is, with samples too.
 
     Raises:
         BatfillError: the log or an option cannot be used.
@@ -178,9 +198,13 @@ def select(
     logs = Samples.of(log, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
     selection, site = selection_and_site(given, logs.procs, SAME if backfill is None else backfill, threshold_s)
     n_logs = max(samples, 1)
-    with bar("logs", n_logs) as advance:
-        content = compare_online(logs.jobs, n_logs, selection, site, source=logs.provenance(), advance=advance)
-    return Found(content, rows_of(content))
+    itself = replace(logs, resampled=False).jobs(0) if samples else None
+    with bar("logs", n_logs + (itself is not None)) as advance:
+        content = compare_online(
+            logs.jobs, n_logs, selection, site, itself=itself, source=logs.provenance(), advance=advance
+        )
+    advice = f"{'on the log as it is: ' * (itself is not None)}{content['recommendation']['text']}"
+    return Found(content, rows_of(content), "\n".join([advice, *content["warnings"]]))
 
 
 def compare_online(
@@ -189,17 +213,23 @@ def compare_online(
     selection: Selection,
     site: Site,
     *,
+    itself: JobTable | None = None,
     source: dict[str, Any],
     advance: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """The result file of online selection on `samples` logs; `logs` gives the k-th, `source` describes them."""
+    """The result file of online selection on `samples` logs; `logs` gives the k-th, `source` describes them.
+
+    `itself` is the log as it is, on which all are compared with EASY-FCFS: resamplings of one log are not so many
+    independent ones. By default it is the first of `logs`.
+    """
 
     def work(sample: int) -> Course:
-        return course(logs(sample), selection, site, sample)
+        jobs = logs(sample) if sample < samples or itself is None else itself
+        return course(jobs, selection, site, sample)
 
     courses = []
     with thread_pool(len(os.sched_getaffinity(0))) as pool:
-        for done in pool.map(work, range(samples)):
+        for done in pool.map(work, range(samples + (itself is not None))):
             courses.append(done)
             advance(1)
     names = [policy.name for policy in selection.policies]
@@ -212,7 +242,10 @@ def compare_online(
             "threshold": site.threshold_s,
         },
         source={**source, "procs": site.size, "samples": samples},
-        results=results_of(courses, names),
+        results={
+            **results_of(courses[:samples], names),
+            **comparison_of(courses[-1] if itself is not None else courses[0], selection.seed),
+        },
     )
 
 
@@ -227,11 +260,35 @@ def results_of(courses: Sequence[Course], names: Sequence[str]) -> dict[str, Any
         ratios.append(band([float(one.ratios[period]) for one in there]))
     return {
         "wait_over_fcfs": band([one.ratio for one in courses]),
+        "long_waits": {name: over_samples(courses, name) for name in courses[0].long},
         "throughout": {name: band([float(one.pure[i]) for one in courses]) for i, name in enumerate(names)},
         "by_period": [
             {"period": i, "wait_over_fcfs": ratio, "shares": share}
             for i, (ratio, share) in enumerate(zip(ratios, shares, strict=True))
         ],
+    }
+
+
+def comparison_of(one: Course, seed: int) -> dict[str, Any]:
+    """All choices against EASY-FCFS on one log, by the total waits of the jobs submitted in each period."""
+    base = one.waited_s[BASELINE]
+    names = [name for name in one.waited_s if name != BASELINE and base.any()]
+    costs = np.array([one.waited_s[name] for name in names])
+    found = dict(zip(names, paired(costs, base, seed=seed), strict=True))
+    periods = f"{len(base)} periods"
+    return {
+        "over_fcfs": {name: each.as_dict() for name, each in found.items()},
+        "recommendation": recommendation(found, one.long, BASELINE, what="the mean wait", periods=periods),
+        "warnings": list(comparison_warnings(found, len(base), "periods")) if names else [],
+    }
+
+
+def over_samples(courses: Sequence[Course], name: str) -> dict[str, float]:
+    """The long waits of a choice: the mean of the 99.9 % quantiles, and the longest of all."""
+    found = [one.long[name] for one in courses]
+    return {
+        "p999_wait_s": float(np.mean([each["p999_wait_s"] for each in found])),
+        "max_wait_s": max(each["max_wait_s"] for each in found),
     }
 
 
@@ -242,15 +299,23 @@ def band(values: Sequence[float]) -> dict[str, float]:
 
 
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Online selection among the policies used throughout, best first."""
-    lines = {"chosen online": found["wait_over_fcfs"], **found["throughout"]}
+    """Online selection among the policies used throughout, best first.
+
+    Of the log as it is, with the comparison with EASY-FCFS; of samples, with the band.
+    """
+    lines = {ONLINE: found["wait_over_fcfs"], **found["throughout"]}
+    resampled = found["input"]["resampled"] is not None
     rows = [
         {
             "policy": name,
             "wait/fcfs": line["mean"],
-            "p10": line["p10"],
-            "p90": line["p90"],
+            **(
+                {"p10": line["p10"], "p90": line["p90"]}
+                if resampled
+                else comparison_cells(found["over_fcfs"].get(name))
+            ),
             "share": mean_share(found, name),
+            **found["long_waits"][name],
         }
         for name, line in lines.items()
     ]

@@ -51,7 +51,7 @@ class StudyPlan:
     units: Units = "typical"  # of the features: their mean over the training periods, or seconds and processors
     points: int | None = None  # of the grid, at least; None for POINTS
     evaluations: int | None = None  # of xNES, per question; None for EVALUATIONS
-    seed: int = 0  # of xNES and the bootstrap
+    seed: int = 0  # of xNES and the intervals
     training: int | None = None  # periods for training w*train; None for half of them
     last: tuple[int, ...] = (1, 4)  # number of past periods each walk forward uses
     policies: tuple[str, ...] = PURE  # compared unchanged
@@ -137,7 +137,7 @@ def tune(
         units: weights count per "typical" value of a feature, or per second and processor ("plain").
         points: of the grid, at least; 10,000 by default.
         evaluations: of xnes, policies evaluated per question; 1,000 by default.
-        seed: of xnes and of the bootstrap.
+        seed: of xnes and of the intervals.
         backfill: the order of backfilling; spf as in the 2019 study.
         threshold_s: jobs that have waited longer come first.
         tau_s: the bound of the bounded slowdown.
