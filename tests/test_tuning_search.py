@@ -211,7 +211,8 @@ def test_the_choice_among_pure_policies_looks_back_and_takes_the_least():
 
 LEVEL = {"null": 1.0, "level": 0.95, "correlation": 0.0, "merged": 1, "blocks": 30}
 WAITS = {
-    name: {"max_wait_s": wait_s, "p999_wait_s": wait_s / 2} for name, wait_s in {"saf": 10, "a": 20, "b": 30}.items()
+    name: {"max_wait_s": wait_s, "p999_wait_s": wait_s / 2}
+    for name, wait_s in {"saf": 10, "a": 20, "b": 30, "c": 11}.items()
 }
 
 
@@ -227,8 +228,11 @@ def test_the_best_of_those_better_beyond_chance_is_recommended_and_its_waits_are
     assert found == {
         "take": "b",
         "text": "take b: 0.8 of the cost of saf on 30 weeks, 95% interval 0.7 to 0.9, p 0.04 after the correction for "
-        "2 comparisons; longest wait 30 s, saf 10 s; 99.9 % wait at most 15 s, saf 5 s",
+        "2 comparisons; longest wait 30 s, saf 10 s; 99.9 % wait at most 15 s, saf 5 s. "
+        "With a longest wait at most 10% above that of saf: stay with saf",
     }
+    assert advice(a=(0.9, 0.01), b=(0.8, 0.04), c=(0.95, 0.04))["text"].endswith("above that of saf: c, 0.95")
+    assert "With" not in advice(c=(0.95, 0.04))["text"]
 
 
 def test_where_nothing_is_better_beyond_chance_one_stays_with_what_one_has():
