@@ -16,7 +16,7 @@ from batfill.options import Options, Settings
 from batfill.papers import core
 from batfill.papers.classes import SCENARIOS, THIRTY_DAYS_S, Jobs, Replays, means_of, monthly, runs_of
 from batfill.papers.core import Context
-from batfill.papers.heuristics import draw_of, fits_of, with_run_times
+from batfill.papers.heuristics import draw_of, fits_of, scores_of, with_run_times
 from batfill.papers.protocol import COMPUTATIONS
 from batfill.policy import policy_named
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
@@ -61,8 +61,9 @@ def context(log, tmp_path_factory):
 
 
 @pytest.fixture
-def outcome(context):
-    """A function that computes on the small log."""
+def outcome(context, monkeypatch):
+    """A function that computes on the small log, in this process."""
+    monkeypatch.setattr(core, "cpu_count", lambda: 1)
 
     def compute(name, **given):
         how = COMPUTATIONS[name]
@@ -190,6 +191,39 @@ def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outc
     assert tables[2].value("Small", "SPF-CI") == pytest.approx(expected)
 
 
+def test_the_order_of_backfilling_is_told_from_the_predictions_that_use_it(log, outcome, runs):
+    found = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"])
+    same, spf, _ = found.tables
+    workload = read_workload(log)
+    mean = simulate(workload.jobs, workload, Options.of({"policy": "fcfs", "backfill": "spf"}))[0].summary(60).mean_bsld
+    alone = 100 * (1 - mean / runs.mean("fcfs", "base"))
+    assert same.value("Small", "users' requests") == 0
+    assert spf.value("Small", "users' requests") == pytest.approx(alone)
+    beyond = max(same.value("Small", "EASY++"), spf.value("Small", "EASY++") - alone)
+    assert f"in points: Small {beyond:+.0f} and " in found.verdicts["predictions"].evidence
+
+
+def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(log, outcome, runs):
+    found = outcome("tried-jobs", **REPLAYS)
+    workload = read_workload(log)
+    given = {"knowledge": "classifier", "regime": "decoupled", "kill": True, "bound": True, "cut": 0}
+    tried = simulate(workload.jobs, workload, Options.of({"policy": "spf", **given}))[0].summary(60)
+    base = simulate(workload.jobs, workload, Options.of({"policy": "spf"}))[0].summary(60)
+    expected = {
+        "gain (%)": 100 * (1 - tried.mean_bsld / base.mean_bsld),
+        "longest wait over the base's": tried.max_wait_s / base.max_wait_s,
+        "tries killed": tried.requeued,
+        "work wasted on them (%)": 100 * tried.wasted,
+    }
+    assert tried.requeued > 0
+    for table in found.tables:
+        assert table.value("SPF, every job tried", "Small") == pytest.approx(expected[table.choice])
+    gain = runs.gain("spf", "classification-idempotent")
+    assert found.tables[0].value("SPF, classification-idempotent", "Small") == pytest.approx(gain)
+    means = runs.mean("spf", "classification-idempotent"), tried.mean_bsld
+    assert f"Small SPF {means[0]:.2f} and {means[1]:.2f}" in found.verdicts["little-left"].evidence
+
+
 def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome):
     thresholds = {"none": None, "an hour": 3600}
     policies = ["fcfs", "spf"]
@@ -224,6 +258,23 @@ def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
     of_fcfs = np.mean([(one.chosen == 0).mean() for one in courses])
     assert shares.value("FCFS", "Small") == pytest.approx(100 * of_fcfs)
     assert sum(value for (value,) in shares.values) == pytest.approx(100)
+
+
+def test_what_is_made_side_by_side_is_what_one_process_makes(log, context, outcome, tmp_path, monkeypatch):
+    from batfill.papers import classes, selection
+
+    given = {**CHOOSING, "weeks": 2, "periods": {"a week": 604_800}}
+    studies = {"choices": ["decoupled known", "fresh known"], "weeks": 3}
+    alone = outcome("online-courses", **given), outcome("classifier-quality", **studies)
+    monkeypatch.setattr(core, "cpu_count", lambda: 2)
+    elsewhere = Context({"Small": log}, tmp_path, context.bar)
+    made = []
+    for name, parameters in (("online-courses", given), ("classifier-quality", studies)):
+        how = COMPUTATIONS[name]
+        for module, function in ((selection, "compare_online"), (classes, "classify_log")):
+            monkeypatch.setattr(module, function, None)  # in this process
+        made.append(how.compute(elsewhere, how.parameters.model_validate(parameters)))
+    assert tuple(made) == alone
 
 
 def test_a_change_is_tried_on_the_methods_that_it_means_something_to(outcome):
@@ -278,6 +329,11 @@ def test_coefficients_stand_under_their_terms(context, outcome):
     assert table.value("pq^2", "Cub") == cub.terms[12][0]
     assert found.tables[2].value("pq^2", "VIF Cub") == cub.vif[11]
     assert outcome("fit-errors", **FITTING).tables[1].value("Cub", "Small") == cub.mae
+    by_place = scores_of(context, "Small", "published", how).firsts.reshape(6, 32).sum(axis=0) / (6 * 200 / 32)
+    assert found.notes[1].startswith(
+        f"Under the published shuffle the job that arrives first is put first {by_place[0]:.2f} "
+    )
+    assert found.notes[2].startswith("Under the fair shuffle")
 
 
 @few_jobs

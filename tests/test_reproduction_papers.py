@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 
 from batfill.papers.core import Context
+from batfill.papers.mixed import Weekly, likeness
 from batfill.papers.protocol import COMPUTATIONS
 from batfill.papers.simple import without_extremes
 from batfill.policy import PURE, policy_named
@@ -84,6 +86,17 @@ def test_weeks_of_pure_policies_are_spread_around_their_means(outcome, log):
     assert made.tables[0].value("SAF", "Small") == pytest.approx(np.mean(weekly(log, "saf")))
     boxes = {name: values for name, *values in made.charts[0].rows}
     assert boxes["SAF"][2] == pytest.approx(np.median(weekly(log, "saf")))
+
+
+def test_a_logs_order_of_the_policies_is_compared_with_that_of_the_others():
+    def of(label, *costs):
+        return Weekly(label, None, np.array(costs)[:, None])
+
+    found = likeness([of("a", 1, 2, 3, 4), of("b", 4, 3, 2, 1), of("c", 1, 2, 4, 3)])
+    # the mean places: of b and c 1.5, 1.5, 2, 1; of a and c 0, 1, 2.5, 2.5; of a and b all alike
+    assert found["a"] == pytest.approx(spearmanr([0, 1, 2, 3], [1.5, 1.5, 2, 1]).statistic)
+    assert found["b"] == pytest.approx(spearmanr([3, 2, 1, 0], [0, 1, 2.5, 2.5]).statistic)
+    assert likeness([of("alone", 1, 2, 3)]) == {"alone": 1.0}
 
 
 def test_saf_is_compared_with_the_best_of_every_week(outcome, log):

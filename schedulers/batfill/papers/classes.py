@@ -32,10 +32,14 @@ from batfill.papers.core import (
     Verdict,
     chart_of_boxes,
     computation,
+    is_kept,
     kept,
     listed,
     run_grid,
+    shared,
+    side_by_side,
 )
+from batfill.processes import no_bar
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED
@@ -178,17 +182,53 @@ def study_of(context: Context, label: str, choice: ClassifierVariant, how: Studi
     path = context.logs[label]
     regime, rule = rules_of(choice)
     settings = Settings(regime=regime, divider_rule=rule, seed=how.seed)
-    weeks = how.weeks or how.first_weeks.get(label)
 
     def make() -> dict[str, Any]:
-        jobs = first(read_jobs(path), weeks)
+        jobs = first(read_jobs(path), weeks_studied(label, how))
         with context.bar(f"{label}, {choice}: jobs", len(jobs)) as advance:
             done = classify_log(jobs, settings, advance)
         return {"total": done.total().as_dict(), "weeks": done.weeks(), "importances": done.importances}
 
-    key = {"log": digest(path), "weeks": weeks, "choice": choice, "seed": how.seed}
-    found: dict[str, Any] = kept(context.folder, "studies", key, study_of, make)
+    found: dict[str, Any] = kept(context.folder, "studies", key_of_study(path, label, choice, how), study_of, make)
     return found
+
+
+def weeks_studied(label: str, how: Studied) -> int | None:
+    """The weeks of a log that are studied, from its first; None for all."""
+    return how.weeks or how.first_weeks.get(label)
+
+
+def key_of_study(path: Path, label: str, choice: ClassifierVariant, how: Studied) -> dict[str, Any]:
+    """All that a study depends on."""
+    return {"log": digest(path), "weeks": weeks_studied(label, how), "choice": choice, "seed": how.seed}
+
+
+class Task(NamedTuple):
+    """The arguments of `study_of`."""
+
+    context: Context
+    label: str
+    choice: ClassifierVariant
+    how: Studied
+
+
+def keep_study(task: Task) -> None:
+    """Make a study, in a process of its own."""
+    study_of(*task)
+
+
+def studies_ahead(context: Context, how: Studied, choices: Sequence[ClassifierVariant]) -> None:
+    """Make the studies that are not kept yet, side by side, the longest logs first."""
+    silent = replace(context, bar=no_bar)
+    logs = sorted(context.logs.items(), key=lambda log: -log[1].stat().st_size)
+    tasks = [
+        Task(silent, label, choice, shared(Studied, how))
+        for label, path in logs
+        for choice in choices
+        if (label not in how.only_first or choice == how.choices[0])
+        and not is_kept(context.folder, "studies", key_of_study(path, label, choice, how), study_of)
+    ]
+    side_by_side(keep_study, tasks, "studies of logs", context.bar)
 
 
 def first(jobs: LoggedJobs, weeks: int | None) -> LoggedJobs:
@@ -209,6 +249,7 @@ def classifier_quality(context: Context, how: Studied, *, figures: Literal["rate
 
     A row per log, for every choice.
     """
+    studies_ahead(context, how, how.choices)
     found = {
         choice: {label: done for label in context.logs if (done := study_of(context, label, choice, how)) is not None}
         for choice in how.choices
@@ -268,6 +309,7 @@ def classifier_importances(context: Context, how: Studied) -> Outcome:
 
     Only forests of the first choice count.
     """
+    studies_ahead(context, how, how.choices[:1])
     studies = {label: study_of(context, label, how.choices[0], how) for label in context.logs}
     trained = {
         label: {name: [row[name] for row in done["importances"]] for name in FEATURE_NAMES}
@@ -619,7 +661,12 @@ def predicted_run_times(
             if policy in runs.policies
         }
     orders = {"same": "backfill in the queue's order", "spf": "backfill shortest first"}
-    columns = {"EASY++": "easy++", "EASY++, its authors": "easy++", "regression, its authors": "regression"}
+    columns = {
+        "EASY++": "easy++",
+        "EASY++, its authors": "easy++",
+        "regression, its authors": "regression",
+        "users' requests": USER,  # what the order of backfilling gains alone
+    }
     tables = [
         Table.of_rows(
             columns,
@@ -630,7 +677,17 @@ def predicted_run_times(
     ]
     names = ("FCFS-CI", "SPF-CI")
     ours = {label: [found.get(name) for name in names] for label, found in classified.items()}
-    best = {label: max(max(found.values()) for found in by.values()) for label, by in predicted.items()}
+    best = {
+        label: max(gain for found in by.values() for name, gain in found.items() if name != USER)
+        for label, by in predicted.items()
+    }
+    # What the predictions gain beyond the order of backfilling that they are used with.
+    beyond = {
+        label: tuple(
+            max(found[name] - found[USER] for found in by.values()) for name in next(iter(by.values())) if name != USER
+        )
+        for label, by in predicted.items()
+    }
     evidence = {label: (listed(found, " {:.0f}"), best[label]) for label, found in classified.items()}
     return Outcome(
         (*tables, Table.of_rows(names, ours)),
@@ -638,7 +695,12 @@ def predicted_run_times(
             "better": Verdict(
                 all(min(classified[label].values()) > best[label] for label in best),
                 listed(evidence, " {}, best prediction {:.0f}", "; "),
-            )
+            ),
+            "predictions": Verdict(
+                all(min(gains) > 0 for gains in beyond.values()),
+                "EASY++ and the regression beyond users' requests under the same backfilling, at best, in points: "
+                + listed(beyond, " {:+.0f} and {:+.0f}"),
+            ),
         },
     )
 
@@ -649,7 +711,66 @@ def predictions(context: Context, label: str, how: Replays, backfills: list[str]
     content = {"policies": ["fcfs"], "backfills": backfills, "knowledge": list(names)}
     mean = {(row["backfill"], row["knowledge"]): row["mean_bsld"] for row in how.grid(context, label, content).rows}
     base = mean["same", USER]
-    return {backfill: {name: 100 * (1 - mean[backfill, name] / base) for name in names[1:]} for backfill in backfills}
+    return {backfill: {name: 100 * (1 - mean[backfill, name] / base) for name in names} for backfill in backfills}
+
+
+# Every job tried, instead of a classifier
+
+TRIED = "every job tried"  # for one divider, then killed and requeued as large if it still runs
+
+
+@computation
+def tried_jobs(context: Context, how: Replays) -> Outcome:
+    """Killing without a classifier: gains over the base in %, and what they cost; a column per log.
+
+    With a cut of 0 every job counts as small, and is killed at the divider if it runs on: only the divider is learned.
+    """
+    learned = {"knowledge": "classifier", "regime": how.regime, "divider-rule": how.divider_rule, "kill": True}
+    known = {
+        BASE: USER,
+        IDEMPOTENT: learned,
+        TRIED: {**learned, "bound": True, "cut": 0},
+        BY_CLASS: BY_CLASS,
+    }
+    found: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    for label in context.logs:
+        policies = how.fewer.get(label, how.policies)
+        # The settings of Figures 6 to 9, which share the first two and the last.
+        content = {"policies": policies, "knowledge": list(known.values()), "seeds": [how.seed], "per-job": True}
+        rows = how.grid(context, label, content).rows
+        found[label] = dict(zip(product(policies, known), rows, strict=True))
+
+    def table(title: str, of: Callable[[dict[str, Any], dict[str, Any]], float]) -> Table:
+        rows = {
+            f"{policy_title(policy)}, {scenario}": [
+                of(by[policy, scenario], by[policy, BASE]) if (policy, scenario) in by else None
+                for by in found.values()
+            ]
+            for policy in how.policies
+            for scenario in list(known)[1:]
+        }
+        return Table.of_rows(found, rows, title)
+
+    means = {
+        f"{label} {policy_title(policy)}": (by[policy, IDEMPOTENT]["mean_bsld"], by[policy, TRIED]["mean_bsld"])
+        for label, by in found.items()
+        for policy in dict.fromkeys(policy for policy, _ in by)
+    }
+    return Outcome(
+        (
+            table("gain (%)", lambda row, base: 100 * (1 - row["mean_bsld"] / base["mean_bsld"])),
+            table("longest wait over the base's", lambda row, base: row["max_wait_s"] / base["max_wait_s"]),
+            table("tries killed", lambda row, base: row["requeued"]),
+            table("work wasted on them (%)", lambda row, base: 100 * row["wasted"]),
+        ),
+        {
+            "little-left": Verdict(
+                all(classified <= ABOUT_EQUAL * tried for classified, tried in means.values()),
+                f"mean bounded slowdown of the classifier with killing, and with {TRIED}: "
+                + listed(means, " {:.2f} and {:.2f}"),
+            )
+        },
+    )
 
 
 # What the study leaves open

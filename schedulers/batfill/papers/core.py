@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from batfill.campaigns.run import run_campaign
 from batfill.campaigns.sections import Section
 from batfill.errors import BatfillError
 from batfill.files import digest, make_folder, raw_file, write_text
-from batfill.processes import Bar
+from batfill.processes import Bar, cpu_count, spread
 from batfill.tuning.results import as_json
 from batfill.workloads.formats import load_log
 
@@ -32,10 +33,13 @@ PACKAGE = Path(__file__).parents[1]
 HERE = "batfill.papers"
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
+Shared = TypeVar("Shared", bound=Section)
 Value = float | None  # None if unknown
 Array = NDArray[np.float64]
 ChartKind = Literal["lines", "points", "bands", "boxes", "shares", "map"]
 PERCENTILES = (5, 25, 50, 75, 95)
+FEWEST_WORKERS = 2  # one is no faster than this process
 
 
 # The outcome of an entry
@@ -211,11 +215,10 @@ def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], m
         BatfillError: the file holds something else.
     """
     whole = {**key, "version": __version__, "code": code_of(by)}
-    path = folder / kind / identity_of(whole)[:32]
-    text, array = path.with_suffix(".json"), path.with_suffix(".npy")
+    text, array = files_of(folder, kind, whole)
     if not text.is_file() and not array.is_file():
         made = make()
-        make_folder(path.parent)
+        make_folder(text.parent)
         if isinstance(made, np.ndarray):
             with raw_file(array) as stream:
                 np.save(stream, made)
@@ -224,6 +227,45 @@ def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], m
     if array.is_file():
         return read_kept(array, lambda stored: np.load(stored, allow_pickle=False))
     return read_kept(text, lambda stored: json.loads(stored.read_bytes())["is"])
+
+
+def is_kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any]) -> bool:
+    """Whether `kept` would read the result of these arguments, and not compute it."""
+    whole = {**key, "version": __version__, "code": code_of(by)}
+    return any(path.is_file() for path in files_of(folder, kind, whole))
+
+
+def files_of(folder: Path, kind: str, whole: dict[str, Any]) -> tuple[Path, Path]:
+    """Where `kept` stores a mapping, and where an array."""
+    path = folder / kind / identity_of(whole)[:32]
+    return path.with_suffix(".json"), path.with_suffix(".npy")
+
+
+def shared(section: type[Shared], how: Shared) -> Shared:
+    """The shared parameters alone: unlike all those of an entry, they can go to another process."""
+    return section.model_construct(**{name: getattr(how, name) for name in section.model_fields})
+
+
+def side_by_side(function: Callable[[Item], object], tasks: Sequence[Item], what: str, bar: Bar) -> None:
+    """Call the function for every task in a process per processor, so that it keeps its results; a single one is left.
+
+    Args:
+        function: of a module; it keeps what it computes, which the caller then reads.
+        tasks: its arguments, the longest first; picklable.
+        what: the tasks, for a progress bar.
+        bar: makes progress bars.
+
+    Raises:
+        BatfillError: as the function.
+    """
+    workers = min(cpu_count(), len(tasks))
+    if workers < FEWEST_WORKERS:
+        return
+    with bar(what, len(tasks)) as advance, closing(spread(function, tasks, workers)) as ended:
+        for _, result in ended:
+            if isinstance(result, BaseException):
+                raise result
+            advance(1)
 
 
 def read_kept(path: Path, read: Callable[[Path], Result], what: str = "kept") -> Result:

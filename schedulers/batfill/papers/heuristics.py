@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -23,14 +23,18 @@ from batfill.papers.core import (
     Verdict,
     chart_of_boxes,
     computation,
+    is_kept,
     kept,
     listed,
+    shared,
+    side_by_side,
 )
 from batfill.policy import Term, polynomial
+from batfill.processes import no_bar
 from batfill.stats import rank_correlation
 from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores
 from batfill.tuning.periods import Periods, read_periods
-from batfill.tuning.proxy import Scores, Shuffle, score_jobs
+from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
 
 FitVariant = Literal["published pq2", "published pq", "fair pq2", "fair pq"]
@@ -52,6 +56,11 @@ def draw_of(choice: FitVariant) -> tuple[Shuffle, Weights]:
     """The shuffle and the weights of a choice."""
     shuffle, weights = choice.split()
     return "fair" if shuffle == "fair" else "published", "pq2" if weights == "pq2" else "pq"
+
+
+def shuffle_of(choice: FitVariant) -> Shuffle:
+    """The shuffle of a choice."""
+    return draw_of(choice)[0]
 
 
 def scores_of(context: Context, label: str, shuffle: Shuffle, how: Fitting) -> Scores:
@@ -121,7 +130,20 @@ def fit_coefficients(context: Context, how: Fitting) -> Outcome:
                 "largest factors: " + listed({TITLES[name]: factor for name, factor in worst.items()}, " {:,.3g}"),
             ),
         },
-        notes=(f"{32 * how.tuples[label]:,} scored jobs. Verdicts are on {how.choices[0]}.",),
+        notes=(
+            f"{32 * how.tuples[label]:,} scored jobs. Verdicts are on {how.choices[0]}.",
+            *(first_note(context, label, shuffle, how) for shuffle in dict.fromkeys(map(shuffle_of, how.choices))),
+        ),
+    )
+
+
+def first_note(context: Context, label: str, shuffle: Shuffle, how: Fitting) -> str:
+    """How often jobs came first in the drawn orders by their place of arrival, over the share that is fair."""
+    counts = scores_of(context, label, shuffle, how).firsts.reshape(-1, N_QUEUED).sum(axis=0)
+    shares = counts * N_QUEUED / counts.sum()
+    return (
+        f"Under the {shuffle} shuffle the job that arrives first is put first {shares[0]:.2f} times as often as is "
+        f"fair, and the one that arrives last {shares[-1]:.2f} times."
     )
 
 
@@ -204,23 +226,64 @@ class LogWindows(Fitting):
     count: Count | None = None  # of windows, from the first; all by default
 
 
-def costs_of(
-    context: Context, label: str, how: LogWindows, learned: Mapping[str, Sequence[Term]]
-) -> dict[str, list[float]]:
+Learned = dict[str, Sequence[Term]]  # functions by their names
+
+
+def costs_of(context: Context, label: str, how: LogWindows, learned: Learned) -> dict[str, list[float]]:
     """The mean bounded slowdown of each policy, the known ones first, on each of the log's windows."""
-    windows = read_periods(context.logs[label], days=how.days, align="first", boundary="submitted", count=how.count)
-    if how.requests == "run times":
-        windows = with_run_times(windows)
+    windows = windows_of(context, label, how)
 
     def make() -> dict[str, Any]:
         policies = [polynomial(name, terms, "") for name, terms in learned.items()]
         with context.bar(f"{label}: windows", 2 * len(windows)) as advance:
             return evaluate(windows, policies, advance=advance)
 
-    key = {"windows": windows.provenance(), "requests": how.requests, "learned": learned}
-    found = kept(context.folder, "windows", key, costs_of, make)
+    found = kept(context.folder, "windows", key_of_windows(windows, how, learned), costs_of, make)
     by_policy = found["with_backfilling" if how.backfilling else "without_backfilling"]
     return {SHOWN.get(name, name): by_policy[name]["mean_bsld"] for name in (*RIVALS, *learned)}
+
+
+def windows_of(context: Context, label: str, how: LogWindows) -> Periods:
+    """The windows of a log."""
+    windows = read_periods(context.logs[label], days=how.days, align="first", boundary="submitted", count=how.count)
+    return with_run_times(windows) if how.requests == "run times" else windows
+
+
+def key_of_windows(windows: Periods, how: LogWindows, learned: Learned) -> dict[str, Any]:
+    """All that the costs on windows depend on."""
+    return {"windows": windows.provenance(), "requests": how.requests, "learned": learned}
+
+
+class Task(NamedTuple):
+    """The arguments of `costs_of`."""
+
+    context: Context
+    label: str
+    how: LogWindows
+    learned: Learned
+
+
+def keep_costs(task: Task) -> None:
+    """Compute the costs on a log's windows, in a process of its own."""
+    costs_of(*task)
+
+
+def costs_by_log(context: Context, how: LogWindows, learned: Mapping[str, Learned]) -> WindowCosts:
+    """The costs on the windows of all these logs under the functions given for each; side by side if not kept yet."""
+    silent = replace(context, bar=no_bar)
+    labels = sorted(learned, key=lambda label: -context.logs[label].stat().st_size)
+    tasks = [
+        Task(silent, label, shared(LogWindows, how), learned[label])
+        for label in labels
+        if not is_kept(
+            context.folder,
+            "windows",
+            key_of_windows(windows_of(context, label, how), how, learned[label]),
+            costs_of,
+        )
+    ]
+    side_by_side(keep_costs, tasks, "windows of logs", context.bar)
+    return {label: costs_of(context, label, how, functions) for label, functions in learned.items()}
 
 
 def with_run_times(windows: Periods) -> Periods:
@@ -252,14 +315,15 @@ def window_counts(costs: WindowCosts) -> str:
 @computation
 def fitted_windows(context: Context, how: LogWindows) -> Outcome:
     """Figure 3: medians over the windows, each log under its own functions; verdicts are on the first choice."""
-    costs = {}
-    for label in context.logs:
-        learned = {
+    learned: dict[str, Learned] = {
+        label: {
             f"{TITLES[found.name]}, {choice}": found.terms
             for choice in how.choices
             for found in fits_of(context, label, choice, how)
         }
-        costs[label] = costs_of(context, label, how, learned)
+        for label in context.logs
+    }
+    costs = costs_by_log(context, how, learned)
     table = medians(costs)
 
     def value(name: str, label: str) -> float:
@@ -302,13 +366,11 @@ def lin_elsewhere(
     printed: Annotated[list[float], Field(min_length=4, max_length=4)],  # the paper's coefficients of 1, p, q and r
 ) -> Outcome:
     """Figures 4 and 5: one function on other logs, medians over windows; verdicts are on the paper's coefficients."""
-    learned: dict[str, Sequence[Term]] = {
-        PRINTED: [(value, *powers) for value, powers in zip(printed, FUNCTIONS["lin"], strict=True)]
-    }
+    learned: Learned = {PRINTED: [(value, *powers) for value, powers in zip(printed, FUNCTIONS["lin"], strict=True)]}
     if fitted_to in context.logs:
         for choice in how.choices:
             learned[f"{LIN}, {choice}"] = fits_of(context, fitted_to, choice, how)[0].terms
-    costs = {label: costs_of(context, label, how, learned) for label in context.logs if label != fitted_to}
+    costs = costs_by_log(context, how, {label: learned for label in context.logs if label != fitted_to})
     table = medians(costs)
     known = [name for name in table.rows if not name.startswith(LIN) or name == PRINTED]
     ranked = {label: sorted(known, key=lambda name: table.value(name, label) or 0.0) for label in costs}

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
+from batfill.files import digest
 from batfill.jobs import DAY_S
-from batfill.papers.core import Chart, Context, Outcome, Table, Value, Verdict, computation, kept, listed
+from batfill.papers.core import (
+    Chart,
+    Context,
+    Outcome,
+    Table,
+    Value,
+    Verdict,
+    computation,
+    identity_of,
+    is_kept,
+    kept,
+    listed,
+    shared,
+    side_by_side,
+)
+from batfill.processes import no_bar
 from batfill.tuning.online import selection_and_site
 from batfill.tuning.select import Samples, compare_online, mean_share
 
@@ -39,25 +58,69 @@ class Choosing(Section):
     seed: Seed = 0
 
 
+class Task(NamedTuple):
+    """The arguments of `selected`."""
+
+    context: Context
+    label: str
+    method: PaperMethod
+    how: Choosing
+
+
 def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
     """`compare_online` on resamplings of the log: mean waits over EASY-FCFS's, and the policies chosen over time."""
-    samples = how.fewer.get(label, how.samples)
-    logs = Samples.of(context.logs[label], procs=None, resampled=True, weeks=how.weeks, seed=how.seed)
+    samples = samples_of(label, how)
+
+    def make() -> dict[str, Any]:
+        logs = Samples.of(context.logs[label], procs=None, resampled=True, weeks=how.weeks, seed=how.seed)
+        selection, site = selection_and_site(given_to(method, how), logs.procs, "same", how.threshold)
+        with context.bar(f"{label}, {METHOD_TITLES[method]}: logs", samples) as advance:
+            return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)
+
+    found: dict[str, Any] = kept(context.folder, "selected", key_of(context, label, method, how), selected, make)
+    return found
+
+
+def samples_of(label: str, how: Choosing) -> int:
+    """The number of resamplings of a log."""
+    return how.fewer.get(label, how.samples)
+
+
+def given_to(method: PaperMethod, how: Choosing) -> dict[str, Any]:
+    """The options of a method."""
     options: dict[str, Any] = {"epsilon": how.epsilon}
     if method != "epsilon-greedy":
         options = {"lambda": how.decay, "alpha": how.balance}
     if method == "noisy":
         options["noise"] = str(how.noise)
-    given = {"select": method, "policies": "ten", "period": how.period, "select-seed": how.seed, **options}
-    key = {**logs.provenance(), "procs": logs.procs, "samples": samples, **given, "threshold": how.threshold}
+    return {"select": method, "policies": "ten", "period": how.period, "select-seed": how.seed, **options}
 
-    def make() -> dict[str, Any]:
-        selection, site = selection_and_site(given, logs.procs, "same", how.threshold)
-        with context.bar(f"{label}, {METHOD_TITLES[method]}: logs", samples) as advance:
-            return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)
 
-    found: dict[str, Any] = kept(context.folder, "selected", key, selected, make)
-    return found
+def key_of(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
+    """All that the selection on a log depends on."""
+    given = {**given_to(method, how), "threshold": how.threshold, "weeks": how.weeks}
+    return {"log": digest(context.logs[label]), "samples": samples_of(label, how), **given}
+
+
+def keep_selected(task: Task) -> None:
+    """Select on a log, in a process of its own."""
+    selected(*task)
+
+
+def selected_ahead(context: Context, wanted: Iterable[tuple[str, PaperMethod, Choosing]]) -> None:
+    """Select on the logs, by the methods and with the choices that are wanted, side by side if not kept yet."""
+    silent = replace(context, bar=no_bar)
+    tasks = {
+        identity_of(key): Task(silent, label, method, shared(Choosing, how))
+        for label, method, how in wanted
+        if not is_kept(context.folder, "selected", key := key_of(context, label, method, how), selected)
+    }
+    # The time goes with the log's length, the resamplings and the periods.
+    size = {label: path.stat().st_size for label, path in context.logs.items()}
+    longest = sorted(
+        tasks.values(), key=lambda task: -size[task.label] * samples_of(task.label, task.how) / task.how.period
+    )
+    side_by_side(keep_selected, longest, "selections", context.bar)
 
 
 # Figures 1 and 2: waits
@@ -79,6 +142,8 @@ def online_courses(
     """
     tables, charts = [], []
     shown: dict[str, dict[str, float]] = {}
+    choices = [how.model_copy(update={"period": period}) for period in periods.values()]
+    selected_ahead(context, product(context.logs, METHOD_TITLES, choices))
     for name, period in periods.items():
         taken = how.model_copy(update={"period": period})
         found = {
@@ -91,7 +156,7 @@ def online_courses(
         if period == how.period:
             shown = ratios
             charts = [course_of(label, by_method, period) for label, by_method in found.items()]
-    counts = {label: how.fewer.get(label, how.samples) for label in context.logs}
+    counts = {label: samples_of(label, how) for label in context.logs}
     best = {label: best_throughout(next(iter(by_method.values())))[0] for label, by_method in found.items()}
     notes = (f"Resamplings by weeks: {listed(counts)}.", f"Best policy throughout: {listed(best)}.")
     return Outcome(tuple(tables), verdicts_on_waits(shown), tuple(charts), notes)
@@ -153,6 +218,7 @@ CHARTED = 5  # policies; the others share a line
 @computation
 def chosen_shares(context: Context, how: Choosing, *, method: PaperMethod) -> Outcome:
     """Figures 3 to 5: the share of the periods of all resamplings with a policy chosen, in %, a column per log."""
+    selected_ahead(context, product(context.logs, [method], [how]))
     found = {label: selected(context, label, method, how) for label in context.logs}
     names = tuple(next(iter(found.values()))["throughout"])
     shares = {label: {name: mean_share(one, name) or 0.0 for name in names} for label, one in found.items()}
@@ -211,14 +277,17 @@ def online_choices(
     columns = {
         f"{title}, {label}": (method, label) for label in context.logs for method, title in METHOD_TITLES.items()
     }
-    rows: dict[str, list[Value]] = {}
-    for name, change in {"as in the other entries": Change(), **varied}.items():
-        changed = change.model_dump(exclude_unset=True)
-        taken = how.model_copy(update=changed)
-        rows[name] = [
-            float(selected(context, label, method, taken)["wait_over_fcfs"]["mean"])
-            if not changed or any(method in USED_BY.get(key, (method,)) for key in changed)
-            else None
-            for method, label in columns.values()
-        ]
+    changes = {"as in the other entries": Change(), **varied}
+    wanted = {
+        (name, label, method): how.model_copy(update=changed)
+        for name, changed in ((name, change.model_dump(exclude_unset=True)) for name, change in changes.items())
+        for method, label in columns.values()
+        if not changed or any(method in USED_BY.get(key, (method,)) for key in changed)
+    }
+    selected_ahead(context, ((label, method, taken) for (_, label, method), taken in wanted.items()))
+    waits: dict[tuple[str, str, str], Value] = {
+        (name, label, method): float(selected(context, label, method, taken)["wait_over_fcfs"]["mean"])
+        for (name, label, method), taken in wanted.items()
+    }
+    rows = {name: [waits.get((name, label, method)) for method, label in columns.values()] for name in changes}
     return Outcome((Table.of_rows(columns, rows),))
