@@ -34,8 +34,6 @@ BESIDE = {
     ("workload scale", "interarrival"): [],
     ("workload scale", "load"): [],
     ("workload scale", "*"): ["--load", "0.5"],
-    ("fit", "days"): ["--evaluate"],
-    ("fit", "count"): ["--evaluate"],
     ("classify", "divider_rule"): ["--regime", "weekly"],
     ("workload resample", "profile_weeks"): ["--method", "users"],
     ("workload convert", "bandwidth"): ["--platform", "p.xml"],

@@ -18,6 +18,7 @@ from batfill.stats import (
     paired,
     rank_correlation,
     ranks,
+    signed_least_squares,
     variance_inflation,
 )
 from batfill.tuning.periods import Conditions, costs, read_periods
@@ -45,36 +46,95 @@ LONGLEY = np.array(
 )
 COEFFICIENTS = (-3482258.63459582, 15.0618722713733, -0.358191792925910e-1, -2.02022980381683, -1.03322686717359,
                 -0.511041056535807e-1, 1829.15146461355)  # fmt: skip
-STANDARD_ERRORS = (890420.383607373, 84.9149257747669, 0.334910077722432e-1, 0.488399681651699, 0.214274163161675,
-                   0.226073200069370, 455.478499142212)  # fmt: skip
 DESIGN = np.column_stack([np.ones(16), LONGLEY[:, 1:]])
 UNIT = DESIGN.max(axis=0)
 
 
-def test_least_squares_gives_the_certified_coefficients_and_standard_errors():
-    coefficients, errors = least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.ones(16))
+ALONE = np.arange(16)
+
+
+def test_least_squares_gives_the_certified_coefficients():
+    coefficients, _ = least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.ones(16), ALONE)
     assert coefficients / UNIT == pytest.approx(COEFFICIENTS, rel=1e-8)
-    assert errors / UNIT == pytest.approx(STANDARD_ERRORS, rel=1e-8)
 
 
 def test_a_weight_counts_as_so_many_equal_rows():
     times = np.arange(16) % 3 + 1
-    weighted, _ = least_squares(DESIGN / UNIT, LONGLEY[:, 0], times.astype(float))
-    repeated, _ = least_squares(np.repeat(DESIGN / UNIT, times, axis=0), np.repeat(LONGLEY[:, 0], times), np.ones(31))
+    weighted, errors = least_squares(DESIGN / UNIT, LONGLEY[:, 0], times.astype(float), ALONE)
+    rows = np.repeat(ALONE, times)
+    repeated, same = least_squares((DESIGN / UNIT)[rows], LONGLEY[rows, 0], np.ones(31), rows)
     assert weighted == pytest.approx(repeated, rel=1e-7)
+    assert errors == pytest.approx(same, rel=1e-6)
 
 
 def test_all_weights_times_a_number_are_the_same_weights():
-    one = least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.full(16, 2.0))
-    other = least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.ones(16))
+    one = least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.full(16, 2.0), ALONE)
+    other = least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.ones(16), ALONE)
     assert one[0] == pytest.approx(other[0], rel=1e-7)
     assert one[1] == pytest.approx(other[1], rel=1e-7)
 
 
 def test_of_dependent_columns_the_shortest_solution_is_taken():
     x = np.arange(1.0, 9.0)
-    coefficients, _ = least_squares(np.column_stack([x, x]), 6 * x, np.ones(8))
+    coefficients, errors = least_squares(np.column_stack([x, x]), 6 * x, np.ones(8), np.arange(8))
     assert coefficients == pytest.approx([3, 3])
+    assert errors == pytest.approx([0, 0], abs=1e-12)
+
+
+@pytest.mark.parametrize("groups", [ALONE, ALONE // 4, np.array([3, 1, 2, 1] * 4), np.array([7] * 5 + [1] * 11)])
+def test_standard_errors_are_those_of_refits_without_each_group(groups):
+    x, y, weights = DESIGN[:, [0, 1, 3]] / UNIT[[0, 1, 3]], LONGLEY[:, 0], 1.0 + ALONE
+    coefficients, errors = least_squares(x, y, weights, groups)
+    total = 0.0
+    for group in set(groups.tolist()):
+        rows = groups != group
+        root = np.sqrt(weights[rows])
+        total += (np.linalg.lstsq(x[rows] * root[:, None], y[rows] * root)[0] - coefficients) ** 2
+    n = len(set(groups.tolist()))
+    assert errors == pytest.approx(np.sqrt(total * (n - 1) / n), rel=1e-7)
+
+
+def test_what_one_group_alone_determines_has_no_error_that_is_known():
+    x = np.column_stack([np.ones(6), [0, 0, 0, 0, 1, 3]])
+    _, errors = least_squares(x, np.array([1.0, 2, 1, 3, 2, 2]), np.ones(6), np.array([0, 0, 1, 1, 2, 2]))
+    assert np.isfinite(errors[0])
+    assert errors[1] == np.inf
+    _, errors = least_squares(x, np.array([1.0, 2, 1, 3, 2, 2]), np.ones(6), np.zeros(6, int))
+    assert errors.tolist() == [np.inf, np.inf]
+
+
+def test_errors_by_group_are_the_spread_of_the_coefficients_however_rows_depend_on_each_other():
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(40), 8)
+    found, reported, by_row = [], [], []
+    for _ in range(300):
+        x = np.column_stack([np.ones(320), np.repeat(rng.normal(size=40), 8) + 0.3 * rng.normal(size=320)])
+        y = x @ [1, 2] + np.repeat(rng.normal(size=40), 8) + 0.3 * rng.normal(size=320)
+        coefficients, errors = least_squares(x, y, np.ones(320), groups)
+        found.append(coefficients)
+        reported.append(errors)
+        by_row.append(least_squares(x, y, np.ones(320), np.arange(320))[1])
+    spread = np.std(found, axis=0)
+    assert np.mean(reported, axis=0) == pytest.approx(spread, rel=0.15)
+    assert (np.mean(by_row, axis=0) < spread / 2).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_signed_least_squares_satisfies_the_conditions_of_an_optimum(seed):
+    rng = np.random.default_rng(seed)
+    x, y, weights = rng.normal(size=(30, 4)), rng.normal(size=30), rng.uniform(1, 2, 30)
+    signs = rng.choice([-1, 1], 4)
+    found = signed_least_squares(x, y, weights, signs.tolist())
+    gradient = x.T @ (weights * (y - x @ found)) * signs  # how much the fit would gain from more of each
+    assert (found * signs >= 0).all()
+    assert gradient[found != 0] == pytest.approx(0, abs=1e-9)
+    assert (gradient[found == 0] <= 1e-9).all()
+
+
+def test_signs_that_the_data_have_anyway_change_nothing():
+    signs = [1 if value > 0 else -1 for value in COEFFICIENTS]
+    found = signed_least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.ones(16), signs)
+    assert found / UNIT == pytest.approx(COEFFICIENTS, rel=1e-7)
 
 
 def test_the_variance_inflation_factors_are_the_diagonal_of_the_inverse_correlations():

@@ -11,21 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from batfill.errors import PolicyError, WorkloadError
+from batfill.errors import BatfillError, PolicyError, WorkloadError
+from batfill.jobs import Workload, job_table
+from batfill.metrics import long_waits
 from batfill.policy import POLICIES, policy_named, polynomial
 from batfill.replays import replay
 from batfill.tuning.heuristics import (
     FUNCTIONS,
     RIVALS,
+    SIGNED,
     evaluate,
-    fit_heuristics,
+    fit,
     fit_scores,
     fitted_policies,
     replay_without_backfilling,
 )
 from batfill.tuning.periods import periods_of
-from batfill.tuning.proxy import Scores, score_jobs, shuffle
-from batfill.tuning.results import as_json
+from batfill.tuning.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from batfill.workloads import read_workload
 from command import batfill, json_result, refusal
 from strategies import random_table
@@ -149,7 +151,7 @@ def test_coefficients_make_the_weighted_sum_of_squares_least(weights, power):
     found = fit_scores(scores, "lin", weights)
     assert [term[0] for term in found.terms] == pytest.approx(expected.tolist())
     assert found.mae == pytest.approx(np.abs(design @ expected - scores.score).mean())
-    assert found.warnings == ()
+    assert not any("multicollinear" in warning for warning in found.warnings)
 
 
 def test_the_variance_inflation_factor_says_how_far_a_term_follows_from_the_others():
@@ -161,9 +163,75 @@ def test_the_variance_inflation_factor_says_how_far_a_term_follows_from_the_othe
         others = np.column_stack([column / column.max() for k, column in enumerate(columns) if k != i])
         left = y - others @ np.linalg.lstsq(others, y, rcond=None)[0]
         assert found.vif[i - 1] == pytest.approx(((y - y.mean()) ** 2).sum() / (left**2).sum())
-    (warning,) = found.warnings
+    warning = found.warnings[0]
     assert "above 10" in warning
     assert "multicollinear" in warning
+
+
+def without_tuple(scores, i):
+    """The scores without those of the i-th tuple."""
+    rows = np.arange(len(scores.score)) // N_QUEUED != i
+    return Scores(*(getattr(scores, name)[rows] for name in Scores.__slots__))
+
+
+@pytest.mark.parametrize(("regression", "name"), [("plain", "lin"), ("plain", "qdr"), ("signed", "lin")])
+def test_errors_are_those_of_refits_without_each_tuple(regression, name):
+    scores = made_scores("lin", [0.03, 1e-7, 2e-5, -1e-7], n=320, noise=0.001)
+    found = fit_scores(scores, name, regression=regression)
+    refits = [fit_scores(without_tuple(scores, i), name, regression=regression) for i in range(10)]
+    for i in range(1, len(found.terms)):
+        if not found.held(i):
+            moved = [other.terms[i][0] - found.terms[i][0] for other in refits]
+            assert found.standard_errors[i] == pytest.approx(math.sqrt(0.9 * sum(x * x for x in moved)), rel=1e-5)
+            low, high = found.interval(i)
+            assert (low + high) / 2 == pytest.approx(found.terms[i][0])
+            assert high - low == pytest.approx(2 * 1.959964 * found.standard_errors[i], rel=1e-6)
+
+
+def test_reported_errors_are_the_spread_of_the_coefficients_over_seeds():
+    jobs, procs = read_workload(SAMPLE).jobs, read_workload(SAMPLE).procs
+    fits = [
+        fit_scores(score_jobs(jobs, procs, seed=seed, tuples=60, permutations=200), "area", regression="signed")
+        for seed in range(16)
+    ]
+    free = np.array([found.free for found in fits])  # (seed, term, (value, error))
+    ratio = free[:, :, 0].std(axis=0, ddof=1) / free[:, :, 1].mean(axis=0)
+    assert (ratio > 0.4).all()
+    assert (ratio < 1.7).all()
+
+
+def test_a_sign_that_is_not_determined_is_said_of_each_term_and_of_no_other():
+    scores = made_scores("lin", [0.03, 1e-7, 2e-5, 0], n=640, noise=0.001)
+    found = fit_scores(scores, "lin")
+    (warning,) = found.warnings
+    assert warning.startswith("the sign of the weight on r is not determined: ")
+    low, high = found.interval(3)
+    assert low < 0 < high
+    assert fit_scores(made_scores("lin", [0.03, 1e-7, 2e-5, -1e-7], n=640, noise=0.001), "lin").warnings == ()
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_a_signed_regression_finds_the_function_whatever_its_tuples_have_in_common(name):
+    coefficients = [0.03, 1e-7, 2e-5, -1e-7, 3e-10][: len(SIGNED[name])]
+    base = made_scores("lin", [0, 0, 0, 0], n=320)
+    design = [base.runtime_s**a * base.procs**b * base.submit_s**c for a, b, c in SIGNED[name]]
+    score = sum(value * column for value, column in zip(coefficients, design, strict=True))
+    score += np.repeat(np.random.default_rng(1).normal(size=10), N_QUEUED)  # an offset per tuple, which orders nothing
+    found = fit_scores(replace(base, score=score), name, regression="signed")
+    assert [term[0] for term in found.terms][1:] == pytest.approx(coefficients[1:], rel=1e-6)
+
+
+def test_a_weight_that_would_let_later_jobs_overtake_is_held_at_0_and_said():
+    found = fit_scores(made_scores("lin", [0.03, 1e-7, -2e-5, 1e-7], n=320, noise=1e-5), "lin", regression="signed")
+    p, q, r = (found.terms[i][0] for i in (1, 2, 3))
+    assert p > 0
+    assert (q, r) == (0, 0)
+    assert [found.held(i) for i in range(4)] == [False, False, True, True]
+    term = found.as_dict()["terms"][3]
+    assert term["held"]
+    assert term["unsigned"] == pytest.approx(1e-7, rel=0.1)
+    assert 0 < term["unsigned_low"] < term["unsigned"] < term["unsigned_high"]
+    assert math.isnan(term["standard_error"])
 
 
 def head_first(jobs, size, policy):
@@ -203,38 +271,126 @@ def test_without_backfilling_the_head_of_the_queue_starts_or_nobody_does(seed):
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 QUICK = ("--tuples", 3, "--permutations", 40)
+HALF_DAYS = ("--days", 0.5)
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     out = tmp_path_factory.mktemp("fit") / "Heuristics.json"
-    done = batfill("fit", SAMPLE, *QUICK, "--out", out)
+    done = batfill("fit", SAMPLE, *QUICK, *HALF_DAYS, "--out", out)
     assert done.status == 0
     return out, done
 
 
-def test_batfill_fit_prints_coefficients_warns_and_repeats_itself(fitted):
+def test_batfill_fit_prints_coefficients_and_validation_and_repeats_itself(fitted):
     out, done = fitted
-    assert [row.split()[0] for row in done.out.splitlines()] == ["policy", "lin", "qdr", "cub", "qua"]
-    assert "batfill: qua: " in done.err
+    tables = [[row.split()[0] for row in part.splitlines()] for part in done.out.split("\n\n")]
+    assert tables[0] == ["policy", "area", "lin"]
+    assert sorted(tables[1]) == ["area", "lin", "policy", "saf"]
+    assert tables[2:] == [["too"], ["stay"]]
+    assert "0 (held)" in done.out.split("\n\n", maxsplit=1)[0]
     again = out.with_name("again.json")
-    batfill("fit", SAMPLE, *QUICK, "--out", again)
+    batfill("fit", SAMPLE, *QUICK, *HALF_DAYS, "--out", again)
     assert again.read_bytes() == out.read_bytes()
     content = json.loads(out.read_bytes())
-    assert content["options"] == {"tuples": 3, "permutations": 40, "shuffle": "fair", "weights": "pq"}
+    assert content["options"] == {
+        "tuples": 3,
+        "permutations": 40,
+        "regression": "signed",
+        "shuffle": "fair",
+        "weights": "pq",
+        "days": 0.5,
+        "training": 4,
+    }
     assert content["input"]["source_sha256"]
     assert (content["seed"], content["scored_jobs"]) == (0, 96)
+    assert content["learned_from"]["windows"] == [0, 1, 2, 3]
+    assert content["validation"]["windows"]["periods"] == [4, 5, 6, 7, 8]
+    assert done.out.rstrip().endswith(content["recommendation"]["text"])
+    free = [term for term in content["functions"]["area"]["terms"][1:] if not term["held"]]
+    assert all(term["low"] < term["coefficient"] < term["high"] for term in free)
+    assert free
+
+
+def test_the_papers_functions_are_fitted_as_published_if_asked_for():
+    words = ("--regression", "plain", "--shuffle", "published", "--weights", "pq2", "--training", 1)
+    done = batfill("fit", SAMPLE, *QUICK, *words)
+    assert [row.split()[0] for row in done.out.split("\n\n")[0].splitlines()] == ["policy", "lin", "qdr", "cub", "qua"]
+    assert "batfill: qua: " in done.err
+    assert "the sign of the weight on" in done.err
+    workload = read_workload(SAMPLE)
+    scores = score_jobs(workload.jobs, workload.procs, seed=0, tuples=3, permutations=40, how="published")
+    found = fit(SAMPLE, tuples=3, permutations=40, regression="plain", shuffle="published", weights="pq2", training=1)
+    assert [each.terms for each in found.fits] == [fit_scores(scores, name, "pq2").terms for name in FUNCTIONS]
 
 
 def test_a_fitted_policy_is_one_wherever_policies_are_taken(fitted):
     out, _ = fitted
-    content, fits = fit_heuristics(read_workload(SAMPLE), tuples=3, permutations=40)
-    assert as_json(content) + "\n" == out.read_text()
+    found = fit(SAMPLE, tuples=3, permutations=40, days=0.5)
+    assert found.as_json() + "\n" == out.read_text()
     workload = read_workload(SAMPLE)
-    for own in fitted_policies(fits):
-        found = json_result("replay", SAMPLE, "--policy", f"{own.name}@{out}")
-        assert found["mean_wait_s"] == replay(workload.jobs, workload.procs, own).summary().mean_wait_s
+    for own in fitted_policies(found.fits):
+        result = json_result("replay", SAMPLE, "--policy", f"{own.name}@{out}")
+        assert result["mean_wait_s"] == replay(workload.jobs, workload.procs, own).summary().mean_wait_s
         assert policy_named(policy_named(f"{own.name}@{out}").name).formula == own.formula
+
+
+def test_a_file_alone_is_the_policy_that_it_recommends(fitted, tmp_path):
+    out, _ = fitted
+    content = json.loads(out.read_bytes())
+    assert content["recommendation"]["take"] == "saf"
+    assert policy_named(f"@{out}") is POLICIES["saf"]
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(content | {"recommendation": {"take": "lin"}}))
+    assert policy_named(f"@{other}").name == f"lin@{other}"
+    other.write_text(json.dumps(content | {"recommendation": {"take": None}}))
+    with pytest.raises(PolicyError, match=r"recommends nothing; name one of its functions \(area@, lin@\)"):
+        policy_named(f"@{other}")
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_a_signed_fit_is_a_mixed_policy_too(name):
+    coefficients = [0.03, 1e-7, 2e-5, -1e-7, 3e-10][: len(SIGNED[name])]
+    found = fit_scores(made_scores("lin", [0.03, 1e-7, 2e-5, -1e-7], n=320, noise=1e-5), name, regression="signed")
+    found = replace(found, terms=tuple(zip(coefficients, *zip(*SIGNED[name], strict=True), strict=True)))
+    jobs = random_table(1, n_jobs=300, size=SIZE, span_s=900)
+    own, mixed = fitted_policies([found])[0], policy_named(found.mixed)
+    assert np.array_equal(replay(jobs, SIZE, own).start_s, replay(jobs, SIZE, mixed).start_s, equal_nan=True)
+    assert fit_scores(made_scores("qdr", [0.03] + [1e-9] * 7), "qdr").mixed is None
+
+
+def test_if_every_weight_is_held_at_0_the_order_is_said_to_be_that_of_submission():
+    found = fit_scores(made_scores("lin", [0.03, -1e-7, -2e-5, 1e-7], n=320), "lin", regression="signed")
+    assert found.warnings[-1].startswith("every weight is held at 0, so the order is that of submission")
+    assert found.mixed is None
+
+
+def test_nothing_is_learned_from_the_windows_held_out():
+    workload = replace(read_workload(SAMPLE), file=None)
+    found = fit(workload, tuples=3, permutations=40, days=0.5)
+    n = found["learned_from"]["jobs"]
+    procs = workload.jobs.procs.copy()
+    procs[n:] = 1
+    changed = replace(workload, jobs=replace(workload.jobs, procs=procs))
+    other = fit(changed, tuples=3, permutations=40, days=0.5)
+    assert [each.terms for each in other.fits] == [each.terms for each in found.fits]
+    costs = [each["validation"]["with_backfilling"]["saf"]["mean_bsld"].tolist() for each in (found, other)]
+    assert costs[0] != costs[1]
+    until_s = found["learned_from"]["until_s"]
+    assert workload.jobs.submit_s[n - 1] < until_s + workload.jobs.submit_s[0] <= workload.jobs.submit_s[n]
+
+
+def test_evaluation_of_the_log_learned_from_leaves_out_the_windows_learned_from():
+    found = fit(SAMPLE, tuples=3, permutations=40, days=0.5)
+    held_out = found.evaluate()
+    assert held_out["windows"]["periods"] == [4, 5, 6, 7, 8]
+    assert found.evaluate(SAMPLE, days=0.5).as_json() == held_out.as_json()
+    assert found.evaluate(SAMPLE, days=1.5)["windows"]["periods"] == [2]
+    assert found.evaluate(SAMPLE, days=0.5, count=2)["windows"]["periods"] == [4, 5]
+    other = replace(read_workload(SAMPLE), name="another", digest="", file=None)
+    assert found.evaluate(other, days=0.5)["windows"]["periods"] == list(range(9))
+    with pytest.raises(BatfillError, match="every window was learned from"):
+        found.evaluate(SAMPLE, days=5)
 
 
 def test_functions_are_compared_with_the_six_policies_with_and_without_backfilling():
@@ -246,12 +402,67 @@ def test_functions_are_compared_with_the_six_policies_with_and_without_backfilli
         assert found[half]["mine"]["mean_bsld"].tolist() == found[half]["spf"]["mean_bsld"].tolist()
     assert found["with_backfilling"]["fcfs"]["mean"] < found["without_backfilling"]["fcfs"]["mean"]
     assert found["with_backfilling"]["saf"]["median"] == np.median(found["with_backfilling"]["saf"]["mean_bsld"])
+    waits = [replay(jobs, SIZE, POLICIES["saf"]).start_s - jobs.submit_s for jobs in windows.tables]
+    ran = np.concatenate(waits)
+    expected = long_waits(ran[~np.isnan(ran)])
+    assert {name: found["with_backfilling"]["saf"][name] for name in expected} == expected
 
 
-def test_batfill_fit_evaluates_on_windows():
-    done = batfill("fit", SAMPLE, *QUICK, "--evaluate", "--days", 1, "--count", 1)
+def bursts(n_bursts, *, short_and_wide):
+    """A burst every 2,400 s on 16 processors: while one job runs, 16 long narrow ones and 16 others arrive."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for burst in range(n_bursts):
+        rows.append((2400 * burst, 60, 16))
+        for i in range(32):
+            short = short_and_wide and i >= 16
+            runtime_s = rng.integers(20, 30) if short else rng.integers(290, 300)
+            rows.append((2400 * burst + 1 + i, runtime_s, 16 if short else 1))
+    submit_s, runtime_s, procs = np.array(rows).T
+    ids = np.array([f"{i:05}" for i in range(len(rows))], object)
+    times = {"submit_s": submit_s.astype(float), "runtime_s": runtime_s.astype(float)}
+    jobs = job_table("bursts", ids=ids, walltime_s=times["runtime_s"], procs=procs, **times)
+    return Workload("bursts", jobs, 16)
+
+
+def test_a_fit_that_helps_is_recommended_with_how_sure_that_is():
+    """SAF puts the long narrow jobs first, and the short ones wait for them."""
+    found = fit(bursts(100, short_and_wide=True), tuples=60, permutations=200, days=1 / 9)
+    advice = found["recommendation"]
+    assert advice["take"] in found.policies
+    best = found["validation"]["over_saf"][advice["take"]]
+    assert best["value"] < 0.9
+    assert best["corrected_p"] < 0.05
+    assert advice["text"].startswith(f"take {advice['take']}: ")
+    assert [row["policy"] for row in found.evaluate().rows if row["recommended"]] == [advice["take"]]
+    for words in ("held-out windows", "95% interval", "correction for 2 comparisons", "longest wait", "saf"):
+        assert words in advice["text"]
+    assert "\n" not in advice["text"]
+
+
+def test_if_no_fit_helps_the_advice_is_to_stay_with_saf():
+    """All jobs are of one size: the order hardly matters."""
+    found = fit(bursts(100, short_and_wide=False), tuples=60, permutations=200, days=1 / 9)
+    assert found["recommendation"]["take"] == "saf"
+    assert found["recommendation"]["text"].startswith("stay with saf: nothing compared is better")
+    assert "longest wait" in found["recommendation"]["text"]
+
+
+def test_batfill_fit_evaluates_on_the_windows_held_out():
+    done = batfill("fit", SAMPLE, *QUICK, "--evaluate", *HALF_DAYS, "--count", 8)
     assert done.status == 0
-    assert len(done.out.splitlines()) == 5 + 1 + 1 + 4 + 6
+    fits, table, *advice = done.out.split("\n\n")
+    assert len(fits.splitlines()) == 3
+    assert len(table.splitlines()) == 1 + 2 + 6
+    head = table.splitlines()[0]
+    assert "median without backfilling" in head
+    assert head.split()[-2:] == ["p999_wait_s", "max_wait_s"]
+    lines = "\n\n".join(advice).splitlines()
+    assert lines[0].startswith("stay with saf: ")
+    assert "on 4 held-out windows" in lines[0]
+    found = json_result("fit", SAMPLE, *QUICK, "--evaluate", *HALF_DAYS, "--count", 8)
+    assert found["evaluation"]["with_backfilling"]["fcfs"]["max_wait_s"] > 0
+    assert found["evaluation"]["recommendation"] == found["recommendation"]
 
 
 @pytest.mark.parametrize(
@@ -274,9 +485,17 @@ def test_a_file_that_is_no_policy_file_is_refused(content, words, tmp_path):
         policy_named(f"lin@{path}")
 
 
-def test_what_is_said_of_windows_needs_an_evaluation():
-    assert "--count: applies to the windows" in refusal("fit", SAMPLE, "--count", 3)
-    assert "--days: applies to the windows" in refusal("fit", SAMPLE, "--days", 3)
+def test_windows_that_are_not_there_are_refused():
+    assert "every window was learned from" in refusal("fit", SAMPLE, *QUICK, "--evaluate")
+    assert "20 windows are asked for, but only 1 hold jobs" in refusal("fit", SAMPLE, "--count", 20)
+    assert "--training 3 must be from 1 to that" in refusal("fit", SAMPLE, "--training", 3)
+
+
+def test_without_a_window_held_out_nothing_is_recommended():
+    done = batfill("fit", SAMPLE, *QUICK)
+    assert done.status == 0
+    assert done.out.rstrip().endswith("give shorter --days, or --training N")
+    assert "nothing is recommended: every window was learned from" in done.out
 
 
 def test_a_policy_file_that_is_not_there_is_said_in_one_line(tmp_path):

@@ -256,8 +256,9 @@ def listing() -> list[dict[str, str]]:
     return [*rows, {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE}]
 
 
-# Learned policies in files: `lin@heuristics.json` is the function `lin` of that file. A function is a sum of terms,
-# coefficient x p^a q^b r^c, with the requested time p~ in place of p: lowest first.
+# Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it
+# recommends, one of its functions or of POLICIES. A function is a sum of terms, coefficient x p^a q^b r^c, with the
+# requested time p~ in place of p: lowest first.
 
 
 def polynomial(name: str, terms: Sequence[Term], source: str) -> Policy:
@@ -269,7 +270,7 @@ def polynomial(name: str, terms: Sequence[Term], source: str) -> Policy:
             total += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
         return total
 
-    return Policy(name, key, formula=" ".join(formula_of(term) for term in terms), source=source)
+    return Policy(name, key, formula=" ".join(formula_of(term) for term in terms if term[0] != 0), source=source)
 
 
 def formula_of(term: Term) -> str:
@@ -281,7 +282,7 @@ def formula_of(term: Term) -> str:
 
 
 def policy_in_file(text: str) -> Policy:
-    """The policy of NAME@FILE.
+    """The policy of NAME@FILE, or the one that the file recommends for @FILE.
 
     Raises:
         PolicyError: the file cannot be read, is not a policy file, or has no function of that name.
@@ -298,6 +299,14 @@ def policy_in_file(text: str) -> Policy:
             f"policy {text}: {path} is not a policy file ({FILE_FORMAT}); `batfill fit` writes such files"
         )
     functions = content.get("functions")
+    if not name:
+        advice = content.get("recommendation")
+        name = str(advice.get("take") or "") if isinstance(advice, dict) else ""
+        if name in POLICIES:
+            return POLICIES[name]
+        if not name:
+            known = ", ".join(f"{each}@" for each in functions) if isinstance(functions, dict) else "NAME@"
+            raise PolicyError(f"policy {text}: {path} recommends nothing; name one of its functions ({known})")
     if not isinstance(functions, dict) or name not in functions:
         known = ", ".join(functions) if isinstance(functions, dict) else "none"
         raise PolicyError(f"policy {text}: {path} has no function {name!r}; it has {known}")

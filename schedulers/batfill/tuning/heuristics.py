@@ -1,28 +1,37 @@
-"""Heuristics learned by regression, as in the 2023 study: from a log to a policy file, and a test on its windows.
+"""Heuristics learned by regression on a log's first windows, and tested on the windows that follow.
 
-Weighted least squares on monomials of p, q and r (the study's Table 1) turns scores of the proxy problem (see `proxy`)
-into coefficients. `batfill fit` does all of it.
+Weighted least squares on monomials of p, q and r turns scores of the proxy problem (see `proxy`) into coefficients: as
+in the 2023 study ("plain"), or with the signs that a queue's order must have ("signed"). `batfill fit` does all of it.
 """
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from batfill.engine import KILL
 from batfill.engine.keys import key_at
-from batfill.errors import BatfillError, WorkloadError
-from batfill.jobs import data_frame
+from batfill.errors import BatfillError
+from batfill.jobs import DAY_S, data_frame
+from batfill.metrics import long_waits
 from batfill.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
 from batfill.processes import no_bar
 from batfill.replays import Schedule, mean_bsld
-from batfill.stats import least_squares, variance_inflation
-from batfill.tuning.periods import Conditions, costs, read_periods
-from batfill.tuning.proxy import Scores, Shuffle, score_jobs
-from batfill.tuning.results import Found, document
+from batfill.stats import (
+    CONFIDENCE,
+    comparison_warnings,
+    least_squares,
+    paired,
+    signed_least_squares,
+    variance_inflation,
+)
+from batfill.tuning.periods import Conditions, costs_and_waits, read_periods
+from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
+from batfill.tuning.results import Found, as_table, comparison_cells, document, recommendation
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -37,19 +46,24 @@ if TYPE_CHECKING:
     from batfill.tuning.periods import Periods
 
 Weights = Literal["pq", "pq2"]
+Regression = Literal["signed", "plain"]
 Powers = tuple[int, int, int]  # of p, q, r
 
-# Each function has the terms of the one before it, and more.
+# The study's functions: each has the terms of the one before it, and more.
 FUNCTIONS: dict[str, tuple[Powers, ...]] = {}
 FUNCTIONS["lin"] = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
 FUNCTIONS["qdr"] = (*FUNCTIONS["lin"], (2, 0, 0), (0, 2, 0), (0, 0, 2), (1, 1, 0))
 FUNCTIONS["cub"] = (*FUNCTIONS["qdr"], (3, 0, 0), (0, 3, 0), (0, 0, 3), (2, 1, 0), (1, 2, 0))
 FUNCTIONS["qua"] = (*FUNCTIONS["cub"], (4, 0, 0), (0, 4, 0), (0, 0, 4), (3, 1, 0), (2, 2, 0), (1, 3, 0))
 
-# Above this a feature is all but a combination of the others, and its coefficient means little.
-HIGH_VIF = 10.0
+# The functions of a signed regression. A term with a power of r above 1 would make the order depend on where the clock
+# starts; `area` has SAF, SPF and SQF as special cases.
+SIGNED: dict[str, tuple[Powers, ...]] = {"area": (*FUNCTIONS["lin"], (1, 1, 0)), "lin": FUNCTIONS["lin"]}
+
 # Above this a feature is nearly a combination of the others, and its coefficient means little.
+HIGH_VIF = 10.0
 RIVALS = ("fcfs", "spf", "saf", "wfp3", "unicef", "f2")
+BASELINE = "saf"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,36 +72,104 @@ class Fit:
 
     name: str
     terms: tuple[Term, ...]
-    standard_errors: NDArray[np.float64]  # of the coefficients
+    standard_errors: NDArray[np.float64]  # of the coefficients, by tuple; nan if held at 0, or a signed fit's constant
     mae: float  # mean absolute error of the scores, equation 6
     vif: NDArray[np.float64]  # variance inflation factors, of all terms but the constant
-    warnings: tuple[str, ...]
+    free: tuple[tuple[float, float], ...] = ()  # without signs, and errors
+
+    def interval(self, i: int) -> tuple[float, float]:
+        """The ends of the i-th coefficient's interval at CONFIDENCE, nan if it has none."""
+        return ends(self.terms[i][0], float(self.standard_errors[i]))
+
+    def held(self, i: int) -> bool:
+        """Whether the i-th coefficient is held at 0, because the regression alone would give it the wrong sign."""
+        return i > 0 and self.terms[i][0] == 0 and bool(np.isnan(self.standard_errors[i]))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is doubtful, a line each: multicollinear terms, and each weight whose sign is not determined."""
+        powers = tuple((p, q, r) for _, p, q, r in self.terms[1:])
+        unsure = []
+        if all(self.held(i) for i in range(1, len(self.terms))):
+            unsure.append("every weight is held at 0, so the order is that of submission; give more --tuples")
+        for i, term in enumerate(powers, 1):
+            low, high = self.interval(i)
+            if low <= 0 <= high:
+                unsure.append(
+                    f"the sign of the weight on {monomial(term)} is not determined: {self.terms[i][0]:.3g}, "
+                    f"{CONFIDENCE:.0%} interval {low:.3g} to {high:.3g}; give more --tuples, or a longer log"
+                )
+        return (*multicollinear(powers, self.vif), *unsure)
 
     def as_dict(self) -> dict[str, Any]:
         """For policy files."""
-        vif = [None, *self.vif.tolist()]
-        return {
-            "terms": [
-                {"p": p, "q": q, "r": r, "coefficient": coefficient, "standard_error": error, "vif": inflation}
-                for (coefficient, p, q, r), error, inflation in zip(
-                    self.terms, self.standard_errors.tolist(), vif, strict=True
-                )
-            ],
-            "mae": self.mae,
-            "warnings": list(self.warnings),
-        }
+        terms = []
+        for i, (coefficient, p, q, r) in enumerate(self.terms):
+            low, high = self.interval(i)
+            term: dict[str, Any] = {
+                "p": p,
+                "q": q,
+                "r": r,
+                "coefficient": coefficient,
+                "standard_error": float(self.standard_errors[i]),
+                "low": low,
+                "high": high,
+                "vif": float(self.vif[i - 1]) if i else None,
+            }
+            if self.free:
+                value, error = self.free[i - 1] if i else (np.nan, np.nan)
+                low, high = ends(value, error)
+                term |= {"held": self.held(i), "unsigned": value, "unsigned_low": low, "unsigned_high": high}
+            terms.append(term)
+        return {"terms": terms, "mixed": self.mixed, "mae": self.mae, "warnings": list(self.warnings)}
+
+    @property
+    def mixed(self) -> str | None:
+        """The mixed policy with the same order, for `batfill export-config`; None if there is none.
+
+        Its keys are rounded differently, so that nearly equal ones may change places.
+        """
+        weights = {(p, q, r): coefficient for coefficient, p, q, r in self.terms if (p, q, r) != (0, 0, 0)}
+        b, a, c, f = (weights.pop(powers, 0.0) for powers in SIGNED["area"][1:])
+        if any(weights.values()) or not any((a, b, c, f)):
+            return None
+        return "mixed:" + ",".join(f"{weight:.17g}" for weight in (a, b, -c, 0.0, 0.0, f))
 
 
-def fit_scores(scores: Scores, name: str, weights: Weights = "pq") -> Fit:
-    """The coefficients of FUNCTIONS[name] that minimise the weighted sum of squared errors of the scores.
+def ends(value: float, error: float) -> tuple[float, float]:
+    """The interval at CONFIDENCE of a coefficient with this standard error."""
+    width = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * error
+    return value - width, value + width
+
+
+def monomial(powers: Powers) -> str:
+    """A term as text: p^2 q."""
+    named = zip("pqr", powers, strict=True)
+    return " ".join(f"{name}^{power}" if power > 1 else name for name, power in named if power)
+
+
+def fit_scores(scores: Scores, name: str, weights: Weights = "pq", regression: Regression = "plain") -> Fit:
+    """The coefficients that minimise the weighted sum of squared errors of the scores.
+
+    A plain regression is the study's. A signed one differs in two ways. It compares jobs within their tuple only, as
+    the scores of each tuple sum to 1 and a queue's order compares jobs that wait at the same time. And it allows no
+    weight against the purpose: none below 0 on p, q and p q, and none above 0 on r, by which later jobs would overtake.
+    The proxy problem asks for just that, because an order that begins with a job not yet submitted waits for it; a real
+    queue never does.
+
+    The scores of a tuple depend on each other, so errors are by tuple, given the weights held at 0. They cover the draw
+    of the tuples and of the orders, that is another seed. They do not cover another log of the same machine: all seeds
+    draw from the same jobs, and tuples overlap.
 
     Args:
-        scores: of the proxy problem.
-        name: lin, qdr, cub or qua.
+        scores: of the proxy problem, N_QUEUED per tuple.
+        name: of FUNCTIONS, or of SIGNED for a signed regression.
         weights: a squared error weighs p q, or (p q)^2 as in equation 5 and the published code. A job without run time
             counts as one of one second.
+        regression: "plain" or "signed".
     """
-    powers = FUNCTIONS[name]
+    signed = regression == "signed"
+    powers = SIGNED[name] if signed else FUNCTIONS[name]
     p, q, r = scores.runtime_s, scores.procs, scores.submit_s
     design = np.column_stack([p**a * q**b * r**c for a, b, c in powers])
     # Columns reach 1e20; scaling by the largest value keeps the equations solvable.
@@ -95,19 +177,41 @@ def fit_scores(scores: Scores, name: str, weights: Weights = "pq") -> Fit:
     unit[unit == 0] = 1.0
     area = np.maximum(p, 1.0) * q
     area /= area.mean()
-    design_in_units = design / unit
-    fitted, errors = least_squares(design_in_units, scores.score, area if weights == "pq" else area**2)
-    vif = variance_inflation(design_in_units)
+    weight = area if weights == "pq" else area**2
+    tuple_of = np.arange(len(p)) // N_QUEUED
+    x = design / unit
+    free: tuple[tuple[float, float], ...] = ()
+    if signed:
+        x, y = within(x, weight, tuple_of), within(scores.score[:, None], weight, tuple_of)[:, 0]
+        unsigned, unsigned_errors = least_squares(x[:, 1:], y, weight, tuple_of)
+        free = tuple(zip((unsigned / unit[1:]).tolist(), (unsigned_errors / unit[1:]).tolist(), strict=True))
+        fitted, errors = np.zeros(len(powers)), np.full(len(powers), np.nan)
+        fitted[1:] = signed_least_squares(x[:, 1:], y, weight, [-1 if c else 1 for _, _, c in powers[1:]])
+        chosen = fitted != 0
+        if chosen.any():
+            _, errors[chosen] = least_squares(x[:, chosen], y, weight, tuple_of)
+        fitted[0] = np.average(scores.score - design @ (fitted / unit), weights=weight)
+        x[:, 0] = 1.0
+    else:
+        fitted, errors = least_squares(x, scores.score, weight, tuple_of)
     coefficients = fitted / unit
-    terms = tuple((float(value), *exponents) for value, exponents in zip(coefficients, powers, strict=True))
     return Fit(
         name=name,
-        terms=terms,
+        terms=tuple((float(value), *exponents) for value, exponents in zip(coefficients, powers, strict=True)),
         standard_errors=errors / unit,
         mae=float(np.abs(design @ coefficients - scores.score).mean()),
-        vif=vif,
-        warnings=tuple(multicollinear(powers[1:], vif)),
+        vif=variance_inflation(x),
+        free=free,
     )
+
+
+def within(
+    columns: NDArray[np.float64], weights: NDArray[np.float64], groups: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The columns, shape (n, k), minus their weighted means over the rows of the same group; groups count from 0."""
+    total = np.bincount(groups, weights)
+    means = np.column_stack([np.bincount(groups, weights * column) / total for column in columns.T])
+    return np.asarray(columns - means[groups])
 
 
 def multicollinear(powers: tuple[Powers, ...], vif: NDArray[np.float64]) -> list[str]:
@@ -115,10 +219,10 @@ def multicollinear(powers: tuple[Powers, ...], vif: NDArray[np.float64]) -> list
     bad = [(term, factor) for term, factor in zip(powers, vif, strict=True) if not factor <= HIGH_VIF]
     if not bad:
         return []
-    (a, b, c), worst = max(bad, key=lambda entry: entry[1])
+    term, worst = max(bad, key=lambda entry: entry[1])
     return [
         f"{len(bad)} of {len(vif)} terms have a variance inflation factor above {HIGH_VIF:g} "
-        f"(most: p^{a} q^{b} r^{c}, {worst:.3g}): features are multicollinear, and coefficients unstable"
+        f"(most: {monomial(term)}, {worst:.3g}): features are multicollinear, and coefficients unstable"
     ]
 
 
@@ -128,150 +232,198 @@ class Fitted(Found):
     Attributes:
         fits: the fitted functions.
         policies: the same by name, for `replay`.
+        held_out: the windows that nothing was fitted to; None if there are none.
     """
 
-    def __init__(self, content: Mapping[str, Any], fits: Sequence[Fit]) -> None:
-        super().__init__(content, coefficient_rows(fits))
-        self.fits = fits
+    def __init__(self, content: Mapping[str, Any], fits: Sequence[Fit], held_out: Periods | None) -> None:
+        super().__init__(content, coefficient_rows(fits), content["recommendation"]["text"])
+        self.fits, self.held_out = fits, held_out
         self.policies = {policy.name: policy for policy in fitted_policies(fits)}
 
+    def as_text(self) -> str:
+        """The coefficients, the validation, and the recommendation."""
+        validation = self["validation"]
+        shown = [] if validation is None else [as_table(validation_rows(validation)), *validation["warnings"]]
+        return "\n\n".join([as_table(self.rows), *shown, self.remark])
+
+    __repr__ = as_text
+
     def to_pandas(self) -> pd.DataFrame:
-        """A row per term of each function: the powers of p, q and r, the coefficient and its standard error."""
+        """A row per term of each function: the powers of p, q and r, the coefficient, its error and its interval."""
         rows = [{"policy": found.name, **term} for found in self.fits for term in found.as_dict()["terms"]]
         return data_frame(rows, options=self["options"], input=self["input"])
 
     def evaluate(
         self,
-        log: Workload | str | Path,
+        log: Workload | str | Path | None = None,
         *,
         procs: int | None = None,
         days: float = 15,
         count: int | None = None,
         bar: Bar = no_bar,
     ) -> Found:
-        """Compare the functions with six known policies on a log's windows, with backfilling and without.
+        """Compare the functions with six known policies on windows, with backfilling and without.
 
         Args:
-            log: a workload or a file, as for `read_workload`.
+            log: a workload or a file, as for `read_workload`; None for the windows that were held out. Of the log that
+                was learned from, only windows that begin after the last one learned from count.
             procs: the machine's size; by default the log's.
             days: length of a window.
             count: use only this many windows, from the first.
             bar: makes progress bars.
 
         Raises:
-            BatfillError: the log is unusable.
+            BatfillError: the log is unusable, or has no window that was not learned from.
         """
-        windows = read_periods(log, procs=procs, days=days, align="first", boundary="submitted", count=count)
+        windows = self.held_out
+        if log is not None:
+            windows = read_windows(log, procs=procs, days=days, count=None)
+            if (windows.source, windows.digest) == (self["input"]["source"], self["input"]["source_sha256"]):
+                until_s = self["learned_from"]["until_s"]
+                first = sum(number * days * DAY_S < until_s for number in windows.numbers)
+                windows = windows.part(first, len(windows)) if first < len(windows) else None
+            if windows is not None and count is not None:
+                windows = windows.part(0, count)
+        if windows is None:
+            raise BatfillError(f"{self['input']['source']}: {NOTHING_HELD_OUT}")
         with bar("windows", 2 * len(windows)) as advance:
             found = evaluate(windows, list(self.policies.values()), advance=advance)
-        return Found(found, evaluation_rows(found))
+        found |= judged(found["with_backfilling"], list(self.policies), seed=self["seed"])
+        return Found(found, evaluation_rows(found), "\n".join([found["recommendation"]["text"], *found["warnings"]]))
+
+
+NOTHING_HELD_OUT = "every window was learned from, and none is left to test on; give shorter --days, or --training N"
 
 
 def fit(
     log: Workload | str | Path,
     *,
     procs: int | None = None,
-    tuples: int = 441,
-    permutations: int = 256_000,
+    tuples: int = 4000,
+    permutations: int = 4000,
+    regression: Regression = "signed",
     shuffle: Shuffle = "fair",
     weights: Weights = "pq",
+    days: float = 15,
+    count: int | None = None,
+    training: int | None = None,
     seed: int = 0,
     bar: Bar = no_bar,
 ) -> Fitted:
-    """Learn heuristics by regression on the scores of many random schedules.
+    """Learn heuristics by regression on the scores of many random schedules, and test them on later windows.
+
+    The log is cut into windows from its first submission, those without jobs left out. The first ones are learned from;
+    on the others each function is replayed with backfilling and compared with SAF.
 
     Args:
         log: a workload or a file, as for `read_workload`.
         procs: the machine's size; by default the log's.
-        tuples: number of subtraces to score.
+        tuples: number of subtraces to score. More of them determine the coefficients better, more permutations hardly.
         permutations: number of orders of each.
+        regression: "signed", or "plain" as in the study; see `fit_scores`.
         shuffle: every order equally likely ("fair"), or biased as in the "published" code.
         weights: a squared error weighs p q ("pq"), or (p q)^2 as published ("pq2").
-        seed: of the subtraces and the orders.
+        days: length of a window.
+        count: use only this many windows, from the first.
+        training: learn from this many windows, from the first; by default half of them, or the only one.
+        seed: of the subtraces and the orders, and of the comparison.
         bar: makes progress bars.
 
     Returns:
-        The content of the policy file; `save` writes it, for `replay(log, "lin@FILE")`, and `policies` holds its
-        functions.
+        The content of the policy file; `save` writes it, for `replay(log, "area@FILE")`, or "@FILE" for the policy that
+        is recommended, which is SAF if no function was better beyond chance. `policies` holds the functions.
 
     Raises:
-        WorkloadError: the log is unreadable or too short, or the machine's size is unknown.
+        BatfillError: the log is unreadable or too short, the machine's size is unknown, or the windows are too few.
 
     Examples:
         >>> from batfill.experiment import replay
-        >>> fitted = fit("workloads/sample.json", tuples=3, permutations=64)
-        >>> list(fitted.policies), len(fitted.to_pandas())
-        (['lin', 'qdr', 'cub', 'qua'], 44)
-        >>> replay("workloads/sample.json", fitted.policies["lin"]).figures.jobs
+        >>> fitted = fit("workloads/sample.json", tuples=3, permutations=64, days=0.5)
+        >>> list(fitted.policies), len(fitted.to_pandas()), fitted["recommendation"]["take"]
+        (['area', 'lin'], 9, 'saf')
+        >>> replay("workloads/sample.json", fitted.policies["area"]).figures.jobs
         800
     """
+    windows = read_windows(log, procs=procs, days=days, count=count)
+    n_training = training_of(windows, training)
+    learned, held_out = windows.part(0, n_training), None
+    if n_training < len(windows):
+        held_out = windows.part(n_training, len(windows))
     workload, _ = opened(log, procs=procs)
+    # Windows hold every job, so these are the jobs of the first ones; their tables begin at different seconds.
+    jobs = workload.jobs.select(slice(0, sum(map(len, learned.tables))))
     with bar("tuples", tuples) as advance:
-        return Fitted(
-            *fit_heuristics(
-                workload,
-                seed=seed,
-                tuples=tuples,
-                permutations=permutations,
-                how=shuffle,
-                weights=weights,
-                advance=advance,
-            )
+        scores = score_jobs(
+            jobs,
+            windows.procs,
+            seed=seed,
+            tuples=tuples,
+            permutations=permutations,
+            how=shuffle,
+            advance=advance,
         )
-
-
-def fit_heuristics(
-    workload: Workload,
-    *,
-    seed: int = 0,
-    tuples: int = 441,
-    permutations: int = 256_000,
-    how: Shuffle = "fair",
-    weights: Weights = "pq",
-    advance: Callable[[int], None] = lambda _: None,
-) -> tuple[dict[str, Any], list[Fit]]:
-    """A policy file's content and the fits in it; the arguments are those of `score_jobs` and `fit_scores`.
-
-    Raises:
-        WorkloadError: the machine's size is unknown, or the log is too short.
-    """
-    if workload.procs is None:
-        raise WorkloadError(f"{workload.name}: does not say how many processors the machine has; give --procs N")
-    scores = score_jobs(
-        workload.jobs, workload.procs, seed=seed, tuples=tuples, permutations=permutations, how=how, advance=advance
-    )
-    fits = [fit_scores(scores, name, weights) for name in FUNCTIONS]
+    fits = [fit_scores(scores, name, weights, regression) for name in (SIGNED if regression == "signed" else FUNCTIONS)]
+    validation = None
+    advice: dict[str, Any] = {"take": None, "text": f"nothing is recommended: {NOTHING_HELD_OUT}"}
+    if held_out is not None:
+        with bar("windows", len(held_out)) as advance:
+            validation = validate(held_out, fitted_policies(fits), seed=seed, advance=advance)
+        advice = validation["recommendation"]
     firsts = scores.firsts.reshape(tuples, -1).mean(axis=0)
     content = document(
         "fit",
         seed=seed,
-        given={"tuples": tuples, "permutations": permutations, "shuffle": how, "weights": weights},
-        source={
-            "source": workload.name,
-            "source_sha256": workload.digest,
-            "procs": workload.procs,
-            "warnings": list(workload.warnings),
+        given={
+            "tuples": tuples,
+            "permutations": permutations,
+            "regression": regression,
+            "shuffle": shuffle,
+            "weights": weights,
+            "days": days,
+            "training": n_training,
         },
+        source=windows.provenance(),
         results={
             "format": FILE_FORMAT,
             "functions": {found.name: found.as_dict() for found in fits},
+            "recommendation": advice,
+            "validation": validation,
+            "learned_from": {
+                "windows": list(learned.numbers),
+                "jobs": len(jobs),
+                "until_s": (learned.numbers[-1] + 1) * days * DAY_S,
+            },
             "scored_jobs": len(scores.score),
             # The share of the orders that the i-th submitted job began, relative to a fair share: 1 for a fair shuffle.
             "came_first": firsts / firsts.mean(),
         },
     )
-    return content, fits
+    return Fitted(content, fits, held_out)
 
 
-def check_window_options(evaluate: bool, **of_windows: float | None) -> None:
-    """Refuse window options without an evaluation.
+def read_windows(log: Workload | str | Path, *, procs: int | None, days: float, count: int | None) -> Periods:
+    """The log's windows from its first submission, with all jobs submitted in each; the first `count` of them.
 
     Raises:
-        BatfillError: one is given.
+        BatfillError: the log is unusable, or has fewer.
     """
-    given = [name for name, value in of_windows.items() if value is not None]
-    if given and not evaluate:
-        raise BatfillError(f"--{given[0]}: applies to the windows of --evaluate; add it, or leave this out")
+    windows = read_periods(log, procs=procs, days=days, align="first", boundary="submitted")
+    if count is not None and count > len(windows):
+        raise BatfillError(f"{windows.source}: {count} windows are asked for, but only {len(windows)} hold jobs")
+    return windows.part(0, len(windows) if count is None else count)
+
+
+def training_of(windows: Periods, training: int | None) -> int:
+    """The number of windows to learn from.
+
+    Raises:
+        BatfillError: more are asked for than there are.
+    """
+    if training is None:
+        return max(len(windows) // 2, 1)
+    if not 1 <= training <= len(windows):
+        raise BatfillError(f"{windows.source}: {len(windows)} windows; --training {training} must be from 1 to that")
+    return training
 
 
 def fitted_policies(fits: Sequence[Fit]) -> list[Policy]:
@@ -344,23 +496,47 @@ def evaluate(
     `advance` is called with 1 per window, twice for each.
     """
     compared = [*policies, *(POLICIES[name] for name in RIVALS)]
-    conditions = Conditions(backfill=None)
-    without = np.empty((len(compared), len(windows)))
+    without, waits_s = np.empty((len(compared), len(windows))), []
     for column, jobs in enumerate(windows.tables):
         start_s = np.array([replay_without_backfilling(jobs, windows.procs, policy).start_s for policy in compared])
         without[:, column] = mean_bsld(jobs, windows.procs)(start_s)
+        waits_s.append((start_s - jobs.submit_s)[:, jobs.procs <= windows.procs])
         advance(1)
-    backfilled = costs(windows, compared, conditions, advance=advance)
     names = [policy.name for policy in compared]
     return {
         "windows": windows.provenance(),
-        "without_backfilling": by_policy(names, without),
-        "with_backfilling": by_policy(names, backfilled),
+        "without_backfilling": by_policy(names, without, waits_s),
+        "with_backfilling": by_policy(names, *costs_and_waits(windows, compared, BACKFILLED, advance=advance)),
     }
 
 
-def by_policy(names: Sequence[str], costs_by_window: NDArray[np.float64]) -> dict[str, Any]:
-    """Median, quartiles, mean and all values of each policy."""
+BACKFILLED = Conditions(backfill=None)  # in the queue's order
+
+
+def validate(
+    windows: Periods, policies: Sequence[Policy], *, seed: int, advance: Callable[[int], None] = lambda _: None
+) -> dict[str, Any]:
+    """Each policy and SAF on the windows, with backfilling, and what to use; `advance` is called once per window."""
+    compared = [*policies, POLICIES[BASELINE]]
+    names = [policy.name for policy in compared]
+    figures = by_policy(names, *costs_and_waits(windows, compared, BACKFILLED, advance=advance))
+    return {
+        "windows": windows.provenance(),
+        "with_backfilling": figures,
+        **judged(figures, [policy.name for policy in policies], seed=seed),
+    }
+
+
+def by_policy(
+    names: Sequence[str], costs_by_window: NDArray[np.float64], waits_s: Sequence[NDArray[np.float64]]
+) -> dict[str, Any]:
+    """Each policy's costs over the windows, and its long waits over the jobs of all of them.
+
+    Args:
+        names: of the policies.
+        costs_by_window: shape (n_policies, n_windows).
+        waits_s: by window, shape (n_policies, n_jobs).
+    """
     quartiles = np.quantile(costs_by_window, [0.25, 0.5, 0.75], axis=1)
     return {
         name: {
@@ -368,20 +544,49 @@ def by_policy(names: Sequence[str], costs_by_window: NDArray[np.float64]) -> dic
             "lower_quartile": quartiles[0, i],
             "upper_quartile": quartiles[2, i],
             "mean": costs_by_window[i].mean(),
+            **long_waits(np.concatenate([waited[i] for waited in waits_s])),
             "mean_bsld": costs_by_window[i],
         }
         for i, name in enumerate(names)
     }
 
 
+def judged(figures: Mapping[str, Any], names: Sequence[str], *, seed: int) -> dict[str, Any]:
+    """The policies of these names against SAF by their costs, all compared at once, and what to use.
+
+    Args:
+        figures: from `by_policy`.
+        names: of the policies.
+        seed: of the comparison.
+    """
+    base = figures[BASELINE]["mean_bsld"]
+    found = paired(np.array([figures[name]["mean_bsld"] for name in names]), base, seed=seed)
+    compared = dict(zip(names, found, strict=True))
+    what, n = "the sum of mean bounded slowdowns", len(base)
+    return {
+        "over_saf": {name: one.as_dict() for name, one in compared.items()},
+        "recommendation": recommendation(compared, figures, BASELINE, what=what, periods=f"{n} held-out windows"),
+        "warnings": list(comparison_warnings(compared, n, "held-out windows")),
+    }
+
+
 def coefficient_rows(fits: Sequence[Fit]) -> list[dict[str, Any]]:
-    """The table to show: per fit the weights of the plain p, q, r, the error, the largest factor."""
+    """The table to show: per fit the plain terms' weights and half their intervals, the error, the largest factor."""
+    shown = [powers for powers in (*FUNCTIONS["lin"][1:], (1, 1, 0)) if any(powers in powers_of(each) for each in fits)]
+
+    def weight(found: Fit, powers: Powers) -> str | None:
+        if powers not in powers_of(found):
+            return None
+        i = powers_of(found).index(powers)
+        if found.held(i):
+            return "0 (held)"
+        value = found.terms[i][0]
+        return f"{value:.3g} ±{found.interval(i)[1] - value:.1g}"
+
     return [
         {
             "policy": found.name,
-            "p": f"{found.terms[1][0]:.3g}",
-            "q": f"{found.terms[2][0]:.3g}",
-            "r": f"{found.terms[3][0]:.3g}",
+            **{monomial(powers): weight(found, powers) for powers in shown},
             "mae": f"{found.mae:.3g}",
             "max vif": f"{found.vif.max():.3g}",
         }
@@ -389,14 +594,39 @@ def coefficient_rows(fits: Sequence[Fit]) -> list[dict[str, Any]]:
     ]
 
 
-def evaluation_rows(evaluation: dict[str, Any]) -> list[dict[str, Any]]:
-    """Medians over the windows, sorted by those with backfilling."""
+def powers_of(found: Fit) -> list[Powers]:
+    """Of its terms."""
+    return [(p, q, r) for _, p, q, r in found.terms]
+
+
+def validation_rows(validation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Costs on the held-out windows with backfilling, from the least sum, and each against SAF."""
+    figures, take = validation["with_backfilling"], validation["recommendation"]["take"]
     rows = [
         {
             "policy": name,
-            "median without backfilling": evaluation["without_backfilling"][name]["median"],
-            "with": figures["median"],
+            "held out: median": each["median"],
+            "mean": each["mean"],
+            f"mean/{BASELINE}": each["mean"] / figures[BASELINE]["mean"],
+            **comparison_cells(validation["over_saf"].get(name)),
+            "recommended": "yes" if name == take else "",
+            "p999_wait_s": each["p999_wait_s"],
+            "max_wait_s": each["max_wait_s"],
         }
-        for name, figures in evaluation["with_backfilling"].items()
+        for name, each in figures.items()
     ]
-    return sorted(rows, key=lambda row: (row["with"], row["policy"]))
+    return sorted(rows, key=lambda row: (row["mean"], row["policy"]))
+
+
+def evaluation_rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """As `validation_rows`, with the medians without backfilling."""
+    without = evaluation["without_backfilling"]
+    return [
+        {
+            "policy": row["policy"],
+            "median without backfilling": without[row["policy"]]["median"],
+            "with": row.pop("held out: median"),
+            **row,
+        }
+        for row in validation_rows(evaluation)
+    ]

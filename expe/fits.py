@@ -1,0 +1,151 @@
+"""Fitted heuristics on the archive's logs: the tables of docs/results/tuning.md.
+
+    python expe/fits.py FOLDER > tables.md
+
+FOLDER holds the logs; absent ones are named and left out. Each log's first half of 15-day windows is learned from, the
+other half is for testing: with backfilling in the queue's order, each window from an empty machine. Ten minutes of one
+processor for six logs and three seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batfill import __version__
+from batfill.policy import POLICIES, polynomial
+from batfill.stats import BETTER, UNCLEAR
+from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, judged, monomial, read_windows, validate
+
+# By file: the name in the tables, and the processors if they are not the header's (here as the papers count them).
+LOGS = {
+    "KTH-SP2-1996-2.1-cln.swf.gz": ("KTH-SP2", None),
+    "SDSC-SP2-1998-4.2-cln.swf.gz": ("SDSC-SP2", None),
+    "SDSC-BLUE-2000-4.2-cln.swf.gz": ("SDSC-BLUE", None),
+    "CTC-SP2-1996-3.1-cln.swf.gz": ("CTC-SP2", None),
+    "HPC2N-2002-2.2-cln.swf.gz": ("HPC2N", None),
+    "CEA-Curie-2011-2.1-cln.swf.gz": ("CEA-Curie", 80_640),
+}
+MODEL = "lublin_256.swf.gz"  # another workload, all of it learned from
+STUDY = {"tuples": 441, "permutations": 4000, "regression": "plain"}  # the study's number of tuples, and fewer orders
+KNOWN = ("saf", "spf", "f2", "fcfs")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="holds the logs")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 0 (default 3)")
+    parser.add_argument("--tuples", type=int, default=4000, help="of the signed fits (default 4000)")
+    parser.add_argument("--permutations", type=int, default=4000, help="of the signed fits (default 4000)")
+    parser.add_argument("--days", type=float, default=15, help="length of a window (default 15)")
+    given = parser.parse_args()
+    signed = {"tuples": given.tuples, "permutations": given.permutations, "days": given.days}
+    plain = {**STUDY, "tuples": min(STUDY["tuples"], given.tuples), "days": given.days}
+
+    elsewhere: dict[str, Fit] = {}
+    if (given.folder / MODEL).is_file():
+        for label, how in (("area of lublin_256", signed), ("plain lin of lublin_256", plain)):
+            elsewhere[label] = fit(
+                given.folder / MODEL, **how, training=windows_of(given.folder / MODEL, given.days)
+            ).fits[0]
+    costs, weights = {}, {}
+    for file, (label, procs) in LOGS.items():
+        path = given.folder / file
+        if not path.is_file():
+            print(f"{file} is not in {given.folder}; left out", file=sys.stderr)
+            continue
+        seeds = range(given.seeds)
+        print(f"{label} ...", file=sys.stderr, flush=True)
+        fits = [fit(path, procs=procs, seed=seed, **signed) for seed in seeds]
+        study = [fit(path, procs=procs, seed=seed, **plain) for seed in seeds]
+        learned = {f"area, seed {seed}": found.fits[0] for seed, found in zip(seeds, fits, strict=True)}
+        learned |= {"signed lin, seed 0": fits[0].fits[1]}
+        learned |= {f"plain lin, seed {seed}": found.fits[0] for seed, found in zip(seeds, study, strict=True)}
+        costs[label] = compared(fits[0], learned | elsewhere)
+        weights[label] = fits, study
+    shown(costs, weights, given.seeds)
+
+
+def windows_of(path: Path, days: float) -> int:
+    """The number of a log's windows."""
+    return len(read_windows(path, procs=None, days=days, count=None))
+
+
+def compared(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
+    """These functions, and known policies, on the windows held out."""
+    policies = [polynomial(name, found.terms, "") for name, found in learned.items()]
+    policies += [POLICIES[name] for name in KNOWN if name != BASELINE]
+    names = [policy.name for policy in policies]
+    found = validate(fitted.held_out, policies, seed=0)
+    return found | judged(found["with_backfilling"], names, seed=0)
+
+
+def shown(costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted], list[Fitted]]], seeds: int) -> None:
+    """The tables as Markdown."""
+    logs = list(costs)
+    names = [*(costs[logs[0]]["over_saf"]), BASELINE]
+    print(f"batfill {__version__}, seeds 0 to {seeds - 1}\n")
+    print("Sums of mean bounded slowdowns over SAF's, 95 % interval, * if unlike SAF after the correction\n")
+    counts = [f"{name}, {len(costs[name]['with_backfilling'][BASELINE]['mean_bsld'])}" for name in logs]
+    table(["policy", *counts], [[name, *(ratio(costs[log]["over_saf"].get(name)) for log in logs)] for name in names])
+    print("Medians\n")
+    medians = [[name, *(f"{costs[log]['with_backfilling'][name]['median']:.2f}" for log in logs)] for name in names]
+    table(["policy", *logs], medians)
+    print("99.9 % quantile of the wait and longest wait, hours\n")
+    waits = [[name, *(hours(costs[log]["with_backfilling"][name]) for log in logs)] for name in names]
+    table(["policy", *logs], waits)
+    print("Advice\n")
+    for log, (fits, _) in weights.items():
+        for seed, found in enumerate(fits):
+            print(f"- {log}, seed {seed}: {found['recommendation']['text']}")
+    print("\nWeights without the signs: mean over the seeds, mean standard error, spread over the seeds / error\n")
+    rows = []
+    for log, (fits, study) in weights.items():
+        for what, each, i in (("area", fits, 0), ("lin", fits, 1)):
+            free = np.array([found.fits[i].free for found in each])
+            rows.append([log, what, *spreads(free[:, :, 0], free[:, :, 1]), *[""] * (4 - free.shape[1])])
+        plain = [found.fits[0] for found in study]
+        values = np.array([[term[0] for term in found.terms[1:]] for found in plain])
+        errors = np.array([found.standard_errors[1:] for found in plain])
+        rows.append([log, "plain lin", *spreads(values, errors), ""])
+    head = [monomial((p, q, r)) for _, p, q, r in next(iter(weights.values()))[0][0].fits[0].terms[1:]]
+    table(["log", "function", *head], rows)
+
+
+def ratio(found: dict[str, Any] | None) -> str:
+    """A comparison in a cell."""
+    if found is None:
+        return "1"
+    mark = "" if found["verdict"] == UNCLEAR else " *" if found["verdict"] == BETTER else " * (worse)"
+    low, high = ("-" if end is None else f"{end:.2f}" for end in (found["low"], found["high"]))
+    return f"{found['value']:.3f} ({low} to {high}){mark}"
+
+
+def hours(figures: dict[str, Any]) -> str:
+    """Long waits in a cell."""
+    return f"{figures['p999_wait_s'] / 3600:.0f}, {figures['max_wait_s'] / 3600:.0f}"
+
+
+def spreads(values: np.ndarray, errors: np.ndarray) -> list[str]:
+    """A cell for each column of values, a row per seed: mean, reported error, and how far they agree."""
+    spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1], np.nan)
+    return [
+        f"{value:.2e} ± {error:.1e}, {by / error:.2f}"
+        for value, error, by in zip(values.mean(axis=0), errors.mean(axis=0), spread, strict=True)
+    ]
+
+
+def table(head: list[str], rows: list[list[str]]) -> None:
+    """A Markdown table."""
+    for row in (head, ["---"] * len(head), *rows):
+        print(f"| {' | '.join(row)} |")
+    print()
+
+
+if __name__ == "__main__":
+    main()
