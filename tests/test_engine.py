@@ -212,7 +212,8 @@ def driven(jobs, queue):
             row = coming.pop(0)
             small = jobs.job_class[row] == SMALL
             level = 1 if small else queue.large
-            queue.submit(jobs.ids[row], now_s, jobs.walltime_s[row], int(jobs.procs[row]), level=level, killable=small)
+            known = jobs.ids[row], now_s, jobs.expected_s[row], int(jobs.procs[row])
+            queue.submit(*known, level=level, killable=small, outlives=jobs.outlives)
             assert queue.waits(row)
         for row in queue.decide(now_s).tolist():
             assert not queue.waits(row)
@@ -240,6 +241,16 @@ def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(policy, bac
         expected = oracle(jobs, 16, policy, **case)
         assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
         assert {level for _, level, _, _ in expected.kills} == {1, 2}
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "lpf", "wfp3"])
+def test_a_queue_driven_event_by_event_corrects_expected_ends_from_the_first_job_that_may_outlive_its_request(policy):
+    jobs = outliving(burst(7, n_jobs=120, small=0.4, short=0.6), 90.0)
+    queue = Queue(16, policy_named(policy), threshold_s=9000.0, divider_s=[300.0, 900.0])
+    assert not queue.outlived
+    expected = oracle(jobs, 16, policy, threshold_s=9000.0, divider_s=[300.0, 900.0])
+    assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
+    assert queue.outlived
 
 
 def test_rules_that_cannot_be_are_refused_and_dividers_in_force_change_nothing():

@@ -210,11 +210,12 @@ def converted(tmp_path_factory):
     """A function from a log to a Batsim workload of it, converted once."""
     done = {}
 
-    def convert_once(log, jobs=None):
-        if (log, jobs) not in done:
-            done[log, jobs] = tmp_path_factory.mktemp("workload") / "log.json"
-            convert(log, done[log, jobs], jobs=slice(jobs))
-        return done[log, jobs]
+    def convert_once(log, jobs=None, overrun="keep"):
+        key = log, jobs, overrun
+        if key not in done:
+            done[key] = tmp_path_factory.mktemp("workload") / "log.json"
+            convert(log, done[key], jobs=slice(jobs), overrun=overrun)
+        return done[key]
 
     return convert_once
 
@@ -231,6 +232,15 @@ def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_lo
     path = converted(archive_log("SDSC-SP2-1998-4.2-cln.swf.gz"), jobs)
     for threshold in (math.inf, 200_000):
         assert_hosts_agree(path, 128, policy=policy, threshold=threshold)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", pytest.param("saf", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("log", ["CTC-SP2-1996-3.1-cln.swf.gz", "HPC2N-2002-2.2-cln.swf.gz"])
+def test_on_logs_whose_jobs_outlive_their_requests_the_hosts_agree_on_every_start(archive_log, converted, log, policy):
+    path = converted(archive_log(log), 4000, "extend")
+    workload = read_batsim_json(path)
+    assert (workload.jobs.runtime_s > workload.jobs.requested_s).sum() > 100
+    assert_hosts_agree(path, workload.procs, policy=policy, threshold=100_000)
 
 
 @pytest.mark.slow

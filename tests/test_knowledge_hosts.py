@@ -11,6 +11,8 @@ import pytest
 from batfill.jobs import WEEK_S
 from batfill.knowledge.learning import replay_learning
 from batfill.options import Options
+from batfill.policy import policy_named
+from batfill.replays import replay
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from plugin import Plugin, assert_same_starts, completed, killed, notify, starts_of_plugin, submitted
 from small_runs import starts_by_name
@@ -18,7 +20,7 @@ from small_runs import starts_by_name
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
 
 
-def written(path, seed, *, size, n_jobs=500, weeks=4, protected=0.0):
+def written(path, seed, *, size, n_jobs=500, weeks=4, protected=0.0, outliving=0.0):
     """A workload of users with habits, as Batsim reads it."""
     rng = np.random.default_rng(seed)
     jobs, profiles = [], {}
@@ -28,7 +30,10 @@ def written(path, seed, *, size, n_jobs=500, weeks=4, protected=0.0):
         profiles[f"d{delay_s}"] = {"type": "delay", "delay": delay_s}
         job = {"id": f"{row:05}", "subtime": submit_s, "res": int(rng.integers(1, size + 2)), "user_id": user}
         job |= {"profile": f"d{delay_s}", "walltime": max(delay_s + 1, int(rng.choice([600, 7200, 36_000])))}
-        jobs.append(job | ({"killable": False} if rng.random() < protected else {}))
+        job |= {"killable": False} if rng.random() < protected else {}
+        if outliving > 0 and rng.random() < outliving:
+            job |= {"walltime": delay_s + 1, "expected_time": 1 + delay_s // 8}
+        jobs.append(job)
     path.write_text(json.dumps({"nb_res": size, "jobs": jobs, "profiles": profiles}))
     return path
 
@@ -50,6 +55,23 @@ def assert_hosts_agree(path, size, options):
 def test_the_hosts_agree_on_what_is_known(tmp_path, knowledge, policy):
     path = written(tmp_path / "made.json", 1, size=12)
     assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
+
+
+@pytest.mark.parametrize("knowledge", ["easy++", "regression", "classifier"])
+@pytest.mark.parametrize("policy", ["fcfs", "saf"])
+def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tmp_path, knowledge, policy):
+    path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=0.6)
+    learned = assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
+    plain = starts_by_name(replay(read_batsim_json(path).jobs, 12, policy_named(policy)))
+    assert learned != plain
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf"])
+@pytest.mark.parametrize("more", [{"bound": True}, {"levels": "0.5,0.75"}])
+def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(tmp_path, policy, more):
+    path = written(tmp_path / "made.json", 2, size=1, outliving=0.6)
+    starts = assert_hosts_agree(path, 1, {"knowledge": "classifier", "policy": policy, "kill": True, **more})
+    assert any("#" in name for name in starts)
 
 
 @pytest.mark.parametrize("more", [{"bound": True}, {"regime": "decoupled"}, {"max-kill-share": 0.1}, {"cut": 0.0}])

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from batfill.batsim.runner.setup import choose_engine
 from batfill.errors import BatfillError, PolicyError, WorkloadError
@@ -18,7 +19,7 @@ from batfill.policy import POLICIES, Policy, policy_named
 from batfill.replays import EngineReplay, replay, replay_many
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
-from strategies import options, policies, random_mixed, random_table, replayed, table, workloads
+from strategies import in_units, options, outliving, policies, random_mixed, random_table, replayed, table, workloads
 from swf_text import row
 
 # The first call may compile the engine, which is no property of an example.
@@ -64,6 +65,23 @@ def test_any_workload_under_any_options_starts_what_the_oracle_starts(workload, 
 def test_fractions_of_seconds_change_nothing(workload, case):
     jobs, size = workload
     assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
+
+
+@unhurried
+@given(workloads(), options, st.sampled_from([1.0, 45.0, 700.0]))
+def test_jobs_that_outlive_their_requests_start_when_the_oracle_says_under_any_options(workload, case, unit_s):
+    (jobs, size), case = workload, in_units(case, unit_s)
+    jobs = outliving(jobs, unit_s)
+    assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02"])
+def test_a_long_queue_of_jobs_that_outlive_their_requests_drains_as_the_oracle_says(policy):
+    seed = len(policy)
+    jobs = outliving(random_table(seed, n_jobs=400, size=16, span_s=500, longest=50, small=0.2, short=0.4), 90.0)
+    case = {"backfill": [None, "spf", "wfp3"][seed % 3], "threshold_s": [math.inf, 40_000.0][seed % 2]}
+    case["divider_s"] = [1800.0, math.inf][seed % 2]
+    assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
 
 
 # Thousands of waiting jobs: several groups of leaves
@@ -167,6 +185,8 @@ class Instants:
         self.schedule, self.jobs = schedule, schedule.jobs
         self.rule = Oracle(schedule.jobs, schedule.size, policy, threshold_s=threshold_s)
         self.ran = np.flatnonzero(~schedule.rejected)
+        for job, start_s in zip(self.rule.jobs, schedule.start_s.tolist(), strict=True):
+            job.start = start_s
 
     def __iter__(self):
         """(t, jobs that run on and those started ahead of the head, jobs backfilled now, waiting jobs in order)."""
@@ -177,9 +197,9 @@ class Instants:
             waiting = [self.rule.jobs[i] for i in self.ran if submit_s[i] <= t < start_s[i]]
             yield t, running[~now], running[now], sorted(waiting, key=self.rule.sort_rule(t))
 
-    def shadow_s(self, running, need):
-        """When `need` processors are free, if these jobs run to their walltimes, and how many are free then."""
-        ends = self.schedule.start_s[running] + np.minimum(self.jobs.walltime_s[running], 1e9)
+    def shadow_s(self, t, running, need):
+        """When `need` processors are free, if these jobs end as is expected at t, and how many are free then."""
+        ends = np.array([min(self.rule.expected_end(t, self.rule.jobs[i]), 1e9) for i in running])
         procs = self.jobs.procs[running]
         free = {t: self.schedule.size - int(procs[ends > t].sum()) for t in ends.tolist()}
         return min((t, procs_free) for t, procs_free in free.items() if procs_free >= need)
@@ -195,6 +215,9 @@ def invariant_cases():
         jobs = random_table(100 + seed, n_jobs=150, size=10, span_s=200)
         jobs = dataclasses.replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))
         yield Instants(replayed(jobs, 10, policy, threshold_s=threshold_s), policy, threshold_s)
+        jobs, threshold_s = outliving(random_table(200 + seed, n_jobs=150, size=10, span_s=200, short=0.5), 90.0), 9e3
+        jobs = dataclasses.replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1.0))
+        yield Instants(replayed(jobs, 10, policy, threshold_s=threshold_s), policy, threshold_s)
 
 
 def test_no_more_processors_are_used_than_there_are_and_every_job_runs_after_its_submission():
@@ -207,10 +230,10 @@ def test_no_more_processors_are_used_than_there_are_and_every_job_runs_after_its
 
 def test_backfilled_jobs_never_delay_the_head():
     for instants in invariant_cases():
-        for _, running, new, waiting in instants:
+        for t, running, new, waiting in instants:
             if len(new):
                 need = waiting[0].q
-                before, after = instants.shadow_s(running, need), instants.shadow_s(np.append(running, new), need)
+                before, after = (instants.shadow_s(t, rows, need) for rows in (running, np.append(running, new)))
                 assert after[0] <= before[0]
 
 
@@ -220,11 +243,11 @@ def test_nobody_waits_who_could_start():
             free = instants.free(running, new)
             if waiting:
                 assert waiting[0].q > free
-                shadow, procs = instants.shadow_s(running, waiting[0].q)
-                rows = new[(t + instants.jobs.walltime_s[new]) > shadow]
+                shadow, procs = instants.shadow_s(t, running, waiting[0].q)
+                rows = new[(t + instants.jobs.expected_s[new]) > shadow]
                 extra = procs - waiting[0].q - int(instants.jobs.procs[rows].sum())
                 for job in waiting[1:]:
-                    assert job.q > free or (t + job.walltime > shadow and job.q > extra)
+                    assert job.q > free or (t + job.estimate > shadow and job.q > extra)
 
 
 @unhurried

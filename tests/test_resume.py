@@ -13,7 +13,7 @@ from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
 from batfill.replays import EngineReplay, load, replay, replay_many, save
-from strategies import random_table, table, workloads
+from strategies import outliving, random_table, table, workloads
 
 NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
 
@@ -34,12 +34,15 @@ rules = st.fixed_dictionaries(
 )
 
 
+extended = workloads().map(lambda case: (outliving(case[0], 90.0), case[1]))
+
+
 @settings(max_examples=150, deadline=None)
 @given(
-    case=workloads(),
+    case=workloads() | extended,
     name=st.sampled_from(NAMES),
     options=rules,
-    plan=st.lists(st.tuples(st.sampled_from(["until", "step", "fork", "save"]), st.floats(0, 60)), max_size=12),
+    plan=st.lists(st.tuples(st.sampled_from(["until", "step", "fork", "save"]), st.floats(0, 900)), max_size=12),
 )
 def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupted_run(
     tmp_path_factory, case, name, options, plan
@@ -67,7 +70,7 @@ def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupt
 
 
 @settings(max_examples=60, deadline=None)
-@given(case=workloads(), name=st.sampled_from(NAMES), options=rules, until_s=st.floats(0, 100))
+@given(case=workloads() | extended, name=st.sampled_from(NAMES), options=rules, until_s=st.floats(0, 2000))
 def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s):
     jobs, size = case
     whole = EngineReplay(jobs, size, policy_named(name), **options)
@@ -75,7 +78,7 @@ def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s
     run = EngineReplay(jobs, size, policy_named(name), **options)
     run.advance(until_s)
     run.change_rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"])
-    run.change_estimates(jobs.walltime_s)
+    run.change_estimates(jobs.expected_s)
     run.advance()
     assert bytes_of(run) == bytes_of(whole)
 
@@ -102,7 +105,9 @@ def bytes_of_replay(jobs, size, name):
 
 
 @settings(max_examples=40, deadline=None)
-@given(case=workloads(), options=st.sampled_from([{}, {"threshold_s": 40.0}, {"backfill": policy_named("spf")}]))
+@given(
+    case=workloads() | extended, options=st.sampled_from([{}, {"threshold_s": 40.0}, {"backfill": policy_named("spf")}])
+)
 def test_many_at_once_are_what_they_are_one_by_one(case, options):
     jobs, size = case
     policies = [policy_named(name) for name in NAMES]

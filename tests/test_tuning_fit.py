@@ -30,7 +30,7 @@ from batfill.tuning.periods import periods_of
 from batfill.tuning.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from batfill.workloads import read_workload
 from command import batfill, json_result, refusal
-from strategies import random_table
+from strategies import outliving, random_table
 
 SIZE = 8
 
@@ -256,12 +256,15 @@ def head_first(jobs, size, policy):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_without_backfilling_the_head_of_the_queue_starts_or_nobody_does(seed):
-    jobs = random_table(seed, n_jobs=80, size=SIZE, span_s=150, unlimited=0)
+@pytest.mark.parametrize("outlives", [False, True])
+def test_without_backfilling_the_head_of_the_queue_starts_or_nobody_does(seed, outlives):
+    jobs = random_table(seed, n_jobs=80, size=SIZE, span_s=150, unlimited=0, short=0.3)
     jobs = replace(jobs, runtime_s=np.maximum(jobs.runtime_s, 1))
+    request_s = jobs.walltime_s
+    jobs = outliving(jobs) if outlives else jobs
     keys = {
-        "saf": lambda _, i: jobs.walltime_s[i] * jobs.procs[i],
-        "wfp3": lambda w, i: -((w / jobs.walltime_s[i]) ** 3) * jobs.procs[i],
+        "saf": lambda _, i: request_s[i] * jobs.procs[i],
+        "wfp3": lambda w, i: -((w / request_s[i]) ** 3) * jobs.procs[i],
     }
     for name, key in keys.items():
         found = replay_without_backfilling(jobs, SIZE, POLICIES[name])

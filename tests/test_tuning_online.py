@@ -26,7 +26,7 @@ from command import batfill, json_result, refusal
 from oracle import Oracle
 from plugin import Plugin
 from small_runs import machines
-from strategies import random_table, table
+from strategies import outliving, random_table, table
 
 SIZE = 8
 POLICIES = [policy_named(name) for name in TEN]
@@ -35,6 +35,11 @@ RNG = np.random.default_rng(0)
 
 def made(seed, *, unlimited=0.05):
     return random_table(seed, n_jobs=120, size=SIZE, span_s=300, unlimited=unlimited)
+
+
+def made_outliving(seed):
+    """Half of these outlive their requests. None is rejected: the past leaves out such jobs and their instants."""
+    return outliving(random_table(seed, n_jobs=120, size=SIZE, span_s=300, short=0.5, wide=0), 90.0)
 
 
 def pasts(jobs, site, names, period_s):
@@ -61,10 +66,12 @@ def waited_by_hand(jobs, site, names, period_s, period, policy):
         real.run(until=(i + 1) * period_s)
         if i < period:
             course.run(until=(i + 1) * period_s)
-    # What had not ended was not known to end before its walltime.
+    # What had not ended was not known to end before it was expected to.
     for job, seen in zip(course.jobs, real.jobs, strict=True):
         if math.isnan(seen.start) or seen.start + seen.duration > until_s:
-            job.p = job.walltime
+            running = not math.isnan(seen.start)
+            job.p = real.expected_end(until_s, seen) - seen.start if running else job.request
+            job.walltime = max(job.p, job.walltime)
     course.policy = policy
     course.run(until=until_s)
     waits = 0
@@ -76,10 +83,11 @@ def waited_by_hand(jobs, site, names, period_s, period, policy):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_feedback_is_the_waiting_that_an_oracle_finds_for_every_policy(seed):
+@pytest.mark.parametrize(("made", "unit_s"), [(made, 1.0), (made_outliving, 90.0)])
+def test_feedback_is_the_waiting_that_an_oracle_finds_for_every_policy(made, unit_s, seed):
     jobs = made(seed)
-    site = Site(SIZE, policy_named("spf") if seed % 2 else None, 200.0 if seed % 3 else math.inf)
-    names, period_s = ["fcfs", "lpf", "lexp", "saf"], 75.0
+    site = Site(SIZE, policy_named("spf") if seed % 2 else None, 200.0 * unit_s if seed % 3 else math.inf)
+    names, period_s = ["fcfs", "lpf", "lexp", "saf"], 75.0 * unit_s
     distinct = set()
     for period, past in enumerate(pasts(jobs, site, names, period_s)):
         if period == 0:
@@ -114,6 +122,21 @@ def test_feedback_uses_nothing_that_was_not_known_at_the_period_s_end():
     other = replace(past, jobs=replace(past.jobs, runtime_s=unseen))
     assert (past.jobs.submit_s <= past.until_s).all()
     assert period_costs(other, POLICIES, site, rng=RNG).tolist() == period_costs(past, POLICIES, site, rng=RNG).tolist()
+
+
+@pytest.mark.parametrize("noise", ["none", "walltime", 0.5])
+def test_feedback_knows_of_a_job_that_has_not_ended_its_request_and_not_the_limit_raised_to_its_run_time(noise):
+    jobs, site = made_outliving(2), Site(SIZE)
+    past = pasts(jobs, site, ["fcfs", "spf", "fcfs"], 7200.0)[1]
+    longer = np.where(past.ended, past.jobs.runtime_s, RNG.integers(50_000, 90_000, len(past.ended)))
+    limit_s = np.maximum(past.jobs.walltime_s, longer)
+    other = replace(past, jobs=replace(past.jobs, runtime_s=longer, walltime_s=limit_s))
+    ran_s = past.until_s - past.start_s[~past.ended]
+    assert (ran_s > past.jobs.requested_s[~past.ended] + 60).any()
+    one, two = (
+        period_costs(each, POLICIES, site, noise=noise, rng=np.random.default_rng(1)).tolist() for each in (past, other)
+    )
+    assert one == two
 
 
 def test_a_weak_simulator_knows_no_run_times_or_spread_ones():
@@ -256,13 +279,17 @@ def test_a_run_is_the_oracle_s_with_the_policies_that_were_chosen():
 
 
 @pytest.mark.parametrize("method", ["full", "noisy", "epsilon-greedy", "ucb1", "exp3"])
-@pytest.mark.parametrize("backfill", [None, "spf"])
-def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
+@pytest.mark.parametrize(
+    ("backfill", "overrun", "unit_s"), [(None, "keep", 1), ("spf", "keep", 1), (None, "extend", 90)]
+)
+def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_s, tmp_path):
     path = tmp_path / "w.json"
-    jobs = made(5)
-    save_log(log_of(Workload("made", jobs, SIZE, "")), path, procs=SIZE, description={})
+    jobs = made(5) if overrun == "keep" else made_outliving(5)
+    save_log(log_of(Workload("made", jobs, SIZE, "")), path, procs=SIZE, overrun=overrun, description={})
     jobs = read_batsim_json(path).jobs
-    given = {"select": method, "period": 37.5, "select-seed": 3, "threshold": 70.0}
+    assert jobs.outlives == (overrun == "extend")
+    period_s = 37.5 * unit_s
+    given = {"select": method, "period": period_s, "select-seed": 3, "threshold": 70.0 * unit_s}
     plugin = Plugin(**given, **({"backfill": backfill} if backfill else {}), budget=100.0)
     records = []
     Simulation(
@@ -270,10 +297,9 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, tmp_path):
     ).run()
     live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 
-    site = Site(SIZE, policy_named(backfill) if backfill else None, 70.0)
-    given.pop("threshold")
+    site = Site(SIZE, policy_named(backfill) if backfill else None, given.pop("threshold"))
     selector = Selection.of(given).selector(site)
-    starts = select_online(jobs, selector, 37.5).start_s.tolist()
+    starts = select_online(jobs, selector, period_s).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}
     chosen = plugin.agent.choice.selector.chosen
     assert chosen == selector.chosen[: len(chosen)]
