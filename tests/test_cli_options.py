@@ -302,7 +302,7 @@ def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
         ]
         stated = json_result("replay", classed, *words)["options"]
         assert stated.items() >= given.items()
-        assert tuple(stated) == (*NAMES, "procs", "tau", "overrun")
+        assert tuple(stated) == (*NAMES, "procs", "tau", "overrun", "unrequested")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -316,7 +316,8 @@ def test_the_text_of_a_replay_states_the_options_too():
     (line,) = [
         line for line in result("replay", SAMPLE, "--threshold", "2h").splitlines() if line.startswith("options")
     ]
-    said = "policy fcfs, backfill same, threshold 7200 s, divider none, knowledge user, tau 10 s, overrun keep"
+    said = "policy fcfs, backfill same, threshold 7200 s, divider none, knowledge user, tau 10 s, overrun keep, "
+    said += "unrequested refuse"
     assert line == f"options      {said}"
 
 

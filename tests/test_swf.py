@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.errors import MissingExtra, WorkloadError
+from batfill.errors import BatfillError, MissingExtra, WorkloadError
 from batfill.jobs import job_table
 from batfill.workloads import read_workload
+from batfill.workloads.formats import source_of
+from batfill.workloads.resampling import resample
+from batfill.workloads.splitting import cut, windows
 from batfill.workloads.swf import read_swf
 from batfill.workloads.swf_log import FIELDS, LARGEST_EXACT, Comment, SwfLog, read_log, write_log
 from swf_text import row
@@ -90,8 +93,66 @@ def test_the_users_request_is_kept_apart_from_the_limit(log_file):
         assert jobs.walltime_s.tolist() == limits
         assert jobs.expected_s.tolist() == expected
         assert jobs.invented.tolist() == [False, True, False]
-        assert jobs.raised.tolist() == [overrun != "kill", False, False]
+        assert jobs.raised.tolist() == [overrun == "keep", False, False]
         assert (jobs.outlives, jobs.own_end) == (overrun == "extend", overrun != "kill")
+
+
+def limits(log_file, text, choice):
+    return read_swf(log_file(text), unrequested=choice, overrun="kill").jobs.walltime_s.tolist()
+
+
+MISSING = (
+    row(1, 0, 50, wait=100, req_time=40, user=1, queue=1)
+    + row(2, 149, 30, wait=0, req_time=-1, user=1, queue=1)
+    + row(3, 150, 20, wait=0, req_time=-1, user=1, queue=1)
+    + row(4, 150, 99, wait=0, req_time=-1, user=2, queue=1)
+    + row(5, 200, 10, wait=0, req_time=-1, user=2, queue=1)
+    + row(6, 260, 10, wait=0, req_time=-1, user=2, queue=1)
+    + row(7, 260, 10, wait=0, req_time=90, user=3, queue=1)
+)
+
+
+def test_the_run_time_no_limit_or_a_limit_stands_in_for_a_missing_request(log_file):
+    assert limits(log_file, MISSING, "runtime") == [40, 30, 20, 99, 10, 10, 90]
+    assert limits(log_file, MISSING, "none") == [40, np.inf, np.inf, np.inf, np.inf, np.inf, 90]
+    assert limits(log_file, MISSING, 60) == [40, 60, 60, 60, 60, 60, 90]
+    assert limits(log_file, MISSING, "1min") == [40, 60, 60, 60, 60, 60, 90]
+
+
+def test_the_longest_run_of_the_user_so_far_stands_in_or_of_anyone_or_nothing(log_file):
+    # Job 1 ends at 150, job 2 at 179, job 3 at 170, job 4 at 249.
+    assert limits(log_file, MISSING, "user-max") == [40, np.inf, 50, 50, 50, 99, 90]
+
+
+def test_the_longest_request_of_the_queue_stands_in_or_the_logs_longest_run_time(log_file):
+    assert limits(log_file, MISSING, "queue") == [40, 90, 90, 90, 90, 90, 90]
+    other = MISSING + row(8, 300, 10, req_time=-1, queue=2)
+    with pytest.raises(
+        WorkloadError, match=r"1 jobs without .* \(first: job 8, in queue 2, of which no job has one\), and the header"
+    ):
+        limits(log_file, other, "queue")
+    assert limits(log_file, "; MaxRuntime: 3600\n" + other, "queue")[-1] == 3600
+
+
+def test_a_limit_that_stands_in_may_be_overrun_like_a_request(log_file):
+    path = log_file(row(1, 0, 50, req_time=-1) + row(2, 1, 50, req_time=60))
+    for overrun, limit, expected in (("keep", 50, 50), ("kill", 20, 20), ("extend", 50, 20)):
+        jobs = read_swf(path, overrun=overrun, unrequested=20).jobs
+        assert (jobs.walltime_s[0], jobs.expected_s[0]) == (limit, expected)
+        assert np.isnan(jobs.requested_s[0])
+    with pytest.raises(BatfillError, match="option unrequested: 0 is neither one of refuse, runtime"):
+        read_swf(path, unrequested=0)
+
+
+@pytest.mark.parametrize("choice", ["none", "queue", "user-max", 30])
+def test_parts_of_a_log_keep_what_stands_in_for_requests_in_the_whole(log_file, choice):
+    source = source_of(log_file("; MaxProcs: 4\n" + MISSING), unrequested=choice, overrun="kill")
+    whole = source.workload(source.log).jobs
+    window = windows(source.log, 200.0)[1]
+    part = source.workload(cut(source.log, window)).jobs
+    assert part.walltime_s.tolist() == whole.walltime_s[whole.submit_s >= 200].tolist()
+    drawn = source.workload(resample(source.log, 0, method="weeks")).jobs
+    assert sorted(drawn.walltime_s) == sorted(whole.walltime_s)
 
 
 def test_a_table_without_requests_takes_the_walltimes_for_them():

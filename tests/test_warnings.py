@@ -1,4 +1,4 @@
-"""A log whose jobs have no requested time is never replayed without a word: every host and every result says so."""
+"""Requests that are missing or raised are never replaced without a word: every host and every result says so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import pytest
 
 from batfill.batsim.platform import homogeneous_platform
-from batfill.workloads import read_workload
+from batfill.workloads import generate_workload, read_workload
+from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
@@ -17,6 +18,21 @@ from swf_text import row
 DAY_S = 86_400
 LIMITS = "simulation-timeout: 60\nready-timeout: 10\nsuccess-timeout: 10\nfailure-timeout: 5\n"
 SAID = "20 of 60 jobs (33.3%) have no requested time"
+STATED = ("--unrequested", "runtime")
+REFUSED = (
+    f"{SAID}; say what stands in for it with --unrequested runtime, none, SECONDS, queue or user-max "
+    "(in Python and campaigns: unrequested)"
+)
+HOSTS = {
+    "replay": [],
+    "replay fcfs": ["--policy", "fcfs", "--backfill", "saf"],
+    "what-if": ["--no-small-first"],
+    "frontier": ["--policy", "spf", "--cuts", "0.5"],
+    "select": ["--policies", "fcfs,spf"],
+    "select samples": ["--policies", "fcfs,spf", "--samples", "2"],
+    "tune": ["--points", "6", "--boundary", "submitted", "--training", "1", "--last", "1"],
+    "fit": ["--tuples", "2", "--permutations", "40"],
+}
 
 
 def swf(without, jobs=60):
@@ -33,6 +49,13 @@ def swf(without, jobs=60):
         for k in range(jobs)
     )
     return "; MaxProcs: 8\n" + "".join(rows)
+
+
+def results_of(*arguments):
+    """What a command prints as JSON, with warnings or without."""
+    done = batfill(*arguments, "--json")
+    assert done.status == 0, done.err
+    return json.loads(done.out)
 
 
 @pytest.fixture
@@ -56,7 +79,7 @@ def test_a_workload_warns_when_more_than_one_job_in_a_hundred_has_no_request(tmp
 
 def test_replay_and_what_if_warn_beside_their_figures_and_in_json(log, tmp_path):
     page = tmp_path / "page.html"
-    for command in (["replay", log], ["what-if", log, "--no-small-first", "--out", page]):
+    for command in (["replay", log, *STATED], ["what-if", log, *STATED, "--no-small-first", "--out", page]):
         text = batfill(*command)
         assert text.status == 0
         assert SAID in text.out
@@ -72,9 +95,9 @@ def test_replay_and_what_if_warn_beside_their_figures_and_in_json(log, tmp_path)
     ("command", "place"),
     [
         (["classify"], ["warnings"]),
-        (["frontier", "--policy", "spf", "--cuts", "0.5"], ["warnings"]),
-        (["select", "--policies", "fcfs,spf"], ["input", "warnings"]),
-        (["tune", "--points", "6", "--boundary", "submitted", "--training", "1", "--last", "1"], ["input", "warnings"]),
+        (["frontier", *HOSTS["frontier"], *STATED], ["warnings"]),
+        (["select", *HOSTS["select"], *STATED], ["input", "warnings"]),
+        (["tune", *HOSTS["tune"], *STATED], ["input", "warnings"]),
     ],
     ids=lambda value: value[0],
 )
@@ -124,7 +147,9 @@ def test_a_log_with_all_requests_is_replayed_without_a_warning(tmp_path):
 
 def test_a_campaign_says_the_warning_and_keeps_it_for_its_report(log, tmp_path):
     campaign, out = tmp_path / "c.yaml", tmp_path / "results"
-    campaign.write_text("workloads: [{file: log.swf}]\nwindows: {days: 7}\npolicies: [fcfs, spf]\n")
+    campaign.write_text(
+        "workloads: [{file: log.swf, unrequested: runtime}]\nwindows: {days: 7}\npolicies: [fcfs, spf]\n"
+    )
     done = batfill("campaign", campaign, "--out", out, "--workers", 1, "--json")
     assert done.status == 0, done.err
     assert f"batfill: warning: log.swf: {SAID}" in done.err
@@ -137,14 +162,122 @@ def test_a_campaign_says_the_warning_and_keeps_it_for_its_report(log, tmp_path):
     assert SAID in page.read_text()
 
 
+def experiment(log, folder, *choice):
+    """A descriptor that runs the log, converted with this choice, without a scheduler's decision."""
+    assert batfill("workload", "convert", log, "--out", folder / "w.json", *choice).status == 0
+    (folder / "p.xml").write_text(homogeneous_platform(8))
+    batcmd = f"${{BATSIM:-batsim}} -p {folder}/p.xml -w {folder}/w.json -e {folder}/out/x --no-sched"
+    (folder / "d.yaml").write_text(f"batcmd: {batcmd}\noutput-dir: {folder}/out\nschedcmd: ''\n{LIMITS}")
+    return folder / "d.yaml"
+
+
 def test_run_warns_and_notes_it_in_run_json(log, tmp_path):
-    batfill("workload", "convert", log, "--out", tmp_path / "w.json")
-    (tmp_path / "p.xml").write_text(homogeneous_platform(8))
-    prefix = tmp_path / "out" / "x"
-    batcmd = f"${{BATSIM:-batsim}} -p {tmp_path}/p.xml -w {tmp_path}/w.json -e {prefix} --no-sched"
-    (tmp_path / "d.yaml").write_text(f"batcmd: {batcmd}\noutput-dir: {tmp_path}/out\nschedcmd: ''\n{LIMITS}")
-    done = batfill("run", tmp_path / "d.yaml", "--simulator", "embedded", "--json")
+    done = batfill("run", experiment(log, tmp_path, *STATED), "--simulator", "embedded", "--json")
     assert done.status == 0, done.err
     assert f"batfill: warning: {SAID}" in done.err
     assert json.loads(done.out)["warnings"][0].startswith(SAID)
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["warnings"][0].startswith(SAID)
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["warnings"][0].startswith(SAID)
+    assert record["workloads_made_with"] == {f"{tmp_path}/w.json": {"overrun": "keep", "unrequested": "runtime"}}
+
+
+# Refused unless it is stated what stands in
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_log_without_requests_is_refused_in_a_line_that_names_the_choices(log, host):
+    done = batfill(host.split()[0], log, *HOSTS[host])
+    assert (done.status, done.out, done.err) == (2, "", f"batfill: {log}: {REFUSED}\n")
+
+
+def test_a_campaign_without_a_choice_is_refused_before_anything_runs(log, tmp_path):
+    campaign = tmp_path / "c.yaml"
+    for cut in ("", "windows: {days: 7}\n", "resamplings: {samples: 2}\n"):
+        campaign.write_text(f"workloads: [{{file: log.swf}}]\n{cut}policies: [fcfs]\n")
+        done = batfill("campaign", campaign, "--out", tmp_path / "results", "--workers", 1)
+        assert (done.status, done.out, done.err) == (2, "", f"batfill: {log}: {REFUSED}\n")
+    campaign.write_text("workloads: [{file: log.swf, unrequested: perhaps}]\npolicies: [fcfs]\n")
+    done = batfill("campaign", campaign, "--out", tmp_path / "results")
+    assert done.status == 2
+    assert "'perhaps' is neither one of refuse, runtime, none, queue, user-max nor a limit > 0" in done.err
+
+
+def test_a_converted_workload_is_refused_unless_its_conversion_made_the_choice(log, tmp_path):
+    refused = f"{tmp_path}/w.json: {REFUSED.replace('say what stands in for it with', 'convert it again with')}\n"
+    done = batfill("run", experiment(log, tmp_path), "--simulator", "embedded")
+    assert (done.status, done.err) == (2, f"batfill: {refused}")
+    batsim = ["batsim", "-p", tmp_path / "p.xml", "-w", tmp_path / "w.json", "-e", tmp_path / "y", "--no-sched"]
+    done = batfill(*batsim)
+    assert done.status != 0
+    assert refused in done.err
+    assert batfill("replay", tmp_path / "w.json").status == 2
+    assert batfill("replay", tmp_path / "w.json", *STATED).status == 0
+    done = batfill("replay", tmp_path / "w.json", "--unrequested", "none")
+    assert (done.status, done.err) == (
+        2,
+        f"batfill: {tmp_path}/w.json: its walltimes were made with unrequested refuse; convert its log with none\n",
+    )
+    assert batfill("workload", "convert", tmp_path / "w.json", "-o", tmp_path / "x.json", *STATED).status == 0
+    stated = results_of("replay", tmp_path / "x.json")
+    assert stated["options"]["unrequested"] == "runtime"
+
+
+@pytest.mark.parametrize("choice", ["runtime", "none", "5400", "queue", "user-max"])
+def test_each_choice_is_replayed_and_stated_and_a_conversion_runs_the_same(log, tmp_path, choice):
+    log.write_text(log.read_text().replace("; MaxProcs: 8", "; MaxProcs: 8\n; MaxRuntime: 7200"))
+    direct = results_of("replay", log, "--policy", "saf", "--unrequested", choice)
+    assert batfill("workload", "convert", log, "-o", tmp_path / "w.json", "--unrequested", choice).status == 0
+    converted = results_of("replay", tmp_path / "w.json", "--policy", "saf")
+    for found in (direct, converted):
+        assert str(found["options"]["unrequested"]) == choice
+        said = [text for text in found["warnings"] if text.startswith(SAID)]
+        assert len(said) == 1
+        assert all("run time stands in" in text or f"(unrequested {choice})" in text for text in said)
+    # Batsim ends a job with p = p~ there, so the conversion's walltimes may be a second longer.
+    assert converted["mean_wait_s"] == pytest.approx(direct["mean_wait_s"], rel=0.1)
+    tuned = results_of("tune", log, *HOSTS["tune"], "--unrequested", choice)["input"]
+    selected = results_of("select", log, *HOSTS["select"], "--unrequested", choice)["input"]
+    fitted = results_of("fit", log, *HOSTS["fit"], "--unrequested", choice)["input"]
+    assert {str(found["unrequested"]) for found in (tuned, selected, fitted)} == {choice}
+
+
+def test_up_to_one_missing_request_in_a_hundred_needs_no_choice(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(swf(1, jobs=100))
+    assert results_of("replay", path)["options"]["unrequested"] == "refuse"
+
+
+def test_generated_logs_need_no_choice_and_say_so(tmp_path):
+    path, weeks = tmp_path / "made.swf", tmp_path / "weeks"
+    assert batfill("workload", "generate", "--jobs", 200, "--requests", "none", "--out", path).status == 0
+    assert batfill("workload", "split", path, "--out", weeks, "--days", 1).status == 0
+    for one in (path, *sorted(weeks.glob("*.swf*"))[:1]):
+        found = results_of("replay", one)
+        assert found["options"]["unrequested"] == "runtime"
+        assert any("generated jobs have no user who requests" in note for note in found["workload_notes"])
+    assert results_of("replay", path, "--unrequested", "none")["options"]["unrequested"] == "none"
+    made = generate_workload(jobs=200, procs=32, requests="none")
+    assert made.unrequested == "runtime"
+    assert batfill("replay", path, "--unrequested", "refuse").status == 2
+
+
+def test_requests_raised_in_more_than_one_job_of_a_hundred_are_said(tmp_path):
+    path, page = tmp_path / "log.swf", tmp_path / "page.html"
+    for raised, over in ((0, ""), (3, "3 of 60 jobs (5.0%) ran longer than requested, and their request was raised")):
+        rows = swf(0).splitlines(keepends=True)
+        for k in range(raised):
+            fields = rows[k + 1].split()
+            fields[8] = "50"
+            rows[k + 1] = " ".join(fields) + "\n"
+        path.write_text("".join(rows))
+        for how, said in (("keep", over), ("kill", ""), ("extend", "")):
+            workload = read_workload(path, overrun=how)
+            assert [text[: len(said)] for text in workload.warnings] == ([said] if said else [])
+            convert(path, tmp_path / "w.json", overrun=how)
+            assert read_workload(tmp_path / "w.json").warnings == workload.warnings
+    assert over in batfill("replay", path).out
+    assert over in batfill("tune", path, *HOSTS["tune"]).err
+    assert results_of("fit", path, *HOSTS["fit"])["input"]["warnings"][0].startswith(over)
+    answer = results_of("what-if", path, "--no-small-first", "--out", page)
+    assert answer["warnings"][0].startswith(over)
+    assert not any("invented" in caution for caution in answer["cautions"])

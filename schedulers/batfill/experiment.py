@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun
+    from batfill.jobs import JobTable, Overrun, Unrequested
     from batfill.options import Arguments
     from batfill.replays import Schedule
 
@@ -96,7 +96,8 @@ class Result:
 
     def stated(self) -> dict[str, Any]:
         """Every option of the replay in force, by name, default or not."""
-        return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, "overrun": self.workload.overrun}
+        of_log = {"overrun": self.workload.overrun, "unrequested": self.workload.unrequested}
+        return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, **of_log}
 
     def changes_as_dicts(self) -> list[dict[str, Any]]:
         """The options in force until an instant, for JSON."""
@@ -119,7 +120,7 @@ class Result:
         return [
             ("workload", f"{self.workload.name} on {self.size:,} processors"),
             *((f"to {until_s:,.0f} s", before.as_text()) for until_s, before in self.changes),
-            ("options", f"{self.options.as_text()}, tau {self.tau_s:g} s, overrun {self.workload.overrun}"),
+            ("options", f"{self.options.as_text()}, tau {self.tau_s:g} s, {self.workload.reading}"),
             *([("knowledge", self.learned.as_text())] if self.learned else []),
             *([] if self.ended else [("not ended", running)]),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
@@ -260,6 +261,7 @@ def replay(
     procs: int | None = None,
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     advance: Callable[[int], None] = lambda _: None,
     **options: Unpack[Arguments],
 ) -> Result:
@@ -271,6 +273,7 @@ def replay(
         procs: the machine's size; by default the workload's.
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`; for a file only.
+        unrequested: see `read_workload`; for a file only.
         advance: called with the number of jobs judged, unless the knowledge is "user".
         **options: the scheduler's other options, named as in the options' reference with underscores; `threshold_s`,
             `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, divider_s, knowledge, kill, bound,
@@ -290,7 +293,7 @@ def replay(
     """
     chosen, tau_s = options_of(policy, options), tau_of(tau_s)
     began = time.perf_counter()
-    workload, _ = opened(log, procs=procs, overrun=overrun)
+    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     read_s = None if isinstance(log, Workload) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
 
@@ -308,6 +311,7 @@ def replay_many(
     procs: int | None = None,
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     threads: int | None = None,
     advance: Callable[[int], None] = lambda _: None,
     **options: Unpack[Arguments],
@@ -320,6 +324,7 @@ def replay_many(
         procs: see `replay`.
         tau_s: see `replay`.
         overrun: see `replay`.
+        unrequested: see `replay`.
         threads: number of replays at a time; by default one per processor. The figures do not depend on it.
         advance: called with 1 after each replay.
         **options: see `replay`; the same for every policy.
@@ -339,7 +344,7 @@ def replay_many(
     if not several:
         raise BatfillError("policies: there is none; give one or more, such as bf.policies.values()")
     chosen, tau_s = [options_of(policy, options) for policy in several], tau_of(tau_s)
-    workload, size = opened(log, procs=procs, overrun=overrun)
+    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     for each in chosen:
         each.require_classes(workload.jobs, workload.name)
     load_engine(workload.jobs)  # once, not in every thread
@@ -353,7 +358,8 @@ def replay_many(
             rows.append(row)
             advance(1)
     stated = {name: value for name, value in chosen[0].as_dict().items() if name != "policy"}
-    of_log = {"workload": workload.name, "workload_sha256": workload.digest, "overrun": workload.overrun}
+    of_log: dict[str, Any] = {"workload": workload.name, "workload_sha256": workload.digest}
+    of_log |= {"overrun": workload.overrun, "unrequested": workload.unrequested}
     return data_frame(rows, **of_log, procs=size, tau_s=tau_s, options=stated).set_index("policy")
 
 
@@ -379,6 +385,7 @@ class Replay:
         procs: int | None = None,
         tau_s: float = TAU_S,
         overrun: Overrun | None = None,
+        unrequested: Unrequested | None = None,
         **options: Unpack[Arguments],
     ) -> None:
         """Set up the replay on an empty machine; the arguments are those of `replay`.
@@ -392,7 +399,7 @@ class Replay:
                 f"option knowledge: {self.options.learning.knowledge!r} learns during the run, so it cannot stop; "
                 "use `replay`"
             )
-        self.workload, size = opened(log, procs=procs, overrun=overrun)
+        self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
         self.options.require_classes(self.workload.jobs, self.workload.name)
         self.changes: tuple[tuple[float, Options], ...] = ()
         self.simulate_s = 0.0
@@ -532,6 +539,7 @@ class Replay:
             "notes": list(workload.notes),
             "clock": workload.clock.as_dict() if workload.clock else None,
             "overrun": workload.overrun,
+            "unrequested": workload.unrequested,
             "tau_s": self.tau_s,
             "simulate_s": self.simulate_s,
             "options": self.options.as_dict(),
@@ -564,6 +572,7 @@ class Replay:
             tuple(about["notes"]),
             Clock.of(about["clock"]) if about["clock"] else None,
             overrun=about["overrun"],
+            unrequested=about["unrequested"],
         )
         run.tau_s, run.simulate_s = about["tau_s"], about["simulate_s"]
 

@@ -29,12 +29,19 @@ UNKNOWN, LARGE, SMALL = -1, 0, 1
 
 # For jobs of a log that ran longer than requested: raise p~ to p; end them at p~; or run them past it, p~ uncorrected.
 Overrun = Literal["keep", "kill", "extend"]
+# What stands in for a request that the log does not have; a number is a limit in seconds.
+Unrequested = Literal["refuse", "runtime", "none", "queue", "user-max"] | float
 
-FEW_WITHOUT_REQUEST = 0.01  # missing requests are a note up to this share of the jobs, and a warning above it
+FEW = 0.01  # requests missing or raised are a note up to this share of the jobs, and a warning above it
 RUN_TIME_STANDS_IN = (
     "their true run time stands in for it, which no scheduler knows beforehand; figures that depend on requests "
     "(backfilling, orders by requested time, classes) do not show what such a scheduler would do"
 )
+STANDS_IN = {
+    "none": "they have no limit, and are never expected to end",
+    "queue": "the longest request of their queue stands in for it, or the log's MaxRuntime",
+    "user-max": "the longest run time of their user's jobs that had ended stands in for it, or else of anyone's",
+}
 
 # 30,000 years: no date or duration of a log exceeds it. Sums of thousands of them are exact in a float64.
 LONGEST_S = 1e12
@@ -70,10 +77,14 @@ class JobColumns:
         """The jobs with a limit although their log has no request."""
         return np.isnan(self.requested_s) & np.isfinite(self.walltime_s)
 
+    def n_missing(self, unrequested: Unrequested) -> int:
+        """The number of jobs whose log should have a request; a workload may also state that a job has no limit."""
+        return int((self.invented if unrequested == "refuse" else np.isnan(self.requested_s)).sum())
+
     @property
     def raised(self) -> NDArray[np.bool_]:
-        """The jobs that ran longer than requested and whose limit was raised for that."""
-        return self.requested_s < np.minimum(self.walltime_s, self.runtime_s)
+        """The jobs that ran longer than requested and whose p~, as the scheduler sees it, was raised for that."""
+        return (self.requested_s < np.minimum(self.walltime_s, self.runtime_s)) & (not self.outlives)
 
     @property
     def expected_s(self) -> NDArray[np.float64]:
@@ -330,7 +341,8 @@ class Workload:
     digest: str = ""  # sha256 of the source's bytes as stored, hexadecimal; "" if there is no file
     notes: tuple[str, ...] = field(default=())  # what reading dropped or changed, with counts, one line each
     clock: Clock | None = None  # the date of the jobs' second 0, where the source says it
-    overrun: Overrun = "keep"  # see `read_workload`
+    overrun: Overrun = "keep"  # see `read_workload`, as the next
+    unrequested: Unrequested = "refuse"
     file: Path | None = None  # the source; None if generated
     timezone: str | None = None  # for accounting logs, see `read_workload`
     cores_per_resource: int | None = None  # for OAR's accounting logs
@@ -338,7 +350,17 @@ class Workload:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt figures of these jobs, one line each; every host and every result shows them."""
-        return request_warnings((self.jobs,))
+        return request_warnings((self.jobs,), self.unrequested)
+
+    @property
+    def invented_warning(self) -> tuple[str, ...]:
+        """The line of `warnings` on jobs without a request, if there is one."""
+        return request_warning(self.jobs.n_missing(self.unrequested), len(self.jobs), stand_in(self.unrequested))
+
+    @property
+    def reading(self) -> str:
+        """How its jobs were read, in words."""
+        return f"overrun {self.overrun}, unrequested {self.unrequested}"
 
     def rows(self) -> list[tuple[str, str]]:
         """Summary of the workload, as rows of (label, text)."""
@@ -376,23 +398,74 @@ class Workload:
         return self.jobs.to_arrow()
 
 
-def request_warnings(tables: Sequence[JobTable]) -> tuple[str, ...]:
-    """`request_warning` for all these jobs together."""
-    missing = sum(int(jobs.invented.sum()) for jobs in tables)
-    return request_warning(missing, sum(len(jobs) for jobs in tables))
+def request_warnings(tables: Sequence[JobTable], unrequested: Unrequested) -> tuple[str, ...]:
+    """A line if more than `FEW` of all these jobs have no request of their own, and one if as many had it raised."""
+    n_jobs = sum(len(jobs) for jobs in tables)
+    missing = sum(jobs.n_missing(unrequested) for jobs in tables)
+    raised = sum(int(jobs.raised.sum()) for jobs in tables)
+    return (*request_warning(missing, n_jobs, stand_in(unrequested)), *raised_warning(raised, n_jobs))
 
 
 def request_warning(missing: int, n_jobs: int, consequence: str = RUN_TIME_STANDS_IN) -> tuple[str, ...]:
-    """One line if more than `FEW_WITHOUT_REQUEST` of the jobs have no requested time, else none.
+    """One line if more than `FEW` of the jobs have no requested time, else none.
 
     Args:
         missing: number of jobs without one.
         n_jobs: number of jobs.
         consequence: what replaces it, and the effect on the figures.
     """
-    if missing <= FEW_WITHOUT_REQUEST * n_jobs:
+    if missing <= FEW * n_jobs:
         return ()
-    return (f"{missing:,} of {n_jobs:,} jobs ({missing / n_jobs:.1%}) have no requested time: {consequence}",)
+    return (f"{share_text(missing, n_jobs)} have no requested time: {consequence}",)
+
+
+def raised_warning(raised: int, n_jobs: int) -> tuple[str, ...]:
+    """One line if more than `FEW` of the jobs had their request raised to the run time, else none."""
+    if raised <= FEW * n_jobs:
+        return ()
+    return (
+        f"{share_text(raised, n_jobs)} ran longer than requested, and their request was raised to the run time, which "
+        "no scheduler knows beforehand (overrun keep); kill and extend leave it as it was",
+    )
+
+
+def refuse_unrequested(
+    source: object,
+    missing: int,
+    n_jobs: int,
+    unrequested: Unrequested,
+    mend: str = "say what stands in for it with",
+) -> None:
+    """Refuse to replay jobs of which more than `FEW` have no request, unless it is stated what stands in for it.
+
+    Args:
+        source: begins the message.
+        missing: number of jobs without one.
+        n_jobs: number of jobs.
+        unrequested: what is stated.
+        mend: what to do with the option that the message names.
+
+    Raises:
+        WorkloadError: it is not.
+    """
+    if unrequested == "refuse" and missing > FEW * n_jobs:
+        raise WorkloadError(
+            f"{source}: {share_text(missing, n_jobs)} have no requested time; {mend} "
+            "--unrequested runtime, none, SECONDS, queue or user-max (in Python and campaigns: unrequested)"
+        )
+
+
+def share_text(part: int, n_jobs: int) -> str:
+    """A number of jobs, of how many, and the share: 20 of 60 jobs (33.3%)."""
+    return f"{part:,} of {n_jobs:,} jobs ({part / n_jobs:.1%})"
+
+
+def stand_in(unrequested: Unrequested) -> str:
+    """What stands in for a missing request, and the effect on the figures."""
+    if unrequested in ("refuse", "runtime"):
+        return RUN_TIME_STANDS_IN
+    limit = STANDS_IN.get(str(unrequested), f"a limit of {unrequested} s stands in for it")
+    return f"{limit} (unrequested {unrequested}); figures that depend on requests depend on this choice"
 
 
 def job_table(

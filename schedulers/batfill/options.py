@@ -38,6 +38,7 @@ DividerRule = Literal["known", "week"]
 
 UNITS_S = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DURATION = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)", re.ASCII)
+UNREQUESTED = ("refuse", "runtime", "none", "queue", "user-max")  # the words of batfill.jobs.Unrequested
 PER_CENT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*%", re.ASCII)
 
 
@@ -150,6 +151,23 @@ def noise_of(name: str, value: Any) -> float | str:
         return number_of(name, float(value), 0, math.inf, "a number >= 0")
     except (TypeError, ValueError):
         raise BatfillError(f"option {name}: {value!r} is neither walltime nor a number >= 0; try 0.5") from None
+
+
+def unrequested_of(name: str, value: Any) -> str | float:
+    """What stands in for a missing request: one of UNREQUESTED, or a limit in seconds, whole if it is a whole number.
+
+    Raises:
+        BatfillError: it is neither.
+    """
+    if isinstance(value, str) and value in UNREQUESTED:
+        return value
+    try:
+        seconds = seconds_of(name, value, least=1e-9)
+    except BatfillError:
+        raise BatfillError(
+            f"option {name}: {value!r} is neither one of {', '.join(UNREQUESTED)} nor a limit > 0 such as 86400 or 24h"
+        ) from None
+    return int(seconds) if seconds == int(seconds) else seconds
 
 
 def seed_of(name: str, value: Any) -> int:

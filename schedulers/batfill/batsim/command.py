@@ -25,7 +25,7 @@ from batfill.batsim.results import (
 from batfill.batsim.simulation import Simulation
 from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed
 from batfill.files import all_or_none
-from batfill.workloads.batsim_json import BatsimDocument, load_document
+from batfill.workloads.batsim_json import BatsimDocument, load_document, require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,6 +65,8 @@ def simulate(options: BatsimOptions) -> None:
         raise ArgumentsError(f"--export: there is no folder {folder}; create it first")
     say = _speaker(options.verbosity)
     documents = {f"w{i}": load_document(path) for i, path in enumerate(options.workloads)}
+    for document in documents.values():
+        require_requests(document.path, document.jobs, document.description)
     platform = _platform(options, documents)
     events = (
         read_external_events(

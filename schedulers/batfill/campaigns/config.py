@@ -5,12 +5,22 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
-from batfill.campaigns.sections import Count, Seconds, Section, Seed, Tau, Text, keys_of, mistake_at
+from batfill.campaigns.sections import (
+    Count,
+    Seconds,
+    Section,
+    Seed,
+    Tau,
+    Text,
+    checked_choice,
+    keys_of,
+    mistake_at,
+)
 from batfill.documents import Document, KeyPath, whole
 from batfill.errors import BatfillError
-from batfill.jobs import Overrun
+from batfill.jobs import Overrun, Unrequested
 from batfill.metrics import TAU_S
 from batfill.options import LEARNING, SAME, USER, Options
 from batfill.workloads.resampling import MOST_WEEKS, ProfileWeeks, ResamplingMethod
@@ -31,7 +41,8 @@ class WorkloadSection(Section):
 
     file: Text
     procs: Count | None = None  # the machine's; None for the file's
-    overrun: Overrun = "keep"
+    overrun: Overrun | None = None  # None for keep, or what a Batsim workload was made with
+    unrequested: Annotated[Unrequested, BeforeValidator(checked_choice)] | None = None  # None for the log's default
 
 
 class Windows(Section):

@@ -89,7 +89,7 @@ def traces_of(read: ReadCampaign) -> Iterator[Trace]:
     campaign = read.campaign
     for section in campaign.workloads:
         path = (read.path.parent / section.file).resolve()
-        source = Source(str(path), digest(path), section.procs, section.overrun)
+        source = Source(str(path), digest(path), section.procs, section.overrun, section.unrequested)
         if campaign.resamplings is None:
             yield Trace(source, windows=campaign.windows)
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from batfill.errors import BatfillError
-from batfill.options import seconds_of, tau_of
+from batfill.options import seconds_of, tau_of, unrequested_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +23,18 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 # A duration is checked like the option of its name, which also parses text such as "20h".
 Seconds = Annotated[float, BeforeValidator(lambda value: checked_seconds("threshold", value))]
 Tau = Annotated[float, BeforeValidator(lambda value: checked_seconds("tau", value))]
+
+
+def checked_choice(value: Any) -> str | float | None:
+    """What stands in for a missing request, for pydantic; None if nothing is chosen.
+
+    Raises:
+        ValueError: it is no such choice.
+    """
+    try:
+        return None if value is None else unrequested_of("unrequested", value)
+    except BatfillError as error:
+        raise ValueError(str(error)) from None
 
 
 def checked_seconds(name: str, value: Any) -> float:

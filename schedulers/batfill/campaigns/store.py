@@ -31,6 +31,7 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("workload_sha256", pa.string()),
     ("procs", pa.int64()),
     ("overrun", pa.string()),
+    ("unrequested", pa.string()),
     ("seed", pa.int64()),
     ("sample", pa.int64()),
     ("window", pa.int64()),
@@ -150,7 +151,10 @@ def open_store(folder: Path) -> Iterator[Store]:
 def read_rows(path: Path) -> pa.Table:
     """The rows in a file of the campaign."""
     try:
-        return pq.read_table(path).select(SCHEMA.names).cast(SCHEMA)
+        table = pq.read_table(path)
+        if "unrequested" not in table.column_names:  # of a former version
+            table = table.append_column("unrequested", pa.nulls(len(table), pa.string()))
+        return table.select(SCHEMA.names).cast(SCHEMA)
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise CampaignError(f"{path}: not a campaign's results ({reason}); remove it from the folder") from None

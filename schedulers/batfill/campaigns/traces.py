@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batfill.campaigns.config import CampaignError, Resamplings, Windows
 from batfill.errors import WorkloadError
 from batfill.files import digest
-from batfill.jobs import DAY_S, Overrun
-from batfill.workloads import read_workload
-from batfill.workloads.formats import load_log
+from batfill.jobs import DAY_S, Overrun, Unrequested, refuse_unrequested
+from batfill.workloads import formats, read_workload
+from batfill.workloads.formats import source_of
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, select, windows
-from batfill.workloads.swf import workload_of
+from batfill.workloads.swf import require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,7 +32,13 @@ class Source:
     path: str  # absolute
     sha256: str
     procs: int | None
-    overrun: Overrun
+    overrun: Overrun | None  # None for keep, or what a Batsim workload was made with
+    unrequested: Unrequested | None = None  # None for the log's default
+
+    def key(self) -> dict[str, Any]:
+        """What its jobs depend on."""
+        chosen = {} if self.unrequested is None else {"unrequested": self.unrequested}
+        return {"sha256": self.sha256, "procs": self.procs, "overrun": self.overrun or "keep", **chosen}
 
     @property
     def name(self) -> str:
@@ -52,8 +58,7 @@ class Trace:
 
     def key(self) -> dict[str, Any]:
         """Everything its jobs depend on, for a run's content hash; the file's location is not part of it."""
-        source = asdict(self.source)
-        del source["path"]
+        source = self.source.key()
         sections = {name: section and section.model_dump() for name, section in self.sections()}
         if self.resamplings is None:
             return {**source, **sections}
@@ -77,20 +82,23 @@ class Piece(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def read_source(source: Source) -> SwfLog:
+def read_source(source: Source) -> formats.Source:
     """The log in the file.
 
     Raises:
-        WorkloadError: it is unreadable, or not the file that the campaign was planned with.
+        WorkloadError: it is unreadable, or not the file that the campaign was planned with; too many of its jobs have
+            no request.
     """
     require_same(source)
-    return load_log(Path(source.path))
+    found = source_of(source.path, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
+    require_requests(found.where, found.log, found.unrequested)
+    return found
 
 
 @lru_cache(maxsize=2)
 def windows_of(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
     """The trace's log, and the campaign's windows by number."""
-    log = read_source(trace.source)
+    log = read_source(trace.source).log
     if trace.resamplings is not None:
         made = trace.resamplings
         log = resample(
@@ -118,19 +126,32 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
         WorkloadError: the log cannot be read or cut like this, or its machine's size is unknown.
     """
     source = trace.source
-    path, procs, overrun = Path(source.path), source.procs, source.overrun
     if trace.windows is None and trace.resamplings is None:
         require_same(source)
-        piece = Piece(read_workload(path, procs=procs, overrun=overrun), None, float("nan"), float("nan"))
+        piece = Piece(whole_workload(source), None, float("nan"), float("nan"))
     else:
         log, chosen = windows_of(trace)
         window = None if number is None else chosen[number]
         part = log if window is None else cut(log, window)
         borders = (window.start_s, window.end_s) if window else (float("nan"), float("nan"))
-        piece = Piece(workload_of(path, part, procs=procs, overrun=overrun), number, *borders)
+        piece = Piece(read_source(source).workload(part), number, *borders)
     if piece.workload.procs is None:
-        raise WorkloadError(f"{path}: does not say how many processors the machine has; give its `procs:`")
+        raise WorkloadError(f"{source.path}: does not say how many processors the machine has; give its `procs:`")
     return piece
+
+
+def whole_workload(source: Source) -> Workload:
+    """All jobs of the file.
+
+    Raises:
+        WorkloadError: it is unreadable, or too many of its jobs have no request.
+    """
+    workload = read_workload(
+        Path(source.path), procs=source.procs, overrun=source.overrun, unrequested=source.unrequested
+    )
+    invented = int(workload.jobs.invented.sum())
+    refuse_unrequested(source.path, invented, len(workload.jobs), workload.unrequested)
+    return workload
 
 
 def warnings_by_log(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
@@ -138,11 +159,8 @@ def warnings_by_log(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
     found = {}
     uncut = {trace.source: trace.windows is None and trace.resamplings is None for trace in traces}
     for source, whole in uncut.items():
-        path, procs, overrun = Path(source.path), source.procs, source.overrun
-        if whole:
-            workload = read_workload(path, procs=procs, overrun=overrun)
-        else:
-            workload = workload_of(path, read_source(source), procs=procs, overrun=overrun)
+        found_in = read_source(source) if not whole else None
+        workload = found_in.workload(found_in.log) if found_in else whole_workload(source)
         if workload.warnings:
             found[source.path] = workload.warnings
     return found
@@ -161,5 +179,5 @@ def require_same(source: Source) -> None:
 def jobs_by_window(trace: Trace) -> dict[int | None, int]:
     """The number of jobs in each window, or in the whole trace (None), before any rule of reading drops some."""
     if trace.windows is None:
-        return {None: len(read_source(trace.source))}
+        return {None: len(read_source(trace.source).log)}
     return {number: len(window.rows) for number, window in windows_of(trace)[1].items()}

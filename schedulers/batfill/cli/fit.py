@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.cli import warn
-from batfill.cli.parameters import JSON, POSITIVE, PROCS, WHOLE, WORKLOAD, choice_option, out_option, seed_option
+from batfill.cli.parameters import (
+    JSON,
+    OVERRUN,
+    POSITIVE,
+    PROCS,
+    UNREQUESTED,
+    WHOLE,
+    WORKLOAD,
+    choice_option,
+    out_option,
+    seed_option,
+)
 from batfill.cli.progress import announce_compilation, progress
 
 if TYPE_CHECKING:
@@ -39,6 +50,8 @@ if TYPE_CHECKING:
 )
 @seed_option("the subtraces and the orders")
 @click.option("--evaluate", is_flag=True, help="Also compare with six known policies, with backfilling and without.")
+@OVERRUN
+@UNREQUESTED
 @out_option("Write the policy file, for --policy area@FILE and so on, or @FILE for what is recommended.")
 @JSON
 def fit(

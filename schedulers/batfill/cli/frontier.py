@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.cli import warn
-from batfill.cli.parameters import JSON, PROCS, TAU, WHOLE, WORKLOAD, out_option, scheduler_options
+from batfill.cli.parameters import (
+    JSON,
+    OVERRUN,
+    PROCS,
+    TAU,
+    UNREQUESTED,
+    WHOLE,
+    WORKLOAD,
+    out_option,
+    scheduler_options,
+)
 from batfill.options import arguments_of
 
 if TYPE_CHECKING:
@@ -31,6 +41,8 @@ if TYPE_CHECKING:
 @click.option("--levels", multiple=True, help="As for `batfill replay`; repeatable, each is tried [default: 0.5].")
 @scheduler_options("regime", "divider-rule", "train", "train-lag", "seed")
 @TAU
+@OVERRUN
+@UNREQUESTED
 @out_option("Write frontier.csv, .svg and .json into this folder.")
 @click.option("--workers", type=WHOLE, help="Number of processes for the replays [default: one per processor].")
 @JSON
@@ -43,6 +55,8 @@ def frontier(
     levels: tuple[str, ...],
     options: dict[str, Any],
     tau_s: float,
+    overrun: Any,
+    unrequested: Any,
     out: Path | None,
     workers: int | None,
     as_json: bool,
@@ -73,6 +87,8 @@ def frontier(
         levels=levels or ("0.5",),
         **arguments_of(options),
         tau_s=tau_s,
+        overrun=overrun,
+        unrequested=unrequested,
         workers=workers or cpu_count(),
         report=report,
     )

@@ -21,7 +21,9 @@ from batfill.options import (
     refuse_live,
     seconds_of,
     text_of,
+    unrequested_of,
 )
+from batfill.options import UNREQUESTED as UNREQUESTED_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,6 +49,21 @@ class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have n
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value that the check returns."""
         return self.check(option_name(param), number_or_text(value))
+
+
+class Words(Checked):
+    """A value checked by the library, often one of these words."""
+
+    def __init__(self, name: str, check: Callable[[str, Any], Any], words: Sequence[str]) -> None:
+        """`words` are completions for a shell; `check` as for `Checked`."""
+        super().__init__(name, check)
+        self.words = words
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The words that begin with `incomplete`."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
 
 
 class PolicyName(click.ParamType):  # type: ignore[type-arg]
@@ -243,11 +260,19 @@ TAU = click.option(
     default="10",
     help="The bound of the bounded slowdown, a duration.",
 )
-OVERRUN = choice_option(
+OVERRUN = click.option(
     "--overrun",
-    choices=("keep", "kill", "extend"),
+    type=click.Choice(["keep", "kill", "extend"]),
     help="If a job ran longer than requested: `keep` its run time and raise the request to it, `kill` it at its "
-    "request, or `extend` its run past the request, which the scheduler reads.",
+    "request, or `extend` its run past the request, which the scheduler reads [default: keep].",
+)
+UNREQUESTED = click.option(
+    "--unrequested",
+    metavar="CHOICE",
+    type=Words("choice", unrequested_of, UNREQUESTED_WORDS),
+    help="What stands in for a missing request: `runtime`, `none`, a limit such as 24h, `queue` (its longest request), "
+    "`user-max` (the user's longest run so far), or `refuse` logs with more than 1 % of them [default: refuse, runtime "
+    "for generated logs].",
 )
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

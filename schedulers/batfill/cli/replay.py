@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from batfill.cli import warn
-from batfill.cli.parameters import JSON, OVERRUN, PROCS, TAU, WORKLOAD, out_option, scheduler_options
+from batfill.cli.parameters import JSON, OVERRUN, PROCS, TAU, UNREQUESTED, WORKLOAD, out_option, scheduler_options
 from batfill.cli.progress import announce_compilation, progress
 from batfill.options import arguments_of
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @scheduler_options()
 @TAU
 @OVERRUN
+@UNREQUESTED
 @out_option("Write result files PREFIX_jobs.csv, ..., as Batsim does.", metavar="PREFIX")
 @JSON
 def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any) -> None:

@@ -9,7 +9,9 @@ import click
 from batfill.cli import warn
 from batfill.cli.parameters import (
     JSON,
+    OVERRUN,
     PROCS,
+    UNREQUESTED,
     WHOLE,
     WHOLE_OR_NONE,
     WORKLOAD,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 )
 @click.option("--weeks", type=WHOLE, help="Length of a sample [default: the log's].")
 @seed_option("the samples, the noise and the choices")
+@OVERRUN
+@UNREQUESTED
 @out_option("Write the full result to this JSON file.")
 @JSON
 def select(

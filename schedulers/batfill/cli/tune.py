@@ -11,9 +11,11 @@ from batfill.cli.parameters import (
     FILE,
     JSON,
     MONTHS,
+    OVERRUN,
     POSITIVE,
     PROCS,
     TAU,
+    UNREQUESTED,
     WHOLE,
     WHOLE_OR_NONE,
     WORKLOAD,
@@ -70,6 +72,8 @@ if TYPE_CHECKING:
 )
 @click.option("--baseline", type=PolicyName(), default="saf", help="The policy that all are compared with.")
 @click.option("--maps", type=FILE, help="coverage: a folder for a map of each period.")
+@OVERRUN
+@UNREQUESTED
 @out_option("Write the full result to this JSON file.")
 @JSON
 def tune(

@@ -16,6 +16,7 @@ from batfill.cli.parameters import (
     POSITIVE_SECONDS,
     PROCS,
     TAU,
+    UNREQUESTED,
     former_option,
     out_option,
     seed_option,
@@ -58,6 +59,7 @@ SHORT_S = 600
     help="A mean bounded slowdown lower by less than this is no gain, as 5% or 0.05.",
 )
 @OVERRUN
+@UNREQUESTED
 @TAU
 @seed_option("the intervals and the classifier")
 @JSON

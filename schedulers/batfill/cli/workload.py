@@ -21,6 +21,7 @@ from batfill.cli.parameters import (
     POSITIVE,
     PROCS,
     SOURCE,
+    UNREQUESTED,
     WHOLE,
     WHOLE_OR_NONE,
     boundary_option,
@@ -340,6 +341,7 @@ def job_slice(text: str) -> slice:
 @link_options
 @PROCS
 @OVERRUN
+@UNREQUESTED
 @click.option("--first", type=WHOLE, help="Only the first N jobs.")
 @click.option("--jobs", metavar="START:STOP", help="Only these jobs, numbered by submission.")
 @click.option(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from batfill.jobs import Workload
+    from batfill.jobs import Overrun, Unrequested, Workload
     from batfill.options import DividerRule, Regime
 
 NO_KNOWLEDGE = {"knowledge": "user"}
@@ -138,6 +138,8 @@ def frontier(
     train_lag_s: float | None = None,
     seed: int | None = None,
     tau_s: float = TAU_S,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     workers: int = 1,
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Frontier:
@@ -156,6 +158,8 @@ def frontier(
         train_lag_s: see the options' table; in seconds.
         seed: of the classifier and of the protected jobs.
         tau_s: the bound of the bounded slowdown.
+        overrun: see `read_workload`.
+        unrequested: see `read_workload`.
         workers: processes for the replays; the points do not depend on it. With 1 they run in this process; a script
             that uses more must call this below `if __name__ == "__main__":`.
         report: called after each replay.
@@ -163,7 +167,7 @@ def frontier(
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.
     """
-    workload, size = opened(log, procs=procs)
+    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     learning = {
         "regime": regime,
         "divider_rule": divider_rule,
@@ -299,6 +303,8 @@ def provenance(
             **{name: chosen[name] for name in OF_FOREST},
             "procs": size,
             "tau": tau_s,
+            "overrun": workload.overrun,
+            "unrequested": workload.unrequested,
         },
         "version": __version__,
     }

@@ -68,7 +68,7 @@ def of_replay(record: Mapping[str, Any]) -> About:
     """The record of `batfill replay --out`."""
     stated = record["options"]
     options = described(stated)
-    more = [f"overrun {stated['overrun']}"] if stated["overrun"] != "keep" else []
+    more = made_with(stated)
     more += [f"tau {stated['tau']:g} s"] if stated["tau"] != TAU_S else []
     return About(
         log=record["workload"],
@@ -79,6 +79,12 @@ def of_replay(record: Mapping[str, Any]) -> About:
         warnings=tuple(record["warnings"]),
         notes=tuple(record["workload_notes"]),
     )
+
+
+def made_with(stated: Mapping[str, Any]) -> list[str]:
+    """What was done with requests, as far as it is not the default."""
+    usual = {"overrun": (None, "keep"), "unrequested": (None, "refuse")}
+    return [f"{name} {stated[name]}" for name, values in usual.items() if stated.get(name) not in values]
 
 
 def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, dict[str, int]]:
@@ -95,6 +101,7 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
         options, scheduler = described(stated), ""
     else:
         options, scheduler = scheduler_of(record["scheduler_command"])
+    requests = [text for one in record.get("workloads_made_with", {}).values() for text in made_with(one)]
     about = About(
         log=", ".join(path.name for path in workloads),
         options=options,
@@ -102,6 +109,7 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
         engine=f"Batsim {batsim_version}, {'embedded' if record['simulator'] == 'embedded' else 'its own program'}",
         version=f"by {record['made_by']}",
         warnings=tuple(record["warnings"]),
+        notes=tuple(f"the workload was made with {text}" for text in dict.fromkeys(requests)),
     )
     return about, users
 

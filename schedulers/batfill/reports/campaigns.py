@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Row = dict[str, Any]
-MADE = ("workload", "procs", "overrun", "tau_s", "version")
+MADE = ("workload", "procs", "overrun", "unrequested", "tau_s", "version")
 
 
 def is_campaign(place: Path) -> bool:
@@ -100,6 +100,7 @@ def compared(workload: str, rows: list[Row]) -> Comparison | None:
             ("engine", f"{ENGINE} {values_of('version')}"),
             ("tau", f"{values_of('tau_s', '{:g}')} s"),
             ("overrun", values_of("overrun")),
+            ("unrequested", values_of("unrequested")),
         ),
         items="pieces",
         names=tuple(runs),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun
+    from batfill.jobs import JobTable, Overrun, Unrequested
     from batfill.replays import Schedule
     from batfill.stats import Paired
 
@@ -109,7 +109,11 @@ class WhatIf:
     @property
     def cautions(self) -> tuple[str, ...]:
         """Reasons not to trust the advice, a sentence each: invented requests, or too short a log."""
-        invented = [f"it rests on invented requests; {warning}" for warning in self.workload.warnings]
+        invented = [
+            f"it rests on invented requests; {warning}"
+            for warning in self.workload.invented_warning
+            if self.workload.unrequested != "none"
+        ]
         return (*invented, *few_blocks(self.comparison.n_blocks, f"{self.comparison.blocks} with submissions"))
 
     def __repr__(self) -> str:
@@ -170,6 +174,7 @@ def what_if(
     *,
     procs: int | None = None,
     overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     thresholds_s: Sequence[float] = THRESHOLDS_S,
     small_first: bool = True,
     max_wait_growth: float = MAX_WAIT_GROWTH,
@@ -185,6 +190,7 @@ def what_if(
         log: a workload or a file, as for `read_workload`.
         procs: the machine's size; None for the log's.
         overrun: see `read_workload`.
+        unrequested: see `read_workload`.
         thresholds_s: waiting times after which jobs come first.
         small_first: whether to include the classifier's choices.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
@@ -206,7 +212,7 @@ def what_if(
         seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, such as 10% or 0.1")
     number_of("min-gain", min_gain, 0, 1, "a share from 0 to 1, such as 5% or 0.05")
-    workload, size = opened(log, procs=procs, overrun=overrun)
+    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     ran = workload.jobs.procs <= size
     if not ran.any():
         where = workload.name if isinstance(log, Workload) else log
@@ -236,6 +242,7 @@ def what_if(
     given = next(k for k, limit in enumerate(limits) if limit.growth == max_wait_growth)
     settings = {
         "overrun": workload.overrun,
+        "unrequested": workload.unrequested,
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
         "max_wait_growth": max_wait_growth,

@@ -298,6 +298,7 @@ def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
         ("max-wait-growth", percent(settings["max_wait_growth"]), settings["max_wait_growth"] == MAX_WAIT_GROWTH),
         ("min-gain", percent(settings["min_gain"]), settings["min_gain"] == MIN_GAIN),
         ("overrun", settings["overrun"], settings["overrun"] == "keep"),
+        ("unrequested", str(settings["unrequested"]), settings["unrequested"] == "refuse"),
         ("tau", f"{settings['tau_s']:g} s", settings["tau_s"] == TAU_S),
         ("seed", str(settings["seed"]), settings["seed"] == 0),
     ]
@@ -360,6 +361,7 @@ def made(answer: WhatIf, path: Path) -> str:
         [
             *("--procs", str(workload.procs)),
             *("--overrun", answer.settings["overrun"]),
+            *("--unrequested", str(answer.settings["unrequested"])),
             *("--tau", f"{answer.settings['tau_s']:.12g}"),
         ]
     )

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Workload
+    from batfill.jobs import JobTable, Overrun, Unrequested, Workload
     from batfill.processes import Bar
     from batfill.tuning.periods import Periods
 
@@ -260,6 +260,8 @@ class Fitted(Found):
         procs: int | None = None,
         days: float = 15,
         count: int | None = None,
+        overrun: Overrun | None = None,
+        unrequested: Unrequested | None = None,
         bar: Bar = no_bar,
     ) -> Found:
         """Compare the functions with six known policies on windows, with backfilling and without.
@@ -270,6 +272,8 @@ class Fitted(Found):
             procs: the machine's size; by default the log's.
             days: length of a window.
             count: use only this many windows, from the first.
+            overrun: see `read_workload`; of the log, as the next.
+            unrequested: see `read_workload`.
             bar: makes progress bars.
 
         Raises:
@@ -277,7 +281,9 @@ class Fitted(Found):
         """
         windows = self.held_out
         if log is not None:
-            windows = read_windows(log, procs=procs, days=days, count=None)
+            windows = read_windows(
+                log, procs=procs, days=days, count=None, overrun=overrun, unrequested=unrequested
+            )
             if (windows.source, windows.digest) == (self["input"]["source"], self["input"]["source_sha256"]):
                 until_s = self["learned_from"]["until_s"]
                 first = sum(number * days * DAY_S < until_s for number in windows.numbers)
@@ -308,6 +314,8 @@ def fit(
     count: int | None = None,
     training: int | None = None,
     seed: int = 0,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     bar: Bar = no_bar,
 ) -> Fitted:
     """Learn heuristics by regression on the scores of many random schedules, and test them on later windows.
@@ -327,6 +335,8 @@ def fit(
         count: use only this many windows, from the first.
         training: learn from this many windows, from the first; by default half of them, or the only one.
         seed: of the subtraces and the orders, and of the comparison.
+        overrun: see `read_workload`. The scores are of run times, which only "kill" changes.
+        unrequested: see `read_workload`.
         bar: makes progress bars.
 
     Returns:
@@ -344,12 +354,12 @@ def fit(
         >>> replay("workloads/sample.json", fitted.policies["area"]).figures.jobs
         800
     """
-    windows = read_windows(log, procs=procs, days=days, count=count)
+    windows = read_windows(log, procs=procs, days=days, count=count, overrun=overrun, unrequested=unrequested)
     n_training = training_of(windows, training)
     learned, held_out = windows.part(0, n_training), None
     if n_training < len(windows):
         held_out = windows.part(n_training, len(windows))
-    workload, _ = opened(log, procs=procs)
+    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     # Windows hold every job, so these are the jobs of the first ones; their tables begin at different seconds.
     jobs = workload.jobs.select(slice(0, sum(map(len, learned.tables))))
     with bar("tuples", tuples) as advance:
@@ -401,13 +411,29 @@ def fit(
     return Fitted(content, fits, held_out)
 
 
-def read_windows(log: Workload | str | Path, *, procs: int | None, days: float, count: int | None) -> Periods:
+def read_windows(
+    log: Workload | str | Path,
+    *,
+    procs: int | None,
+    days: float,
+    count: int | None,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
+) -> Periods:
     """The log's windows from its first submission, with all jobs submitted in each; the first `count` of them.
 
     Raises:
         BatfillError: the log is unusable, or has fewer.
     """
-    windows = read_periods(log, procs=procs, days=days, align="first", boundary="submitted")
+    windows = read_periods(
+        log,
+        procs=procs,
+        days=days,
+        align="first",
+        boundary="submitted",
+        overrun=overrun,
+        unrequested=unrequested,
+    )
     if count is not None and count > len(windows):
         raise BatfillError(f"{windows.source}: {count} windows are asked for, but only {len(windows)} hold jobs")
     return windows.part(0, len(windows) if count is None else count)

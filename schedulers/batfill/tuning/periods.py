@@ -17,14 +17,14 @@ from batfill.policy import POLICIES
 from batfill.replays import EngineReplay, mean_bsld, replay_many
 from batfill.workloads.formats import source_of
 from batfill.workloads.splitting import cut, select, windows
-from batfill.workloads.swf import workload_of
+from batfill.workloads.swf import require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun, Workload
+    from batfill.jobs import JobTable, Overrun, Unrequested, Workload
     from batfill.policy import Policy
     from batfill.workloads.splitting import Align, Boundary
 
@@ -38,7 +38,7 @@ class Periods:
     procs: int  # m
     numbers: tuple[int, ...]  # of the periods in the log, from 0, including empty ones
     tables: tuple[JobTable, ...]  # second 0 is the period's start; never empty
-    choices: dict[str, Any]  # how they were cut
+    choices: dict[str, Any]  # how they were read and cut
 
     def __len__(self) -> int:
         return len(self.tables)
@@ -46,7 +46,7 @@ class Periods:
     @property
     def warnings(self) -> tuple[str, ...]:
         """As `Workload.warnings`, of the jobs of all periods."""
-        return request_warnings(self.tables)
+        return request_warnings(self.tables, self.choices.get("unrequested", "refuse"))
 
     def part(self, first: int, stop: int) -> Periods:
         """The periods from index `first` up to but not including `stop`."""
@@ -76,6 +76,7 @@ def read_periods(
     count: int | None = None,
     min_jobs: int = 1,
     overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
 ) -> Periods:
     """Cut a log into periods.
 
@@ -90,23 +91,24 @@ def read_periods(
         count: take this many consecutive periods; None for all.
         min_jobs: leave out periods with fewer jobs.
         overrun: see `read_workload`; None for the workload's.
+        unrequested: see `read_workload`; None for the workload's. It is settled on the whole log.
 
     Raises:
-        WorkloadError: the log cannot be read or cut so, or its machine's size is not known.
+        WorkloadError: the log cannot be read or cut so, its machine's size is not known, or too many of its jobs have
+            no request.
     """
-    source = source_of(log, procs=procs, overrun=overrun)
+    source = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    require_requests(source.where, source.log, source.unrequested)
     where = source.where
     width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
     found = windows(source.log, width_s, align=align, boundary=boundary)
     chosen = select(found, skip=skip, count=count, min_jobs=max(min_jobs, 1))
-    kept = [
-        (window.index, workload_of(where, cut(source.log, window), procs=source.procs, overrun=source.overrun))
-        for window in chosen
-    ]
+    kept = [(window.index, source.workload(cut(source.log, window))) for window in chosen]
     size = kept[0][1].procs
     if size is None:
         raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")
-    choices = {"days": days, "align": align, "boundary": boundary, "overrun": source.overrun}
+    choices: dict[str, Any] = {"days": days, "align": align, "boundary": boundary}
+    choices |= {"overrun": source.overrun, "unrequested": source.unrequested}
     numbers, tables = tuple(number for number, _ in kept), tuple(workload.jobs for _, workload in kept)
     return Periods(Path(where).name, source.digest, size, numbers, tables, choices)
 

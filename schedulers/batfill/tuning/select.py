@@ -21,29 +21,26 @@ from batfill.tuning.online import select_online, selection_and_site
 from batfill.tuning.results import Found, comparison_cells, document, recommendation
 from batfill.workloads.formats import source_of
 from batfill.workloads.resampling import resample
-from batfill.workloads.swf import workload_of
+from batfill.workloads.swf import require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Workload
+    from batfill.jobs import JobTable, Overrun, Unrequested, Workload
     from batfill.processes import Bar
     from batfill.tuning.bandits import Method
     from batfill.tuning.feedback import Site
     from batfill.tuning.online import Selection
-    from batfill.workloads.swf_log import SwfLog
+    from batfill.workloads.formats import Source
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
     """A log as it is, or resampled by whole weeks; sample k of a seed does not depend on how many are drawn."""
 
-    path: Path | str  # the file, or the name of a generated workload
-    digest: str
-    log: SwfLog
-    procs: int
+    source: Source  # with the machine's size
     warnings: tuple[str, ...]  # see `Workload.warnings`; for the whole log
     resampled: bool
     weeks: int | None  # length of a sample; None for the log's
@@ -51,33 +48,51 @@ class Samples:
 
     @classmethod
     def of(
-        cls, log: Workload | str | Path, *, procs: int | None, resampled: bool, weeks: int | None, seed: int
+        cls,
+        log: Workload | str | Path,
+        *,
+        procs: int | None,
+        resampled: bool,
+        weeks: int | None,
+        seed: int,
+        overrun: Overrun | None = None,
+        unrequested: Unrequested | None = None,
     ) -> Samples:
         """The samples of a log.
 
         Raises:
-            BatfillError: the log cannot be read, its machine's size is not known, or an option does nothing.
+            BatfillError: the log cannot be read, its machine's size is not known, too many of its jobs have no request,
+                or an option does nothing.
         """
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples differ in length from the log; add --samples, or leave it out")
-        source = source_of(log, procs=procs)
-        workload = workload_of(source.where, source.log, procs=source.procs)
+        source = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
+        require_requests(source.where, source.log, source.unrequested)
+        workload = source.workload(source.log)
         if workload.procs is None:
             raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
-        return cls(source.where, source.digest, source.log, workload.procs, workload.warnings, resampled, weeks, seed)
+        return cls(source._replace(procs=workload.procs), workload.warnings, resampled, weeks, seed)
+
+    @property
+    def procs(self) -> int:
+        """The machine's size."""
+        assert self.source.procs is not None
+        return self.source.procs
 
     def jobs(self, sample: int) -> JobTable:
         """The jobs of one sample."""
-        log = self.log
+        log = self.source.log
         if self.resampled:
             log = resample(log, self.seed, sample=sample, method="weeks", weeks=self.weeks)
-        return workload_of(self.path, log, procs=self.procs).jobs
+        return self.source.workload(log).jobs
 
     def provenance(self) -> dict[str, Any]:
         """The input, for result files."""
         return {
-            "source": Path(self.path).name,
-            "source_sha256": self.digest,
+            "source": Path(self.source.where).name,
+            "source_sha256": self.source.digest,
+            "overrun": self.source.overrun,
+            "unrequested": self.source.unrequested,
             "resampled": "weeks" if self.resampled else None,
             "weeks": self.weeks,
             "warnings": list(self.warnings),
@@ -156,6 +171,8 @@ def select(
     samples: int = 0,
     weeks: int | None = None,
     seed: int = 0,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     bar: Bar = no_bar,
 ) -> Found:
     """Select the policy after each period, from the past periods, and compare waits with EASY-FCFS.
@@ -177,6 +194,8 @@ def select(
         samples: number of resamplings by weeks; 0 uses the log as it is.
         weeks: length of a sample; the log's by default.
         seed: of the samples, the noise and the choices.
+        overrun: see `read_workload`.
+        unrequested: see `read_workload`.
         bar: makes progress bars.
 
     Returns:
@@ -195,7 +214,15 @@ def select(
     own = {"lambda": lambda_, "alpha": alpha, "epsilon": epsilon, "gamma": gamma, "noise": noise}
     named = policies if isinstance(policies, str) else ";".join(policies)
     given = {"select": method, "policies": named, "period": period_s, **own, "select-seed": seed}
-    logs = Samples.of(log, procs=procs, resampled=samples > 0, weeks=weeks, seed=seed)
+    logs = Samples.of(
+        log,
+        procs=procs,
+        resampled=samples > 0,
+        weeks=weeks,
+        seed=seed,
+        overrun=overrun,
+        unrequested=unrequested,
+    )
     selection, site = selection_and_site(given, logs.procs, SAME if backfill is None else backfill, threshold_s)
     n_logs = max(samples, 1)
     itself = replace(logs, resampled=False).jobs(0) if samples else None

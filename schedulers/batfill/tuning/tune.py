@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import Workload
+    from batfill.jobs import Overrun, Unrequested, Workload
     from batfill.policy import Policy
     from batfill.processes import Bar
     from batfill.stats import Paired
@@ -125,6 +125,8 @@ def tune(
     policies: Sequence[str] = (),
     baseline: str = "saf",
     maps: str | Path | None = None,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     bar: Bar = no_bar,
 ) -> Found:
     """Search mixed policies on a log's weeks, and test the result on the weeks that follow.
@@ -151,6 +153,8 @@ def tune(
         policies: compared in addition to the twelve pure ones, by name.
         baseline: the policy that all are compared with.
         maps: of a grid: a folder for a map of each period.
+        overrun: see `read_workload`.
+        unrequested: see `read_workload`.
         bar: makes progress bars.
 
     Returns:
@@ -180,7 +184,17 @@ def tune(
         baseline=baseline,
         maps=None if maps is None else Path(maps),
     )
-    periods = read_periods(log, procs=procs, days=days, boundary=boundary, skip=skip, count=count, min_jobs=min_jobs)
+    periods = read_periods(
+        log,
+        procs=procs,
+        days=days,
+        boundary=boundary,
+        skip=skip,
+        count=count,
+        min_jobs=min_jobs,
+        overrun=overrun,
+        unrequested=unrequested,
+    )
     with bar("searches" if method == "xnes" else "periods", plan.steps(len(periods))) as advance:
         return tune_on(periods, conditions, plan, advance)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from batfill.jobs import Overrun, Workload
+    from batfill.jobs import Overrun, Unrequested, Workload
     from batfill.workloads.generate import Kind, Requests
 
 
@@ -15,7 +15,8 @@ def read_workload(
     path: str | Path,
     *,
     procs: int | None = None,
-    overrun: Overrun = "keep",
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     timezone: str | None = None,
     cores_per_resource: int | None = None,
 ) -> Workload:
@@ -27,14 +28,22 @@ def read_workload(
         path: the file.
         procs: the machine's size in processors; by default the file's, and for accounting the most processors seen in
             use at once.
-        overrun: for jobs of a log that ran longer than requested: "keep" their run time and raise the request to it,
-            "kill" them at their request, or "extend" their run past the request, which the scheduler reads; Batsim JSON
-            states the walltime itself.
+        overrun: for jobs of a log that ran longer than requested: "keep" (the default) their run time and raise the
+            request to it, "kill" them at their request, or "extend" their run past the request, which the scheduler
+            reads. Batsim JSON has its walltimes, made with one of these.
+        unrequested: what stands in for a request that the log does not have, the user's request being unknown:
+            "runtime", which is clairvoyant; "none": no limit; a number of seconds; "queue": the longest request of the
+            queue's jobs, else the header's MaxRuntime; "user-max": the longest run time of the user's jobs that had
+            ended by the submission, else of anyone's, else no limit (a job ends at submission + wait + run time, an
+            unknown wait being 0). Jobs that run longer than that fall under `overrun`. "refuse", the default except for
+            generated logs, which have "runtime": as "runtime", but replays refuse the workload if more than 1 % of its
+            jobs lack a request. Batsim JSON has its walltimes, made with one of these.
         timezone: for accounting: the cluster's time zone, such as "Europe/Paris"; UTC by default.
         cores_per_resource: for OAR's accounting: the processors of one resource; 1 by default.
 
     Raises:
-        WorkloadError: the file has no such format or is damaged, or an argument does nothing for this format.
+        WorkloadError: the file has no such format or is damaged, an argument does nothing for this format, or the log
+            has nothing that could stand in for a request.
 
     Examples:
         >>> read_workload("workloads/sample.json")
@@ -47,7 +56,14 @@ def read_workload(
     from pathlib import Path
 
     from batfill.errors import WorkloadError
-    from batfill.workloads.formats import accounting_of, first_byte, is_parquet, read_accounting, read_parquet
+    from batfill.workloads.formats import (
+        accounting_of,
+        as_stated,
+        first_byte,
+        is_parquet,
+        read_accounting,
+        read_parquet,
+    )
     from batfill.workloads.swf import read_swf, workload_of
 
     path = Path(path)
@@ -59,46 +75,56 @@ def read_workload(
     ):
         if value is not None and system not in of:
             raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
+    kept: Overrun = "keep" if overrun is None else overrun
     if system is not None:
         zone, cores = timezone or "UTC", cores_per_resource or 1
         log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
-        workload = workload_of(path, log, procs=procs, overrun=overrun)
+        workload = workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
         made = [f"{system} accounting, its dates in {zone}"]
         if procs is None:
             made.append("the machine's size is the most processors seen in use at once")
         notes = (*made, *workload.notes)
         return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
     if parquet:
-        return workload_of(path, read_parquet(path), procs=procs, overrun=overrun)
+        return workload_of(path, read_parquet(path), procs=procs, overrun=kept, unrequested=unrequested)
     if first_byte(path) == b"{":
         from batfill.jobs import checked_size
         from batfill.workloads.batsim_json import read_batsim_json
 
-        workload = read_batsim_json(path)
+        workload = as_stated(read_batsim_json(path), overrun, unrequested)
         return workload if procs is None else replace(workload, procs=checked_size(path, procs))
-    return read_swf(path, procs=procs, overrun=overrun)
+    return read_swf(path, procs=procs, overrun=kept, unrequested=unrequested)
 
 
 def opened(
-    log: Workload | str | Path, *, procs: int | None = None, overrun: Overrun | None = None
+    log: Workload | str | Path,
+    *,
+    procs: int | None = None,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
 ) -> tuple[Workload, int]:
-    """The workload with its machine's size, read if `log` is a file.
+    """The workload to replay, with its machine's size, read if `log` is a file.
 
     Raises:
-        WorkloadError: the file cannot be used, the machine's size is unknown, or the workload was read with another
-            `overrun`.
+        WorkloadError: the file cannot be used, the machine's size is unknown, the workload was read with another
+            `overrun` or `unrequested`, or too many of its jobs have no request.
     """
     from dataclasses import replace
 
     from batfill.errors import WorkloadError
-    from batfill.jobs import Workload, checked_size
+    from batfill.jobs import Workload, checked_size, refuse_unrequested
+    from batfill.options import unrequested_of
 
     if isinstance(log, Workload):
         workload = log if procs is None else replace(log, procs=checked_size(log.name, procs))
-        if overrun is not None and overrun != log.overrun:
-            raise WorkloadError(f"{log.name}: was read with overrun {log.overrun}; read it with overrun {overrun}")
+        chosen = None if unrequested is None else unrequested_of("unrequested", unrequested)
+        for name, given, was in (("overrun", overrun, log.overrun), ("unrequested", chosen, log.unrequested)):
+            if given is not None and given != was:
+                raise WorkloadError(f"{log.name}: was read with {name} {was}; read it with {name} {given}")
     else:
-        workload = read_workload(log, procs=procs, overrun=overrun or "keep")
+        workload = read_workload(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    jobs = workload.jobs
+    refuse_unrequested(workload.file or workload.name, int(jobs.invented.sum()), len(jobs), workload.unrequested)
     if workload.procs is None:
         where = log.name if isinstance(log, Workload) else log
         raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")

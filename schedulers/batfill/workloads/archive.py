@@ -211,15 +211,16 @@ def _reason(error: Exception) -> str:
 
 
 def _take(log: ArchiveLog, folder: Path, kept: Path) -> str:
-    """Copy the log from a local folder, where it may be uncompressed, and check it."""
-    packed, plain = folder / log.file, folder / log.file.removesuffix(".gz")
-    source = packed if packed.is_file() else plain
-    if not source.is_file():
+    """Copy the log from a local folder, where it may be compressed or not, and check it."""
+    stored, plain = folder / log.file, log.file.removesuffix(".gz")
+    source = next((path for path in (stored, folder / plain, folder / f"{plain}.gz") if path.is_file()), None)
+    if source is None:
         raise WorkloadError(f"{folder}: holds no {log.file}; get it from {log.url}")
     try:
         found = verified(log, source)
     except ValueError as error:
         raise WorkloadError(f"{source}: {error}; get the file of {log.url}") from None
-    with readable(source) as content, raw_file(kept) if source == packed else whole_file(kept) as out:
+    opened = readable if source == stored else decompressed
+    with opened(source) as content, raw_file(kept) if source == stored else whole_file(kept) as out:
         shutil.copyfileobj(content, out, CHUNK_BYTES)
     return found

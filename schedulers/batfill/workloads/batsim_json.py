@@ -8,17 +8,29 @@ ret).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from math import inf, isfinite, isnan
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, get_args
 
 import numpy as np
 import orjson
 
-from batfill.errors import WorkloadError
+from batfill.errors import BatfillError, WorkloadError
 from batfill.files import digest, read_json, whole_file
-from batfill.jobs import LARGE, LONGEST_S, MOST_PROCS, SMALL, UNKNOWN, Workload, job_table
+from batfill.jobs import (
+    LARGE,
+    LONGEST_S,
+    MOST_PROCS,
+    SMALL,
+    UNKNOWN,
+    Overrun,
+    Unrequested,
+    Workload,
+    job_table,
+    refuse_unrequested,
+)
+from batfill.options import unrequested_of
 from batfill.workloads.swf_log import number_text
 
 if TYPE_CHECKING:
@@ -33,6 +45,7 @@ if TYPE_CHECKING:
 
 SUPPORTED_PROFILES = ("delay", "composed")
 NO_WALLTIME = -1
+BATSIM_MARGIN_S = 1  # Batsim ends a job with p = p~ as overrun; an extra second lets it complete
 REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime; NO_WALLTIME if the log has none
 EXPECTED_FIELD = "expected_time"  # what the scheduler reads in place of the walltime, if the job may outlive it
 NO_REQUEST_FIELD = "no_request"  # true in files of former versions: as a request of NO_WALLTIME
@@ -62,6 +75,7 @@ class BatsimDocument:
     jobs: list[dict[str, Any]]  # in the file's order, with the user's fields
     profiles: dict[str, dict[str, Any]]  # every job's profile is among them
     digest: str  # sha256 of the file as stored, hexadecimal
+    description: Mapping[str, Any] = field(default_factory=dict)  # its provenance, if batfill wrote it
 
     def tasks(self) -> dict[str, Task]:
         """The work of each profile, by name."""
@@ -80,7 +94,7 @@ def load_document(path: Path) -> BatsimDocument:
         WorkloadError: the file cannot be read, is not JSON, or is not a workload of delays; the message names the place
             inside the document.
     """
-    nb_res, jobs, profiles = read_members(path)
+    nb_res, jobs, profiles, description = read_members(path)
     tasks_of(f"{path}: profiles", profiles)
     seen: set[str] = set()
     for place, job in enumerate(jobs):
@@ -88,11 +102,11 @@ def load_document(path: Path) -> BatsimDocument:
         seen.add(str(job["id"]))
         if len(seen) == place:  # this id was already there
             raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
-    return BatsimDocument(path, nb_res, jobs, profiles, digest(path))
+    return BatsimDocument(path, nb_res, jobs, profiles, digest(path), description)
 
 
-def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any]]:
-    """The machine's size, the jobs and the profiles in this file; only the size is checked.
+def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any], dict[str, Any]]:
+    """The machine's size, the jobs, the profiles and the provenance in this file; only the size is checked.
 
     Raises:
         WorkloadError: the file cannot be read, is not JSON, or lacks one of them.
@@ -104,7 +118,32 @@ def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any]]:
         _member(path, document, key, kind) for key, kind in (("nb_res", int), ("jobs", list), ("profiles", dict))
     )
     check_size(path, nb_res)
-    return nb_res, jobs, profiles
+    return nb_res, jobs, profiles, description_in(document)
+
+
+def description_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance that batfill wrote into a workload; empty if it did not."""
+    found = document.get("description")
+    return found if isinstance(found, dict) and str(found.get("made_by")).startswith("batfill ") else {}
+
+
+def unrequested_in(description: Mapping[str, Any]) -> Unrequested:
+    """What stands in for missing requests by a workload's provenance; "refuse" if it does not say."""
+    try:
+        stated: Unrequested = unrequested_of("unrequested", description["unrequested"])  # type: ignore[assignment]
+    except (KeyError, BatfillError):
+        return "refuse"
+    return stated
+
+
+def require_requests(path: Path, jobs: Sequence[Mapping[str, Any]], description: Mapping[str, Any]) -> None:
+    """Refuse to run a workload of whose jobs too many have no request, unless its provenance says what stands in.
+
+    Raises:
+        WorkloadError: it does not.
+    """
+    missing = sum(invented(job) for job in jobs)
+    refuse_unrequested(path, missing, len(jobs), unrequested_in(description), "convert it again with")
 
 
 def read_batsim_json(path: Path) -> Workload:
@@ -142,12 +181,18 @@ def read_batsim_json(path: Path) -> Workload:
         outlives=outlives,
         assumed_s=np.array([job.get(EXPECTED_FIELD, np.nan) for job in jobs], np.float64) if outlives else None,
     )
+    stated: Overrun = "kill" if (table.runtime_s >= table.walltime_s).any() else "keep"
+    if outlives:
+        stated = "extend"
+    elif document.description.get("overrun") in get_args(Overrun):
+        stated = document.description["overrun"]
     return Workload(
         name=path.name,
         jobs=table,
         procs=document.nb_res,
         digest=document.digest,
-        overrun="extend" if outlives else "keep",
+        overrun=stated,
+        unrequested=unrequested_in(document.description),
         file=path,
     )
 
@@ -164,6 +209,16 @@ def invented(job: Mapping[str, Any]) -> bool:
     """Whether the job has a walltime although its log has no request."""
     no_request = job.get(NO_REQUEST_FIELD) is True or job.get(REQUEST_FIELD) == NO_WALLTIME
     return no_request and job.get("walltime", NO_WALLTIME) != NO_WALLTIME
+
+
+def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> int:
+    """As `JobColumns.n_missing`."""
+    return sum(invented(job) if unrequested == "refuse" else isnan(request_of(job)) for job in jobs)
+
+
+def raised_by_overrun(job: Mapping[str, Any]) -> bool:
+    """Whether the scheduler sees a walltime above the job's request, by more than the second that Batsim needs."""
+    return request_of(job) + BATSIM_MARGIN_S < expected_of(job) < inf
 
 
 def expected_of(job: Mapping[str, Any]) -> float:

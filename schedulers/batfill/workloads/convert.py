@@ -16,8 +16,10 @@ import orjson
 
 from batfill.errors import WorkloadError
 from batfill.files import whole_file
-from batfill.jobs import Overrun, checked_size, request_warning
+from batfill.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, stand_in
+from batfill.options import unrequested_of
 from batfill.workloads.batsim_json import (
+    BATSIM_MARGIN_S,
     EXPECTED_FIELD,
     NO_REQUEST_FIELD,
     NO_WALLTIME,
@@ -27,16 +29,20 @@ from batfill.workloads.batsim_json import (
     expected_of,
     invented,
     is_time,
+    n_missing,
+    raised_by_overrun,
     read_members,
     refuse_late,
     request_of,
     tasks_of,
+    unrequested_in,
     write_batsim_json,
 )
 from batfill.workloads.formats import first_byte, format_of, pieces_of, provenance
 from batfill.workloads.manifest import log_with_text
 from batfill.workloads.swf import (
-    BATSIM_MARGIN_S,
+    NO_REQUEST,
+    choice_for,
     job_rows,
     jobs_in,
     known_size,
@@ -44,6 +50,7 @@ from batfill.workloads.swf import (
     notes_of,
     size_notes,
     warnings_of,
+    with_assumed,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +88,8 @@ def convert(
     out: Path,
     *,
     procs: int | None = None,
-    overrun: Overrun = "keep",
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
     jobs: slice = ALL_JOBS,
     fields: tuple[str, ...] = (),
     host_speed: float = HOST_SPEED,
@@ -93,8 +101,9 @@ def convert(
         source: the log.
         out: the JSON file.
         procs: the machine's size; by default the log's.
-        overrun: "keep" raises requests below the run time to it, "kill" leaves them, and the jobs will end there;
-            "extend" raises the walltime, and the scheduler reads the request.
+        overrun: "keep", the default, raises requests below the run time to it, "kill" leaves them, and the jobs will
+            end there; "extend" raises the walltime, and the scheduler reads the request.
+        unrequested: what stands in for a missing request, see `read_workload`; a Batsim workload's jobs keep what does.
         jobs: the jobs to convert, in submission order; times then count from the first of them.
         fields: those of JOB_FIELDS that a log's jobs keep in addition to user_id; a Batsim workload's jobs keep all.
         host_speed: flop/s; converts a Batsim workload's parallel_homogeneous profiles to delays.
@@ -108,28 +117,46 @@ def convert(
     for field in fields:
         if field not in JOB_FIELDS:
             raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")
+    overrun = overrun or "keep"
+    if unrequested is not None:
+        unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
     if first_byte(source) == b"{":
-        made = _description(source, overrun, jobs)
-        return _convert_json(source, out, procs, overrun=overrun, jobs=jobs, host_speed=host_speed, description=made)
+        return _convert_json(
+            source, out, procs, overrun=overrun, unrequested=unrequested, jobs=jobs, host_speed=host_speed
+        )
     text = sha256()
+    read: list[SwfLog] = []  # the rows without texts, if what stands in for a request depends on all of them
     head: SwfLog | None = None
 
     def first_pass() -> Iterator[SwfLog]:
         nonlocal head
         for batch in pieces_of(source, text):
             head = head or batch.select(np.empty(0, np.intp))
+            if unrequested in ("queue", "user-max"):
+                read.append(batch.select(slice(None)))
             yield batch
             advance(len(batch))
 
-    rows = job_rows(source, first_pass()).jobs_only(jobs)
+    every_row = job_rows(source, first_pass())
+    rows = every_row.jobs_only(jobs)
     assert head is not None  # there are rows
     log = replace(head, known=log_with_text(text.hexdigest()))
     size = known_size(source, machine_size(source, log, procs))
+    chosen, noted = choice_for(log, unrequested)
+    whole = None
+    if read:
+        table = np.concatenate([batch.rows for batch in read])
+        whole = with_assumed(source, replace(log, rows=table), every_row, chosen).assumed_s
     changed: Counter[str] = Counter()
 
     def second_pass() -> Iterator[Jobs]:
         first_row = 0
         for batch in pieces_of(source):
+            if whole is not None:
+                batch = replace(batch, assumed_s=whole[first_row : first_row + len(batch)])
+            elif chosen not in ("refuse", "runtime"):
+                limit_s = np.inf if chosen == "none" else float(chosen)
+                batch = replace(batch, assumed_s=np.full(len(batch), limit_s))
             table = jobs_in(
                 batch, rows, first_row=first_row, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=changed
             )
@@ -138,13 +165,15 @@ def convert(
             first_row += len(batch)
             advance(len(batch))
 
-    n_jobs = write_batsim_json(out, second_pass(), procs=size, description=_description(source, overrun, jobs))
-    return Converted(n_jobs, size, (*size_notes(log, procs), *notes_of(rows, changed)), warnings_of(rows, changed))
+    made = _description(source, overrun, chosen, jobs)
+    n_jobs = write_batsim_json(out, second_pass(), procs=size, description=made)
+    notes = (*size_notes(log, procs), *notes_of(rows, changed, chosen), *(noted if changed[NO_REQUEST] else ()))
+    return Converted(n_jobs, size, notes, warnings_of(rows, changed, chosen))
 
 
-def _description(source: Path, overrun: Overrun, jobs: slice) -> dict[str, object]:
+def _description(source: Path, overrun: Overrun, unrequested: Unrequested, jobs: slice) -> dict[str, object]:
     part = "all" if jobs == ALL_JOBS else f"{jobs.start or 0}:{'' if jobs.stop is None else jobs.stop}"
-    return provenance("convert", source, overrun=overrun, jobs=part)
+    return provenance("convert", source, overrun=overrun, unrequested=unrequested, jobs=part)
 
 
 def _convert_json(
@@ -153,21 +182,27 @@ def _convert_json(
     procs: int | None,
     *,
     overrun: Overrun,
+    unrequested: Unrequested | None,
     jobs: slice,
     host_speed: float,
-    description: Mapping[str, object],
 ) -> Converted:
     """Rewrite a Batsim workload: delays for other profiles, padded ids, raised walltimes; the rest is kept.
 
     Job fields that Batsim does not know and `ret` of delays are kept; integer ids become strings of one width.
 
-    Args are those of `convert`, and the provenance. Walltimes that a former conversion raised are first lowered to the
+    Args are those of `convert`. Walltimes that a former conversion raised are first lowered to the
     request; then `overrun` "keep" and "extend" raise those that do not exceed the delay.
 
     Raises:
-        WorkloadError: the file is not such a workload, or holds a profile that no delay can replace.
+        WorkloadError: the file is not such a workload, or holds a profile that no delay can replace; something else
+            already stands in for missing requests.
     """
-    nb_res, described, profiles = read_members(source)
+    nb_res, described, profiles, before = read_members(source)
+    stated = unrequested_in(before)
+    if unrequested is not None and unrequested != stated:
+        if (stated, unrequested) != ("refuse", "runtime") and any(invented(job) for job in described):
+            raise WorkloadError(f"{source}: was made with unrequested {stated}; convert its log with {unrequested}")
+        stated = unrequested
     if not 0 < host_speed < float("inf"):
         raise WorkloadError(f"a host speed of {host_speed:g} flop/s; it must be above 0")
     size = nb_res if procs is None else checked_size(source, procs)
@@ -198,14 +233,16 @@ def _convert_json(
         for job in chosen:
             job["subtime"] -= first
     used = {job["profile"] for job in chosen}
+    description = _description(source, overrun, stated, jobs)
     with whole_file(out) as file:
-        file.write(b'{"nb_res": %d,\n"description": %b,\n"jobs": [\n' % (size, orjson.dumps(dict(description))))
+        file.write(b'{"nb_res": %d,\n"description": %b,\n"jobs": [\n' % (size, orjson.dumps(description)))
         file.write(b",\n".join(orjson.dumps(job) for job in chosen))
         file.write(b'\n],\n"profiles": {\n')
         file.write(b",\n".join(b"%b: %b" % (orjson.dumps(n), orjson.dumps(p)) for n, p in made.items() if n in used))
         file.write(b"\n}}\n")
     notes["profiles whose communication takes no time as a delay"] = len(silent)
-    warnings = request_warning(sum(invented(job) for job in chosen), len(chosen))
+    missing = request_warning(n_missing(chosen, stated), len(chosen), stand_in(stated))
+    warnings = (*missing, *raised_warning(sum(raised_by_overrun(job) for job in chosen), len(chosen)))
     return Converted(len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items() if count), warnings)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -17,9 +18,19 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import WorkloadError, optional
 from batfill.files import decompressed, digest, readable, shown, whole_file
-from batfill.jobs import Overrun, Workload
-from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
-from batfill.workloads.swf import BATSIM_MARGIN_S, job_rows, jobs_in, known_size, machine_size, with_size
+from batfill.jobs import Overrun, Unrequested, Workload
+from batfill.options import unrequested_of
+from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
+from batfill.workloads.swf import (
+    choice_for,
+    job_rows,
+    jobs_in,
+    known_size,
+    machine_size,
+    with_assumed,
+    with_size,
+    workload_of,
+)
 from batfill.workloads.swf_log import (
     COMPLETED,
     FIELDS,
@@ -104,34 +115,91 @@ class Source(NamedTuple):
     digest: str
     procs: int | None  # the workload's, or the caller's
     overrun: Overrun
+    unrequested: Unrequested
+
+    def workload(self, log: SwfLog) -> Workload:
+        """The jobs of this log, which is the source's or made of it."""
+        return workload_of(self.where, log, procs=self.procs, overrun=self.overrun, unrequested=self.unrequested)
 
 
-def source_of(log: Workload | str | Path, *, procs: int | None = None, overrun: Overrun | None = None) -> Source:
+def source_of(
+    log: Workload | str | Path,
+    *,
+    procs: int | None = None,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
+) -> Source:
     """The log that a workload was read from, read again; if the workload was made, the workload as a log.
 
     Args:
         log: a workload, or a log's file.
         procs: the machine's size; None for the workload's or the file's.
         overrun: see `read_workload`; None for the workload's.
+        unrequested: see `read_workload`; None for the workload's.
 
     Raises:
-        WorkloadError: the file cannot be read, or has changed since the workload was read from it.
+        WorkloadError: the file cannot be read, or has changed since the workload was read from it; a Batsim workload
+            was made with another choice.
     """
     if not isinstance(log, Workload):
         path = Path(log)
+        if not is_parquet(path) and first_byte(path) == b"{" and accounting_of(path) is None:
+            stated = as_stated(read_batsim_json(path), overrun, unrequested)
+            return Source(path, log_of(stated), stated.digest, procs, stated.overrun, stated.unrequested)
         system = accounting_of(path)
         found = read_accounting(path, system, procs=procs) if system else load_log(path)
-        return Source(path, found, digest(path), procs, overrun or "keep")
+        return prepared(Source(path, found, digest(path), procs, overrun or "keep", choice_for(found, unrequested)[0]))
     size, cut_off = log.procs if procs is None else procs, overrun or log.overrun
+    chosen = log.unrequested if unrequested is None else unrequested
     if log.file is None:
-        return Source(log.name, log_of(log), log.digest, size, cut_off)
+        return prepared(Source(log.name, log_of(log), log.digest, size, cut_off, chosen))
     if digest(log.file) != log.digest:
         raise WorkloadError(f"{log.file}: has changed since the workload was read from it; read it again")
     if log.timezone is not None and (system := accounting_of(log.file)):
         cores = log.cores_per_resource or 1
         made = read_accounting(log.file, system, procs=size, timezone=log.timezone, cores_per_resource=cores)
-        return Source(log.file, made, log.digest, size, cut_off)
-    return Source(log.file, load_log(log.file), log.digest, size, cut_off)
+    elif not is_parquet(log.file) and first_byte(log.file) == b"{":
+        stated = as_stated(log, overrun, unrequested)
+        return Source(log.file, log_of(stated), log.digest, size, stated.overrun, stated.unrequested)
+    else:
+        made = load_log(log.file)
+    return prepared(Source(log.file, made, log.digest, size, cut_off, chosen))
+
+
+def prepared(source: Source) -> Source:
+    """The source with what stands in for missing requests, which parts of its log keep."""
+    where, log = source.where, source.log
+    if source.unrequested in ("refuse", "runtime"):
+        return source
+    unrequested, _ = choice_for(log, source.unrequested)
+    rows = job_rows(Path(where), [log])
+    return source._replace(log=with_assumed(where, log, rows, unrequested), unrequested=unrequested)
+
+
+def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unrequested | None) -> Workload:
+    """A Batsim workload, whose walltimes are made; given choices must be those it was made with, or change nothing.
+
+    Raises:
+        WorkloadError: a given choice is another.
+    """
+    jobs, stated = workload.jobs, workload
+    where = workload.file or workload.name
+    ended = bool((jobs.runtime_s >= jobs.walltime_s).any())
+    if overrun is not None and overrun != workload.overrun:
+        if ended or jobs.outlives or jobs.raised.any() or overrun == "extend":
+            raise WorkloadError(
+                f"{where}: its walltimes were made with overrun {workload.overrun}; convert its log with {overrun}"
+            )
+        stated = replace(stated, overrun=overrun)
+    if unrequested is not None and unrequested != workload.unrequested:
+        chosen: Unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
+        if jobs.invented.any() and (workload.unrequested, chosen) != ("refuse", "runtime"):
+            raise WorkloadError(
+                f"{where}: its walltimes were made with unrequested {workload.unrequested}; convert its log with "
+                f"{chosen}"
+            )
+        stated = replace(stated, unrequested=chosen)
+    return stated
 
 
 def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
@@ -170,7 +238,7 @@ def log_of(workload: Workload) -> SwfLog:
     header = [f"Note: from {workload.name}", f"MaxJobs: {len(jobs)}", f"MaxRecords: {len(jobs)}"]
     if workload.procs is not None:
         header.append(f"MaxProcs: {workload.procs}")
-    return new_log(
+    columns = new_log(
         header,
         {
             "job": number,
@@ -183,6 +251,11 @@ def log_of(workload: Workload) -> SwfLog:
             "user": jobs.user,
         },
     )
+    missing = ~(columns["requested_s"] > 0)
+    if not missing.any():
+        return columns
+    limit_s = jobs.walltime_s if jobs.assumed_s is None else jobs.expected_s
+    return replace(columns, assumed_s=np.where(missing, limit_s, np.inf))
 
 
 def format_of(path: Path) -> str:
@@ -220,6 +293,7 @@ def save_log(
     *,
     procs: int | None = None,
     overrun: Overrun = "keep",
+    unrequested: Unrequested | None = None,
     description: Mapping[str, object] | None = None,
 ) -> int:
     """Write the log; returns the number of jobs (Batsim JSON) or rows (otherwise) in the file.
@@ -228,7 +302,8 @@ def save_log(
         log: the log. SWF and Parquet keep all of it, Batsim JSON its jobs.
         out: the file; its name determines the format.
         procs: the machine's size, which the file then states; by default what `machine_size` finds.
-        overrun: for Batsim JSON, see `read_workload`.
+        overrun: for Batsim JSON, see `read_workload`, as the next; a file of another format keeps the log as it is.
+        unrequested: for Batsim JSON.
         description: the file's provenance. Batsim JSON holds it as such; other formats get it as a note in the header
             if it names a source (otherwise the log already has such a note).
 
@@ -259,8 +334,11 @@ def save_log(
         return len(log)
     rows = job_rows(out, [log])
     machine = known_size(out, machine_size(out, log, procs))
+    unrequested, _ = choice_for(log, unrequested)
+    log = with_assumed(out, log, rows, unrequested)
     jobs = jobs_in(log, rows, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
-    return write_batsim_json(out, [(jobs, {})], procs=machine, description=description)
+    stated = {**(description or {}), "overrun": overrun, "unrequested": unrequested}
+    return write_batsim_json(out, [(jobs, {})], procs=machine, description=stated)
 
 
 def write_parquet(log: SwfLog, path: Path) -> None:

@@ -20,6 +20,7 @@ class ArchiveLog:
     acknowledge: str
     terms: str = ""
     note: str = ""
+    generated: bool = False  # made by a program; its jobs have no users
     sha256: str | None = None
     bytes: int | None = None
     text_sha256: str | None = None

@@ -67,13 +67,15 @@ def resample(
         raise WorkloadError(f"no job falls into the {n_weeks} weeks drawn; request more weeks")
     made = rows[taken]
     made[:, FIELD["submit_s"]] = new_week * WEEK_S + made[:, FIELD["submit_s"]] % WEEK_S
-    made = made[np.argsort(made[:, FIELD["submit_s"]], kind="stable")]
+    order = np.argsort(made[:, FIELD["submit_s"]], kind="stable")
+    made = made[order]
+    assumed_s = None if log.assumed_s is None else log.assumed_s[log["submit_s"] >= 0][taken][order]
     made[:, FIELD["job"]] = np.arange(1, len(made) + 1)
     for name in ("wait_s", "preceding_job", "think_s"):
         made[:, FIELD[name]] = -1
     how = f"method {method}" + (f", profile weeks {profile_weeks}" if method == "users" else "")
     note = f"resampled by batfill {__version__}, {how}, {n_weeks} weeks, seed {seed}, sample {sample}"
-    return log.renewed(made, note)
+    return log.renewed(made, note, assumed_s=assumed_s)
 
 
 def _shuffled_weeks(

@@ -117,7 +117,8 @@ def cut(log: SwfLog, window: Window) -> SwfLog:
         for comment in log.comments
     )
     note = f"window {window.index}, seconds {window.start_s:.0f} to {window.end_s:.0f} of the log"
-    return replace(log, comments=comments).renewed(rows, note)
+    assumed_s = None if log.assumed_s is None else log.assumed_s[window.rows]
+    return replace(log, comments=comments).renewed(rows, note, assumed_s=assumed_s)
 
 
 def _edges(

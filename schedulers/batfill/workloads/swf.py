@@ -16,16 +16,26 @@ import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.files import digest
-from batfill.jobs import UNKNOWN, JobColumns, Overrun, Workload, checked_size, job_table, request_warning
+from batfill.jobs import (
+    UNKNOWN,
+    JobColumns,
+    Overrun,
+    Unrequested,
+    Workload,
+    checked_size,
+    job_table,
+    raised_warning,
+    refuse_unrequested,
+    request_warning,
+    stand_in,
+)
+from batfill.options import unrequested_of
 from batfill.workloads.swf_log import FIELD, LAST_PARTIAL_FAILED, PARTIAL, SwfLog, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
-
-# Batsim ends a job with p = p~ as overrun; an extra second lets it complete.
-BATSIM_MARGIN_S = 1
 
 # Why a row is not a job: the first of these that holds, 0 for a job.
 REASONS = (
@@ -37,12 +47,16 @@ REASONS = (
     "further partial execution of a job without a summary row, its run time added to the first",
 )
 NO_REQUEST = "requested time unknown, the run time taken"
+NO_LIMIT = "requested time unknown, no limit"
+ASSUMED_RAISED = "limit assumed for want of a request below the run time"
 RAISED = "requested time below the run time, raised to it"
 OUTLIVED = "requested time below the run time, outlived"
 NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REASONS))
 
 
-def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
+def read_swf(
+    path: Path, *, procs: int | None = None, overrun: Overrun = "keep", unrequested: Unrequested | None = None
+) -> Workload:
     """The jobs of an SWF file, plain or compressed, for the engine; notes say what was dropped or changed.
 
     Args:
@@ -50,19 +64,29 @@ def read_swf(path: Path, *, procs: int | None = None, overrun: Overrun = "keep")
         procs: the machine's size; by default what `machine_size` finds.
         overrun: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
             "extend" raises the limit only, and the scheduler goes on reading the request.
+        unrequested: what stands in for a missing request, see `read_workload`.
 
     Raises:
         WorkloadError: the file is not SWF, or holds no job that ran.
     """
-    return workload_of(path, read_log(path), procs=procs, overrun=overrun)
+    return workload_of(path, read_log(path), procs=procs, overrun=overrun, unrequested=unrequested)
 
 
-def workload_of(source: Path | str, log: SwfLog, *, procs: int | None = None, overrun: Overrun = "keep") -> Workload:
+def workload_of(
+    source: Path | str,
+    log: SwfLog,
+    *,
+    procs: int | None = None,
+    overrun: Overrun = "keep",
+    unrequested: Unrequested | None = None,
+) -> Workload:
     """The jobs of a log already read, as `read_swf`; `source` is its file, or as a str the name of a made log."""
     path = Path(source)
     if overrun not in get_args(Overrun):
         raise WorkloadError(f"{path}: overrun {overrun!r} is none of {', '.join(get_args(Overrun))}; choose one")
+    unrequested, noted = choice_for(log, unrequested)
     rows = job_rows(path, [log])
+    log = with_assumed(path, log, rows, unrequested)
     changed: Counter[str] = Counter()
     jobs = jobs_in(log, rows, overrun=overrun, changed=changed)
     clock = log.clock
@@ -83,9 +107,10 @@ def workload_of(source: Path | str, log: SwfLog, *, procs: int | None = None, ov
         ),
         procs=machine_size(path, log, procs),
         digest="" if isinstance(source, str) else digest(path),
-        notes=(*size_notes(log, procs), *notes_of(rows, changed)),
+        notes=(*size_notes(log, procs), *notes_of(rows, changed, unrequested), *(noted if changed[NO_REQUEST] else ())),
         clock=clock.later(rows.first_submit_s) if clock else None,
         overrun=overrun,
+        unrequested=unrequested,
         file=None if isinstance(source, str) else path,
     )
 
@@ -117,11 +142,15 @@ def jobs_in(
         runtime_s = np.array([p if whole is None else whole for p, whole in zip(runtime_s, joined, strict=True)])
     requested_s = log["requested_s"][keep]
     no_request = ~(requested_s > 0)
-    changed[NO_REQUEST] += int(no_request.sum())
-    walltime_s = np.where(no_request, runtime_s, requested_s)
-    assumed_s = np.where(no_request, walltime_s, np.nan) if overrun == "extend" else None
+    stand_in_s = runtime_s if log.assumed_s is None else log.assumed_s[keep]
+    unlimited = no_request & np.isinf(stand_in_s)
+    changed[NO_REQUEST] += int((no_request & ~unlimited).sum())
+    changed[NO_LIMIT] += int(unlimited.sum())
+    walltime_s = np.where(no_request, stand_in_s, requested_s)
+    assumed_s = np.where(no_request & ~unlimited, walltime_s, np.nan) if overrun == "extend" else None
     if overrun != "kill":
-        changed[RAISED if overrun == "keep" else OUTLIVED] += int((walltime_s < runtime_s).sum())
+        changed[RAISED if overrun == "keep" else OUTLIVED] += int((requested_s < runtime_s)[~no_request].sum())
+        changed[ASSUMED_RAISED] += int((walltime_s < runtime_s)[no_request].sum())
         walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
     return JobColumns(
         ids=padded_ids(rows.number[here][keep], width=rows.id_width),
@@ -264,21 +293,127 @@ def _unique(number: NDArray[np.int64], keep: NDArray[np.bool_]) -> tuple[NDArray
     return number, int(again.sum())
 
 
-def notes_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
+def notes_of(rows: JobRows, changed: Counter[str], unrequested: Unrequested) -> tuple[str, ...]:
     """One line per kind of dropped rows and changed jobs, with counts, except those that `warnings_of` reports."""
     changed = changed + Counter({"job number unknown or used before, a new one given": rows.renumbered})
     n_rows, n_jobs = len(rows.keep), int(rows.keep.sum())
-    if warnings_of(rows, changed):
-        del changed[NO_REQUEST]
+    for what in ((NO_REQUEST, NO_LIMIT), (RAISED,)):
+        if warnings_of(rows, Counter({one: changed[one] for one in what}), unrequested):
+            for one in what:
+                del changed[one]
+    texts = {} if unrequested in ("refuse", "runtime") else {NO_REQUEST: stand_in(unrequested).partition(";")[0]}
     return (
         *(f"{count} of {n_rows} rows dropped: {reason}" for reason, count in rows.dropped.items()),
-        *(f"{count} of {n_jobs} jobs changed: {what}" for what, count in changed.items()),
+        *(f"{count} of {n_jobs} jobs changed: {texts.get(what, what)}" for what, count in changed.items()),
     )
 
 
-def warnings_of(rows: JobRows, changed: Counter[str]) -> tuple[str, ...]:
+def warnings_of(rows: JobRows, changed: Counter[str], unrequested: Unrequested) -> tuple[str, ...]:
     """The changes that make figures doubtful, one line each."""
-    return request_warning(changed[NO_REQUEST], int(rows.keep.sum()))
+    n_jobs = int(rows.keep.sum())
+    missing = changed[NO_REQUEST] + (changed[NO_LIMIT] if unrequested != "refuse" else 0)
+    missing_warning = request_warning(missing, n_jobs, stand_in(unrequested))
+    return (*missing_warning, *raised_warning(changed[RAISED], n_jobs))
+
+
+def choice_for(log: SwfLog, unrequested: Unrequested | None) -> tuple[Unrequested, tuple[str, ...]]:
+    """What stands in for missing requests, by default the run time in a generated log; and a note on a default.
+
+    Raises:
+        BatfillError: it is none of the choices.
+    """
+    if unrequested is not None:
+        chosen: Unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
+        return chosen, ()
+    if not log.generated:
+        return "refuse", ()
+    return "runtime", ("generated jobs have no user who requests: unrequested is runtime unless you choose another",)
+
+
+def with_assumed(where: object, log: SwfLog, rows: JobRows, unrequested: Unrequested) -> SwfLog:
+    """The log with p~ of its rows without a request, unless the run time stands in for it, or they have it already.
+
+    Args:
+        where: begins error messages.
+        log: the whole log, since "queue" and "user-max" read all of it.
+        rows: its rows that are jobs.
+        unrequested: what stands in.
+
+    Raises:
+        WorkloadError: the log does not have what stands in.
+    """
+    missing = rows.keep & ~(log["requested_s"] > 0)
+    if log.assumed_s is not None or unrequested in ("refuse", "runtime") or not missing.any():
+        return log
+    if unrequested == "queue":
+        assumed_s = queue_limits(where, log, rows.keep, missing)
+    elif unrequested == "user-max":
+        assumed_s = user_limits(log, rows.keep, missing)
+    else:
+        assumed_s = np.full(len(log), np.inf if unrequested == "none" else float(unrequested))
+    return replace(log, assumed_s=assumed_s)
+
+
+def queue_limits(
+    where: object, log: SwfLog, keep: NDArray[np.bool_], missing: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """The longest request of each row's queue, else the header's MaxRuntime, shape (n_rows,).
+
+    Raises:
+        WorkloadError: a row of `missing` has neither.
+    """
+    queues, of_row = np.unique(log["queue"], return_inverse=True)
+    longest_s = np.zeros(len(queues))
+    np.maximum.at(longest_s, of_row[keep], log["requested_s"][keep])
+    longest_s[queues < 0] = 0  # an unknown queue is none
+    words = (log.header_value("MaxRuntime") or "").replace(",", "").split()
+    if words and words[0].isascii() and words[0].isdigit():
+        longest_s[longest_s <= 0] = float(words[0])
+    limit_s: NDArray[np.float64] = longest_s[of_row]
+    bare = missing & ~(limit_s > 0)
+    if bare.any():
+        row = int(np.argmax(bare))
+        queue = f"queue {log['queue'][row]:g}, of which no job has one" if log["queue"][row] >= 0 else "no known queue"
+        raise WorkloadError(
+            f"{where}: {int(bare.sum())} jobs without a requested time have no limit of a queue (first: job "
+            f"{log['job'][row]:g}, in {queue}), and the header has no MaxRuntime; choose another unrequested"
+        )
+    return limit_s
+
+
+def user_limits(log: SwfLog, keep: NDArray[np.bool_], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The longest run time of jobs that had ended by each missing row's submission, shape (n_rows,).
+
+    Those of the same user count, else those of all users; inf if none had ended. A job ends in the log at submission +
+    wait + run time, an unknown wait being 0. Rows that are not missing have inf.
+    """
+    submit_s, runtime_s, user = log["submit_s"], log["runtime_s"], log["user"].astype(np.int64)
+    end_s = submit_s + np.maximum(log["wait_s"], 0) + runtime_s
+    ended = np.flatnonzero(keep)
+    ended = ended[np.argsort(end_s[ended], kind="stable")].tolist()
+    limit_s = np.full(len(log), np.inf)
+    asking = np.flatnonzero(missing)
+    longest_s: dict[int, float] = {}
+    of_all_s, done = 0.0, 0
+    for row in asking[np.argsort(submit_s[asking], kind="stable")].tolist():
+        while done < len(ended) and end_s[ended[done]] <= submit_s[row]:
+            other = ended[done]
+            ran_s = float(runtime_s[other])
+            of_all_s = max(of_all_s, ran_s)
+            longest_s[int(user[other])] = max(longest_s.get(int(user[other]), 0.0), ran_s)
+            done += 1
+        own_s = longest_s.get(int(user[row]), 0.0) if user[row] >= 0 else 0.0
+        limit_s[row] = own_s or of_all_s or np.inf
+    return limit_s
+
+
+def require_requests(where: object, log: SwfLog, unrequested: Unrequested) -> None:
+    """Refuse to replay a log of whose jobs too many have no request, see `refuse_unrequested`."""
+    keep = job_rows(Path(str(where)), [log]).keep
+    missing = keep & ~(log["requested_s"] > 0)
+    if log.assumed_s is not None:
+        missing &= np.isfinite(log.assumed_s)
+    refuse_unrequested(where, int(missing.sum()), int(keep.sum()), unrequested)
 
 
 def keep_overruns(
@@ -311,7 +446,7 @@ def machine_size(path: Path, log: SwfLog, procs: int | None = None) -> int | Non
 def with_size(path: Path, log: SwfLog, procs: int | None) -> SwfLog:
     """The log with the result of `machine_size` in its header, so that logs made from it keep it."""
     size = machine_size(path, log, procs)
-    return log if size is None or size == log.header_procs else log.sized(size)
+    return log.marked() if size is None or size == log.header_procs else log.sized(size)
 
 
 def size_notes(log: SwfLog, procs: int | None) -> tuple[str, ...]:

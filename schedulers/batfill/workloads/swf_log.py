@@ -52,6 +52,7 @@ LARGEST_EXACT = 2.0**53  # whole numbers are exact in a float64 up to here
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 MAX_PROCS = "MaxProcs"
+GENERATED = re.compile(r"made by batfill \S+ workload generate\b|of generated jobs$")  # in a note of the header
 
 # Header lines that describe the rows of this file.
 OF_THE_ROWS = ("maxjobs", "maxrecords", "starttime", "endtime")
@@ -76,6 +77,7 @@ class SwfLog:
     rows: NDArray[np.float64]  # (n_rows, 18), columns as FIELDS
     lines: NDArray[np.int64]  # (n_rows,)
     known: ArchiveLog | None = None  # its entry in the list of known logs, by its text's checksum
+    assumed_s: NDArray[np.float64] | None = None  # (n_rows,)  p~ of a row without a request, inf for none; None: p
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -106,6 +108,13 @@ class SwfLog:
         return None
 
     @property
+    def generated(self) -> bool:
+        """Whether a program made the jobs, by the list of known logs or a note in the header."""
+        if self.known is not None and self.known.generated:
+            return True
+        return any(GENERATED.search(text) for text in self.header if header_name(text) == "note")
+
+    @property
     def clock(self) -> Clock | None:
         """The header's clock: UnixStartTime, and TimeZoneString, else TimeZone (seconds from UTC), else UTC."""
         words = (self.header_value("UnixStartTime") or "").split()
@@ -126,32 +135,42 @@ class SwfLog:
 
     def sized(self, procs: int) -> SwfLog:
         """The same log with this machine size in its header, and a note on the previous one."""
-        before = self.header_value(MAX_PROCS)
+        log = self.marked()
+        before = log.header_value(MAX_PROCS)
         line = Comment(0, f"; {MAX_PROCS}: {procs}")
         if before is None:
-            header = [*(comment for comment in self.comments if comment.rows_before == 0), line]
-            later = [comment for comment in self.comments if comment.rows_before]
-            return replace(self, comments=(*header, *later), known=None)
-        place = next(i for i, c in enumerate(self.comments) if header_name(c.text) == MAX_PROCS.lower())
-        comments = (*self.comments[:place], line, *self.comments[place + 1 :])
-        return replace(self, comments=comments, known=None).noted(f"{MAX_PROCS} was {before}, and {procs} is in force")
+            header = [*(comment for comment in log.comments if comment.rows_before == 0), line]
+            later = [comment for comment in log.comments if comment.rows_before]
+            return replace(log, comments=(*header, *later), known=None)
+        place = next(i for i, c in enumerate(log.comments) if header_name(c.text) == MAX_PROCS.lower())
+        comments = (*log.comments[:place], line, *log.comments[place + 1 :])
+        return replace(log, comments=comments, known=None).noted(f"{MAX_PROCS} was {before}, and {procs} is in force")
 
     def as_listed(self) -> SwfLog:
-        """The same log with the machine's size from the list of known logs in its header, if it is listed."""
+        """The same log with what the list of known logs says of it in its header, if it is listed."""
         if self.known is None or self.header_procs == self.known.processors:
-            return self
+            return self.marked()
         return self.sized(self.known.processors)
 
-    def renewed(self, rows: NDArray[np.float64], *notes: str) -> SwfLog:
+    def marked(self) -> SwfLog:
+        """The same log with a note that its jobs are generated, if it is listed as such; the note replaces the list."""
+        if self.known is None or not self.known.generated:
+            return self
+        return replace(self, known=None).noted(f"{self.known.name}, of generated jobs")
+
+    def renewed(self, rows: NDArray[np.float64], *notes: str, assumed_s: NDArray[np.float64] | None = None) -> SwfLog:
         """Other rows under this log's header, with notes added, and without the old number of rows and dates."""
         kept = [text for text in self.as_listed().header if header_name(text) not in OF_THE_ROWS]
         texts = [*kept, f"; MaxRecords: {len(rows)}", *(f"; Note: {note}" for note in notes)]
-        return SwfLog(tuple(Comment(0, text) for text in texts), rows, np.arange(len(rows)) + 1 + len(texts))
+        return SwfLog(
+            tuple(Comment(0, text) for text in texts), rows, np.arange(len(rows)) + 1 + len(texts), None, assumed_s
+        )
 
-    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> SwfLog:
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> SwfLog:
         """The log with these rows only and its header, without later comments, whose places are lost."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
-        return SwfLog(header, self.rows[rows], self.lines[rows], self.known)
+        assumed_s = None if self.assumed_s is None else self.assumed_s[rows]
+        return SwfLog(header, self.rows[rows], self.lines[rows], self.known, assumed_s)
 
 
 def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLog:

@@ -45,14 +45,21 @@ from batfill.batsim.runner.setup import (
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
 from batfill.errors import WorkloadError
 from batfill.files import decompressed, scratch_folder
-from batfill.jobs import request_warning
-from batfill.workloads.batsim_json import invented
+from batfill.jobs import raised_warning, request_warning, stand_in
+from batfill.workloads.batsim_json import (
+    description_in,
+    n_missing,
+    raised_by_overrun,
+    require_requests,
+    unrequested_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from batfill.batsim.results import Results
     from batfill.batsim.runner.context import SimulatorCommand
+    from batfill.jobs import Unrequested
 
 UNFINISHED_SHOWN = 3
 BATSIM_STUCK = "Deadlock detected"
@@ -82,6 +89,7 @@ class Expected(NamedTuple):
     jobs: list[JobName]  # that must end
     warnings: tuple[str, ...]  # see `Workload.warnings`
     profile_types: set[str]
+    made_with: dict[str, dict[str, Any]]  # by workload: `overrun` (None if unknown) and `unrequested`
 
 
 def run(
@@ -143,7 +151,7 @@ def run_in_folder(
         raise cannot_write(setting, error) from None
     inputs = [*command.workloads, *([command.platform] if command.platform else [])]
     record.update(export_prefix=context.export_prefix, inputs_sha256=digests(inputs))
-    expected, warnings, profile_types = expected_jobs(setting, command)
+    expected, warnings, profile_types, record["workloads_made_with"] = expected_jobs(setting, command)
     record["warnings"] = list(warnings)
     if context.external_scheduler and context.port is not None:
         wait_for_port(setting, context.port)
@@ -192,7 +200,7 @@ def expected_jobs(setting: Setting, command: SimulatorCommand) -> Expected:
     if unseen or not command.workloads:
         what = f"workload {unseen[0]} is not visible from here" if unseen else "batcmd names no workload"
         setting.notes.append(f"{setting.path}: {what}: whether all its jobs are executed is not checked")
-        return Expected([], (), set())
+        return Expected([], (), set(), {})
     return workload_jobs(command.workloads)
 
 
@@ -203,7 +211,9 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
         WorkloadError: a file cannot be read, or is not a Batsim workload.
     """
     names = []
-    missing = 0
+    missing: dict[Unrequested, int] = {}
+    made_with: dict[str, dict[str, Any]] = {}
+    raised = 0
     types: set[str] = set()
     for number, path in enumerate(paths):
         with decompressed(path) as content:
@@ -212,7 +222,12 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             document = orjson.loads(stored)
             jobs = document["jobs"]
             ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
-            missing += sum(invented(job) for job in jobs)
+            description = description_in(document)
+            stated = unrequested_in(description)
+            require_requests(path, jobs, description)
+            missing[stated] = missing.get(stated, 0) + n_missing(jobs, stated)
+            raised += sum(raised_by_overrun(job) for job in jobs)
+            made_with[str(path)] = {"overrun": description.get("overrun"), "unrequested": stated}
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             reason = str(error) if isinstance(error, orjson.JSONDecodeError) else "no `jobs` with an `id` each"
             raise WorkloadError(
@@ -222,7 +237,8 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
         profiles = document.get("profiles")
         if isinstance(profiles, dict):
             types |= {str(profile.get("type")) for profile in profiles.values() if isinstance(profile, dict)}
-    return Expected(names, request_warning(missing, len(names)), types)
+    lines = [line for stated, n in missing.items() for line in request_warning(n, len(names), stand_in(stated))]
+    return Expected(names, (*lines, *raised_warning(raised, len(names))), types, made_with)
 
 
 def missing_jobs(expected: Iterable[JobName], results: Results) -> list[JobName]:
