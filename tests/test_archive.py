@@ -15,8 +15,13 @@ import pytest
 
 from batfill.cli import main
 from batfill.errors import RunFailed, WorkloadError
-from batfill.workloads import archive
+from batfill.workloads import archive, read_workload
+from batfill.workloads.cleaning import clean
+from batfill.workloads.formats import save_log
 from batfill.workloads.manifest import ArchiveLog, manifest
+from batfill.workloads.resampling import resample
+from batfill.workloads.swf_log import read_log
+from command import batfill
 from swf_text import row
 
 TEXT = ("; MaxProcs: 4\n" + "".join(row(i, i, 5, executable=(i * 7919) % 10007) for i in range(1, 3000))).encode()
@@ -230,11 +235,13 @@ def test_the_manifest_holds_every_log_of_the_papers():
     logs = manifest()
     assert set(logs) == {
         "kth-sp2", "ctc-sp2", "sdsc-sp2", "sdsc-blue", "hpc2n", "anl-intrepid", "cea-curie", "unilu-gaia", "kit-fh2",
-        "metacentrum2",
+        "metacentrum2", "lublin-256",
     }  # fmt: skip
+    assert [name for name, log in logs.items() if log.generated] == ["lublin-256"]
     for log in logs.values():
-        assert log.url.startswith("https://www.cs.huji.ac.il/labs/parallel/workload/")
-        assert log.file.endswith(".swf.gz")
+        if not log.generated:
+            assert log.url.startswith("https://www.cs.huji.ac.il/labs/parallel/workload/")
+            assert log.file.endswith(".swf.gz")
         assert log.acknowledge
         assert (log.sha256 is None) == (log.text_sha256 is None) == (log.bytes is None) == (log.text_bytes is None)
 
@@ -253,6 +260,24 @@ def test_the_manifests_sums_are_those_of_the_logs(archive_log, name):
     assert (log.bytes, log.text_bytes) == (len(packed), len(text))
     assert archive.verified(log, path) == "sha256 as expected"
     assert "compressed differently" in archive.verified(replace(log, sha256="0" * 64), path)
+
+
+def test_a_listed_log_of_generated_jobs_needs_no_choice_and_its_parts_neither(archive_log, tmp_path):
+    path = archive_log("lublin_256.swf.gz")
+    kept, found = archive.fetch(manifest()["lublin-256"], cache=tmp_path, local=path.parent)
+    assert "sha256 as expected" in found
+    for one in (path, kept):
+        workload = read_workload(one)
+        assert (workload.unrequested, workload.procs) == ("runtime", 256)
+        assert any("generated jobs have no user who requests" in note for note in workload.notes)
+    log = read_log(path)
+    save_log(clean(log, rules=["ran"]).log, tmp_path / "clean.swf")
+    save_log(resample(log, 0, method="weeks", weeks=2), tmp_path / "weeks.json")
+    assert batfill("workload", "scale", kept, "--interarrival", 2, "--out", tmp_path / "scaled.swf").status == 0
+    assert batfill("workload", "convert", kept, "--out", tmp_path / "made.json").status == 0
+    for name in ("clean.swf", "weeks.json", "scaled.swf", "made.json"):
+        assert read_workload(tmp_path / name).unrequested == "runtime"
+        assert batfill("replay", tmp_path / name).status == 0
 
 
 def test_a_log_goes_by_its_name_or_its_file_and_others_are_refused_with_the_names():

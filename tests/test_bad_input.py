@@ -68,7 +68,7 @@ def test_a_log_with_a_line_that_is_none(refused):
 
 
 def test_a_log_of_a_machine_of_unknown_size(refused):
-    assert "give --procs" in refused("log.swf", row(1, 0, 5))
+    assert "give --procs" in refused("log.swf", row(1, 0, 5, req_time=9))
 
 
 def test_a_file_of_other_content(refused):

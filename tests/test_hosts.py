@@ -187,8 +187,9 @@ def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_re
 
 def test_a_run_of_outliving_jobs_that_is_stopped_saved_and_copied_has_the_starts_of_a_whole_one(outlived, tmp_path):
     for policy in ("fcfs", "wfp3"):
-        whole = experiment.replay(outlived / "log.swf", policy, overrun="extend", threshold_s=9000)
-        run = experiment.Replay(outlived / "log.swf", policy, overrun="extend", threshold_s=9000)
+        log = read_workload(outlived / "log.swf", overrun="extend", unrequested="runtime")
+        whole = experiment.replay(log, policy, threshold_s=9000)
+        run = experiment.Replay(log, policy, threshold_s=9000)
         stops = 0
         while not run.ended:
             run.run(run.next_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -9,16 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.cluster.loop import request_of
 from batfill.errors import BatfillError
 from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.choice import make
-from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, OnlineRegression, RuntimeClairvoyant, UserEstimate
+from batfill.knowledge.estimates import (
+    ClassClairvoyant,
+    LastTwo,
+    OnlineRegression,
+    RuntimeClairvoyant,
+    UserEstimate,
+    UserHistory,
+)
+from batfill.knowledge.events import KnowledgeByName
+from batfill.knowledge.features import History
 from batfill.knowledge.learning import LearningReplay
 from batfill.knowledge.quantiles import RollingQuantile, quantiles
 from batfill.options import KNOWLEDGES, Learning, Options
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay, replay
+from batfill.workloads import read_workload
+from batfill.workloads.convert import convert
 from strategies import outliving, random_table, table
+from swf_text import row as logged
 
 
 class Told(Plain):
@@ -219,6 +233,55 @@ def test_easy_plus_plus_takes_the_mean_of_the_users_last_two_and_at_most_the_req
     assert easy.judge(job).estimate_s == 30
     assert easy.judge(job._replace(walltime_s=25.0)).estimate_s == 25
     assert easy.judge(job._replace(user=8)).estimate_s == 100
+
+
+RAISED = SubmittedJob(0, 10.0, 500.0, 1, 7, requested_s=100.0)  # it ran 500 s
+AS_ASKED = SubmittedJob(0, 10.0, 100.0, 1, 7, requested_s=100.0)
+UNKNOWN = SubmittedJob(0, 10.0, 500.0, 1, 7, requested_s=math.nan)
+
+
+def test_a_raised_limit_does_not_reach_features_or_predictions():
+    forest, regression = History(), UserHistory()
+    assert forest.place(RAISED) == forest.place(AS_ASKED)
+    assert regression.features(RAISED) == regression.features(AS_ASKED)
+    for predictor in (LastTwo(), OnlineRegression()):
+        assert predictor.judge(RAISED) == predictor.judge(AS_ASKED)
+        for runtime_s in (300.0, 800.0):
+            predictor.judge(RAISED)
+            predictor.ended(RAISED, runtime_s, 5.0)
+        assert predictor.judge(RAISED) == predictor.judge(AS_ASKED)
+        assert predictor.judge(RAISED).estimate_s <= 100
+
+
+def test_an_unknown_request_is_told_apart_from_every_request():
+    features = [History().place(job).own for job in (UNKNOWN, AS_ASKED, SubmittedJob(0, 10.0, math.inf, 1, 7))]
+    assert [own[0] for own in features] == [0, 100, 0]
+    history = UserHistory()
+    assert [history.features(job)[-1] for job in (UNKNOWN, AS_ASKED)] == [1, 0]
+    assert UserHistory().features(UNKNOWN) == UserHistory().features(UNKNOWN._replace(walltime_s=900.0))
+
+
+def test_replays_and_the_plug_in_show_learners_the_same_requests(tmp_path):
+    log, made = tmp_path / "log.swf", tmp_path / "made.json"
+    runs = (
+        logged(1, 0, 50, req_time=40),
+        logged(2, 1, 50, req_time=50),
+        logged(3, 2, 50, req_time=60),
+        logged(4, 3, 50),
+    )
+    log.write_text("; MaxProcs: 4\n" + "".join(runs))
+    for overrun in ("keep", "kill", "extend"):
+        convert(log, made, overrun=overrun)
+        for path in (log, made):
+            jobs = read_workload(path, overrun=overrun).jobs
+            run = EngineReplay(jobs, 4, policy_named("fcfs"), learns=True)
+            assert [job.known_s for job in LearningReplay(run, UserEstimate()).jobs] == [40, 50, 60, 0]
+        seen = KnowledgeByName(UserEstimate())
+        for fields in json.loads(made.read_text())["jobs"]:
+            request = request_of(fields["id"], fields)
+            given = {"user": 1, "killable": True, "requested_s": request.requested_s}
+            seen.judge(request.name, request.submit_s, request.request_s, request.procs, **given)
+        assert [job.known_s for job in seen.jobs.values()] == [40, 50, 60, 0]
 
 
 def test_the_regression_learns_that_users_need_a_tenth_of_what_they_ask_for():

@@ -300,7 +300,8 @@ def test_on_drift_a_forest_is_trained_before_the_fourth_week_has_passed():
     jobs = weeks_of_habits(13, n_jobs=3000, weeks=6)
     habits = jobs.user[:, None] == np.arange(12)
     turned = np.where(jobs.submit_s > 2 * WEEK_S, np.exp(8 - (habits @ np.arange(12)) / 3), jobs.runtime_s)
-    jobs = replace(jobs, runtime_s=np.ceil(turned), walltime_s=np.full(len(jobs), 64_800.0))
+    request_s = np.full(len(jobs), 64_800.0)
+    jobs = replace(jobs, runtime_s=np.ceil(turned), walltime_s=request_s, requested_s=request_s)
     classifier = Classifier(Settings(on_drift=True))
     drive(jobs, classifier)
     assert classifier.trained > 2  # at the ends of weeks 1 and 4, and when the habits turned

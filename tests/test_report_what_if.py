@@ -261,12 +261,12 @@ def test_advice_on_invented_requests_is_not_to_be_trusted(tmp_path):
         "; MaxProcs: 4\n"
         + "".join(row(k + 1, k * DAY_S // 3, 600, req_time=-1 if k % 3 else 3600, user=1) for k in range(240))
     )
-    done = batfill("what-if", path, "--no-small-first", "-o", page)
+    done = batfill("what-if", path, "--no-small-first", "--unrequested", "runtime", "-o", page)
     said = "it rests on invented requests; 160 of 240 jobs (66.7%) have no requested time"
     assert f"Warning: do not trust this advice: {said}" in done.out
     assert said in page.read_text()
     assert "(not to be trusted)</h2>" in page.read_text()
-    found = json.loads(batfill("what-if", path, "--no-small-first", "--json").out)
+    found = json.loads(batfill("what-if", path, "--no-small-first", "--unrequested", "runtime", "--json").out)
     assert found["trusted"] is False
     assert found["cautions"][0].startswith("it rests on invented requests; 160 of 240 jobs")
 

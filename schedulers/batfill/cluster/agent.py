@@ -43,6 +43,7 @@ class Request(NamedTuple):
     job_class: str | None = None  # "small" or "large" if the workload states it
     killable: bool = True  # whether a try may be killed and the job requeued
     expected_s: float | None = None  # p~ if the job may run for longer; None if p~ is its walltime
+    requested_s: float = math.nan  # the user's request, which learners see; nan if unknown
 
     @property
     def request_s(self) -> float:
@@ -204,7 +205,15 @@ class Agent:
             if taken and self.choice is not None:
                 self.choice.submitted(request)
             return taken
-        verdict = self.knowledge.judge(name, submit_s, request.request_s, procs, user=request.user, killable=killable)
+        verdict = self.knowledge.judge(
+            name,
+            submit_s,
+            request.request_s,
+            procs,
+            user=request.user,
+            killable=killable,
+            requested_s=request.requested_s,
+        )
         kill = self.chosen.learning.kill
         if kill:
             self.cluster.renew_dividers(self.knowledge.dividers_s)

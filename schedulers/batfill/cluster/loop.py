@@ -18,7 +18,8 @@ from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING, refu
 from batfill.batsim.results import KILLED
 from batfill.cluster.agent import Agent, Registration, Request
 from batfill.errors import BatfillError, RunFailed
-from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, user_of
+from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, REQUEST_FIELD, user_of
+from batfill.workloads.batsim_json import request_of as user_request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,7 +51,7 @@ STORAGE: Fields = (("storage_resources", ARRAY),)
 MACHINE: Fields = (("id", INTEGER),)
 SUBMITTED: Fields = (("job_id", STRING), ("job", OBJECT))
 JOB: Fields = (("subtime", NUMBER), ("res", INTEGER), ("profile", STRING))
-OPTIONAL: Fields = (("walltime", NUMBER), (EXPECTED_FIELD, NUMBER))
+OPTIONAL: Fields = (("walltime", NUMBER), (EXPECTED_FIELD, NUMBER), (REQUEST_FIELD, NUMBER))
 COMPLETED: Fields = (("job_id", STRING), ("job_state", STRING))
 NOTIFY: Fields = (("type", STRING),)
 RESOURCES: Fields = (("resources", STRING),)
@@ -65,6 +66,7 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
     walltime_s = fields.get("walltime", -1)
     walltime_s = walltime_s if walltime_s > 0 else math.inf
     expected_s = fields.get(EXPECTED_FIELD, -1)
+    requested_s = user_request_of(fields)
     job_class = fields.get("class")
     return Request(
         name,
@@ -76,6 +78,7 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
         job_class if isinstance(job_class, str) and job_class in CLASSES else None,
         fields.get("killable") is not False,
         expected_s if 0 < expected_s < walltime_s else None,
+        requested_s if requested_s > 0 else math.nan,
     )
 
 

@@ -1,7 +1,8 @@
 """What a scheduler may know of run times: one interface for replays, for Batsim and for studies of a log.
 
-A predictor (a `Knowledge`) sees a job's request at submission and its run time at completion, and nothing else. Only
-the clairvoyant ones see run times, as their names say. `learning.LearningReplay`, the scheduler under Batsim
+A predictor (a `Knowledge`) sees a job's request at submission and its run time at completion, and nothing else. The
+request is the user's: a limit that was raised to the run time, or made from it, would tell the run time. Only the
+clairvoyant ones see run times, as their names say. `learning.LearningReplay`, the scheduler under Batsim
 and `study` drive it.
 
 At a submission at t, only jobs that ended strictly before t count as ended: Batsim may send the events of one instant
@@ -19,10 +20,22 @@ class SubmittedJob(NamedTuple):
 
     row: int  # index in the order (submission, id)
     submit_s: float  # r
-    walltime_s: float  # p~
+    walltime_s: float  # p~ in force, which may have been raised to the run time: for limits, never for learning
     procs: int  # q
     user: int  # -1 if unknown
     killable: bool = True  # whether it may be killed and restarted
+    requested_s: float | None = None  # the user's request as the log has it, nan if unknown; None: p~
+
+    @property
+    def known_s(self) -> float:
+        """The user's request, which learners read; 0, which no request is, if it is unknown."""
+        requested_s = self.walltime_s if self.requested_s is None else self.requested_s
+        return requested_s if requested_s < math.inf else 0.0
+
+    @property
+    def limit_s(self) -> float:
+        """The longest run time to predict: the user's request if it is known, and at most p~."""
+        return min(self.known_s or math.inf, self.walltime_s)
 
 
 class Judgement(NamedTuple):

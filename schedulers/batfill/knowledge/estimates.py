@@ -82,7 +82,7 @@ class ClassClairvoyant(Plain):
 
 
 class LastTwo(Plain):
-    """EASY++: the mean run time of the user's last two ended jobs, at most p~; p~ if there are fewer than two."""
+    """EASY++: the mean run time of the user's last two ended jobs, at most the request, which is taken without two."""
 
     name = "easy++"
     outlived = True
@@ -94,8 +94,8 @@ class LastTwo(Plain):
         """The mean, at least one second."""
         last = self.last.get(job.user, ())
         if len(last) < 2:
-            return Judgement(job.walltime_s, small=False)
-        return Judgement(min(max(sum(last) / 2, 1.0), job.walltime_s), small=False)
+            return Judgement(job.limit_s, small=False)
+        return Judgement(min(max(sum(last) / 2, 1.0), job.limit_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """Keep it as one of its user's last two."""
@@ -128,7 +128,7 @@ class UserHistory:
         day, week = (2 * math.pi * (job.submit_s % span) / span for span in (DAY_S, WEEK_S))
         return [
             1.0,
-            min(job.walltime_s / HOUR_S, 1e4),
+            min(job.known_s / HOUR_S, 1e4),
             float(job.procs),
             *last,
             sum(last[:2]) / min(known, 2),
@@ -140,6 +140,7 @@ class UserHistory:
             math.sin(day),
             math.cos(week),
             math.sin(week),
+            float(job.known_s == 0),  # whether the request is unknown
         ]
 
 
@@ -164,13 +165,13 @@ class OnlineRegression(Plain):
         self.state = np.zeros(2)  # t, N
 
     def judge(self, job: SubmittedJob) -> Judgement:
-        """The polynomial's value, between one second and p~; p~ before any job has ended."""
+        """The polynomial's value, between one second and the request; the request before any job has ended."""
         features = np.array(self.users.setdefault(job.user, UserHistory()).features(job))
         self.seen[job.row] = features[PAIRS[:, 0]] * features[PAIRS[:, 1]]
         if self.state[0] == 0:
-            return Judgement(job.walltime_s, small=False)
+            return Judgement(job.limit_s, small=False)
         estimate_s = HOUR_S * float(self.weights @ self.seen[job.row])
-        return Judgement(min(max(estimate_s, 1.0), job.walltime_s), small=False)
+        return Judgement(min(max(estimate_s, 1.0), job.limit_s), small=False)
 
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """One gradient step on this job's loss."""

@@ -67,13 +67,21 @@ class KnowledgeByName:
         self.now_s = -math.inf  # of the last judgement
 
     def judge(
-        self, name: str, submit_s: float, walltime_s: float, procs: int, *, user: int, killable: bool
+        self,
+        name: str,
+        submit_s: float,
+        walltime_s: float,
+        procs: int,
+        *,
+        user: int,
+        killable: bool,
+        requested_s: float,
     ) -> Judgement:
-        """Judge a job that is submitted now."""
+        """Judge a job that is submitted now; the arguments are those of `SubmittedJob`."""
         if submit_s > self.now_s:
             self.events.catch_up(submit_s)
             self.now_s = submit_s
-        job = SubmittedJob(self.submitted, submit_s, walltime_s, procs, user, killable)
+        job = SubmittedJob(self.submitted, submit_s, walltime_s, procs, user, killable, requested_s)
         self.submitted += 1
         self.jobs[name] = job
         return self.knowledge.judge(job)

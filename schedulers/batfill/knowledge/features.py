@@ -1,4 +1,4 @@
-"""The classifier's features: the job's request, the calendar, and the user's earlier jobs.
+"""The classifier's features: the user's request (0 if unknown), the calendar, and the user's earlier jobs.
 
 Source: Table 4 of Zrigui et al., JPDC 2022. A user's jobs are grouped into categories: same requested time, same
 processors, same day of the week. (By date, a category would never hold a job of an earlier week, and the paper's lags
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.jobs import Clock
-from batfill.policy import UNLIMITED_S
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -103,7 +102,7 @@ class History:
 
     def found(self, job: SubmittedJob, date: datetime) -> list[Category]:
         """The job's three categories."""
-        values = (job.walltime_s, job.procs, date.weekday())
+        values = (job.known_s, job.procs, date.weekday())
         keys = [(job.user, name, value) for name, value in zip(CATEGORIES, values, strict=True)]
         for key in keys:
             if key not in self.categories:
@@ -114,7 +113,7 @@ class History:
         """Features and categories of a job submitted now."""
         date = self.clock.date(job.submit_s)
         own = [
-            min(job.walltime_s, UNLIMITED_S),
+            job.known_s,
             float(job.procs),
             float(date.hour),
             float(date.weekday()),

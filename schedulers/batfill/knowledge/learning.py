@@ -65,7 +65,7 @@ class LearningReplay:
         self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
         table, n_jobs = run.table, len(run.table)
         may_be = np.ones(n_jobs, bool) if killable is None else killable
-        columns = (table.submit_s, table.expected_s, table.procs, table.user, may_be)
+        columns = (table.submit_s, table.expected_s, table.procs, table.user, may_be, table.requested_s)
         self.jobs = [
             SubmittedJob(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))
         ]

@@ -337,7 +337,10 @@ def save_log(
     unrequested, _ = choice_for(log, unrequested)
     log = with_assumed(out, log, rows, unrequested)
     jobs = jobs_in(log, rows, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
-    stated = {**(description or {}), "overrun": overrun, "unrequested": unrequested}
+    choices: dict[str, object] = {"overrun": overrun} if overrun != "keep" else {}
+    choices |= {"unrequested": unrequested} if np.isnan(jobs.requested_s).any() else {}
+    by = {"made_by": f"batfill {__version__}"} if choices else {}
+    stated = {**by, **(description or {}), **choices}
     return write_batsim_json(out, [(jobs, {})], procs=machine, description=stated)
 
 
