@@ -194,7 +194,7 @@ def replays(tmp_path_factory):
     """Replays of a log with a clock, under options that are not the defaults."""
     folder = tmp_path_factory.mktemp("replays")
     log = folder / "tiny.swf"
-    log.write_text(CLOCKED_LOG)
+    log.write_text(CLOCKED_LOG.replace("4 -1 -1 1 9", "4 50 -1 1 9"))
     result("replay", log, "--policy", "saf", "--backfill", "spf", "--threshold", 7200, "--out", folder / "a" / "out")
     result("replay", log, "--policy", "fcfs", "--out", folder / "b" / "out")
     return folder
@@ -252,7 +252,7 @@ def test_a_replay_notes_what_made_its_files_and_knows_its_jobs(replays):
 def test_doubtful_figures_are_warned_of(tmp_path):
     log = tmp_path / "tiny.swf"
     log.write_text(CLOCKED_LOG)
-    result("replay", log, "--out", tmp_path / "out")
+    result("replay", log, "--unrequested", "runtime", "--out", tmp_path / "out")
     result("report", tmp_path)
     text = (tmp_path / "report.html").read_text()
     assert '<p class="warning"><strong>Warning:</strong> 1 of 4 jobs (25.0%) have no requested time' in text

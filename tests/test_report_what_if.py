@@ -344,7 +344,7 @@ def test_the_page_names_log_machine_dates_options_engine_and_version(light):
         f"batfill replay {__version__}",
         "options other than the defaults: thresholds 30 min, small-first no, tau 60 s",
         "<code>batfill what-if light.swf</code>",
-        f"batfill replay {light} --policy saf --threshold 1800 --procs 4 --overrun keep --tau 60",
+        f"batfill replay {light} --policy saf --threshold 1800 --procs 4 --overrun keep --unrequested refuse --tau 60",
     ):
         assert words in page, words
 
