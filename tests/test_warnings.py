@@ -31,7 +31,7 @@ HOSTS = {
     "select": ["--policies", "fcfs,spf"],
     "select samples": ["--policies", "fcfs,spf", "--samples", "2"],
     "tune": ["--points", "6", "--boundary", "submitted", "--training", "1", "--last", "1"],
-    "fit": ["--tuples", "2", "--permutations", "40"],
+    "fit": ["--tuples", "2", "--permutations", "40", "--training", "2"],
 }
 
 

@@ -165,7 +165,7 @@ def unrequested_of(name: str, value: Any) -> str | float:
         seconds = seconds_of(name, value, least=1e-9)
     except BatfillError:
         raise BatfillError(
-            f"option {name}: {value!r} is neither one of {', '.join(UNREQUESTED)} nor a limit > 0 such as 86400 or 24h"
+            f"option {name}: {value!r} is neither one of {', '.join(UNREQUESTED)} nor a limit > 0 such as 3600 or 24h"
         ) from None
     return int(seconds) if seconds == int(seconds) else seconds
 

@@ -281,9 +281,7 @@ class Fitted(Found):
         """
         windows = self.held_out
         if log is not None:
-            windows = read_windows(
-                log, procs=procs, days=days, count=None, overrun=overrun, unrequested=unrequested
-            )
+            windows = read_windows(log, procs=procs, days=days, count=None, overrun=overrun, unrequested=unrequested)
             if (windows.source, windows.digest) == (self["input"]["source"], self["input"]["source_sha256"]):
                 until_s = self["learned_from"]["until_s"]
                 first = sum(number * days * DAY_S < until_s for number in windows.numbers)
