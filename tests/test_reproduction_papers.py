@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
+from batfill.papers import core
 from batfill.papers.core import Context
 from batfill.papers.mixed import Weekly, likeness
 from batfill.papers.protocol import COMPUTATIONS
@@ -47,8 +48,9 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture
-def outcome(log, tmp_path):
-    """A function that computes on the small log."""
+def outcome(log, tmp_path, monkeypatch):
+    """A function that computes on the small log, in this process."""
+    monkeypatch.setattr(core, "cpu_count", lambda: 1)
     context = Context({"Small": log}, tmp_path, lambda label, total: nullcontext(lambda steps: None))
 
     def compute(name, **given):

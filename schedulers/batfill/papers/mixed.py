@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -20,10 +22,14 @@ from batfill.papers.core import (
     Verdict,
     chart_of_boxes,
     computation,
+    is_kept,
     kept,
     listed,
+    shared,
+    side_by_side,
 )
 from batfill.policy import PURE, policy_named
+from batfill.processes import no_bar
 from batfill.stats import rank_correlation
 from batfill.tuning.periods import Conditions, Periods, costs, read_periods
 from batfill.tuning.search import Coverage, Evolution, Features, Space
@@ -344,11 +350,22 @@ def search_methods(
     def searched(label: str, each: Units) -> Array:
         """The result of every method for every week, shape (n_methods, n_weeks)."""
         periods = logs[label]
-        three, six = (space_of(each, periods, len(periods) // 2, n) for n in FEATURE_COUNTS)
+        three = space_of(each, periods, len(periods) // 2)
         grid = coverage_of(context, label, periods, how.setting, three, points).costs.min(axis=0)
-        searches = (Evolution(periods, how.setting, space, seed, evaluations) for space in (three, six))
+        searches = (evolution_of(periods, how, each, n, seed, evaluations) for n in FEATURE_COUNTS)
         return np.array([grid, *(evolved(context, label, search) for search in searches)])
 
+    # The grids use all processors, the searches one each.
+    silent, cut = replace(context, bar=no_bar), shared(Cut, how)
+    tasks = [
+        Task(silent, label, cut, each, n, seed, evaluations)
+        for label in sorted(logs, key=lambda label: -sum(map(len, logs[label].tables)))
+        for each, n in product(units, FEATURE_COUNTS)
+        if not is_kept(
+            context.folder, "xnes", key_of(evolution_of(logs[label], how, each, n, seed, evaluations)), evolved
+        )
+    ]
+    side_by_side(keep_evolved, tasks, "searches by xNES", context.bar)
     found = {each: {label: searched(label, each) for label in logs} for each in units}
     first = found[units[0]]
     same = {label: float((abs(np.log(c[1] / c[0])) <= np.log(ABOUT_SAME)).mean()) for label, c in first.items()}
@@ -376,6 +393,33 @@ def search_methods(
     )
 
 
+class Task(NamedTuple):
+    """What a search by xNES needs."""
+
+    context: Context
+    label: str
+    how: Cut
+    units: Units
+    features: Features
+    seed: int
+    evaluations: int
+
+
+def keep_evolved(task: Task) -> None:
+    """Search a log's weeks by xNES, in a process of its own."""
+    context, label, how, units, features, seed, evaluations = task
+    periods = how.periods(label, context.logs[label])
+    evolved(context, label, evolution_of(periods, how, units, features, seed, evaluations))
+
+
+def evolution_of(
+    periods: Periods, how: Cut, units: Units, features: Features, seed: int, evaluations: int
+) -> Evolution:
+    """The search by xNES over the periods; weights are in the units of their first half."""
+    space = space_of(units, periods, len(periods) // 2, features)
+    return Evolution(periods, how.setting, space, seed, evaluations)
+
+
 def evolved(context: Context, label: str, search: Evolution) -> Array:
     """The result of xNES for every week, shape (n_weeks,); computed once for all entries of the paper."""
     periods = search.periods
@@ -389,9 +433,18 @@ def evolved(context: Context, label: str, search: Evolution) -> Array:
                 advance(1)
         return result
 
-    key = {"periods": periods.provenance(), **search.conditions.as_dict(), **search.as_dict(), "seed": search.seed}
-    found: Array = kept(context.folder, "xnes", key, evolved, best_of_all)
+    found: Array = kept(context.folder, "xnes", key_of(search), evolved, best_of_all)
     return found
+
+
+def key_of(search: Evolution) -> dict[str, Any]:
+    """All that the result of a search depends on."""
+    return {
+        "periods": search.periods.provenance(),
+        **search.conditions.as_dict(),
+        **search.as_dict(),
+        "seed": search.seed,
+    }
 
 
 # Learning
