@@ -11,12 +11,28 @@ import pytest
 from batfill.cluster import Cluster, intervals_of, without
 from batfill.engine import GAP
 from batfill.options import Options
-from oracle import KEYS, SOME_DAY, oracle
-from strategies import random_table
+from oracle import KEYS, SOME_DAY, STEPS, oracle
+from strategies import outliving, random_table
 
 
 def machine_ids(intervals):
     return {machine for first, last in intervals for machine in range(first, last + 1)}
+
+
+def expected_end(t, start, known_s):
+    """When a running job is expected to end at t, corrected if it has outlived what is known of its run time."""
+    for step in STEPS:
+        if start + known_s > t:
+            break
+        known_s += step
+    return min(start + known_s, SOME_DAY)
+
+
+def submit(cluster, jobs, row, **more):
+    """The job, with its request if it may outlive it."""
+    walltime_s, known_s = float(jobs.walltime_s[row]), float(jobs.expected_s[row])
+    more |= {"expected_s": known_s} if known_s < walltime_s else {}
+    cluster.submit(str(jobs.ids[row]), float(jobs.submit_s[row]), walltime_s, int(jobs.procs[row]), **more)
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "lqf", "wfp3", "sexp"])
@@ -55,15 +71,18 @@ def test_a_job_put_between_two_neighbours_without_room_has_all_numbered_anew():
         assert [start.job for start in cluster.decide(9.0)] == [name]
 
 
+@pytest.mark.parametrize("outlives", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
-def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_says(policy, seed):
+def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_says(policy, seed, outlives):
     size = 8
     rng = np.random.default_rng(seed)
     jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
+    if outlives:
+        jobs = outliving(random_table(seed, n_jobs=150, size=size, span_s=250, wide=0, longest=150, short=0.5))
     cluster = Cluster(range(size), Options.of({"policy": policy}))
     known = {
-        str(i): (s, w, int(q)) for i, s, w, q in zip(jobs.ids, jobs.submit_s, jobs.walltime_s, jobs.procs, strict=True)
+        str(i): (s, w, int(q)) for i, s, w, q in zip(jobs.ids, jobs.submit_s, jobs.expected_s, jobs.procs, strict=True)
     }
     waiting, running, away = [], {}, set()  # running: job -> (start, machines, true end)
     for t in range(600):
@@ -77,7 +96,7 @@ def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_say
         away = (away | gone) - back
         for row in np.flatnonzero(jobs.submit_s == t):
             waiting.append(str(jobs.ids[row]))
-            cluster.submit(str(jobs.ids[row]), t, float(jobs.walltime_s[row]), int(jobs.procs[row]))
+            submit(cluster, jobs, row)
 
         expected = expected_starts(t, waiting, running, away, known, size, KEYS[policy])
         found = cluster.decide(float(t))
@@ -98,7 +117,7 @@ def expected_starts(t, waiting, running, away, known, size, key):
     busy = set().union(*(machines for _, machines, _ in running.values()))
     free = len(there - busy)
     held = [
-        (min(start + known[job][1], SOME_DAY), len(machines - away)) for job, (start, machines, _) in running.items()
+        (expected_end(t, start, known[job][1]), len(machines - away)) for job, (start, machines, _) in running.items()
     ]
     order = sorted(
         waiting, key=lambda job: (key(t, known[job][0], min(known[job][1], 1e12), known[job][2]), known[job][0], job)
@@ -107,7 +126,7 @@ def expected_starts(t, waiting, running, away, known, size, key):
     while order and known[order[0]][2] <= free:
         job = order.pop(0)
         free -= known[job][2]
-        held.append((min(t + known[job][1], SOME_DAY), known[job][2]))
+        held.append((expected_end(t, t, known[job][1]), known[job][2]))
         starts.append(job)
     if not order:
         return starts
@@ -127,6 +146,7 @@ def expected_starts(t, waiting, running, away, known, size, key):
     return starts
 
 
+@pytest.mark.parametrize("outlives", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "options",
@@ -140,14 +160,16 @@ def expected_starts(t, waiting, running, away, known, size, key):
     ],
     ids=str,
 )
-def test_with_reserved_machines_each_pass_starts_what_the_definition_says(options, seed):
+def test_with_reserved_machines_each_pass_starts_what_the_definition_says(options, seed, outlives):
     size = 8
     rng = np.random.default_rng(seed)
     jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
+    if outlives:
+        jobs = outliving(random_table(seed, n_jobs=150, size=size, span_s=250, wide=0, longest=150, short=0.5))
     ids = [2, 3, 5, 6, 7, 9, 12, 13]  # not all from 0 on
     cluster = Cluster(ids, Options.of(options), by_machines=True)
     known = {
-        str(i): (s, w, int(q)) for i, s, w, q in zip(jobs.ids, jobs.submit_s, jobs.walltime_s, jobs.procs, strict=True)
+        str(i): (s, w, int(q)) for i, s, w, q in zip(jobs.ids, jobs.submit_s, jobs.expected_s, jobs.procs, strict=True)
     }
     small = {name for name in known if "divider" in options and rng.random() < 0.3}
     waiting, running, away, beside = [], {}, set(), 0  # running: job -> (start, machines, true end)
@@ -163,8 +185,7 @@ def test_with_reserved_machines_each_pass_starts_what_the_definition_says(option
         for row in np.flatnonzero(jobs.submit_s == t):
             name = str(jobs.ids[row])
             waiting.append(name)
-            level = 1 if name in small else None
-            cluster.submit(name, t, float(jobs.walltime_s[row]), int(jobs.procs[row]), level=level)
+            submit(cluster, jobs, row, level=1 if name in small else None)
         expected = starts_beside_reserved_machines(t, waiting, running, set(ids), away, known, small, options)
         found = [(start.job, machine_ids(start.machines)) for start in cluster.decide(float(t))]
         assert found == expected
@@ -190,7 +211,7 @@ def starts_beside_reserved_machines(t, waiting, running, ids, away, known, small
         return rank, 0 if overdue else key(options.get("policy", "fcfs"), job), known[job][0], job
 
     def end(job, start):
-        return min(start + known[job][1], SOME_DAY)
+        return expected_end(t, start, known[job][1])
 
     busy = {machine: end(job, start) for job, (start, machines, _) in running.items() for machine in machines}
     idle = ids - away - busy.keys()
