@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import doctest
 import importlib
 import json
@@ -19,6 +20,7 @@ from batfill.errors import MissingExtra, PolicyError, WorkloadError
 from batfill.options import ARGUMENTS, OPTIONS, Arguments
 from batfill.workloads.formats import log_of, save_log, source_of
 from command import COMPILING, batfill, json_result, result
+from swf_text import row
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "workloads" / "sample.json"
@@ -145,7 +147,9 @@ def test_a_workload_shows_itself_and_becomes_tables(log):
     assert log._repr_html_().startswith("<table><tr><th")
     frame, table = log.to_pandas(), log.to_arrow()
     assert (
-        list(frame) == table.column_names == ["job_id", "user", "submit_s", "runtime_s", "walltime_s", "procs", "class"]
+        list(frame)
+        == table.column_names
+        == ["job_id", "user", "submit_s", "runtime_s", "walltime_s", "requested_s", "procs", "class"]
     )
     assert frame["procs"].tolist() == table["procs"].to_pylist() == log.jobs.procs.tolist()
     assert table["class"].null_count == 800
@@ -170,6 +174,26 @@ def test_arrays_of_ones_own_become_a_workload_in_any_order():
     )
 
 
+def test_jobs_that_outlive_their_requests_end_by_themselves_and_their_table_has_request_and_limit(tmp_path):
+    runs = row(1, 0, 500, req_time=100), row(2, 5, 80, req_time=80), row(3, 6, 40, req_time=90)
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + "".join(runs))
+    limits = {"keep": [500, 80, 90], "kill": [100, 80, 90], "extend": [500, 80, 90]}
+    ended = {"keep": 0, "kill": 2, "extend": 0}  # at their walltimes
+    for overrun in limits:
+        found = bf.replay(log, overrun=overrun)
+        frame = found.to_pandas()
+        assert frame.walltime_s.tolist() == limits[overrun]
+        assert frame.requested_s.tolist() == [100, 80, 90]
+        assert found.figures.killed == (frame.state == "ended at its walltime").sum() == ended[overrun]
+        assert (frame.end_s - frame.start_s).tolist() == ([100, 80, 40] if overrun == "kill" else [500, 80, 40])
+        assert found.stated()["overrun"] == overrun
+        found.to_batsim(tmp_path / overrun)
+        with (tmp_path / f"{overrun}_jobs.csv").open() as file:
+            states = [job["final_state"] for job in csv.DictReader(file)]
+        assert states.count("COMPLETED_WALLTIME_REACHED") == ended[overrun]
+
+
 def test_equal_seeds_generate_equal_workloads():
     one, same, other = (bf.generate(jobs=50, procs=16, seed=seed) for seed in (3, 3, 4))
     assert one.to_pandas().equals(same.to_pandas())
@@ -192,7 +216,18 @@ def test_a_result_is_what_the_command_prints(log):
 def test_the_table_of_a_result_has_every_job_with_units(fcfs):
     frame = fcfs.to_pandas()
     assert list(frame) == [
-        *("job_id", "user", "submit_s", "runtime_s", "walltime_s", "procs", "class", "probability", "divider_s"),
+        *(
+            "job_id",
+            "user",
+            "submit_s",
+            "runtime_s",
+            "walltime_s",
+            "requested_s",
+            "procs",
+            "class",
+            "probability",
+            "divider_s",
+        ),
         *("start_s", "end_s", "wait_s", "bsld", "backfilled", "tries", "state"),
     ]
     assert len(frame) == 800

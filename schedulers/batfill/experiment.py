@@ -152,10 +152,10 @@ class Result:
     def columns(self) -> dict[str, NDArray[Any]]:
         """Every job by column, shape (n_jobs,), in order of submission; nan or None means unknown, or not applicable.
 
-        `job_id`, `user`, `submit_s` (r), `runtime_s` (p, of the log), `walltime_s` (p~, nan for no limit), `procs` (q),
-        `class` as judged ("small", "large"), `probability` of being small, `divider_s` in force at the submission,
-        `start_s` and `end_s` of the last try, `wait_s`, `bsld`, whether it was `backfilled`, the number of `tries`, and
-        its `state`.
+        `job_id`, `user`, `submit_s` (r), `runtime_s` (p, of the log), `walltime_s` (p~, nan for no limit),
+        `requested_s` (by the user, nan if unknown; with overrun "extend" it is p~), `procs` (q), `class` as judged
+        ("small", "large"), `probability` of being small, `divider_s` in force at the submission, `start_s` and `end_s`
+        of the last try, `wait_s`, `bsld`, whether it was `backfilled`, the number of `tries`, and its `state`.
         """
         schedule, judged = self.schedule, self.judged()
         jobs, n_jobs, none = schedule.jobs, len(schedule.jobs), np.full(len(schedule.jobs), np.nan)

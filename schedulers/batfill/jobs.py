@@ -219,6 +219,7 @@ class JobTable(JobColumns):
             "submit_s": self.submit_s,
             "runtime_s": self.runtime_s,
             "walltime_s": np.where(np.isinf(self.walltime_s), np.nan, self.walltime_s),
+            "requested_s": self.requested_s,
             "procs": self.procs,
             "class": classes,
         }
