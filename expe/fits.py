@@ -3,7 +3,8 @@
     python expe/fits.py FOLDER > tables.md
 
 FOLDER holds the logs; absent ones are named and left out. Each log's first half of 15-day windows is learned from, the
-other half is for testing: with backfilling in the queue's order, each window from an empty machine. Ten minutes of one
+other half is for testing: with backfilling in the queue's order, each window from an empty machine. The last table asks
+what the weight on r would be if all jobs of a tuple had been submitted when their orders begin. Twelve minutes of one
 processor for six logs and three seeds.
 """
 
@@ -11,15 +12,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from batfill import __version__
+from batfill.metrics import TAU_S
 from batfill.policy import POLICIES, polynomial
 from batfill.stats import BETTER, UNCLEAR
-from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, judged, monomial, read_windows, validate
+from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, judged, monomial, read_windows, validate
+from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
+from batfill.workloads import read_workload
 
 # By file: the name in the tables, and the processors if they are not the header's (here as the papers count them).
 LOGS = {
@@ -32,6 +37,7 @@ LOGS = {
 }
 MODEL = "lublin_256.swf.gz"  # another workload, all of it learned from
 STUDY = {"tuples": 441, "permutations": 4000, "regression": "plain"}  # the study's number of tuples, and fewer orders
+ON_R = 2000  # tuples for the last table
 KNOWN = ("saf", "spf", "f2", "fcfs")
 
 
@@ -53,7 +59,7 @@ def main() -> None:
             elsewhere[label] = fit(
                 given.folder / MODEL, **how, training=windows_of(given.folder / MODEL, given.days)
             ).fits[0]
-    costs, weights = {}, {}
+    costs, weights, on_r = {}, {}, {}
     for file, (label, procs) in LOGS.items():
         path = given.folder / file
         if not path.is_file():
@@ -68,12 +74,37 @@ def main() -> None:
         learned |= {f"plain lin, seed {seed}": found.fits[0] for seed, found in zip(seeds, study, strict=True)}
         costs[label] = compared(fits[0], learned | elsewhere)
         weights[label] = fits, study
+        on_r[label] = weight_on_r(path, procs, fits[0], min(ON_R, given.tuples), given.permutations)
     shown(costs, weights, given.seeds)
+    print("Weight on r of area without the signs, and its standard error\n")
+    table(["log", "as it is", "all jobs submitted"], [[label, *cells] for label, cells in on_r.items()])
 
 
 def windows_of(path: Path, days: float) -> int:
     """The number of a log's windows."""
     return len(read_windows(path, procs=None, days=days, count=None))
+
+
+def weight_on_r(path: Path, procs: int | None, fitted: Fitted, tuples: int, permutations: int) -> list[str]:
+    """The weight on r if jobs have to wait for their submission, and if all of a tuple have been submitted before."""
+    workload = read_workload(path, procs=procs)
+    assert workload.procs is not None
+    jobs = workload.jobs.select(slice(0, fitted["learned_from"]["jobs"]))
+    jobs = jobs.select(jobs.procs <= workload.procs)
+    length = N_RUNNING + N_QUEUED
+    scores = score_jobs(jobs, workload.procs, seed=0, tuples=tuples, permutations=permutations)
+    rng = np.random.default_rng(0)  # the tuples and seeds that `score_jobs` draws
+    firsts = rng.integers(len(jobs) - length + 1, size=tuples)
+    seeds = rng.integers(2**63, size=tuples, dtype=np.uint64)
+    sums, orders = np.zeros((tuples, N_QUEUED)), np.zeros(N_QUEUED, np.int64)
+    for i, first in enumerate(firsts.tolist()):
+        rows = slice(first, first + length)
+        submit_s = np.minimum(jobs.submit_s[rows], jobs.submit_s[first + N_RUNNING - 1]) - jobs.submit_s[first]
+        columns = submit_s, jobs.runtime_s[rows], jobs.procs[rows]
+        trials(permutations, seeds[i], True, workload.procs, N_RUNNING, TAU_S, *columns, sums[i], orders)
+    present = replace(scores, score=(sums / sums.sum(axis=1, keepdims=True)).ravel())
+    found = [fit_scores(each, "area", regression="signed").free[2] for each in (scores, present)]
+    return [f"{value:.2e} ± {error:.1e}" for value, error in found]
 
 
 def compared(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
