@@ -14,7 +14,7 @@ from batfill.jobs import job_table
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.convert import convert
-from batfill.workloads.formats import load_log
+from batfill.workloads.formats import load_log, source_of
 from batfill.workloads.swf_log import write_log
 from swf_text import row
 
@@ -95,11 +95,30 @@ def test_what_a_log_says_of_requests_survives_the_conversion_and_the_way_back(ov
 @pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
 def test_a_conversion_of_a_conversion_is_that_of_the_log(before, overrun, tmp_path):
     log, once, twice = tmp_path / "log.swf", tmp_path / "once.json", tmp_path / "twice.json"
-    log.write_text("; MaxProcs: 8\n" + OVERRUNS.replace(row(4, 0, 50), ""))
+    log.write_text("; MaxProcs: 8\n" + OVERRUNS)
     convert(log, once, overrun=before)
     convert(once, twice, overrun=overrun)
     convert(log, once, overrun=overrun)
     assert json.loads(twice.read_text())["jobs"] == json.loads(once.read_text())["jobs"]
+
+
+@pytest.mark.parametrize("before", ["keep", "kill", "extend"])
+@pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
+def test_what_stands_in_for_a_request_survives_conversions(before, overrun, tmp_path):
+    log, once, twice = tmp_path / "log.swf", tmp_path / "once.json", tmp_path / "twice.json"
+    log.write_text("; MaxProcs: 8\n" + "".join(row(k, k, p) for k, p in enumerate((10, 29, 30, 31, 50), 1)))
+    convert(log, once, overrun=before, unrequested=30)
+    convert(once, twice, overrun=overrun)
+    convert(log, once, overrun=overrun, unrequested=30)
+    assert json.loads(twice.read_text())["jobs"] == json.loads(once.read_text())["jobs"]
+    direct = read_workload(log, overrun=overrun, unrequested=30).jobs
+    made = read_workload(twice).jobs
+    for column in ("requested_s", "raised") + (("expected_s",) if overrun == "extend" else ()):
+        np.testing.assert_array_equal(getattr(made, column), getattr(direct, column))
+    assert direct.raised.tolist() == [False, False, False, overrun == "keep", overrun == "keep"]
+    back = source_of(twice)
+    again = back.workload(back.log).jobs
+    np.testing.assert_array_equal(again.expected_s, direct.expected_s)
 
 
 def test_files_of_former_versions_still_say_which_jobs_have_no_request(tmp_path):

@@ -233,6 +233,11 @@ def test_each_choice_is_replayed_and_stated_and_a_conversion_runs_the_same(log, 
         said = [text for text in found["warnings"] if text.startswith(SAID)]
         assert len(said) == 1
         assert all("run time stands in" in text or f"(unrequested {choice})" in text for text in said)
+    raised, again = (
+        [text for text in found["warnings"] if "it was raised to the run time" in text] for found in (direct, converted)
+    )
+    assert raised == again
+    assert len(raised) == (choice in ("5400", "queue", "user-max"))
     # Batsim ends a job with p = p~ there, so the conversion's walltimes may be a second longer.
     assert converted["mean_wait_s"] == pytest.approx(direct["mean_wait_s"], rel=0.1)
     tuned = results_of("tune", log, *HOSTS["tune"], "--unrequested", choice)["input"]
@@ -263,7 +268,10 @@ def test_generated_logs_need_no_choice_and_say_so(tmp_path):
 
 def test_requests_raised_in_more_than_one_job_of_a_hundred_are_said(tmp_path):
     path, page = tmp_path / "log.swf", tmp_path / "page.html"
-    for raised, over in ((0, ""), (3, "3 of 60 jobs (5.0%) ran longer than requested, and their request was raised")):
+    for raised, over in (
+        (0, ""),
+        (3, "3 of 60 jobs (5.0%) ran longer than their request, or what stands in for it: it was raised"),
+    ):
         rows = swf(0).splitlines(keepends=True)
         for k in range(raised):
             fields = rows[k + 1].split()

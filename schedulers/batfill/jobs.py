@@ -67,7 +67,7 @@ class JobColumns:
     own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
     outlives: bool = False  # overrun is "extend": orders, backfilling and reservations read `expected_s`
     killable: NDArray[np.bool_] | None = None  # whether the job may be killed and restarted; None: all may
-    assumed_s: NDArray[np.float64] | None = None  # with `outlives`: what replaces an unknown request; nan or None: p~
+    assumed_s: NDArray[np.float64] | None = None  # what stands in for an unknown request; nan or None: p~
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -83,18 +83,20 @@ class JobColumns:
 
     @property
     def raised(self) -> NDArray[np.bool_]:
-        """The jobs that ran longer than requested and whose p~, as the scheduler sees it, was raised for that."""
-        return (self.requested_s < np.minimum(self.walltime_s, self.runtime_s)) & (not self.outlives)
+        """The jobs that ran longer than their request, or what stands in for it, and whose visible p~ was raised."""
+        return (self.unraised_s < np.minimum(self.walltime_s, self.runtime_s)) & (not self.outlives)
+
+    @property
+    def unraised_s(self) -> NDArray[np.float64]:
+        """The request, or what stands in for an unknown one; nan for a job with neither."""
+        if self.assumed_s is None:
+            return self.requested_s
+        return np.where(np.isnan(self.requested_s), self.assumed_s, self.requested_s)
 
     @property
     def expected_s(self) -> NDArray[np.float64]:
         """The run time that a scheduler without predictions expects: p~, or, with `outlives`, the request below it."""
-        if not self.outlives:
-            return self.walltime_s
-        unraised_s = self.requested_s
-        if self.assumed_s is not None:
-            unraised_s = np.where(np.isnan(unraised_s), self.assumed_s, unraised_s)
-        return np.fmin(unraised_s, self.walltime_s)
+        return np.fmin(self.unraised_s, self.walltime_s) if self.outlives else self.walltime_s
 
     def check(self, source: str = "the job table", *, entering: bool = False) -> None:
         """Refuse jobs that no engine can run.
@@ -425,8 +427,8 @@ def raised_warning(raised: int, n_jobs: int) -> tuple[str, ...]:
     if raised <= FEW * n_jobs:
         return ()
     return (
-        f"{share_text(raised, n_jobs)} ran longer than requested, and their request was raised to the run time, which "
-        "no scheduler knows beforehand (overrun keep); kill and extend leave it as it was",
+        f"{share_text(raised, n_jobs)} ran longer than their request, or what stands in for it: it was raised to the "
+        "run time, which no scheduler knows beforehand (overrun keep); kill and extend leave it as it was",
     )
 
 
@@ -502,7 +504,7 @@ def job_table(
         outlives: whether the scheduler reads the request in place of the walltime, which a job may outlive
             (`overrun="extend"`).
         killable: whether a job may be killed and restarted; None: all may.
-        assumed_s: with `outlives`, the request assumed for a job whose request is unknown; nan or None for p~.
+        assumed_s: what stands in for an unknown request, before p~ was raised; nan or None for p~.
 
     Raises:
         WorkloadError: a value is out of range (the message names the first such job), or an id occurs twice.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from math import inf, isfinite, isnan
+from math import inf, isfinite, isnan, nan
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, get_args
 
 import numpy as np
@@ -47,6 +47,7 @@ SUPPORTED_PROFILES = ("delay", "composed")
 NO_WALLTIME = -1
 BATSIM_MARGIN_S = 1  # Batsim ends a job with p = p~ as overrun; an extra second lets it complete
 REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime; NO_WALLTIME if the log has none
+ASSUMED_FIELD = "assumed_time"  # what stood in for an unknown request before the walltime was raised
 EXPECTED_FIELD = "expected_time"  # what the scheduler reads in place of the walltime, if the job may outlive it
 NO_REQUEST_FIELD = "no_request"  # true in files of former versions: as a request of NO_WALLTIME
 UNWRITABLE = re.compile(r'[,"\r\n]')
@@ -179,7 +180,7 @@ def read_batsim_json(path: Path) -> Workload:
         job_class=np.array([_class(job) for job in jobs], dtype=np.int8),
         killable=np.array([job.get("killable") is not False for job in jobs], dtype=np.bool_),
         outlives=outlives,
-        assumed_s=np.array([job.get(EXPECTED_FIELD, np.nan) for job in jobs], np.float64) if outlives else None,
+        assumed_s=np.array([assumed_of(job) for job in jobs], np.float64) if np.isnan(requested_s).any() else None,
     )
     stated: Overrun = "kill" if (table.runtime_s >= table.walltime_s).any() else "keep"
     if outlives:
@@ -218,7 +219,14 @@ def n_missing(jobs: Iterable[Mapping[str, Any]], unrequested: Unrequested) -> in
 
 def raised_by_overrun(job: Mapping[str, Any]) -> bool:
     """Whether the scheduler sees a walltime above the job's request, by more than the second that Batsim needs."""
-    return request_of(job) + BATSIM_MARGIN_S < expected_of(job) < inf
+    requested_s = request_of(job)
+    unraised_s = assumed_of(job) if isnan(requested_s) else requested_s
+    return unraised_s + BATSIM_MARGIN_S < expected_of(job) < inf
+
+
+def assumed_of(job: Mapping[str, Any]) -> float:
+    """What stood in for a checked job's unknown request before its walltime was raised; nan if nothing is stated."""
+    return float(job.get(ASSUMED_FIELD, job.get(EXPECTED_FIELD, nan)))
 
 
 def expected_of(job: Mapping[str, Any]) -> float:
@@ -292,13 +300,10 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
             "if it is unknown"
         )
     refuse_late(f"{where}.{REQUEST_FIELD}", requested)
-    expected = job.get(EXPECTED_FIELD, walltime)
-    if expected != walltime and not (
-        is_time(expected) and 0 < expected < (inf if walltime == NO_WALLTIME else walltime)
-    ):
-        raise WorkloadError(
-            f"{where}.{EXPECTED_FIELD}: {_shown(expected)} is not a number > 0 up to the walltime; leave it out"
-        )
+    for name in (EXPECTED_FIELD, ASSUMED_FIELD):
+        below = job.get(name, walltime)
+        if below != walltime and not (is_time(below) and 0 < below < (inf if walltime == NO_WALLTIME else walltime)):
+            raise WorkloadError(f"{where}.{name}: {_shown(below)} is not a number > 0 up to the walltime; leave it out")
     if not isinstance(profile, str) or profile not in profiles:
         raise WorkloadError(f"{where}.profile: {_shown(profile)} is not the name of a profile; add it to profiles")
     if UNWRITABLE.search(f"{identifier}{profile}"):
@@ -497,9 +502,10 @@ def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], duratio
         jobs.runtime_s.tolist(),
         np.where(jobs.invented, NO_WALLTIME, jobs.requested_s).tolist(),
         jobs.expected_s.tolist(),
+        np.where(jobs.invented, jobs.unraised_s, np.nan).tolist(),
         strict=True,
     )
-    for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s, expected_s) in enumerate(numbers):
+    for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s, expected_s, assumed_s) in enumerate(numbers):
         delay = number_text(runtime_s)
         durations[delay] = runtime_s
         walltime = "" if walltime_s == np.inf else f'"walltime": {number_text(walltime_s)}, '
@@ -507,6 +513,7 @@ def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], duratio
         if requested_s == requested_s and requested_s != walltime_s:  # nan: neither a request nor a limit
             more += f', "{REQUEST_FIELD}": {number_text(requested_s)}'
         more += f', "{EXPECTED_FIELD}": {number_text(expected_s)}' if expected_s < walltime_s else ""
+        more += f', "{ASSUMED_FIELD}": {number_text(assumed_s)}' if assumed_s < expected_s else ""
         yield (
             f'{{"id": {json_string(name)}, "subtime": {number_text(submit_s)}, {walltime}"res": {procs}, '
             f'"profile": "delay{delay}"{more}}}'

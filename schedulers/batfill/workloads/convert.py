@@ -19,11 +19,13 @@ from batfill.files import whole_file
 from batfill.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, stand_in
 from batfill.options import unrequested_of
 from batfill.workloads.batsim_json import (
+    ASSUMED_FIELD,
     BATSIM_MARGIN_S,
     EXPECTED_FIELD,
     NO_REQUEST_FIELD,
     NO_WALLTIME,
     REQUEST_FIELD,
+    assumed_of,
     check_job,
     check_profile,
     expected_of,
@@ -222,7 +224,9 @@ def _convert_json(
                 f"{source}: profiles", name, profiles, res, host_speed=host_speed, silent=silent
             )
         job["profile"] = found[key]
-        notes["jobs whose walltime was raised above the delay"] += set_limit(job, made[found[key]]["delay"], overrun)
+        notes["jobs whose walltime was raised above the delay"] += set_limit(
+            job, made[found[key]]["delay"], overrun, run_time=stated in ("refuse", "runtime")
+        )
     _name_by_strings(described)
     ordered = sorted(described, key=lambda job: (job["subtime"], job["id"]))
     chosen = ordered[jobs]
@@ -246,12 +250,18 @@ def _convert_json(
     return Converted(len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items() if count), warnings)
 
 
-def set_limit(job: dict[str, Any], delay: float, overrun: Overrun) -> bool:
-    """Give a checked job the walltime and the fields of this overrun; returns whether the walltime was raised."""
+def set_limit(job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: bool) -> bool:
+    """Give a checked job the walltime and the fields of this overrun; returns whether the walltime was raised.
+
+    `run_time`: whether the run time stands in for missing requests.
+    """
     requested_s, unraised_s = request_of(job), expected_of(job)
-    for name in (NO_REQUEST_FIELD, EXPECTED_FIELD, REQUEST_FIELD):
+    below_s = requested_s
+    if isnan(requested_s):
+        below_s = delay if run_time and invented(job) else assumed_of(job)
+    for name in (NO_REQUEST_FIELD, EXPECTED_FIELD, ASSUMED_FIELD, REQUEST_FIELD):
         job.pop(name, None)
-    unraised_s = min(unraised_s, inf if isnan(requested_s) else requested_s)
+    unraised_s = min(unraised_s, inf if isnan(below_s) else below_s)
     raised = overrun != "kill" and unraised_s <= delay
     limit_s = delay + BATSIM_MARGIN_S if raised else unraised_s
     if limit_s < inf:
@@ -260,6 +270,8 @@ def set_limit(job: dict[str, Any], delay: float, overrun: Overrun) -> bool:
             job[REQUEST_FIELD] = NO_WALLTIME if isnan(requested_s) else _number(requested_s)
         if overrun == "extend" and raised:
             job[EXPECTED_FIELD] = _number(unraised_s)
+        elif raised and isnan(requested_s) and not run_time:
+            job[ASSUMED_FIELD] = _number(unraised_s)
     return raised
 
 

@@ -48,9 +48,8 @@ REASONS = (
 )
 NO_REQUEST = "requested time unknown, the run time taken"
 NO_LIMIT = "requested time unknown, no limit"
-ASSUMED_RAISED = "limit assumed for want of a request below the run time"
-RAISED = "requested time below the run time, raised to it"
-OUTLIVED = "requested time below the run time, outlived"
+RAISED = "requested time, or what stands in for it, below the run time, raised to it"
+OUTLIVED = "requested time, or what stands in for it, below the run time, outlived"
 NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REASONS))
 
 
@@ -147,10 +146,9 @@ def jobs_in(
     changed[NO_REQUEST] += int((no_request & ~unlimited).sum())
     changed[NO_LIMIT] += int(unlimited.sum())
     walltime_s = np.where(no_request, stand_in_s, requested_s)
-    assumed_s = np.where(no_request & ~unlimited, walltime_s, np.nan) if overrun == "extend" else None
+    assumed_s = np.where(no_request & ~unlimited, walltime_s, np.nan)
     if overrun != "kill":
-        changed[RAISED if overrun == "keep" else OUTLIVED] += int((requested_s < runtime_s)[~no_request].sum())
-        changed[ASSUMED_RAISED] += int((walltime_s < runtime_s)[no_request].sum())
+        changed[RAISED if overrun == "keep" else OUTLIVED] += int((walltime_s < runtime_s).sum())
         walltime_s = keep_overruns(walltime_s, runtime_s, margin_s=margin_s)
     return JobColumns(
         ids=padded_ids(rows.number[here][keep], width=rows.id_width),
@@ -162,7 +160,7 @@ def jobs_in(
         user=log["user"][keep].astype(np.int64),
         job_class=np.full(len(runtime_s), UNKNOWN, np.int8),
         outlives=overrun == "extend",
-        assumed_s=assumed_s,
+        assumed_s=assumed_s if no_request.any() and (overrun == "extend" or log.assumed_s is not None) else None,
     )
 
 
