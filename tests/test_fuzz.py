@@ -190,8 +190,7 @@ def inputs(tmp_path_factory):
     """Files to read, in a folder of which every example has a copy as its working directory."""
     folder = tmp_path_factory.mktemp("inputs")
     text = "; MaxProcs: 8\n; UnixStartTime: 1000000000\n" + "".join(
-        row(i, 20_000 * i, 100 * (i % 7) + 1, procs=i % 8 + 1, req_time=1000, user=i % 4)
-        for i in range(1, 60)
+        row(i, 20_000 * i, 100 * (i % 7) + 1, procs=i % 8 + 1, req_time=1000, user=i % 4) for i in range(1, 60)
     )
     (folder / "log.swf").write_text(text)
     (folder / "policies.json").write_text('{"policies": 1}')
