@@ -358,6 +358,7 @@ def test_a_signed_fit_is_a_mixed_policy_too(name):
     found = replace(found, terms=tuple(zip(coefficients, *zip(*SIGNED[name], strict=True), strict=True)))
     jobs = random_table(1, n_jobs=300, size=SIZE, span_s=900)
     own, mixed = fitted_policies([found])[0], policy_named(found.mixed)
+    assert "-0," not in replace(found, terms=(*found.terms[:3], (0.0, 0, 0, 1))).mixed
     assert np.array_equal(replay(jobs, SIZE, own).start_s, replay(jobs, SIZE, mixed).start_s, equal_nan=True)
     assert fit_scores(made_scores("qdr", [0.03] + [1e-9] * 7), "qdr").mixed is None
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     type=WHOLE,
     help="Learn from this many windows, from the first, and test on the others; by default half.",
 )
-@seed_option("the subtraces and the orders")
+@seed_option("the subtraces, the orders and the comparison")
 @click.option("--evaluate", is_flag=True, help="Also compare with six known policies, with backfilling and without.")
 @OVERRUN
 @UNREQUESTED

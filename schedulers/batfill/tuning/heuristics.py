@@ -133,7 +133,7 @@ class Fit:
         b, a, c, f = (weights.pop(powers, 0.0) for powers in SIGNED["area"][1:])
         if any(weights.values()) or not any((a, b, c, f)):
             return None
-        return "mixed:" + ",".join(f"{weight:.17g}" for weight in (a, b, -c, 0.0, 0.0, f))
+        return "mixed:" + ",".join(f"{weight:.17g}" for weight in (a, b, 0.0 - c, 0.0, 0.0, f))
 
 
 def ends(value: float, error: float) -> tuple[float, float]:
