@@ -175,6 +175,19 @@ def test_the_hosts_agree_on_every_start_of_jobs_that_outlive_their_requests(
     )
 
 
+@pytest.mark.parametrize("unrequested", ["runtime", "none", 600.0, "user-max"])
+def test_the_hosts_agree_on_jobs_that_outlive_the_requests_assumed_for_them(tmp_path, unrequested):
+    jobs = random_table(13, n_jobs=300, size=12, span_s=60_000, unit_s=90, longest=60, short=0.3, unlimited=0.3)
+    save_log(log_of(Workload("made", jobs, 12)), tmp_path / "log.swf", procs=12)
+    convert(tmp_path / "log.swf", tmp_path / "log.json", overrun="extend", unrequested=unrequested)
+    log = read_workload(tmp_path / "log.swf", overrun="extend", unrequested=unrequested).jobs
+    unknown = np.isnan(log.requested_s)
+    assert unknown.sum() > 50
+    assert (log.runtime_s > log.expected_s)[unknown].any() == (unrequested in (600.0, "user-max"))
+    ours = starts_by_name(replayed(log, 12, "saf"))
+    assert_same_starts(ours, starts_of_plugin(load_document(tmp_path / "log.json"), 12, policy="saf"))
+
+
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
 def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(written, policy):
     jobs = outliving(random_table(12, n_jobs=150, size=1, span_s=900, wide=0, small=0.5, short=0.5), 90.0)
