@@ -18,8 +18,8 @@ import pytest
 
 from batfill.cli import main
 from batfill.cli.app import app
-from batfill.jobs import Overrun
-from batfill.options import NAMES, OPTIONS, Options
+from batfill.jobs import Overrun, Unrequested
+from batfill.options import NAMES, OPTIONS, UNREQUESTED, Options
 from batfill.workloads.cleaning import Clean
 from command import json_result, refusal, result
 
@@ -368,3 +368,12 @@ def test_the_choices_for_overruns_are_those_of_the_library():
     assert choices.pop("workload clean") == get_args(Clean) == ("leave", *get_args(Overrun))
     assert choices
     assert set(choices.values()) == {get_args(Overrun)}
+    assert get_args(get_args(Unrequested)[0]) == UNREQUESTED
+
+
+def test_every_command_that_replays_logs_takes_both_options_on_requests():
+    taking = {
+        option: {name for name, _, param in EVERY if param.name == option} for option in ("overrun", "unrequested")
+    }
+    hosts = {"replay", "tune", "fit", "select", "frontier", "what-if", "workload convert"}
+    assert taking == {"overrun": hosts | {"workload clean"}, "unrequested": hosts}
