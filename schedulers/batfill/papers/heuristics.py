@@ -141,9 +141,10 @@ def first_note(context: Context, label: str, shuffle: Shuffle, how: Fitting) -> 
     """How often jobs came first in the drawn orders by their place of arrival, over the share that is fair."""
     counts = scores_of(context, label, shuffle, how).firsts.reshape(-1, N_QUEUED).sum(axis=0)
     shares = counts * N_QUEUED / counts.sum()
+    least, most = int(shares.argmin()), int(shares.argmax())
     return (
-        f"Under the {shuffle} shuffle the job that arrives first is put first {shares[0]:.2f} times as often as is "
-        f"fair, and the one that arrives last {shares[-1]:.2f} times."
+        f"Under the {shuffle} shuffle a job is put first between {shares[least]:.2f} times (number {least + 1} of "
+        f"{N_QUEUED} to arrive) and {shares[most]:.2f} times (number {most + 1}) as often as is fair."
     )
 
 
