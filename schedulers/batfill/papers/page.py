@@ -40,8 +40,9 @@ Made by `{command} --page FILE` of batfill {version}, from the protocols in `exp
 Every section names the command that makes it alone. A ratio is ours over the paper's. Relative values are normalised by
 the reference row, whose value is 1. Rank agreement is Spearman's coefficient: 1 if both put the rows of a column in the
 same order. The papers' numbers are typed from their tables; a dash means that the paper prints none, or that a log is
-missing. Ratios, agreement and what was seen of a paper's statements are computed; the reasons are written by people,
-and printed only beside the logs that they are about."""
+missing. Ratios, agreement and what was seen of a paper's statements are computed; a statement is judged on all logs
+that an entry shows, also on those that the paper does not have. Reasons are written by people, and printed only beside
+the logs that they are about."""
 SIZES: dict[Size, str] = {
     "quick": "This is the small version (`--quick`): fewer weeks, samples or points than the papers'.",
     "usual": "This is not `--full`: some logs are resampled less often than in the papers, as the notes say.",
