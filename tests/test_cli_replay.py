@@ -67,7 +67,9 @@ def test_the_machine_may_be_smaller_than_the_workload_says():
 def test_an_overrun_is_kept_or_killed(tmp_path):
     log = tmp_path / "log.swf"
     log.write_text(row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 10, req_time=50))
-    keep, kill = (json_result("replay", log, "--procs", 4, "--overrun", how) for how in ("keep", "kill"))
+    keep, kill = (
+        json.loads(batfill("replay", log, "--procs", 4, "--overrun", how, "--json").out) for how in ("keep", "kill")
+    )
     assert (keep["killed"], keep["makespan_s"]) == (0, 50)
     # To Batsim a job that runs for exactly its walltime is ended there, too.
     assert (kill["killed"], kill["makespan_s"]) == (2, 50)
@@ -143,7 +145,9 @@ def test_results_may_be_written_again(tmp_path):
 
 def test_a_log_gives_the_known_figures(archive_log):
     log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
-    report = json_result("replay", log, "--policy", "fcfs")
+    done = batfill("replay", log, "--policy", "fcfs", "--json")
+    assert done.err.startswith("batfill: warning: 475 of 28,467 jobs (1.7%) ran longer than their request")
+    report = json.loads(done.out)
     assert (report["jobs"], report["procs"], report["backfilled"]) == (28_467, 100, 17_183)
     assert report["mean_wait_s"] == pytest.approx(6804.974, abs=0.0005)
     assert report["mean_bsld"] == pytest.approx(90.7559, abs=0.00005)

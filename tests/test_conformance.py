@@ -15,6 +15,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+import zmq
 
 from batfill.batsim.conformance import Observed, Verdict, known_schedules, observe, write_inputs
 from batfill.batsim.conformance.cases import CASES
@@ -22,7 +23,8 @@ from batfill.batsim.conformance.session import TIMEOUT_S, examine
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
-from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
 from batfill.cli.conformance import conformance
 from batfill.cluster.agent import Agent
@@ -431,3 +433,13 @@ def test_the_events_of_a_workload_are_valid(tmp_path):
     for case in CASES.values():
         (tmp_path / "events").write_bytes(case.external_events())
         assert len(read_external_events([tmp_path / "events"], case.hosts, forward_unknown=False)) == len(case.events)
+
+
+def test_another_process_on_the_port_does_not_hold_up_the_end_of_a_scheduler():
+    with zmq.Context() as context, context.socket(zmq.REP) as silent:
+        port = silent.bind_to_random_port("tcp://127.0.0.1")
+        with (
+            scheduler_link(f"tcp://127.0.0.1:{port}", 5, lambda: True) as link,
+            pytest.raises(SimulationStopped, match="went away without an answer"),
+        ):
+            link(b"{}")

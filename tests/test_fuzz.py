@@ -1,7 +1,7 @@
 """No input ends in a traceback, a hang or a half-written file.
 
-The examples are the same in every run. BATFILL_FUZZ_S says for how many seconds they run in total (10 by default, 15 in
-`.ci/run`), and BATFILL_FUZZ_SEED where the seeds begin. A failure is printed with its seed, command line and files.
+The examples are the same in every run. BATFILL_FUZZ_S says for how many seconds they run in total (10 by default), and
+BATFILL_FUZZ_SEED where the seeds begin. A failure is printed with its seed, command line and files.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def fit(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Learn heuristics by regression on the scores of many random schedules, test them, and save them as policies.
+    """Learn heuristics by regression on scores of random schedules, test them, and save them as policies.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """

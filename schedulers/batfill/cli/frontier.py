@@ -54,12 +54,10 @@ def frontier(
     protected: str,
     levels: tuple[str, ...],
     options: dict[str, Any],
-    tau_s: float,
-    overrun: Any,
-    unrequested: Any,
     out: Path | None,
     workers: int | None,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Show what killing small jobs buys: mean bounded slowdown against wasted work, for an administrator to choose.
 
@@ -86,9 +84,7 @@ def frontier(
         protected=library.shares_in("protected", protected),
         levels=levels or ("0.5",),
         **arguments_of(options),
-        tau_s=tau_s,
-        overrun=overrun,
-        unrequested=unrequested,
+        **how,
         workers=workers or cpu_count(),
         report=report,
     )

@@ -172,7 +172,7 @@ def conversation(
 ) -> Iterator[Callable[[bytes], bytes]]:
     """The function that sends the scheduler a message and returns its reply; writes both into the log."""
     met = False
-    with scheduler_link(endpoint, timeout_s) as link, log.open("wb") as messages:
+    with scheduler_link(endpoint, timeout_s, scheduler.ended) as link, log.open("wb") as messages:
 
         def exchange(message: bytes) -> bytes:
             nonlocal met
