@@ -178,6 +178,7 @@ def test_reserved_machines_go_together_with_predictions_and_kills(options, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_variants_give_the_starts_that_batsched_gave_on_5000_jobs_of_kth_sp2(archive_log, tmp_path):
     """The other machines, and the four starts, come from instants that Batsim split there."""
     log, made = archive_log("KTH-SP2-1996-2.1-cln.swf.gz"), tmp_path / "kth.json"

@@ -200,6 +200,7 @@ def test_a_source_cut_off_leaves_no_file(tmp_path, converted):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_log(tmp_path):
     # each row costs the first pass a number, a submission and a few flags; the rest is one piece at a time
     rows = "".join(row(i, i, 100 + i % 50, req_time=300) for i in range(1, 200_001))

@@ -224,6 +224,8 @@ LONG = {
     *("campaigns", "classification", "decide", "gallery", "learn-a-policy", "own-policy", "reports", "small-first"),
     "workloads",
 }
+# Blocks on archive logs of these pages classify whole logs; other blocks show the same commands on smaller ones.
+CLASSIFYING = ("docs/results/classification.md", "docs/results/gallery.md")
 RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
 
 
@@ -238,7 +240,14 @@ def test_blocks_do_what_they_show(tmp_path, page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [block for block in TO_RUN if block.marked("needs")], ids=lambda block: block.place)
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=block.place, marks=[pytest.mark.long] * (block.page in CLASSIFYING))
+        for block in TO_RUN
+        if block.marked("needs")
+    ],
+)
 def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, block):
     reader = Reader(tmp_path)
     for log in block.marked("needs"):

@@ -166,6 +166,7 @@ def test_mistakes_are_answered_in_a_line(log, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_kth_is_classified_as_well_as_an_independent_try(archive_log):
     """Accuracy 0.83 decoupled, as an independent program found on this log; the first 15 weeks are harder."""
     jobs = read_jobs(archive_log("KTH-SP2-1996-2.1-cln.swf.gz"))

@@ -96,8 +96,8 @@ BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "
     ("policy", "case"),
     [
         ("lqf", {"threshold_s": 30_000.0}),
-        ("srf", {"backfill": "lpf", "threshold_s": 60_000.0}),
-        ("spf", {"divider_s": 150.0}),
+        pytest.param("srf", {"backfill": "lpf", "threshold_s": 60_000.0}, marks=pytest.mark.long),
+        pytest.param("spf", {"divider_s": 150.0}, marks=pytest.mark.long),
     ],
 )
 def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):

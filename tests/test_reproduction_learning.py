@@ -224,6 +224,8 @@ def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_show
     assert f"Small SPF {means[0]:.2f} and {means[1]:.2f}" in found.verdicts["little-left"].evidence
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome):
     thresholds = {"none": None, "an hour": 3600}
     policies = ["fcfs", "spf"]
@@ -260,6 +262,8 @@ def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
     assert sum(value for (value,) in shares.values) == pytest.approx(100)
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_made_side_by_side_is_what_one_process_makes(log, context, outcome, tmp_path, monkeypatch):
     from batfill.papers import classes, selection
 
