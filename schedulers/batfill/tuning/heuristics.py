@@ -433,7 +433,7 @@ def read_windows(
         unrequested=unrequested,
     )
     if count is not None and count > len(windows):
-        raise BatfillError(f"{windows.source}: {count} windows are asked for, but only {len(windows)} hold jobs")
+        raise BatfillError(f"{windows.source}: {count} windows requested, but only {len(windows)} hold jobs")
     return windows.part(0, len(windows) if count is None else count)
 
 
@@ -441,7 +441,7 @@ def training_of(windows: Periods, training: int | None) -> int:
     """The number of windows to learn from.
 
     Raises:
-        BatfillError: more are asked for than there are.
+        BatfillError: more windows are requested than there are.
     """
     if training is None:
         return max(len(windows) // 2, 1)

@@ -246,8 +246,8 @@ def compare_online(
 ) -> dict[str, Any]:
     """The result file of online selection on `samples` logs; `logs` gives the k-th, `source` describes them.
 
-    `itself` is the log as it is, on which all are compared with EASY-FCFS: resamplings of one log are not so many
-    independent ones. By default it is the first of `logs`.
+    `itself` is the log as it is, on which all are compared with EASY-FCFS: resamplings of one log are not
+    independent logs. By default it is the first of `logs`.
     """
 
     def work(sample: int) -> Course:
