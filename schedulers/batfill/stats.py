@@ -98,7 +98,7 @@ def paired(
         Paired(
             one.value,
             *typical_values(mine, level),
-            p[k],
+            alone,
             corrected,
             null=null,
             level=level,
@@ -106,7 +106,7 @@ def paired(
             merged=one.merged,
             blocks=len(one.base),
         )
-        for k, (one, mine, corrected) in enumerate(zip(blocks, sums, holm(p), strict=True))
+        for one, mine, alone, corrected in zip(blocks, sums, p, holm(p), strict=True)
     ]
 
 

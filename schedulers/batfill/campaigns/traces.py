@@ -12,10 +12,9 @@ from batfill.errors import WorkloadError
 from batfill.files import digest
 from batfill.jobs import DAY_S, Overrun, Unrequested, refuse_unrequested
 from batfill.workloads import formats, read_workload
-from batfill.workloads.formats import source_of
+from batfill.workloads.formats import replayable
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, select, windows
-from batfill.workloads.swf import require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,9 +89,7 @@ def read_source(source: Source) -> formats.Source:
             no request.
     """
     require_same(source)
-    found = source_of(source.path, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
-    require_requests(found.where, found.log, found.unrequested)
-    return found
+    return replayable(source.path, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
 
 
 @lru_cache(maxsize=2)
@@ -159,8 +156,7 @@ def warnings_by_log(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
     found = {}
     uncut = {trace.source: trace.windows is None and trace.resamplings is None for trace in traces}
     for source, whole in uncut.items():
-        found_in = read_source(source) if not whole else None
-        workload = found_in.workload(found_in.log) if found_in else whole_workload(source)
+        workload = whole_workload(source) if whole else read_source(source).workload(read_source(source).log)
         if workload.warnings:
             found[source.path] = workload.warnings
     return found

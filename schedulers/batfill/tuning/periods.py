@@ -15,9 +15,8 @@ from batfill.metrics import TAU_S
 from batfill.options import SAME, Options, tau_of
 from batfill.policy import POLICIES
 from batfill.replays import EngineReplay, mean_bsld, replay_many
-from batfill.workloads.formats import source_of
+from batfill.workloads.formats import replayable
 from batfill.workloads.splitting import cut, select, windows
-from batfill.workloads.swf import require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,8 +96,7 @@ def read_periods(
         WorkloadError: the log cannot be read or cut so, its machine's size is not known, or too many of its jobs have
             no request.
     """
-    source = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
-    require_requests(source.where, source.log, source.unrequested)
+    source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
     where = source.where
     width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
     found = windows(source.log, width_s, align=align, boundary=boundary)

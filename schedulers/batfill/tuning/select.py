@@ -19,9 +19,8 @@ from batfill.replays import Schedule, replay, thread_pool
 from batfill.stats import comparison_warnings, paired
 from batfill.tuning.online import select_online, selection_and_site
 from batfill.tuning.results import Found, comparison_cells, document, recommendation
-from batfill.workloads.formats import source_of
+from batfill.workloads.formats import replayable
 from batfill.workloads.resampling import resample
-from batfill.workloads.swf import require_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,8 +65,7 @@ class Samples:
         """
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples differ in length from the log; add --samples, or leave it out")
-        source = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
-        require_requests(source.where, source.log, source.unrequested)
+        source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
         workload = source.workload(source.log)
         if workload.procs is None:
             raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")

@@ -27,6 +27,7 @@ from batfill.workloads.swf import (
     jobs_in,
     known_size,
     machine_size,
+    require_requests,
     with_assumed,
     with_size,
     workload_of,
@@ -164,6 +165,23 @@ def source_of(
     else:
         made = load_log(log.file)
     return prepared(Source(log.file, made, log.digest, size, cut_off, chosen))
+
+
+def replayable(
+    log: Workload | str | Path,
+    *,
+    procs: int | None = None,
+    overrun: Overrun | None = None,
+    unrequested: Unrequested | None = None,
+) -> Source:
+    """As `source_of`, for a log that is replayed in parts.
+
+    Raises:
+        WorkloadError: as for `source_of`, or too many of its jobs have no request.
+    """
+    source = source_of(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    require_requests(source.where, source.log, source.unrequested)
+    return source
 
 
 def prepared(source: Source) -> Source:
