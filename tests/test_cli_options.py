@@ -248,6 +248,7 @@ def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
 # From the command line into the result
 
 BESIDE_IN_TABLE = {
+    "predictions": {"knowledge": "easy++"},
     "divider": {},
     "kill": {"knowledge": "classifier"},
     "bound": {"knowledge": "classifier", "kill": True},

@@ -123,3 +123,12 @@ def test_an_experiment_on_a_log_that_is_not_there_says_how_to_make_it(study):
         "batfill: expe/kth_saf.yaml: workload workloads/archive/KTH-SP2-1996-2.1-cln.json is missing; make it: "
         "batfill workload fetch kth-sp2 --convert --into workloads/archive\n"
     )
+
+
+def test_the_comparison_of_predicted_run_times_prints_a_row_for_each():
+    done = python("expe/predictions.py", "--seeds", "1", "workloads/sample.json")
+    assert done.returncode == 0, done.stderr
+    predictors = ("easy++", "regression", "runtime-clairvoyant", "boosting")
+    for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
+        assert done.stdout.count(row) == 5  # comparison, slowdown, mean wait, long waits, seconds
+    assert done.stdout.count("| user, all |") == 4

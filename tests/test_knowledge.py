@@ -18,6 +18,7 @@ from batfill.knowledge.estimates import (
     ClassClairvoyant,
     LastTwo,
     OnlineRegression,
+    OrderOnly,
     RuntimeClairvoyant,
     UserEstimate,
     UserHistory,
@@ -27,7 +28,7 @@ from batfill.knowledge.features import History
 from batfill.knowledge.learning import LearningReplay
 from batfill.knowledge.quantiles import RollingQuantile, quantiles
 from batfill.options import KNOWLEDGES, Learning, Options
-from batfill.policy import policy_named
+from batfill.policy import Policy, policy_named
 from batfill.replays import EngineReplay, replay
 from batfill.workloads import read_workload
 from batfill.workloads.convert import convert
@@ -124,6 +125,41 @@ def test_clairvoyance_knows_the_whole_run_time_of_jobs_that_outlive_their_reques
     exact.advance()
     driven = drive(OUTLIVING, 8, make(Learning("runtime-clairvoyant"), OUTLIVING, None), "saf")
     assert driven.schedule.start_s.tobytes() == exact.schedule().start_s.tobytes()
+
+
+@pytest.mark.parametrize("backfill", [None, "spf", "lpf"])
+@pytest.mark.parametrize("policy", ["fcfs", "spf", "saf", "f4", "mixed:1,2,3,4,0,5"])
+@pytest.mark.parametrize("jobs", [random_table(2, n_jobs=300, size=8, span_s=1200), OUTLIVING])
+def test_predictions_that_only_order_replay_as_orders_with_the_run_times_built_in(policy, backfill, jobs):
+    runtime_s = np.maximum(np.minimum(jobs.runtime_s, jobs.walltime_s), 1e-9)
+
+    def built_in(name):
+        return Policy(f"{name} of p", lambda r, p, q: policy_named(name).key(r, runtime_s, q))
+
+    exact = replay(jobs, 8, built_in(policy), backfill=built_in(backfill) if backfill else None, threshold_s=20_000.0)
+    learning = Learning("runtime-clairvoyant", "order")
+    run = EngineReplay(
+        jobs,
+        8,
+        policy_named(policy),
+        backfill=policy_named(backfill) if backfill else None,
+        threshold_s=20_000.0,
+        learns=True,
+        outlived=learning.outlived,
+    )
+    driven = LearningReplay(run, make(learning, jobs, None)).finish()
+    assert driven.schedule.start_s.tobytes() == exact.start_s.tobytes()
+    assert driven.schedule.order.tobytes() == exact.order.tobytes()
+
+
+def test_a_prediction_that_only_orders_moves_no_reservation():
+    # 4 processors. Job 0 holds 2 for its 100 s; job 1 needs all. Job 2 asks for 150 s and is predicted to run 10 s, so
+    # SPF puts it before job 3; it would end after the reservation at 100 if it ran for what it asks.
+    jobs = table([(0, 100, 100, 2), (1, 5, 5, 4), (2, 10, 150, 1), (3, 20, 20, 1)])
+    first = drive(jobs, 4, Told({2: 10.0}), "spf")
+    assert starts(first) == [0, 100, 2, 3]
+    ordered = drive(jobs, 4, OrderOnly(Told({2: 10.0})), "spf")
+    assert starts(ordered) == [0, 100, 105, 3]
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
@@ -341,6 +377,20 @@ def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(name):
         ({"knowledge": "magic"}, "option knowledge: 'magic' is none of user, easy++"),
         ({"kill": True}, "option kill: knowledge user calls no job small"),
         ({"knowledge": "classifier", "bound": True}, "option bound: no end is guaranteed without kill"),
+        ({"predictions": "order"}, "option predictions: knowledge user predicts no run time"),
+        (
+            {"knowledge": "class-clairvoyant", "predictions": "order"},
+            "option predictions: knowledge class-clairvoyant predicts no run time",
+        ),
+        ({"knowledge": "easy++", "predictions": "some"}, "option predictions: 'some' is none of all, order"),
+        (
+            {"knowledge": "easy++", "predictions": "order", "policy": "wfp3"},
+            "option predictions: order takes orders that stay as they are, and that of wfp3 changes",
+        ),
+        (
+            {"knowledge": "easy++", "predictions": "order", "backfill": "sexp"},
+            "option predictions: order takes orders that stay as they are, and that of sexp changes",
+        ),
         ({"knowledge": "easy++", "cut": 0.2}, "option cut: only the classifier uses it"),
         ({"knowledge": "classifier", "cut": 2}, "option cut: 2 is not a number from 0 to 1"),
         ({"knowledge": "classifier", "max-waste": 0.1}, "option max-waste: nothing is killed"),

@@ -57,6 +57,17 @@ def test_the_hosts_agree_on_what_is_known(tmp_path, knowledge, policy):
     assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
 
 
+@pytest.mark.parametrize("knowledge", ["easy++", "regression"])
+@pytest.mark.parametrize("orders", [{"policy": "saf"}, {"policy": "fcfs", "backfill": "spf"}])
+@pytest.mark.parametrize("outliving", [0.0, 0.6])
+def test_the_hosts_agree_on_predictions_that_only_order(tmp_path, knowledge, orders, outliving):
+    path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=outliving)
+    options = {"knowledge": knowledge, "predictions": "order", **orders}
+    ordered = assert_hosts_agree(path, 12, options)
+    assert ordered != starts_of_replay(path, 12, options | {"predictions": "all"})
+    assert ordered != starts_of_replay(path, 12, orders)
+
+
 @pytest.mark.parametrize("knowledge", ["easy++", "regression", "classifier"])
 @pytest.mark.parametrize("policy", ["fcfs", "saf"])
 def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tmp_path, knowledge, policy):

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 SAME = "same"
 USER = "user"
 CLAIRVOYANT = ("runtime-clairvoyant", "class-clairvoyant")
-KNOWLEDGES = (USER, "easy++", "regression", "classifier", *CLAIRVOYANT)
+LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may outlive
+KNOWLEDGES = (USER, *LEARNED, "classifier", *CLAIRVOYANT)
 CLASSIFYING = ("classifier", "class-clairvoyant")
-OUTLIVED = ("easy++", "regression")  # jobs may outlive their estimates
+PREDICTING = (*LEARNED, "runtime-clairvoyant")
+ALL, ORDER = "all", "order"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 MOST_LEVELS = 100
 LARGEST = 2**31 - 1  # seed, or machine size in processors
@@ -271,6 +273,18 @@ OPTIONS = by_name(
         "What the scheduler knows of run times: the request (`user`), a prediction, a class, or the truth.",
         KNOWLEDGES,
     ),
+    choice(
+        "predictions",
+        ALL,
+        "What predicted run times replace the request in: in the queue's order, the reservation and the backfilling "
+        "test, or in the order alone.",
+        (ALL, ORDER),
+        Needs(
+            "knowledge",
+            PREDICTING,
+            f"knowledge {{value}} predicts no run time; choose {', '.join(PREDICTING)}, or leave it out",
+        ),
+    ),
     Option(
         "kill",
         "true, false",
@@ -465,6 +479,7 @@ class Arguments(TypedDict, total=False):
     threshold_s: float | str | None
     divider_s: float | str | None
     knowledge: str | None
+    predictions: Literal["all", "order"] | None
     kill: bool | None
     bound: bool | None
     levels: str | Sequence[float] | None
@@ -540,6 +555,8 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
             raise BatfillError(f"option {name}: {idle.why.format(value=chosen[idle.option])}")
         chosen[name] = None
     refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
+    if chosen["predictions"] == ORDER:
+        refuse_moving_orders(chosen["policy"], chosen["backfill"])
     return chosen
 
 
@@ -554,6 +571,20 @@ def refuse_live(name: str) -> None:
             f"option {name}: only `batfill schedule` and the plug-in take it, as a replay counts processors and places "
             "no job on machines; leave it out, or simulate it with `batfill run`"
         )
+
+
+def refuse_moving_orders(*orders: Policy | None) -> None:
+    """Refuse orders that change while jobs wait, whose keys read the expected run time in force.
+
+    Raises:
+        BatfillError: one of them does.
+    """
+    for policy in orders:
+        if policy is not None and policy.moves:
+            raise BatfillError(
+                f"option predictions: {ORDER} takes orders that stay as they are, and that of {policy.name} changes "
+                "while jobs wait; choose another policy, or predictions all"
+            )
 
 
 def refuse_stale_dividers(regime: str | None, divider_rule: str | None) -> None:
@@ -641,6 +672,7 @@ class Learning:
     """What a scheduler learns, and how it uses it."""
 
     knowledge: str = USER
+    predictions: str = ALL  # or ORDER: predicted run times order the queue, and nothing else
     kill: bool = False  # small jobs are killed at their level's divider and requeued in the next, at last as large
     bound: bool = False  # with kill, the divider is the latest expected end
     settings: Settings = field(default_factory=Settings)
@@ -648,7 +680,7 @@ class Learning:
     @property
     def outlived(self) -> bool:
         """Whether a job may outlive its estimate."""
-        return self.knowledge in OUTLIVED
+        return self.knowledge in LEARNED and self.predictions == ALL
 
     def require_libraries(self) -> None:
         """As `Settings.require_libraries`; only the classifier needs any."""
@@ -662,12 +694,12 @@ class Learning:
 
     def as_dict(self) -> dict[str, Any]:
         """By the options' names; None if this kind of knowledge does not have the option."""
-        settings = self.settings.as_dict()
-        if self.knowledge not in CLASSIFYING:
-            settings = dict.fromkeys(settings)
-        elif self.knowledge != "classifier":
-            settings = {**dict.fromkeys(settings), "levels": settings["levels"]}
-        return {"knowledge": self.knowledge, "kill": self.kill, "bound": self.bound, **settings}
+        chosen = {"predictions": self.predictions, "kill": self.kill, "bound": self.bound, **self.settings.as_dict()}
+        for name, value in chosen.items():
+            of_others = [need.values for need in OPTIONS[name].needs if need.option == "knowledge"]
+            if value is not False and any(self.knowledge not in values for values in of_others):
+                chosen[name] = None
+        return {"knowledge": self.knowledge, **chosen}
 
 
 @dataclass(frozen=True, slots=True)
@@ -706,7 +738,9 @@ class Options:
             backfill=chosen["backfill"],
             threshold_s=math.inf if chosen["threshold"] is None else chosen["threshold"],
             divider_s=math.inf if chosen["divider"] is None else chosen["divider"],
-            learning=Learning(chosen["knowledge"], chosen["kill"], chosen["bound"], Settings(**settings)),
+            learning=Learning(
+                chosen["knowledge"], chosen["predictions"] or ALL, chosen["kill"], chosen["bound"], Settings(**settings)
+            ),
         )
 
     def as_dict(self) -> dict[str, Any]:

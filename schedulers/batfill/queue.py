@@ -75,6 +75,7 @@ class Queue:
         self.policy, self.backfill = policy, backfill
         self.started = engine.new_records(size, engine.STARTED)
         self.known = 0  # number of jobs, in rows 0, 1, ...
+        self.ordered_apart = False  # whether the orders read another p~ of a job than its expected run time
         self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
 
     @property
@@ -212,6 +213,7 @@ class Queue:
         level: int,
         killable: bool = False,
         estimate_s: float | None = None,
+        order_s: float | None = None,
         outlives: bool = False,
     ) -> int:
         """Queue a job that fits the machine; returns its row.
@@ -224,6 +226,7 @@ class Queue:
             level: 1, 2, ... for a small job, or `large`.
             killable: whether a small job is killed at its level's divider.
             estimate_s: the expected run time; by default p~.
+            order_s: the p~ of the orders, which must not move; by default the expected run time.
             outlives: whether it may run for longer than p~.
         """
         row = self.known
@@ -233,7 +236,7 @@ class Queue:
         limit_s = float(math.inf if outlives else request_s)
         if outlives:
             self.arrays.rules["outlived"] = 1
-        key, rise = self.keys(row, submit_s, estimate_s, procs)
+        key, rise = self.keys(row, submit_s, self.p_in_orders(estimate_s, order_s), procs)
         age = (submit_s, job_id)
         place = bisect(self.by_age, age)
         job = float(submit_s), float(request_s), limit_s, procs, level, int(killable), estimate_s, key, rise
@@ -333,9 +336,16 @@ class Queue:
 
     # Estimates, levels and rules
 
-    def keys(self, row: int, submit_s: float, estimate_s: float, procs: int) -> tuple[float, float]:
+    def p_in_orders(self, estimate_s: float, order_s: float | None) -> float:
+        """The p~ of a job's keys: `order_s` if it is given, else its expected run time."""
+        if order_s is None:
+            return estimate_s
+        self.ordered_apart = True
+        return order_s
+
+    def keys(self, row: int, submit_s: float, order_s: float, procs: int) -> tuple[float, float]:
         """The `key` and `rise` of a job that does not wait; sets those of its backfill order."""
-        known = np.array([submit_s], np.float64), np.array([estimate_s], np.float64), np.array([procs], np.int64)
+        known = np.array([submit_s], np.float64), np.array([order_s], np.float64), np.array([procs], np.int64)
         if self.backfill is not None:
             self.arrays.backfill_lines[row] = tuple(column[0] for column in self.backfill.lines(*known))
         key, rise = self.policy.lines(*known)
@@ -347,11 +357,14 @@ class Queue:
             self.arrays.tries["whole_estimate_s"][row] = estimate_s
         engine.set_level(self.arrays, row, level, int(killable), estimate_s)
 
-    def classify(self, row: int, level: int, *, killable: bool, estimate_s: float) -> None:
-        """Set level, estimate and the keys that follow from it, of a job that has not been submitted."""
-        if estimate_s != self.arrays.jobs["estimate_s"][row]:
-            job = self.arrays.jobs[row]
-            job["key"], job["rise"] = self.keys(row, job["submit_s"], estimate_s, job["procs"])
+    def classify(
+        self, row: int, level: int, *, killable: bool, estimate_s: float, order_s: float | None = None
+    ) -> None:
+        """Set level, estimate and keys of a job that has not been submitted; the arguments are those of `submit`."""
+        job = self.arrays.jobs[row]
+        p_s = self.p_in_orders(estimate_s, order_s)
+        if p_s != job["estimate_s"]:
+            job["key"], job["rise"] = self.keys(row, job["submit_s"], p_s, job["procs"])
         self.set_level(row, level, killable, estimate_s)
 
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
@@ -394,6 +407,7 @@ class Queue:
         """
         if not threshold_s >= 0:
             raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
+        assert not self.ordered_apart, "the p~ of the orders is not kept"
         jobs, lines = self.arrays.jobs[: self.known], self.arrays.backfill_lines
         known = jobs["submit_s"], jobs["estimate_s"], jobs["procs"].astype(np.int64)
         jobs["key"], jobs["rise"] = policy.lines(*known)

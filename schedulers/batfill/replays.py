@@ -263,12 +263,19 @@ class EngineReplay:
         """Use these expected run times, shape (n_jobs,), from the next decision on, also for running jobs."""
         self.queue.change_estimates(estimate_s)
 
-    def classify(self, row: int, level: int, *, killable: bool, estimate_s: float) -> None:
+    def classify(
+        self, row: int, level: int, *, killable: bool, estimate_s: float, order_s: float | None = None
+    ) -> None:
         """Set the level (`queue.large` for none) and expected run time of a job not yet submitted.
 
-        `killable`: whether it may be killed at the level's divider.
+        Args:
+            row: the job.
+            level: its level.
+            killable: whether it may be killed at the level's divider.
+            estimate_s: the expected run time.
+            order_s: the p~ of the orders, which must not move; by default the expected run time.
         """
-        self.queue.classify(row, level, killable=killable, estimate_s=estimate_s)
+        self.queue.classify(row, level, killable=killable, estimate_s=estimate_s, order_s=order_s)
 
     def change_dividers(self, divider_s: Sequence[float], *, bound: bool) -> None:
         """Kill small jobs that start from now on at these dividers; see `Queue.change_dividers`."""

@@ -71,6 +71,7 @@ class Cluster:
         level: int | None = None,
         killable: bool = False,
         estimate_s: float | None = None,
+        order_s: float | None = None,
         expected_s: float | None = None,
     ) -> bool:
         """Queue a job; returns False, without queueing it, if it can never run.
@@ -83,6 +84,7 @@ class Cluster:
             level: 1, 2, ... for a small job; None for a large one.
             killable: whether a small job is killed at its level's divider.
             estimate_s: the predicted run time; by default p~.
+            order_s: the p~ of the orders, which must not move; by default the predicted run time.
             expected_s: p~ if the job may run for longer; by default its walltime.
         """
         if not 1 <= procs <= self.size:
@@ -97,6 +99,7 @@ class Cluster:
             level=level,
             killable=killable,
             estimate_s=estimate_s,
+            order_s=order_s,
             outlives=expected_s is not None,
         )
         self.rows[job] = row

@@ -225,6 +225,7 @@ class Agent:
             level=verdict.level if verdict.small else None,
             killable=kill and killable,
             estimate_s=verdict.estimate_s,
+            order_s=verdict.order_s,
             expected_s=expected_s,
         )
 

@@ -45,6 +45,7 @@ class Judgement(NamedTuple):
     small: bool
     probability: float = math.nan  # of being small, if that is learned
     level: int = 1  # of a small job: the first divider that its run time should stay below, counted from 1
+    order_s: float | None = None  # run time that the orders read; None: `estimate_s`
 
 
 class Knowledge(Protocol):

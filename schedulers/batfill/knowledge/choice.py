@@ -8,8 +8,15 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.knowledge.classifier import Classifier
-from batfill.knowledge.estimates import ClassClairvoyant, LastTwo, OnlineRegression, RuntimeClairvoyant, UserEstimate
-from batfill.options import CLAIRVOYANT, KNOWLEDGES, USER, one_of
+from batfill.knowledge.estimates import (
+    ClassClairvoyant,
+    LastTwo,
+    OnlineRegression,
+    OrderOnly,
+    RuntimeClairvoyant,
+    UserEstimate,
+)
+from batfill.options import CLAIRVOYANT, KNOWLEDGES, ORDER, USER, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +39,12 @@ def make(learning: Learning, jobs: JobTable | None, clock: Clock | None) -> Know
     Raises:
         BatfillError: the predictor is clairvoyant and there are no run times.
     """
+    knowledge = everywhere(learning, jobs, clock)
+    return OrderOnly(knowledge) if learning.predictions == ORDER else knowledge
+
+
+def everywhere(learning: Learning, jobs: JobTable | None, clock: Clock | None) -> Knowledge:
+    """The predictor, whose predictions are used everywhere; as `make`."""
     if learning.knowledge in CLAIRVOYANT:
         if jobs is None:
             raise BatfillError(f"option knowledge: {learning.knowledge} needs true run times, which only a replay has")

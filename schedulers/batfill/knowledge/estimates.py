@@ -23,6 +23,8 @@ from batfill.knowledge.quantiles import RollingQuantiles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from batfill.knowledge import Knowledge
+
 # Run times are in hours: the squared and the linear side of the loss meet at one hour.
 RATE = 0.5  # eta
 RIDGE = 1e-6  # of the squared norm of the weights
@@ -100,6 +102,30 @@ class LastTwo(Plain):
     def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
         """Keep it as one of its user's last two."""
         self.last.setdefault(job.user, deque(maxlen=2)).append(runtime_s)
+
+
+class OrderOnly(Plain):
+    """Another predictor's run times in the queue's order; p~ stays the expected run time, which no job outlives."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        """`knowledge`: calls no job small."""
+        self.name, self.predictor = knowledge.name, knowledge
+
+    def judge(self, job: SubmittedJob) -> Judgement:
+        """p~, and the prediction for the order."""
+        return Judgement(job.walltime_s, small=False, order_s=self.predictor.judge(job).estimate_s)
+
+    def ended(self, job: SubmittedJob, runtime_s: float, end_s: float) -> None:
+        """The predictor learns."""
+        self.predictor.ended(job, runtime_s, end_s)
+
+    def renew(self, now_s: float) -> None:
+        """The predictor is updated."""
+        self.predictor.renew(now_s)
+
+    def renewal_s(self) -> float:
+        """As the predictor's."""
+        return self.predictor.renewal_s()
 
 
 class UserHistory:

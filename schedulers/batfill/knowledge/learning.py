@@ -144,7 +144,8 @@ class LearningReplay:
     def apply(self, job: SubmittedJob, verdict: Judgement) -> None:
         """Set the job's estimate and level in the replay."""
         level = verdict.level if verdict.small else self.run.queue.large
-        self.run.classify(job.row, level, killable=self.kill and job.killable, estimate_s=verdict.estimate_s)
+        killable = self.kill and job.killable
+        self.run.classify(job.row, level, killable=killable, estimate_s=verdict.estimate_s, order_s=verdict.order_s)
 
 
 def instants(submit_s: NDArray[np.float64]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,232 @@
+"""Whether predicted run times make better schedules: the tables of docs/results/predictions.md.
+
+`python expe/predictions.py LOG... > tables.md`; half an hour of one processor for six logs. EASY with SAF and a
+threshold of 2 days, each log whole and from an empty machine, with the user's request, two predictors of the package,
+gradient boosting, and the true run time; each in all of the decision, and in the queue's order alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from batfill import __version__
+from batfill.jobs import HOUR_S, WEEK_S
+from batfill.knowledge import Judgement, Plain
+from batfill.knowledge.choice import make
+from batfill.knowledge.estimates import OrderOnly
+from batfill.knowledge.learning import LearningReplay
+from batfill.metrics import TAU_S, bounded_slowdown, long_waits
+from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
+from batfill.replays import EngineReplay
+from batfill.stats import BETTER, WORSE, paired
+from batfill.workloads import read_workload
+
+POLICY, THRESHOLD = "saf", "2d"
+BOOSTING = "boosting"
+LATEST = 20_000  # jobs to learn from
+NONE_YET = -1.0  # an earlier run time that does not exist
+PROCS = {"CEA-Curie": 80_640}  # as the papers count them; the header has more
+MARKS = {BETTER: " ▼", WORSE: " ▲"}
+
+
+class Earlier:
+    """Run times of ended jobs that have something in common."""
+
+    def __init__(self):
+        self.last = deque(maxlen=3)  # the newest first
+        self.number, self.total_s = 0, 0.0
+
+    def add(self, runtime_s):
+        """Add a job."""
+        self.last.appendleft(runtime_s)
+        self.number += 1
+        self.total_s += runtime_s
+
+    def newest(self, n):
+        """The newest `n` run times."""
+        return [*self.last, NONE_YET, NONE_YET, NONE_YET][:n]
+
+
+class Boosting(Plain):
+    """Run times by gradient-boosted trees, trained at each week's end on the last 20,000 jobs that have ended.
+
+    They learn the logarithm of the run time. The features come from Tsafrir et al., TPDS 2007 (the mean of the user's
+    last two run times), Gaussier et al., SC 2015 (the last three, the user's mean), and Zrigui et al., JPDC 2022
+    (earlier jobs of the same user and request).
+    """
+
+    name = BOOSTING
+    outlived = True
+
+    def __init__(self, seed, clock):
+        """`seed`: of the trees' validation; `clock`: gives hours and days, or None."""
+        self.seed, self.clock = seed, clock
+        self.earlier = {}  # by (user), (user, request), (user, request, procs)
+        self.seen = {}  # features at submission, by row, until the job ends
+        self.known = deque(maxlen=LATEST)  # features and log run time
+        self.trees = None
+        self.next_s = WEEK_S
+
+    def judge(self, job):
+        """The trees' run time, between a second and the request; the request before the first training."""
+        features = self.seen[job.row] = self.features(job)
+        if self.trees is None:
+            return Judgement(job.limit_s, small=False)
+        predicted_s = math.exp(self.trees.predict([features])[0])
+        return Judgement(min(max(predicted_s, 1.0), job.limit_s), small=False)
+
+    def features(self, job):
+        """Of a job submitted now; times in seconds."""
+        of_user, of_request, alike = (self.earlier.get(key, Earlier()) for key in keys_of(job))
+        hours, days = divmod(job.submit_s, 24 * HOUR_S)[1] / HOUR_S, job.submit_s % WEEK_S / (24 * HOUR_S)
+        if self.clock is not None:
+            date = self.clock.date(job.submit_s)
+            hours, days = date.hour, date.weekday()
+        return [
+            job.known_s,
+            job.procs,
+            hours,
+            days,
+            *of_user.newest(3),
+            sum(of_user.newest(2)) / 2 if of_user.number > 1 else NONE_YET,
+            of_user.total_s / of_user.number if of_user.number else NONE_YET,
+            *of_request.newest(2),
+            *alike.newest(2),
+        ]
+
+    def ended(self, job, runtime_s, end_s):
+        """Add it to its user's earlier jobs, and to the training data."""
+        for key in keys_of(job):
+            self.earlier.setdefault(key, Earlier()).add(runtime_s)
+        self.known.append((self.seen.pop(job.row), math.log(max(runtime_s, 1.0))))
+
+    def renew(self, now_s):
+        """Train at a week's end."""
+        if now_s < self.next_s:
+            return
+        self.next_s = (now_s // WEEK_S + 1) * WEEK_S
+        if self.known:
+            features, log_s = zip(*self.known, strict=True)
+            self.trees = HistGradientBoostingRegressor(random_state=self.seed).fit(features, log_s)
+
+    def renewal_s(self):
+        """The end of the week."""
+        return self.next_s
+
+
+def keys_of(job):
+    """What the job may have in common with earlier ones."""
+    return (job.user,), (job.user, job.known_s), (job.user, job.known_s, job.procs)
+
+
+def schedule_of(workload, knowledge, predictions, seed):
+    """The schedule with a predictor, and the seconds that it took."""
+    chosen = {} if knowledge == USER else {"predictions": predictions}
+    boosts = knowledge == BOOSTING
+    options = Options.of(
+        {"policy": POLICY, "threshold": THRESHOLD, **({} if boosts else {"knowledge": knowledge, **chosen})}
+    )
+    began_s = time.perf_counter()
+    if boosts:
+        known = Boosting(seed, workload.clock)
+        known = OrderOnly(known) if predictions == ORDER else known
+    else:
+        known = make(options.learning, workload.jobs, workload.clock)
+    run = EngineReplay(
+        workload.jobs,
+        workload.procs,
+        options.policy,
+        threshold_s=options.threshold_s,
+        learns=True,
+        outlived=known.outlived,
+    )
+    schedule = LearningReplay(run, known).finish().schedule
+    return schedule, time.perf_counter() - began_s
+
+
+def figures_of(schedule):
+    """Bounded slowdowns by week of submission, and the longest waits."""
+    ran = ~schedule.rejected
+    wait_s = (schedule.start_s - schedule.jobs.submit_s)[ran]
+    bsld = bounded_slowdown(wait_s, schedule.runtime_s[ran], TAU_S)
+    weeks = (schedule.jobs.submit_s[ran] // WEEK_S).astype(np.int64)
+    return np.bincount(weeks, bsld), {"mean_s": wait_s.mean(), "bsld": bsld.mean(), **long_waits(wait_s)}
+
+
+def tables(logs, seeds):
+    """Replay all, and print."""
+    choices = [(USER, ALL)]
+    for knowledge in (*(name for name in KNOWLEDGES if name in PREDICTING), BOOSTING):
+        for predictions in (ALL, ORDER):
+            choices += [(knowledge, predictions)]
+    weekly, figures, took_s = {}, {}, {}
+    for log, path in logs.items():
+        procs = next((number for name, number in PROCS.items() if log.startswith(name)), None)
+        workload = read_workload(path, procs=procs)
+        for choice in choices:
+            print(log, *choice, file=sys.stderr, flush=True)
+            runs = [schedule_of(workload, *choice, seed) for seed in (range(seeds) if BOOSTING in choice else (0,))]
+            found = [figures_of(schedule) for schedule, _ in runs]
+            weekly[log, choice] = np.mean([costs for costs, _ in found], axis=0)
+            figures[log, choice] = {name: np.mean([each[name] for _, each in found]) for name in found[0][1]}
+            took_s[log, choice] = np.mean([seconds for _, seconds in runs])
+    print(f"<!-- expe/predictions.py, batfill {__version__}, seeds 0 to {seeds - 1} of boosting -->\n")
+    others = choices[1:]
+    head = f"| run time known, used in | {' | '.join([*logs, 'all'])} |\n|---|{'---|' * (len(logs) + 1)}"
+
+    print(f"Mean bounded slowdowns over those with the request, 95 % intervals, and p; corrected for {len(others)}:\n")
+    print(head)
+    compared = {log: over(weekly[log, (USER, ALL)], [weekly[log, choice] for choice in others]) for log in logs}
+    # Each log weighs the same: its weeks are shares of what it costs with the request.
+    whole = {log: weekly[log, (USER, ALL)].sum() for log in logs}
+    joined = [np.concatenate([weekly[log, choice] / whole[log] for log in logs]) for choice in choices]
+    compared["all"] = over(joined[0], joined[1:])
+    for i, choice in enumerate(others):
+        print(f"| {', '.join(choice)} | {' | '.join(cell(compared[log][i]) for log in compared)} |")
+
+    for title, show in (
+        ("Mean bounded slowdown", lambda log, choice: f"{figures[log, choice]['bsld']:.2f}"),
+        ("Mean wait, hours", lambda log, choice: f"{figures[log, choice]['mean_s'] / HOUR_S:.2f}"),
+        (
+            "99.9 % quantile of the wait and longest wait, hours",
+            lambda log, choice: ", ".join(
+                f"{figures[log, choice][name] / HOUR_S:.0f}" for name in ("p999_wait_s", "max_wait_s")
+            ),
+        ),
+        ("Seconds of one processor", lambda log, choice: f"{took_s[log, choice]:.0f}"),
+    ):
+        print(f"\n{title}:\n\n| run time known, used in | {' | '.join(logs)} |\n|---|{'---|' * len(logs)}")
+        for choice in choices:
+            print(f"| {', '.join(choice)} | {' | '.join(show(log, choice) for log in logs)} |")
+
+
+def over(base, costs):
+    """Comparisons by week."""
+    weeks = base > 0
+    return paired(np.array([each[weeks] for each in costs]), base[weeks], seed=0)
+
+
+def cell(one):
+    """A comparison in a cell, marked if it is beyond chance after the correction."""
+    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}), {one.p:.4f}{MARKS.get(one.verdict, '')}"
+
+
+def main():
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("logs", type=Path, nargs="+", help="logs in the standard workload format")
+    parser.add_argument("--seeds", type=int, default=3, help="of boosting, from 0 (default 3): costs are their means")
+    given = parser.parse_args()
+    tables({path.name.partition("-cln")[0]: path for path in given.logs}, given.seeds)
+
+
+if __name__ == "__main__":
+    main()
