@@ -489,8 +489,10 @@ def test_a_file_that_is_no_policy_file_is_refused(content, words, tmp_path):
         policy_named(f"lin@{path}")
 
 
-def test_windows_that_are_not_there_are_refused():
-    assert "every window was learned from" in refusal("fit", SAMPLE, *QUICK, "--evaluate")
+def test_windows_that_are_not_there_are_refused_and_nothing_is_written(tmp_path):
+    path = tmp_path / "learned.json"
+    assert "every window was learned from" in refusal("fit", SAMPLE, *QUICK, "--evaluate", "--out", path)
+    assert not path.exists()
     assert "20 windows requested, but only 1 hold jobs" in refusal("fit", SAMPLE, "--count", 20)
     assert "--training 3 must be from 1 to that" in refusal("fit", SAMPLE, "--training", 3)
 

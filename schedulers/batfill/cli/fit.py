@@ -75,9 +75,9 @@ def fit(
     announce_compilation()
     fitted = heuristics.fit(workload, procs=procs, **how, bar=progress)
     warn(fitted["input"]["warnings"])
+    evaluation = fitted.evaluate(bar=progress) if evaluate else None
     if out is not None:
         fitted.save(out)
-    evaluation = fitted.evaluate(bar=progress) if evaluate else None
     if as_json:
         print(text_of({**fitted, "evaluation": evaluation} if evaluation else fitted))
         return
