@@ -25,16 +25,8 @@ from batfill.stats import BETTER, UNCLEAR
 from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, judged, monomial, read_windows, validate
 from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
 from batfill.workloads import read_workload
+from logs import LOGS
 
-# By file: the name in the tables, and the processors if they are not the header's (here as the papers count them).
-LOGS = {
-    "KTH-SP2-1996-2.1-cln.swf.gz": ("KTH-SP2", None),
-    "SDSC-SP2-1998-4.2-cln.swf.gz": ("SDSC-SP2", None),
-    "SDSC-BLUE-2000-4.2-cln.swf.gz": ("SDSC-BLUE", None),
-    "CTC-SP2-1996-3.1-cln.swf.gz": ("CTC-SP2", None),
-    "HPC2N-2002-2.2-cln.swf.gz": ("HPC2N", None),
-    "CEA-Curie-2011-2.1-cln.swf.gz": ("CEA-Curie", 80_640),
-}
 MODEL = "lublin_256.swf.gz"  # another workload, all of it learned from
 STUDY = {"tuples": 441, "permutations": 4000, "regression": "plain"}  # the study's number of tuples, and fewer orders
 ON_R = 2000  # tuples for the last table
@@ -60,21 +52,21 @@ def main() -> None:
                 given.folder / MODEL, **how, training=windows_of(given.folder / MODEL, given.days)
             ).fits[0]
     costs, weights, on_r = {}, {}, {}
-    for file, (label, procs) in LOGS.items():
+    for file, label in LOGS.items():
         path = given.folder / file
         if not path.is_file():
             print(f"{file} is not in {given.folder}; left out", file=sys.stderr)
             continue
         seeds = range(given.seeds)
         print(f"{label} ...", file=sys.stderr, flush=True)
-        fits = [fit(path, procs=procs, seed=seed, **signed) for seed in seeds]
-        study = [fit(path, procs=procs, seed=seed, **plain) for seed in seeds]
+        fits = [fit(path, seed=seed, **signed) for seed in seeds]
+        study = [fit(path, seed=seed, **plain) for seed in seeds]
         learned = {f"area, seed {seed}": found.fits[0] for seed, found in zip(seeds, fits, strict=True)}
         learned |= {"signed lin, seed 0": fits[0].fits[1]}
         learned |= {f"plain lin, seed {seed}": found.fits[0] for seed, found in zip(seeds, study, strict=True)}
         costs[label] = compared(fits[0], learned | elsewhere)
         weights[label] = fits, study
-        on_r[label] = weight_on_r(path, procs, fits[0], min(ON_R, given.tuples), given.permutations)
+        on_r[label] = weight_on_r(path, fits[0], min(ON_R, given.tuples), given.permutations)
     shown(costs, weights, given.seeds)
     print("Weight on r of area without the signs, and its standard error\n")
     table(["log", "as it is", "all jobs submitted"], [[label, *cells] for label, cells in on_r.items()])
@@ -85,9 +77,9 @@ def windows_of(path: Path, days: float) -> int:
     return len(read_windows(path, procs=None, days=days, count=None))
 
 
-def weight_on_r(path: Path, procs: int | None, fitted: Fitted, tuples: int, permutations: int) -> list[str]:
+def weight_on_r(path: Path, fitted: Fitted, tuples: int, permutations: int) -> list[str]:
     """The weight on r if jobs have to wait for their submission, and if all of a tuple have been submitted before."""
-    workload = read_workload(path, procs=procs)
+    workload = read_workload(path)
     assert workload.procs is not None
     jobs = workload.jobs.select(slice(0, fitted["learned_from"]["jobs"]))
     jobs = jobs.select(jobs.procs <= workload.procs)

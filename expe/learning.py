@@ -1,6 +1,6 @@
 """What searching and choosing online gain on logs: the tables of docs/results/learning.md.
 
-`python expe/learning.py LOG... > tables.md`; half an hour of two cores for six logs. `batfill tune` with a grid of
+`python expe/learning.py LOG... > tables.md`; six minutes of two cores for six logs. `batfill tune` with a grid of
 2,502 points and `batfill select`, both with their defaults otherwise and seed 0.
 """
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import batfill as bf
 from batfill.jobs import DAY_S
 from batfill.stats import BETTER, WORSE
+from logs import by_name
 
 POINTS = 2500
 METHODS = ("full", "noisy")
@@ -46,7 +47,7 @@ def progress(text):
 
 def main(paths):
     """Print the tables."""
-    logs = {path.name.partition("-cln")[0]: path for path in paths}
+    logs = by_name(paths)
     tuned = {}
     for log, path in logs.items():
         progress(f"tune {log}")

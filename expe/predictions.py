@@ -28,12 +28,12 @@ from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
 from batfill.replays import EngineReplay
 from batfill.stats import BETTER, WORSE, paired
 from batfill.workloads import read_workload
+from logs import by_name
 
 POLICY, THRESHOLD = "saf", "2d"
 BOOSTING = "boosting"
 LATEST = 20_000  # jobs to learn from
 NONE_YET = -1.0  # an earlier run time that does not exist
-PROCS = {"CEA-Curie": 80_640}  # as the papers count them; the header has more
 MARKS = {BETTER: " ▼", WORSE: " ▲"}
 
 
@@ -169,8 +169,7 @@ def tables(logs, seeds):
             choices += [(knowledge, predictions)]
     weekly, figures, took_s = {}, {}, {}
     for log, path in logs.items():
-        procs = next((number for name, number in PROCS.items() if log.startswith(name)), None)
-        workload = read_workload(path, procs=procs)
+        workload = read_workload(path)
         for choice in choices:
             print(log, *choice, file=sys.stderr, flush=True)
             runs = [schedule_of(workload, *choice, seed) for seed in (range(seeds) if BOOSTING in choice else (0,))]
@@ -225,7 +224,7 @@ def main():
     parser.add_argument("logs", type=Path, nargs="+", help="logs in the standard workload format")
     parser.add_argument("--seeds", type=int, default=3, help="of boosting, from 0 (default 3): costs are their means")
     given = parser.parse_args()
-    tables({path.name.partition("-cln")[0]: path for path in given.logs}, given.seeds)
+    tables(by_name(given.logs), given.seeds)
 
 
 if __name__ == "__main__":
