@@ -13,7 +13,7 @@ from batfill import __version__
 from batfill.errors import BatfillError, RunFailed
 from batfill.files import digest
 from batfill.papers.core import PACKAGE, Chart, Outcome, Table, Verdict, code_of
-from batfill.papers.page import Cell, escaped, figure_of, rank_agreement
+from batfill.papers.page import Cell, escaped, figure_of, rank_agreement, ratio_lines
 from batfill.papers.protocol import CHECKOUT, COMPUTATIONS, read_protocol, read_protocols
 from batfill.papers.run import run as run_entries
 from batfill.workloads.manifest import manifest
@@ -510,6 +510,16 @@ def test_ratios_are_summed_up_and_the_choice_nearest_to_the_paper_is_named(paper
     text = batfill("reproduce", "all", *places(log, papers(), tmp_path / "out")).out
     assert "**Ours over the paper's.** far: 3 (none, SAF) to 6 (none, FCFS), median 3; near: 1.1 (none, SAF)" in text
     assert "the median distance of a ratio from 1 is near." in text
+
+
+def test_only_a_choice_that_has_a_name_is_nearest_to_the_paper():
+    def three(choice, ours):
+        return [Cell(row, "column", choice, 1.0, ours, None, None) for row in ("SAF", "FCFS", "SPF")]
+
+    [line] = ratio_lines([*three("far", 3.0), *three("near", 1.5), *three("", 1.0)])
+    assert line.endswith("Nearest to the paper by the median distance of a ratio from 1 is near.")
+    [line] = ratio_lines([*three("only", 3.0), *three("", 1.0)])
+    assert "Nearest" not in line
 
 
 def cell(paper, ours):

@@ -306,8 +306,9 @@ def ratio_lines(found: Sequence[Cell]) -> list[str]:
         )
     if not lines:
         return []
-    nearest = min(distance, key=lambda choice: distance[choice])
-    end = f" Nearest to the paper by the median distance of a ratio from 1 is {nearest}." if len(lines) > 1 else ""
+    named = {choice: each for choice, each in distance.items() if choice}  # columns without a choice are no choice
+    nearest = min(named, key=lambda choice: named[choice], default="")
+    end = f" Nearest to the paper by the median distance of a ratio from 1 is {nearest}." if len(named) > 1 else ""
     return [f"**Ours over the paper's.** {'; '.join(lines)}.{end}"]
 
 
