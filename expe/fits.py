@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from archive_logs import LOGS
 from batfill import __version__
 from batfill.metrics import TAU_S
 from batfill.policy import POLICIES, polynomial
@@ -25,7 +26,6 @@ from batfill.stats import BETTER, UNCLEAR
 from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, judged, monomial, read_windows, validate
 from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
 from batfill.workloads import read_workload
-from logs import LOGS
 
 MODEL = "lublin_256.swf.gz"  # another workload, all of it learned from
 STUDY = {"tuples": 441, "permutations": 4000, "regression": "plain"}  # the study's number of tuples, and fewer orders

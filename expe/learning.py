@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import batfill as bf
+from archive_logs import by_name
 from batfill.jobs import DAY_S
 from batfill.stats import BETTER, WORSE
-from logs import by_name
 
 POINTS = 2500
 METHODS = ("full", "noisy")

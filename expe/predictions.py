@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from archive_logs import by_name
 from batfill import __version__
 from batfill.jobs import HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain
@@ -28,7 +29,6 @@ from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
 from batfill.replays import EngineReplay
 from batfill.stats import BETTER, WORSE, paired
 from batfill.workloads import read_workload
-from logs import by_name
 
 POLICY, THRESHOLD = "saf", "2d"
 BOOSTING = "boosting"

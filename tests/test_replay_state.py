@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from batfill.policy import policy_named
-from batfill.replays import EngineReplay
+from batfill.policy import Policy, policy_named
+from batfill.replays import EngineReplay, replay
 from oracle import Oracle, assert_same, oracle
 from strategies import random_table
 
@@ -109,3 +109,14 @@ def test_a_restarted_replay_is_a_new_one():
     run.restart(policy_named("saf"), backfill=policy_named("spf"), threshold_s=70.0)
     run.advance()
     assert_same(run.schedule(), oracle(JOBS, SIZE, "saf", backfill="spf", threshold_s=70.0, divider_s=10.0))
+
+
+def test_an_order_may_read_another_run_time_than_reservations_do():
+    jobs = random_table(7, n_jobs=300, size=SIZE, span_s=900)
+    read_s = np.random.default_rng(7).integers(1, 60, len(jobs)).astype(float)
+    run = EngineReplay(jobs, SIZE, policy_named("saf"), learns=True)
+    for row, expected_s in enumerate(jobs.walltime_s.tolist()):
+        run.classify(row, run.queue.large, killable=False, estimate_s=expected_s, order_s=read_s[row])
+    run.advance()
+    built_in = Policy("saf of these", lambda r, p, q: read_s * q)
+    assert run.schedule().start_s.tobytes() == replay(jobs, SIZE, built_in).start_s.tobytes()
