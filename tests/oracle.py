@@ -71,9 +71,24 @@ def mixed_key(weights):
     return key
 
 
+def aged_key(c, alpha, beta):
+    """-(c + w) / (p^alpha q^beta), as a line in w / p."""
+
+    def power(x, y):
+        return float(np.power(float(x), y))  # numpy's last bit differs from the C library's on some processors
+
+    def key(t, r, p, q):
+        size = power(max(p, 1.0), alpha) * power(q, beta)
+        return r if alpha == beta == 0 else -c / size + (-1 / size * p) * ((t - r) / p)
+
+    return key
+
+
 @cache
 def key_named(policy):
     name, colon, weights = policy.partition(":")
+    if name == "aged" and colon:
+        return aged_key(*(float(number) for number in weights.split(",")))
     return mixed_key([float(weight) for weight in weights.split(",")]) if colon else KEYS[name]
 
 

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from batfill.engine.keys import key_at
 from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
-from batfill.policy import MIXED, POLICIES, UNLIMITED_S, listing, mixed, policy_named
-from oracle import KEYS, key_named
+from batfill.policy import AGED, MIXED, POLICIES, UNLIMITED_S, aged, listing, mixed, policy_named
+from batfill.replays import replay
+from oracle import KEYS, assert_same, key_named, oracle
+from strategies import random_table, replayed, table
 
 SUBMIT_S = np.array([0.0, 1.0, 250.0, 99_000.0, 99_000.0])
 WALLTIME_S = np.array([1.0, 60.0, 3_600.0, 7.5, math.inf])
 PROCS = np.array([1, 2, 7, 128, 3])
+AGED_ONES = ("aged:50000,0.5,0.5", "aged:0,1,0", "aged:3600,1,-0.5", "aged:7,0,0", "aged:1e6,-1,2")
 
 
 def keys(policy, now_s):
@@ -31,7 +34,7 @@ def test_every_policy_of_the_definition_is_there_and_no_other():
     assert POLICIES.keys() == KEYS.keys()
 
 
-@pytest.mark.parametrize("name", [*POLICIES, "mixed:1,-2,3,-4,5,-6", "mixed:0,0,0,0.5,0,0"])
+@pytest.mark.parametrize("name", [*POLICIES, "mixed:1,-2,3,-4,5,-6", "mixed:0,0,0,0.5,0,0", *AGED_ONES])
 def test_keys_are_what_the_formulas_say(name):
     formula = key_named(name)
     for now_s in (99_000.0, 123_456.0):
@@ -56,7 +59,7 @@ def test_some_keys_by_hand():
 
 def test_every_key_is_a_number_for_jobs_at_the_edge():
     """The first second, one processor, and no walltime: no logarithm of 0, no division by it, no infinity."""
-    for name in [*POLICIES, "mixed:1,1,1,1,1,1"]:
+    for name in [*POLICIES, "mixed:1,1,1,1,1,1", "aged:1e9,4,-4", "aged:0,-4,4"]:
         assert np.isfinite(keys(policy_named(name), 99_000.0)).all(), name
 
 
@@ -65,6 +68,8 @@ def test_exactly_these_policies_change_the_order_while_jobs_wait():
     assert changing == {"sexp", "lexp", "wfp3", "unicef"}
     assert mixed((0, 0, 0, 0, 1, 0)).moves
     assert not mixed((1, 1, 1, 1, 0, 1)).moves
+    assert aged(0, 0.5, 0).moves
+    assert not aged(5, 0, 0).moves
 
 
 number = st.integers(-5, 5).map(Fraction)
@@ -106,7 +111,9 @@ def test_a_mixed_policys_name_means_the_same_policy_again():
 
 @pytest.mark.parametrize("text", ["", "best", "saf:1", "saf,fcfs", "mixed"])
 def test_an_unknown_name_is_answered_with_the_known_ones(text):
-    with pytest.raises(PolicyError, match=r"is unknown; known are fcfs, lcfs, .*, and mixed:a,b,c,d,e,f"):
+    with pytest.raises(
+        PolicyError, match=r"is unknown; known are fcfs, lcfs, .*, mixed:a,b,c,d,e,f, and aged:c,alpha,beta"
+    ):
         policy_named(text)
 
 
@@ -122,9 +129,53 @@ def test_weights_must_be_six_finite_and_not_all_zero(text):
         policy_named(text)
 
 
+@pytest.mark.parametrize("text", ["aged:1,2", "aged:1,2,3,4", "aged:", "aged:a,0,0"])
+def test_an_aged_order_takes_three_numbers(text):
+    with pytest.raises(PolicyError, match="it takes three numbers separated by commas, as in aged:c,alpha,beta"):
+        policy_named(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["aged:-1,0,0", "aged:inf,1,1", "aged:nan,1,1", "aged:1,5,0", "aged:1,0,-4.5", "aged:1,nan,0"]
+)
+def test_the_numbers_of_an_aged_order_have_limits(text):
+    with pytest.raises(PolicyError, match=r"or one of the exponents .* is not from -4 to 4"):
+        policy_named(text)
+
+
+def test_an_aged_orders_name_means_the_same_policy_again():
+    policy = aged(1 / 3, 0.1, -0.7)
+    assert keys(policy_named(policy.name), 99_000.0) == keys(policy, 99_000.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("aged:5,0,0", "fcfs"),
+        ("aged:0,1,0", "lexp"),
+        (f"aged:0,1,{-1 / 3!r}", "wfp3"),
+        ("aged:1e11,1,0", "spf"),
+        ("aged:1e11,1,1", "saf"),
+        ("aged:1e11,1,-1", "srf"),
+        ("aged:1e11,0,1", "sqf"),
+    ],
+)
+def test_aged_orders_hold_known_ones_as_special_and_limiting_cases(text, same):
+    jobs = random_table(5, n_jobs=300, size=16, span_s=3000, longest=400)
+    assert_same(replayed(jobs, 16, text), oracle(jobs, 16, same))
+
+
+def test_under_an_aged_order_no_job_waits_for_ever():
+    """One processor, a job of 10 s every 10 s, and a job of 100 s from the start: SPF never starts it."""
+    jobs = table([(0, 10, 10, 1), (0, 100, 100, 1), *((10.0 * i, 10, 10, 1) for i in range(1, 200))])
+    assert replay(jobs, 1, policy_named("spf")).start_s[1] == 2000
+    # A job of 10 s starts at once: c / 10 = (c + w) / 100 at w = 9 c, and the older one goes first.
+    assert replay(jobs, 1, policy_named("aged:50,1,0")).start_s[1] == 450
+
+
 def test_the_listing_says_of_each_policy_its_formula_and_source():
     rows = listing()
-    assert [row["name"] for row in rows] == [*POLICIES, MIXED]
+    assert [row["name"] for row in rows] == [*POLICIES, MIXED, AGED]
     assert all(row["formula"] and row["source"] for row in rows)
 
 

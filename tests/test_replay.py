@@ -75,7 +75,7 @@ def test_jobs_that_outlive_their_requests_start_when_the_oracle_says_under_any_o
     assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
 
 
-@pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02"])
+@pytest.mark.parametrize("policy", [*POLICIES, "mixed:2,-0.1,0.01,3,-40,0.02", "aged:300,0.5,0.5", "aged:50,1,-0.5"])
 def test_a_long_queue_of_jobs_that_outlive_their_requests_drains_as_the_oracle_says(policy):
     seed = len(policy)
     jobs = outliving(random_table(seed, n_jobs=400, size=16, span_s=500, longest=50, small=0.2, short=0.4), 90.0)

@@ -32,6 +32,8 @@ Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 
 # The p~ of a job without walltime in a key, which keeps formulas finite; the longest time of a job table.
 UNLIMITED_S = 1e12
+SHORTEST_S = 1.0  # the least p~ of an aged order, which divides by its powers
+LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^48, far from the ends of a float
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
 SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
@@ -182,6 +184,12 @@ PURE = ("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "lexp", "sexp"
 MIXED = "mixed:a,b,c,d,e,f"
 MIXED_FORMULA = "a q + b p~ + c w + d p~/q + e (w+p~)/p~ + f p~ q, the weights scaled to L1 norm 1"
 MIXED_SOURCE = "linear mixed policy; the 2019 study of mixed policies, Section 4; FCFS is mixed:0,0,-1,0,0,0"
+AGED = "aged:c,alpha,beta"
+AGED_FORMULA = "-(c + w) / (p~^alpha q^beta)"
+AGED_SOURCE = (
+    "aged order; alpha = beta = 0 is fcfs, alpha = 1, beta = 0, c = 0 lexp, alpha = 1, beta = -1/3, c = 0 wfp3; as c "
+    "grows it tends to the order by p~^alpha q^beta: spf, saf, srf, sqf, ..."
+)
 FILE_FORMAT = "batfill policies 1"
 IN_FILE = "NAME@FILE.json"  # see `policy_in_file`
 
@@ -221,8 +229,40 @@ def mixed_key(a, b, c, d, f, r, p, q):  # type: ignore[no-untyped-def]  # of arr
     return a * q + b * p - c * r + d * (p / q) + f * (p * q)
 
 
+def aged(c_s: float, alpha: float, beta: float) -> Policy:
+    """The order by (c + w) / (p~^alpha q^beta), highest first: small jobs first, until others have waited for long.
+
+    Every job gains on those that would need more, the faster the smaller it is, so no job waits for ever.
+
+    Args:
+        c_s: c, seconds >= 0: how long the order of small jobs first holds out against the wait.
+        alpha: the exponent of p~.
+        beta: that of q.
+
+    Raises:
+        PolicyError: c is not a number of seconds >= 0, or an exponent is not between -4 and 4.
+    """
+    if not 0 <= c_s < math.inf or not max(abs(alpha), abs(beta)) <= LARGEST_EXPONENT:
+        raise PolicyError(
+            f"policy aged: c = {c_s:g} is not a number of seconds >= 0, or one of the exponents {alpha:g} and {beta:g} "
+            f"is not from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}; write {AGED}, as aged:50000,0.5,0.5"
+        )
+
+    def size(p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.power(np.maximum(p, SHORTEST_S), alpha) * np.power(q.astype(np.float64), beta)
+
+    moves = alpha != 0 or beta != 0
+    return Policy(
+        f"aged:{c_s:.17g},{alpha:.17g},{beta:.17g}",
+        (lambda r, p, q: -c_s / size(p, q)) if moves else (lambda r, p, q: r),
+        per_wait=(lambda r, p, q: -1 / size(p, q)) if moves else None,
+        formula=AGED_FORMULA,
+        source=AGED_SOURCE,
+    )
+
+
 def policy_named(text: str) -> Policy:
-    """The policy a user names: one of POLICIES, `mixed:` with six comma-separated weights, or one in a file.
+    """The policy a user names: one of POLICIES, `mixed:` or `aged:` with its numbers, or one in a file.
 
     Raises:
         PolicyError: the name is unknown; the message lists the known ones.
@@ -235,9 +275,15 @@ def policy_named(text: str) -> Policy:
             return mixed(tuple(float(word) for word in rest.split(",")))
         except ValueError:
             raise PolicyError(f"policy {text}: weights are six numbers separated by commas, as in {MIXED}") from None
+    if name == "aged" and colon:
+        try:
+            c_s, alpha, beta = (float(word) for word in rest.split(","))
+        except ValueError:
+            raise PolicyError(f"policy {text}: it takes three numbers separated by commas, as in {AGED}") from None
+        return aged(c_s, alpha, beta)
     if name in POLICIES and not colon:
         return POLICIES[name]
-    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, and {MIXED}"
+    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {MIXED}, and {AGED}"
     raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
 
 
@@ -253,7 +299,11 @@ def listing() -> list[dict[str, str]]:
         for policy in POLICIES.values()
     ]
     order = "fixed unless e is given"
-    return [*rows, {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE}]
+    return [
+        *rows,
+        {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE},
+        {"name": AGED, "formula": AGED_FORMULA, "order": "changes", "source": AGED_SOURCE},
+    ]
 
 
 # Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it
