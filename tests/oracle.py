@@ -122,6 +122,7 @@ class Oracle:
     policy: str
     backfill: str | None = None
     threshold_s: float = math.inf
+    tries_first: bool = False  # whether small jobs go before overdue ones
     divider_s: object = math.inf  # one, or a list of the levels'
     bound: bool = False  # whether jobs are expected to end at their divider at the latest
     estimate_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
@@ -211,9 +212,12 @@ class Oracle:
 
     def sort_rule(self, t):
         def rule(job):
+            plain = (self.key_at(self.policy, t, job), job.r, job.seq)
+            if job.level != LARGE and self.tries_first:
+                return (0, job.level, *plain)
             if t - job.r > self.threshold_s:
-                return (0, 0, 0, job.r, job.seq)
-            return (1, job.level, self.key_at(self.policy, t, job), job.r, job.seq)
+                return (1, 0, 0, job.r, job.seq)
+            return (2, job.level, *plain)
 
         return rule
 

@@ -107,6 +107,7 @@ options = st.fixed_dictionaries(
         "policy": policies,
         "backfill": st.none() | policies,
         "threshold_s": st.sampled_from([0.0, 1.0, 5.0, 20.0, math.inf]),
+        "tries_first": st.booleans(),
         "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf, (1.0, 2.0), (2.0, 5.0, 5.0, 9.0)]),
     }
 )

@@ -249,6 +249,7 @@ def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
 
 BESIDE_IN_TABLE = {
     "predictions": {"knowledge": "easy++"},
+    "overdue-before": {"threshold": 7200, "knowledge": "classifier"},
     "divider": {},
     "kill": {"knowledge": "classifier"},
     "bound": {"knowledge": "classifier", "kill": True},

@@ -236,6 +236,7 @@ def simulate(
         backfill=options.backfill,
         threshold_s=options.threshold_s,
         divider_s=options.divider_s,
+        tries_first=options.tries_first,
     )
     return schedule, None
 
@@ -276,8 +277,9 @@ def replay(
         unrequested: see `read_workload`; for a file only.
         advance: called with the number of jobs judged, unless the knowledge is "user".
         **options: the scheduler's other options, named as in the options' reference with underscores; `threshold_s`,
-            `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, divider_s, knowledge, predictions,
-            kill, bound, levels, regime, divider_rule, cut, train, train_lag_s, max_waste, max_kill_share, seed.
+            `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, overdue_before, divider_s, knowledge,
+            predictions, kill, bound, levels, regime, divider_rule, cut, train, train_lag_s, max_waste,
+            max_kill_share, seed.
 
     Raises:
         BatfillError: the log or an option is unusable, the machine's size is unknown, or a policy's key is not
@@ -410,6 +412,7 @@ class Replay:
             backfill=self.options.backfill,
             threshold_s=self.options.threshold_s,
             divider_s=self.options.divider_s,
+            tries_first=self.options.tries_first,
         )
 
     # Going on
@@ -578,7 +581,8 @@ class Replay:
 
         def options_again(stated: dict[str, Any]) -> Options:
             orders = {name: own.get(stated[name], stated[name]) for name in ("policy", "backfill")}
-            return Options.of({**orders, "threshold": stated["threshold"], "divider": stated["divider"]})
+            rules = {name: stated[name] for name in ("threshold", "overdue-before", "divider")}
+            return Options.of({**orders, **rules})
 
         run.options = options_again(about["options"])
         run.changes = tuple((until_s, options_again(stated)) for until_s, stated in about["changes"])

@@ -28,7 +28,7 @@ LEARNED = ("easy++", "regression")  # predictions of run times, which jobs may o
 KNOWLEDGES = (USER, *LEARNED, "classifier", *CLAIRVOYANT)
 CLASSIFYING = ("classifier", "class-clairvoyant")
 PREDICTING = (*LEARNED, "runtime-clairvoyant")
-ALL, ORDER = "all", "order"
+ALL, ORDER, LARGE_ONES = "all", "order", "large"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 MOST_LEVELS = 100
 LARGEST = 2**31 - 1  # seed, or machine size in processors
@@ -189,8 +189,12 @@ class Needs(NamedTuple):
     """A condition without which an option does nothing and is refused."""
 
     option: str
-    values: tuple[Any, ...]  # one of these
+    values: tuple[Any, ...]  # one of these; empty: any that is not None
     why: str  # what is wrong otherwise, and how to mend it; {value} is the other option's value
+
+    def met(self, value: Any) -> bool:
+        """Whether this value of the other option is one of those."""
+        return value in self.values if self.values else value is not None
 
 
 OF_CLASSIFIER = Needs(
@@ -254,6 +258,13 @@ OPTIONS = by_name(
         seconds_of,
         unit=" s",
         word="duration",
+    ),
+    choice(
+        "overdue-before",
+        ALL,
+        "What overdue jobs go before: all others, or the large ones alone, behind small jobs.",
+        (ALL, LARGE_ONES),
+        Needs("threshold", (), "no job is overdue without a threshold; give one, or leave it out"),
     ),
     Option(
         "divider",
@@ -477,6 +488,7 @@ class Arguments(TypedDict, total=False):
 
     backfill: Policy | str | None
     threshold_s: float | str | None
+    overdue_before: Literal["all", "large"] | None
     divider_s: float | str | None
     knowledge: str | None
     predictions: Literal["all", "order"] | None
@@ -548,13 +560,18 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         value = option.default if given.get(name) is None else given[name]
         chosen[name] = None if value is None else option.check(name, value)
     for name, option in OPTIONS.items():
-        idle = next((need for need in option.needs if chosen[need.option] not in need.values), None)
+        idle = next((need for need in option.needs if not need.met(chosen[need.option])), None)
         if idle is None or chosen[name] is False:
             continue
         if given.get(name) is not None:
             raise BatfillError(f"option {name}: {idle.why.format(value=chosen[idle.option])}")
         chosen[name] = None
     refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
+    if chosen["overdue-before"] == LARGE_ONES and chosen["divider"] is None and chosen["knowledge"] not in CLASSIFYING:
+        raise BatfillError(
+            f"option overdue-before: knowledge {chosen['knowledge']} calls no job small, and there is no divider; "
+            f"choose {' or '.join(CLASSIFYING)}, or leave it out"
+        )
     if chosen["predictions"] == ORDER:
         refuse_moving_orders(chosen["policy"], chosen["backfill"])
     return chosen
@@ -709,6 +726,7 @@ class Options:
     policy: Policy  # the queue's order
     backfill: Policy | None = None  # the order in which jobs are tried for backfilling; None for the queue's own
     threshold_s: float = math.inf  # Theta: jobs that have waited longer come first, oldest first
+    overdue_before: str = ALL  # what they go before: all others, or LARGE_ONES
     divider_s: float = math.inf  # small jobs go first and are killed and requeued as large after this time
     learning: Learning = field(default_factory=Learning)  # what is learned of run times, and how it is used
 
@@ -737,6 +755,7 @@ class Options:
             policy=chosen["policy"],
             backfill=chosen["backfill"],
             threshold_s=math.inf if chosen["threshold"] is None else chosen["threshold"],
+            overdue_before=chosen["overdue-before"] or ALL,
             divider_s=math.inf if chosen["divider"] is None else chosen["divider"],
             learning=Learning(
                 chosen["knowledge"], chosen["predictions"] or ALL, chosen["kill"], chosen["bound"], Settings(**settings)
@@ -752,6 +771,7 @@ class Options:
             "policy": self.policy.name,
             "backfill": self.backfill.name if self.backfill else SAME,
             "threshold": finite(self.threshold_s),
+            "overdue-before": self.overdue_before if self.threshold_s < math.inf and self.small_jobs else None,
             "divider": finite(self.divider_s),
             **self.learning.as_dict(),
         }
@@ -763,7 +783,8 @@ class Options:
             {
                 name: value
                 for name, value in stated.items()
-                if all(stated[need.option] in need.values for need in OPTIONS[name].needs)
+                if all(need.met(stated[need.option]) for need in OPTIONS[name].needs)
+                and (value is not None or OPTIONS[name].default is None)
             }
         )
 
@@ -780,6 +801,16 @@ class Options:
                 f"{source}: option divider needs jobs with a field `class`, and none of {len(jobs)} has one; "
                 "give --knowledge classifier --kill, or a Batsim workload with classes, or leave the divider out"
             )
+
+    @property
+    def small_jobs(self) -> bool:
+        """Whether jobs can be small."""
+        return self.divider_s < math.inf or self.learning.knowledge in CLASSIFYING
+
+    @property
+    def tries_first(self) -> bool:
+        """Whether small jobs go before overdue ones."""
+        return self.overdue_before == LARGE_ONES
 
     @property
     def remarks(self) -> tuple[str, ...]:

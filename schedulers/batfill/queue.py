@@ -42,6 +42,7 @@ class Queue:
         capacity: int = FIRST_CAPACITY,
         tries: bool = True,
         outlived: bool = False,
+        tries_first: bool = False,
     ) -> None:
         """An empty queue.
 
@@ -54,6 +55,7 @@ class Queue:
             capacity: number of jobs to allocate for; `submit` grows it.
             tries: whether jobs can be small, or outlive their estimates.
             outlived: whether running jobs may outlive their estimates.
+            tries_first: whether small jobs go before overdue ones.
         """
         self.size = size
         dividers = engine.dividers_of(divider_s)
@@ -71,7 +73,7 @@ class Queue:
         )
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
-        self.arrays.rules[0] = (policy.moves, backfill is None, outlived, threshold_s)
+        self.arrays.rules[0] = (policy.moves, backfill is None, outlived, threshold_s, len(dividers) * tries_first)
         self.policy, self.backfill = policy, backfill
         self.started = engine.new_records(size, engine.STARTED)
         self.known = 0  # number of jobs, in rows 0, 1, ...
@@ -104,6 +106,11 @@ class Queue:
     def threshold_s(self) -> float:
         """Theta; inf for none."""
         return float(self.arrays.rules["threshold_s"][0])
+
+    @property
+    def overdue(self) -> int:
+        """The section of overdue jobs."""
+        return int(self.arrays.rules["overdue"][0])
 
     @property
     def divider_s(self) -> NDArray[np.float64]:
@@ -295,9 +302,10 @@ class Queue:
         """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
         rows = self.waiting_rows
         jobs = self.arrays.jobs[rows]
-        overdue = now_s - jobs["submit_s"] > self.threshold_s
+        before_overdue = jobs["level"] <= self.overdue
+        overdue = (now_s - jobs["submit_s"] > self.threshold_s) & ~before_overdue
         key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs))
-        section = np.where(overdue, engine.OVERDUE, jobs["level"])
+        section = np.where(overdue, self.overdue, jobs["level"] - before_overdue)
         return rows[np.lexsort((jobs["seq"], key, section))]
 
     def in_backfill_order(self, rows: NDArray[np.intp], now_s: float) -> NDArray[np.intp]:
@@ -417,7 +425,8 @@ class Queue:
             lines = lines if len(lines) else engine.new_records(len(self.arrays.jobs), engine.LINE)
             lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         self.policy, self.backfill = policy, backfill
-        self.arrays.rules[0] = (policy.moves, backfill is None, self.outlived, threshold_s)
+        for name, value in (("moves", policy.moves), ("backfill_same", backfill is None), ("threshold_s", threshold_s)):
+            self.arrays.rules[name] = value
         self.arrays = self.arrays._replace(backfill_lines=lines)
 
     def resort(self) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 7"
+SAVED_FORMAT = "batfill replay 8"
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
 
@@ -126,6 +126,7 @@ class EngineReplay:
         estimate_s: NDArray[np.float64] | None = None,
         learns: bool = False,
         outlived: bool = False,
+        tries_first: bool = False,
     ) -> None:
         """Set up a replay on an empty machine.
 
@@ -142,6 +143,7 @@ class EngineReplay:
             learns: whether `classify` sets the jobs' classes during the replay, instead of the workload.
             outlived: whether expected run times that a running job outlives are raised at each instant; with
                 `jobs.outlives` they always are, also beyond the request.
+            tries_first: whether small jobs go before overdue ones.
 
         Raises:
             BatfillError: the job table is out of order or has an invalid value (see `JobTable.check`), a policy returns
@@ -172,6 +174,7 @@ class EngineReplay:
             capacity=n_jobs,
             tries=n_small > 0 or outlived,
             outlived=outlived,
+            tries_first=tries_first,
         )
         self.queue.know(jobs.submit_s, jobs.expected_s, jobs.procs, outlives=jobs.outlives)
         self.events = engine.Events(
@@ -351,9 +354,18 @@ def replay(
     backfill: Policy | None = None,
     threshold_s: float = np.inf,
     divider_s: float | Sequence[float] = np.inf,
+    tries_first: bool = False,
 ) -> Schedule:
     """Replay the whole workload; the arguments are those of `EngineReplay`."""
-    run = EngineReplay(jobs, size, policy, backfill=backfill, threshold_s=threshold_s, divider_s=divider_s)
+    run = EngineReplay(
+        jobs,
+        size,
+        policy,
+        backfill=backfill,
+        threshold_s=threshold_s,
+        divider_s=divider_s,
+        tries_first=tries_first,
+    )
     run.advance()
     return run.schedule()
 

@@ -50,6 +50,7 @@ class Cluster:
             threshold_s=options.threshold_s,
             divider_s=[options.divider_s] * len(options.learning.settings.levels),  # learned dividers: none yet
             outlived=options.learning.outlived,
+            tries_first=options.tries_first,
         )
         self.idle = IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines

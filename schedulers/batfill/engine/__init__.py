@@ -14,8 +14,7 @@ from typing import Any
 
 PLACES = {
     "jit": "SOURCES announce_compilation",
-    "records": "AWAY CANDIDATE JOB LINE OVERDUE QUEUE RUN STARTED TRY QueueArrays RULES "
-    "as_records dividers_of new_records",
+    "records": "AWAY CANDIDATE JOB LINE QUEUE RUN STARTED TRY QueueArrays RULES as_records dividers_of new_records",
     "tree": "clear enlarged new_tree",
     "running": "correct corrected finish start",
     "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_level submit",

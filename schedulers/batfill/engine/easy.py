@@ -14,7 +14,7 @@ import numpy as np
 
 from batfill.engine.jit import expression, kernel
 from batfill.engine.keys import find_head, key_at
-from batfill.engine.records import NEVER_S, NO_HEAD, OVERDUE, UNRESERVED
+from batfill.engine.records import NEVER_S, NO_HEAD, UNRESERVED
 from batfill.engine.running import correct, reservation, start
 from batfill.engine.tree import (
     EXACT,
@@ -47,7 +47,7 @@ def easy_pass(now_s, queue, started):
     """Run one EASY pass at `now_s`; returns how many jobs start, and how many of them ahead of the reservation.
 
     `started`, records.STARTED (>= free processors,), receives the rows in start order; those from the second returned
-    number on were backfilled. Overdue jobs must already be in OVERDUE (`sweep_overdue`).
+    number on were backfilled. Overdue jobs must already be in their section (`sweep_overdue`).
     """
     state = queue.state[0]
     if state.free == 0 or state.waiting == 0:
@@ -323,7 +323,7 @@ def add_candidate(now_s, queue, place, section, slot):
     if queue.rules[0].backfill_same:
         candidate.rank = section
         key, rise = job.key, job.rise
-        if section == OVERDUE:
+        if section == queue.rules[0].overdue:
             key, rise = float(job.seq), 0.0
     else:
         candidate.rank = 0

@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.engine.jit import expression, kernel, outlined
-from batfill.engine.records import OVERDUE
 from batfill.engine.tree import LEAF, first_slot, precedes
 from batfill.policy import UNLIMITED_S
 
@@ -30,9 +29,16 @@ def slope_of(job):
 
 
 @expression
+def section_of(queue, level):
+    """The section in which jobs of a level wait that are not overdue."""
+    before_overdue = level <= queue.rules[0].overdue  # of small jobs, if only large ones are overtaken
+    return np.int64(level) - before_overdue
+
+
+@expression
 def place_key(queue, section, row):
     """The sort key of a job inside its section: its policy key, or its seq if the order is by age or moves."""
-    if section == OVERDUE or queue.rules[0].moves:
+    if section == queue.rules[0].overdue or queue.rules[0].moves:
         return float(queue.jobs[row].seq)
     return queue.jobs[row].key
 
@@ -164,7 +170,7 @@ def find_head(now_s, queue):
     section = 0
     while queue.tree.sections[section].jobs == 0:
         section += 1
-    if section == OVERDUE or not queue.rules[0].moves:
+    if section == queue.rules[0].overdue or not queue.rules[0].moves:
         slot, until_s, slope = first_slot(queue.tree, section), np.inf, 0.0
     else:
         slot, until_s, slope = lowest_in_section(now_s, queue, section)
@@ -191,7 +197,7 @@ def head_with(now_s, queue, section, row):
     if section != head.section:
         leads = section < head.section  # which means that the section is empty
         return leads, np.inf if leads else state.head_until_s
-    if section == OVERDUE:
+    if section == queue.rules[0].overdue:
         return job.seq < head.seq, np.inf
     slope = slope_of(job)
     first, size = line_at(now_s, head, state.head_slope)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # A shadow time is never infinite: a job without walltime must not count as ending before a head that waits for one.
 NEVER_S = np.finfo(np.float64).max
 
-# Sections of the queue, in its order: overdue jobs, the levels of small jobs 1, 2, ..., and the large ones.
-OVERDUE = np.int64(0)  # np.int64, not int: a Python literal makes numba compile every caller a second time
+# Sections of the queue, in its order: overdue jobs, the levels of small jobs 1, 2, ..., and the large ones; or the
+# levels, overdue jobs, and the large ones (RULES.overdue, and `keys.section_of`).
 AWAY = -1  # the section of a job that does not wait
 
 # A job as the scheduler sees it.
@@ -35,7 +35,7 @@ JOB = np.dtype(
         ("procs", "i4"),  # q
         ("level", "i1"),  # small jobs: 1 .. number of dividers, their divider's place; large jobs: one more
         ("killable", "u1"),  # 1 if it is killed at its level's divider
-        ("section", "i2"),  # where it waits: OVERDUE or its level; AWAY if it does not wait
+        ("section", "i2"),  # where it waits; AWAY if it does not wait
     ]
 )
 # The key in a separate backfill order, as `key` and `rise` of JOB.
@@ -88,6 +88,7 @@ RULES = np.dtype(
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
         ("outlived", "u1"),  # 1 if running jobs may outlive their estimates, which are then raised
         ("threshold_s", "f8"),  # Theta; inf for none
+        ("overdue", "i8"),  # section of overdue jobs: 0, or the number of levels, behind which only large jobs come
     ],
     align=True,
 )

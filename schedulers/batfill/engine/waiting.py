@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.engine.jit import expression, kernel, outlined
-from batfill.engine.keys import head_with, place_key, slope_of
-from batfill.engine.records import AWAY, OVERDUE
+from batfill.engine.keys import head_with, place_key, section_of, slope_of
+from batfill.engine.records import AWAY
 from batfill.engine.tree import has_capacity, insert, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and estimate of an empty queue
@@ -25,9 +25,15 @@ def is_walk(queue):
 
 
 @expression
-def overdue(now_s, queue, row):
+def late(now_s, queue, row):
     """Whether a job has waited longer than the threshold, strictly."""
     return now_s - queue.jobs[row].submit_s > queue.rules[0].threshold_s
+
+
+@expression
+def overdue(now_s, queue, row):
+    """Whether a job is late, and of a level that late jobs overtake."""
+    return late(now_s, queue, row) and queue.jobs[row].level > queue.rules[0].overdue
 
 
 @kernel
@@ -129,7 +135,7 @@ def submit(queue, row, place, submit_s, request_s, limit_s, procs, level, killab
     state.looked_at = min(state.looked_at, place)  # the sweep has passed its place: step back
     if above - below < 2:
         return CROWDED
-    enqueue_at(submit_s, queue, np.int64(level), row)
+    enqueue_at(submit_s, queue, section_of(queue, level), row)
     return QUEUED
 
 
@@ -142,22 +148,23 @@ def enqueue_rows(now_s, queue, rows, first):
     for i in range(first, len(rows)):
         if not has_capacity(queue.tree):
             return i
-        enqueue_at(now_s, queue, np.int64(queue.jobs[rows[i]].level), rows[i])
+        enqueue_at(now_s, queue, section_of(queue, queue.jobs[rows[i]].level), rows[i])
     return len(rows)
 
 
 @kernel
 def sweep_overdue(now_s, queue):
-    """Move the jobs that have become overdue to the front; False if the tree is full: enlarge it and call again."""
+    """Move the jobs that have become overdue to their section; False if the tree is full: enlarge it and call again."""
     state = queue.state[0]
     while state.looked_at < state.submitted:
         row = queue.ages[state.looked_at]
-        if not overdue(now_s, queue, row):
+        if not late(now_s, queue, row):
             break
-        if queue.jobs[row].section != AWAY and queue.jobs[row].section != OVERDUE:
+        section = queue.jobs[row].section
+        if section != AWAY and section != queue.rules[0].overdue and overdue(now_s, queue, row):
             if not has_capacity(queue.tree):
                 return False
-            move_to(now_s, queue, OVERDUE, row)
+            move_to(now_s, queue, queue.rules[0].overdue, row)
         state.looked_at += 1
     return True
 
@@ -179,6 +186,6 @@ def requeue(now_s, queue, row):
     """Requeue a killed and demoted job, in its new level or among the overdue jobs; False if the tree is full."""
     if not has_capacity(queue.tree):
         return False
-    section = OVERDUE if overdue(now_s, queue, row) else np.int64(queue.jobs[row].level)
+    section = queue.rules[0].overdue if overdue(now_s, queue, row) else section_of(queue, queue.jobs[row].level)
     move_to(now_s, queue, section, row)
     return True

@@ -320,6 +320,7 @@ def replay_learning(
         divider_s=knowledge.dividers_s,
         learns=True,
         outlived=knowledge.outlived,
+        tries_first=options.tries_first,
     )
     replay = LearningReplay(run, knowledge, kill=learning.kill, bound=learning.bound, killable=jobs.killable)
     learned = replay.finish(advance)
