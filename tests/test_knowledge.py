@@ -382,6 +382,12 @@ def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(name):
             {"knowledge": "class-clairvoyant", "predictions": "order"},
             "option predictions: knowledge class-clairvoyant predicts no run time",
         ),
+        ({"overdue-before": "large"}, "option overdue-before: no job is overdue without a threshold"),
+        ({"overdue-before": "large", "threshold": 5}, "option overdue-before: knowledge user calls no job small"),
+        (
+            {"overdue-before": "small", "threshold": 5, "divider": 5},
+            "option overdue-before: 'small' is none of all, large",
+        ),
         ({"knowledge": "easy++", "predictions": "some"}, "option predictions: 'some' is none of all, order"),
         (
             {"knowledge": "easy++", "predictions": "order", "policy": "wfp3"},

@@ -57,6 +57,15 @@ def test_the_hosts_agree_on_what_is_known(tmp_path, knowledge, policy):
     assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "aged:600,0.5,0.5"])
+@pytest.mark.parametrize("more", [{}, {"levels": "0.5,0.75"}])
+def test_on_one_processor_the_hosts_agree_on_small_jobs_before_overdue_ones(tmp_path, policy, more):
+    path = written(tmp_path / "made.json", 3, size=1)
+    options = {"policy": policy, "threshold": 36_000, "knowledge": "classifier", "cut": 0, "kill": True, **more}
+    tries_first = assert_hosts_agree(path, 1, {**options, "overdue-before": "large"})
+    assert tries_first != starts_of_replay(path, 1, options)
+
+
 @pytest.mark.parametrize("knowledge", ["easy++", "regression"])
 @pytest.mark.parametrize("orders", [{"policy": "saf"}, {"policy": "fcfs", "backfill": "spf"}])
 @pytest.mark.parametrize("outliving", [0.0, 0.6])
