@@ -72,14 +72,14 @@ def mixed_key(weights):
 
 
 def aged_key(c, alpha, beta):
-    """-(c + w) / (p^alpha q^beta), as a line in w / p."""
+    """-(c + w) / (p^alpha q^beta), as a line in w."""
 
     def power(x, y):
         return float(np.power(float(x), y))  # numpy's last bit differs from the C library's on some processors
 
     def key(t, r, p, q):
         size = power(max(p, 1.0), alpha) * power(q, beta)
-        return r if alpha == beta == 0 else -c / size + (-1 / size * p) * ((t - r) / p)
+        return r if alpha == beta == 0 else -c / size + (-1 / size) * (t - r)
 
     return key
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.engine.keys import key_at
+from batfill.engine.keys import key_at, unit_of
 from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
 from batfill.policy import AGED, MIXED, POLICIES, UNLIMITED_S, aged, listing, mixed, policy_named
@@ -27,7 +27,8 @@ AGED_ONES = ("aged:50000,0.5,0.5", "aged:0,1,0", "aged:3600,1,-0.5", "aged:7,0,0
 def keys(policy, now_s):
     """The five jobs' keys at this date, as a pass has them."""
     lines = policy.lines(SUBMIT_S, WALLTIME_S, PROCS)
-    return [key_at(now_s, *job) for job in zip(*lines, SUBMIT_S, WALLTIME_S, strict=True)]
+    units_s = [unit_of(policy.motion, walltime_s) for walltime_s in WALLTIME_S]
+    return [key_at(now_s, *job) for job in zip(*lines, SUBMIT_S, units_s, strict=True)]
 
 
 def test_every_policy_of_the_definition_is_there_and_no_other():

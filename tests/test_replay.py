@@ -391,9 +391,9 @@ AGED = {
 @pytest.mark.parametrize("name", AGED)
 @pytest.mark.parametrize("as_backfill", [False, True])
 def test_a_policy_of_ones_own_that_moves_starts_as_the_oracle_says(monkeypatch, name, as_backfill, seed):
-    rises = {"aged": lambda p, q: -q * p, "rooted": lambda p, q: -1 / float(np.cbrt(p * q)) * p}
+    rises = {"aged": lambda p, q: -q, "rooted": lambda p, q: -1 / float(np.cbrt(p * q))}
     fixed = {"aged": lambda p, q: p * q, "rooted": lambda p, q: -100 / float(np.cbrt(p * q))}
-    key = lambda t, r, p, q: fixed[name](p, q) + rises[name](p, q) * ((t - r) / p)  # noqa: E731
+    key = lambda t, r, p, q: fixed[name](p, q) + rises[name](p, q) * (t - r)  # noqa: E731
     monkeypatch.setitem(KEYS, name, key)
     jobs = random_table(seed, n_jobs=300, size=10, span_s=600, unlimited=0.05)
     if as_backfill:

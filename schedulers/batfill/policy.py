@@ -4,8 +4,9 @@ One sort rule holds everywhere: lowest key first, ties by submission time, then 
 negate their key. In the formulas r is the submission time, p~ the requested time (walltime), q the processors, t the
 current time and w = t - r the waiting time. No policy reads the actual run time p.
 
-Every key is a line in the wait: key + rise (w / p~). Most policies have no rise, because their key does not depend on
-t, or only on w, which grows equally for all jobs (-r then replaces w); such orders never change while jobs wait.
+Every key is a line in the wait: key + rise (w / p~), or key + rise w. Most policies have no rise, because their key
+does not depend on t, or only on w, which grows equally for all jobs (-r then replaces w); such orders never change
+while jobs wait.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 
 # The p~ of a job without walltime in a key, which keeps formulas finite; the longest time of a job table.
 UNLIMITED_S = 1e12
+FIXED, BY_ESTIMATE, BY_SECOND = range(3)  # whether keys move, and the unit of the wait in which they rise
 SHORTEST_S = 1.0  # the least p~ of an aged order, which divides by its powers
 LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^48, far from the ends of a float
 
@@ -70,13 +72,18 @@ class Policy:
         """Whether two waiting jobs may change order."""
         return self.per_wait is not None or self.per_expansion is not None
 
+    @property
+    def motion(self) -> int:
+        """How keys move: FIXED, BY_ESTIMATE or BY_SECOND."""
+        return BY_ESTIMATE if self.per_expansion is not None else BY_SECOND if self.per_wait is not None else FIXED
+
     def lines(
         self, submit_s: NDArray[np.float64], estimate_s: NDArray[np.float64], procs: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Every job's key as a line: (key at submission, rise), float64, each of shape (n_jobs,).
 
-        At t the key is key + rise (w / p~), computed in this floating-point form; the rise of `per_wait` is per_wait
-        p~.
+        At t the key is key + rise (w / p~) with `per_expansion`, and key + rise w with `per_wait`, computed in this
+        floating-point form.
 
         Raises:
             PolicyError: a function of the policy returns another shape, or a number that is not finite.
@@ -86,7 +93,7 @@ class Policy:
         if self.per_expansion is not None:
             return key, self.checked("per_expansion", self.per_expansion(*known), *known)
         if self.per_wait is not None:
-            return key, self.checked("per_wait", self.per_wait(*known), *known) * known[1]
+            return key, self.checked("per_wait", self.per_wait(*known), *known)
         return key, np.zeros(len(key))
 
     def checked(

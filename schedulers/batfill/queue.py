@@ -15,7 +15,7 @@ import numpy as np
 
 from batfill import engine
 from batfill.errors import BatfillError
-from batfill.policy import UNLIMITED_S
+from batfill.policy import BY_SECOND, UNLIMITED_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,8 @@ class Queue:
         )
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
-        self.arrays.rules[0] = (policy.moves, backfill is None, outlived, threshold_s, len(dividers) * tries_first)
+        self.arrays.rules["outlived"], self.arrays.rules["overdue"] = outlived, len(dividers) * tries_first
+        self.set_rules(policy, backfill, threshold_s)
         self.policy, self.backfill = policy, backfill
         self.started = engine.new_records(size, engine.STARTED)
         self.known = 0  # number of jobs, in rows 0, 1, ...
@@ -304,7 +305,7 @@ class Queue:
         jobs = self.arrays.jobs[rows]
         before_overdue = jobs["level"] <= self.overdue
         overdue = (now_s - jobs["submit_s"] > self.threshold_s) & ~before_overdue
-        key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs))
+        key = np.where(overdue, 0.0, keys_at(now_s, jobs, jobs, self.policy))
         section = np.where(overdue, self.overdue, jobs["level"] - before_overdue)
         return rows[np.lexsort((jobs["seq"], key, section))]
 
@@ -313,7 +314,7 @@ class Queue:
         if self.backfill is None:
             return rows
         jobs = self.arrays.jobs[rows]
-        return rows[np.lexsort((jobs["seq"], keys_at(now_s, jobs, self.arrays.backfill_lines[rows])))]
+        return rows[np.lexsort((jobs["seq"], keys_at(now_s, jobs, self.arrays.backfill_lines[rows], self.backfill)))]
 
     def start_waiting(self, row: int, now_s: float) -> None:
         """Start a job that waits."""
@@ -425,9 +426,14 @@ class Queue:
             lines = lines if len(lines) else engine.new_records(len(self.arrays.jobs), engine.LINE)
             lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         self.policy, self.backfill = policy, backfill
-        for name, value in (("moves", policy.moves), ("backfill_same", backfill is None), ("threshold_s", threshold_s)):
-            self.arrays.rules[name] = value
+        self.set_rules(policy, backfill, threshold_s)
         self.arrays = self.arrays._replace(backfill_lines=lines)
+
+    def set_rules(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
+        """Write these into the engine's rules."""
+        rules = self.arrays.rules
+        rules["moves"], rules["threshold_s"] = policy.motion, threshold_s
+        rules["backfill_same"], rules["backfill_moves"] = backfill is None, (backfill or policy).motion
 
     def resort(self) -> None:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
@@ -441,9 +447,10 @@ class Queue:
             self.enlarge()
 
 
-def keys_at(now_s: float, jobs: NDArray[np.void], lines: NDArray[np.void]) -> NDArray[np.float64]:
+def keys_at(now_s: float, jobs: NDArray[np.void], lines: NDArray[np.void], policy: Policy) -> NDArray[np.float64]:
     """The keys of these jobs at `now_s` as in the engine (`keys.key_at`); `lines` holds key and rise of each."""
-    waited = (now_s - jobs["submit_s"]) / np.minimum(jobs["estimate_s"], UNLIMITED_S)
+    unit_s = 1.0 if policy.motion == BY_SECOND else np.minimum(jobs["estimate_s"], UNLIMITED_S)
+    waited = (now_s - jobs["submit_s"]) / unit_s
     keys: NDArray[np.float64] = lines["key"] + lines["rise"] * waited
     return keys
 

@@ -238,7 +238,7 @@ class EngineReplay:
         lines = engine.as_records(np.empty((0 if mixed else len(policies), len(self.table)), engine.LINE))
         for line, policy in zip(lines, policies, strict=False):
             line["key"], line["rise"] = policy.lines(*known)
-        moves = np.array([policy.moves for policy in policies])
+        moves = np.array([policy.motion for policy in policies], np.uint8)
         weights = np.array([policy.weights or (0.0,) * 6 for policy in policies])
         start_s = np.empty((len(policies), len(self.table)))
         done, resume = 0, False

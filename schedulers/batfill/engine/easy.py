@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.engine.jit import expression, kernel
-from batfill.engine.keys import find_head, key_at
+from batfill.engine.keys import find_head, key_at, unit_of
 from batfill.engine.records import NEVER_S, NO_HEAD, UNRESERVED
 from batfill.engine.running import correct, reservation, start
 from batfill.engine.tree import (
@@ -322,14 +322,15 @@ def add_candidate(now_s, queue, place, section, slot):
     candidate.row = row
     if queue.rules[0].backfill_same:
         candidate.rank = section
-        key, rise = job.key, job.rise
+        key, rise, moves = job.key, job.rise, queue.rules[0].moves
         if section == queue.rules[0].overdue:
             key, rise = float(job.seq), 0.0
     else:
         candidate.rank = 0
-        key, rise = queue.backfill_lines[row].key, queue.backfill_lines[row].rise
+        line = queue.backfill_lines[row]
+        key, rise, moves = line.key, line.rise, queue.rules[0].backfill_moves
     if rise != 0.0:
-        key = key_at(now_s, key, rise, job.submit_s, job.estimate_s)
+        key = key_at(now_s, key, rise, job.submit_s, unit_of(moves, job.estimate_s))
     candidate.key = key
 
 

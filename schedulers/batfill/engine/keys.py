@@ -1,7 +1,7 @@
 """Keys that move with time, and the search for the waiting job with the lowest.
 
-Every key is linear in the wait: key + rise (w / p~), where p~ is the estimate in force. It is rounded in this form,
-here and in docs/background/semantics.md. Two lines cross at most once, so the first job stays first until a known
+Every key is linear in the wait: key + rise (w / u), where u is the estimate in force or one second. It is rounded in
+this form, here and in docs/background/semantics.md. Two lines cross at most once, so the first job stays first until a known
 instant (`overtaken`), and a lower bound on a leaf's lowest key also holds later (`lower_bound`).
 
 Slopes are per second. Kernels change the leaves' bounds and the head in `queue.state`, nothing else.
@@ -13,19 +13,25 @@ import numpy as np
 
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.tree import LEAF, first_slot, precedes
-from batfill.policy import UNLIMITED_S
+from batfill.policy import BY_SECOND, UNLIMITED_S
 
 
 @expression
-def key_at(now_s, key, rise, submit_s, estimate_s):
-    """The key at `now_s`, float64; `key` is its value at submission."""
-    return key + rise * ((now_s - submit_s) / min(estimate_s, UNLIMITED_S))
+def unit_of(moves, estimate_s):
+    """The unit of the wait, in seconds, in which keys rise that move in this way (RULES.moves)."""
+    return 1.0 if moves == BY_SECOND else min(estimate_s, UNLIMITED_S)
 
 
 @expression
-def slope_of(job):
+def key_at(now_s, key, rise, submit_s, unit_s):
+    """The key at `now_s`, float64; `key` is its value at submission, `rise` its gain per unit of the wait."""
+    return key + rise * ((now_s - submit_s) / unit_s)
+
+
+@expression
+def slope_of(queue, job):
     """The slope of a job's key, per second."""
-    return job.rise / min(job.estimate_s, UNLIMITED_S)
+    return job.rise / unit_of(queue.rules[0].moves, job.estimate_s)
 
 
 @expression
@@ -81,8 +87,9 @@ def lowest_in_leaf(now_s, queue, leaf):
     best, lowest, second, slope, scale = leaf * LEAF, np.inf, np.inf, np.inf, 0.0
     for slot in range(leaf * LEAF, leaf * LEAF + tree.nodes[leaf].count):
         job = queue.jobs[tree.slots[slot].row]
-        key = key_at(now_s, job.key, job.rise, job.submit_s, tree.slots[slot].estimate_s)
-        slope = min(slope, slope_of(job))
+        unit_s = unit_of(queue.rules[0].moves, tree.slots[slot].estimate_s)
+        key = key_at(now_s, job.key, job.rise, job.submit_s, unit_s)
+        slope = min(slope, slope_of(queue, job))
         scale = max(scale, abs(job.key))
         second = min(second, max(key, lowest))
         if key < lowest:  # the first of equal keys wins: the leaf is sorted by seq here
@@ -109,7 +116,7 @@ def lowest_in_section(now_s, queue, section):
     if tree.sections[section].jobs > tree.nodes[leaf].count:
         return lowest_of_leaves(now_s, queue, section)
     best, lowest, second, least, scale = lowest_in_leaf(now_s, queue, leaf)
-    slope = slope_of(queue.jobs[tree.slots[best].row])
+    slope = slope_of(queue, queue.jobs[tree.slots[best].row])
     return best, stays_lowest(now_s, lowest, slope, second, least, scale), slope
 
 
@@ -150,7 +157,7 @@ def lowest_of_leaves(now_s, queue, section):
                 best, lowest = slot, key
 
     home = np.uint32(best // LEAF)
-    slope = slope_of(jobs[tree.slots[best].row])
+    slope = slope_of(queue, jobs[tree.slots[best].row])
     _, _, second, least, scale = lowest_in_leaf(now_s, queue, home)
     until_s = stays_lowest(now_s, lowest, slope, second, least, scale)
     for group_place in range(tree.sections[section].groups):
@@ -199,7 +206,7 @@ def head_with(now_s, queue, section, row):
         return leads, np.inf if leads else state.head_until_s
     if section == queue.rules[0].overdue:
         return job.seq < head.seq, np.inf
-    slope = slope_of(job)
+    slope = slope_of(queue, job)
     first, size = line_at(now_s, head, state.head_slope)
     mine, my_size = line_at(now_s, job, slope)
     leads = mine < first

@@ -205,7 +205,7 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
     Args:
         first: index of the first policy.
         resume: whether to resume its replay, after the tree was full and has been enlarged.
-        moves: bool (n_policies,), as Rules.moves.
+        moves: uint8 (n_policies,), as RULES.moves.
         weights: float64 (n_policies, 6), of mixed policies.
         lines: records.LINE (n_policies, n_jobs), the keys; (0, n_jobs) if all are mixed policies.
         start_s: float64 (n_policies, n_jobs), receives the starts; nan for rejected jobs.

@@ -29,7 +29,7 @@ JOB = np.dtype(
         ("submit_s", "f8"),  # r
         ("estimate_s", "f8"),  # p~, or the expected run time in force; inf if there is none
         ("key", "f8"),  # the policy's key at submission,
-        ("rise", "f8"),  # and its gain per estimate waited: see `keys.key_at`
+        ("rise", "f8"),  # and its gain while it waits: see `keys.key_at`
         ("start_s", "f8"),  # of the last try; nan before the first, and between a kill and the next try
         ("seq", "i8"),  # place by (submission time, id): the last tie-break of every order
         ("procs", "i4"),  # q
@@ -84,7 +84,11 @@ QUEUE = np.dtype(
 # The rules that order and backfill the queue.
 RULES = np.dtype(
     [
-        ("moves", "u1"),  # 1 if the order of two waiting jobs may change
+        (
+            "moves",
+            "u1",
+        ),  # whether the order of two waiting jobs may change, and the unit in which keys rise: `Policy.motion`
+        ("backfill_moves", "u1"),  # the same of a separate backfill order
         ("backfill_same", "u1"),  # 1 if jobs are backfilled in the queue's order, overdue and small first
         ("outlived", "u1"),  # 1 if running jobs may outlive their estimates, which are then raised
         ("threshold_s", "f8"),  # Theta; inf for none

@@ -50,7 +50,7 @@ def enqueue(queue, section, row, leads, until_s):
         state.head_until_s = until_s
         if leads:
             state.head = row
-            state.head_slope = slope_of(job)
+            state.head_slope = slope_of(queue, job)
     job.section = section
     insert(queue.tree, section, place_key(queue, section, row), row, job.estimate_s, job.procs, queue.jobs)
 

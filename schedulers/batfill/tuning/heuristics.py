@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.engine import KILL
-from batfill.engine.keys import key_at
+from batfill.engine.keys import key_at, unit_of
 from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, data_frame
 from batfill.metrics import long_waits
@@ -471,7 +471,8 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
     free, arrived = size, 0
 
     def moving_key(now_s: float, row: int) -> float:
-        return float(key_at(now_s, key[row], rise[row], submit_s[row], expected_s[row]))  # type: ignore[no-untyped-call]
+        unit_s = unit_of(policy.motion, expected_s[row])  # type: ignore[no-untyped-call]
+        return float(key_at(now_s, key[row], rise[row], submit_s[row], unit_s))  # type: ignore[no-untyped-call]
 
     def head(now_s: float) -> int:
         if not policy.moves:
