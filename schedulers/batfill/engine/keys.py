@@ -1,8 +1,8 @@
 """Keys that move with time, and the search for the waiting job with the lowest.
 
 Every key is linear in the wait: key + rise (w / u), where u is the estimate in force or one second. It is rounded in
-this form, here and in docs/background/semantics.md. Two lines cross at most once, so the first job stays first until a known
-instant (`overtaken`), and a lower bound on a leaf's lowest key also holds later (`lower_bound`).
+this form, here and in docs/background/semantics.md. Two lines cross at most once, so the first job stays first until a
+known instant (`overtaken`), and a lower bound on a leaf's lowest key also holds later (`lower_bound`).
 
 Slopes are per second. Kernels change the leaves' bounds and the head in `queue.state`, nothing else.
 """
