@@ -83,12 +83,19 @@ def tell(run, jobs):
 
 @pytest.mark.parametrize("bound", [False, True])
 @pytest.mark.parametrize(
-    "policy", ["fcfs", "spf", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("lqf", "wfp3", "lexp"))]
+    "policy",
+    [
+        "fcfs",
+        "spf",
+        *(pytest.param(name, marks=pytest.mark.compiled) for name in ("lqf", "wfp3", "lexp", "aged:90,0.5,0.5")),
+    ],
 )
-def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, bound):
+@pytest.mark.parametrize("tries_first", [False, True])
+def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, tries_first, bound):
+    rules = {"dividers": DIVIDERS, "bound": bound, "tries_first": tries_first}
     for seed, threshold_s in enumerate([math.inf, 30.0, 300.0]):
         jobs = random_table(seed, n_jobs=150, size=10, span_s=300)
-        run, beside = classified(jobs, 10, policy, dividers=DIVIDERS, seed=seed, bound=bound, threshold_s=threshold_s)
+        run, beside = classified(jobs, 10, policy, seed=seed, threshold_s=threshold_s, **rules)
         run.advance()
         assert_same(run.schedule(), beside.run())
         assert {kill["level"] for kill in run.schedule().kills} == {1, 2, 3}
