@@ -242,7 +242,7 @@ def by_name(*options: Option) -> dict[str, Option]:
 OPTIONS = by_name(
     Option(
         "policy",
-        "a policy's name, `mixed:` and six weights, or `NAME@FILE.json`",
+        "a policy's name, `mixed:` and six weights, `aged:` and three numbers, or `NAME@FILE.json`",
         "fcfs",
         "The queue's order; see `batfill policies`.",
         policy_of,
