@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @choice_option(
     "--regression",
     choices=("signed", "plain"),
-    help="area and lin, with no weight that lets later or larger jobs overtake; or lin, qdr, cub and qua as published.",
+    help="area and lin, with no weight for larger jobs or the order of arrival; or lin, qdr, cub and qua as published.",
 )
 @choice_option(
     "--shuffle",

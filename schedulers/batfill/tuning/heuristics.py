@@ -1,7 +1,7 @@
 """Heuristics learned by regression on a log's first windows, and tested on the windows that follow.
 
 Weighted least squares on monomials of p, q and r turns scores of the proxy problem (see `proxy`) into coefficients: as
-in the 2023 study ("plain"), or with the signs that a queue's order must have ("signed"). `batfill fit` does all of it.
+in the 2023 study ("plain"), or with the signs of the weights constrained ("signed"). `batfill fit` does all of it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Fit:
         return ends(self.terms[i][0], float(self.standard_errors[i]))
 
     def held(self, i: int) -> bool:
-        """Whether the i-th coefficient is held at 0, because the regression alone would give it the wrong sign."""
+        """Whether the i-th coefficient is held at 0, because the regression alone would give it the other sign."""
         return i > 0 and self.terms[i][0] == 0 and bool(np.isnan(self.standard_errors[i]))
 
     @property
@@ -153,9 +153,9 @@ def fit_scores(scores: Scores, name: str, weights: Weights = "pq", regression: R
 
     A plain regression is the study's. A signed one differs in two ways. It compares jobs within their tuple only, as
     the scores of each tuple sum to 1 and a queue's order compares jobs that wait at the same time. And it allows no
-    weight against the purpose: none below 0 on p, q and p q, and none above 0 on r, by which later jobs would overtake.
-    The proxy problem asks for just that, because an order that begins with a job not yet submitted waits for it; a real
-    queue never does.
+    weight below 0 on p, q and p q, which would put larger jobs first, and none above 0 on r, which is the order of
+    arrival. The proxy problem asks for the latter because an order that begins with a job not yet submitted waits for
+    it; a real queue never does.
 
     The scores of a tuple depend on each other, so errors are by tuple, given the weights held at 0. They cover the draw
     of the tuples and of the orders, that is another seed. They do not cover another log of the same machine: all seeds
