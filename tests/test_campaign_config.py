@@ -72,7 +72,10 @@ def test_choices_are_every_combination(read):
         (LEAST + "knowledge:\n- user\n- oracle\n", "5: option knowledge: 'oracle' is none of user, "),
         (LEAST + "knowledge: [{kill: true}]\n", "3: option kill: knowledge user calls no job small"),
         (LEAST + "knowledge: [{knowledge: classifier, seed: 1}]\n", "3: a campaign's seeds are a separate list"),
-        (LEAST + "knowledge:\n- policy: saf\n", "4: policy is not an option of knowledge; those are knowledge, kill, "),
+        (
+            LEAST + "knowledge:\n- policy: saf\n",
+            "4: policy is not an option of knowledge; those are knowledge, predictions, kill, ",
+        ),
         (LEAST + "knowledge: [user, user]\n", "3: knowledge has 'user' twice; keep one of them"),
         ("workloads: [{file: a}]\npolicies:\n- fcfs\n- sfa\n", "4: policy 'sfa' is unknown; known are "),
         ("workloads: [{file: a}]\npolicies: [saf, saf]\n", "2: policies has 'saf' twice; keep one of them"),

@@ -292,7 +292,10 @@ def test_no_event_is_sent_after_the_end():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"polycy": "saf"}, "option 'polycy' is unknown; known are policy, backfill, threshold, divider"),
+        (
+            {"polycy": "saf"},
+            "option 'polycy' is unknown; known are policy, backfill, threshold, overdue-before, divider",
+        ),
         ({"policy": "best"}, "policy 'best' is unknown; known are fcfs,"),
         ({"policy": 7}, "option policy: 7 is not a name"),
         ({"backfill": "best"}, "policy 'best' is unknown"),
