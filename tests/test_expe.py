@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -132,3 +133,12 @@ def test_the_comparison_of_predicted_run_times_prints_a_row_for_each():
     for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
         assert done.stdout.count(row) == 5  # comparison, slowdown, mean wait, long waits, seconds
     assert done.stdout.count("| user, all |") == 4
+
+
+def test_the_comparison_of_guards_prints_a_row_for_each():
+    done = python("expe/guards.py", "workloads/sample.json")
+    assert done.returncode == 0, done.stderr
+    for row in ("saf, threshold 72000", "aged:50000,1/3,0", "saf, threshold 72000, first tries, large"):
+        assert done.stdout.count(f"| {row} |") == 1
+    best = min(float(slowdown) for slowdown in re.findall(r"\| \**(\d+\.\d)\**;", done.stdout))
+    assert f"| **{best}**;" in done.stdout

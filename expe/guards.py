@@ -1,0 +1,96 @@
+"""What keeps jobs from starving, and what it costs: the tables of docs/results/guards.md.
+
+`python expe/guards.py LOG... > tables.md`; ten minutes of one processor for six logs. Each log is replayed whole, from
+an empty machine, under orders with a threshold, aged orders, and both beside first tries (every job is tried for one
+divider and killed there: `--knowledge classifier --kill --bound --cut 0`).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import batfill as bf
+from archive_logs import by_name
+from batfill import __version__
+from batfill.jobs import HOUR_S
+from batfill.metrics import long_waits
+
+TAU_S = 60
+THRESHOLDS_S = (None, 72_000, 200_000)
+ORDERS = ("fcfs", "spf", "saf")
+THIRD = "0.33333333333333331"
+AGED = (
+    f"aged:50000,{THIRD},{THIRD}",
+    f"aged:50000,{THIRD},0",
+    "aged:20000,0.5,0.5",
+    "aged:50000,0.5,0.5",
+    "aged:100000,0.5,0.5",
+)
+TRIES = {"knowledge": "classifier", "kill": True, "bound": True, "cut": 0}
+BEFORE = "overdue_before"
+
+
+def choices():
+    """Each choice by its name in the tables: the policy and the options."""
+    found = {}
+    for tries in ({}, TRIES):
+        kind = ", first tries" if tries else ""
+        for policy in ORDERS:
+            for seconds in THRESHOLDS_S:
+                guard = "" if seconds is None else f", threshold {seconds}"
+                found[f"{policy}{guard}{kind}"] = policy, {"threshold_s": seconds, **tries}
+                if tries and seconds is not None:
+                    found[f"{policy}{guard}{kind}, large"] = policy, {"threshold_s": seconds, BEFORE: "large", **tries}
+        for policy in AGED:
+            short = policy.replace(THIRD, "1/3")
+            found[f"{short}{kind}"] = policy, tries
+    return found
+
+
+def figures(path, policy, options):
+    """Mean bounded slowdown, mean wait, 99.9 % quantile and longest wait in hours, and the share of wasted work."""
+    run = bf.replay(path, policy, tau_s=TAU_S, **options)
+    ran = ~run.schedule.rejected
+    waits = long_waits((run.schedule.start_s - run.schedule.jobs.submit_s)[ran])
+    hours = (run.figures.mean_wait_s, waits["p999_wait_s"], waits["max_wait_s"])
+    return run.figures.mean_bsld, *(seconds / HOUR_S for seconds in hours), run.figures.wasted
+
+
+def on_front(found):
+    """Whether no other choice has both a lower mean bounded slowdown and a shorter 99.9 % wait, nor longest wait."""
+    values = np.array(list(found.values()))
+    bsld = values[:, 0]
+    kept = np.zeros(len(values), bool)
+    for column in (2, 3):
+        wait = values[:, column]
+        better = (bsld[None] <= bsld[:, None]) & (wait[None] <= wait[:, None])
+        better &= (bsld[None] < bsld[:, None]) | (wait[None] < wait[:, None])
+        kept |= ~better.any(axis=1)
+    return dict(zip(found, kept.tolist(), strict=True))
+
+
+def main(paths):
+    """Print the tables."""
+    logs = by_name(paths)
+    cells = {}
+    for log, path in logs.items():
+        print(log, file=sys.stderr, flush=True)
+        workload = bf.read(path)
+        found = {name: figures(workload, *choice) for name, choice in choices().items()}
+        front = on_front(found)
+        cells[log] = {
+            name: f"{'**' * front[name]}{bsld:.1f}{'**' * front[name]}; {mean:.1f}, {p999:.0f}, {longest:.0f}"
+            + (f"; {waste:.1%}" if waste else "")
+            for name, (bsld, mean, p999, longest, waste) in found.items()
+        }
+    print(f"<!-- expe/guards.py, batfill {__version__}, seed 0, tau {TAU_S} s -->\n")
+    print(f"| | {' | '.join(logs)} |\n|---|{'---|' * len(logs)}")
+    for name in choices():
+        print(f"| {name} | {' | '.join(cells[log][name] for log in logs)} |")
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])
