@@ -1,8 +1,8 @@
 """What keeps jobs from starving, and what it costs: the tables of docs/results/guards.md.
 
-`python expe/guards.py LOG... > tables.md`; ten minutes of one processor for six logs. Each log is replayed whole, from
-an empty machine, under orders with a threshold, aged orders, and both beside first tries (every job is tried for one
-divider and killed there: `--knowledge classifier --kill --bound --cut 0`).
+`python expe/guards.py LOG... > tables.md`; twenty-five minutes of one processor for six logs. Each log is replayed
+whole, from an empty machine, under orders with a threshold, aged orders, and both beside first tries (every job is
+tried for one divider and killed there: `--knowledge classifier --kill --bound --cut 0`).
 """
 
 from __future__ import annotations
