@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from threading import Event
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ PORT_VARIABLE = "BATSIM_PORT"
 DEFAULT_PORT = 28000
 DEATH_S = 2.0  # from the end of a connection to that of its process
 TIMEOUT_S = 120.0  # a first start may compile
+HEED_S = 0.2  # the longest time until the main thread heeds an interrupt
 EXIT_GRACE_S = 5.0  # from the end of the simulation to the scheduler's
 SCHED_SCRIPT, MESSAGES_FILE = "sched.bash", "messages.log"
 OUT_LOG, ERR_LOG = "sched.out.log", "sched.err.log"
@@ -99,7 +100,7 @@ def examine(
         try:
             observed = {first: run(first)}
             if answers(folders[first]):
-                observed |= zip(others, pool.map(run, others), strict=True)
+                observed |= zip(others, results([pool.submit(run, name) for name in others]), strict=True)
             elif others:
                 note = f"the other workloads ({len(others)}) were not run: the scheduler answered no message"
                 observed[first] = observed[first]._replace(notes=(note,))
@@ -109,6 +110,19 @@ def examine(
             over.set()
             end_sessions(set().union(*(scheduler.sessions for scheduler in schedulers)))
             pool.shutdown(cancel_futures=True)
+
+
+def results(runs: Sequence[Future[Observed]]) -> list[Observed]:
+    """The results of all runs, or the first exception.
+
+    An interrupt may be delivered to any thread, and does not wake the main thread while it waits without a timeout.
+    """
+    left = set(runs)
+    while left:
+        done, left = wait(left, HEED_S, FIRST_EXCEPTION)
+        for run in done:
+            run.result()
+    return [run.result() for run in runs]
 
 
 def takes_port(command: str) -> bool:
