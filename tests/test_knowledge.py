@@ -384,6 +384,7 @@ def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(name):
         ),
         ({"overdue-before": "large"}, "option overdue-before: no job is overdue without a threshold"),
         ({"overdue-before": "large", "threshold": 5}, "option overdue-before: knowledge user calls no job small"),
+        ({"overdue-before": "all", "threshold": 5}, "option overdue-before: knowledge user calls no job small"),
         (
             {"overdue-before": "small", "threshold": 5, "divider": 5},
             "option overdue-before: 'small' is none of all, large",

@@ -567,7 +567,8 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
             raise BatfillError(f"option {name}: {idle.why.format(value=chosen[idle.option])}")
         chosen[name] = None
     refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
-    if chosen["overdue-before"] == LARGE_ONES and chosen["divider"] is None and chosen["knowledge"] not in CLASSIFYING:
+    no_small = chosen["divider"] is None and chosen["knowledge"] not in CLASSIFYING
+    if given.get("overdue-before") is not None and no_small:
         raise BatfillError(
             f"option overdue-before: knowledge {chosen['knowledge']} calls no job small, and there is no divider; "
             f"choose {' or '.join(CLASSIFYING)}, or leave it out"
