@@ -30,7 +30,6 @@ AGED = (
     "aged:100000,0.5,0.5",
 )
 TRIES = {"knowledge": "classifier", "kill": True, "bound": True, "cut": 0}
-BEFORE = "overdue_before"
 
 
 def choices():
@@ -43,7 +42,8 @@ def choices():
                 guard = "" if seconds is None else f", threshold {seconds}"
                 found[f"{policy}{guard}{kind}"] = policy, {"threshold_s": seconds, **tries}
                 if tries and seconds is not None:
-                    found[f"{policy}{guard}{kind}, large"] = policy, {"threshold_s": seconds, BEFORE: "large", **tries}
+                    large = {"threshold_s": seconds, "overdue_before": "large", **tries}
+                    found[f"{policy}{guard}{kind}, large"] = policy, large
         for policy in AGED:
             short = policy.replace(THIRD, "1/3")
             found[f"{short}{kind}"] = policy, tries

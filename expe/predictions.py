@@ -23,6 +23,7 @@ from batfill.jobs import HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain
 from batfill.knowledge.choice import make
 from batfill.knowledge.estimates import OrderOnly
+from batfill.knowledge.features import NO_CLOCK
 from batfill.knowledge.learning import LearningReplay
 from batfill.metrics import TAU_S, bounded_slowdown, long_waits
 from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
@@ -68,7 +69,7 @@ class Boosting(Plain):
 
     def __init__(self, seed, clock):
         """`seed`: of the trees' validation; `clock`: gives hours and days, or None."""
-        self.seed, self.clock = seed, clock
+        self.seed, self.clock = seed, clock or NO_CLOCK
         self.earlier = {}  # by (user), (user, request), (user, request, procs)
         self.seen = {}  # features at submission, by row, until the job ends
         self.known = deque(maxlen=LATEST)  # features and log run time
@@ -86,15 +87,12 @@ class Boosting(Plain):
     def features(self, job):
         """Of a job submitted now; times in seconds."""
         of_user, of_request, alike = (self.earlier.get(key, Earlier()) for key in keys_of(job))
-        hours, days = divmod(job.submit_s, 24 * HOUR_S)[1] / HOUR_S, job.submit_s % WEEK_S / (24 * HOUR_S)
-        if self.clock is not None:
-            date = self.clock.date(job.submit_s)
-            hours, days = date.hour, date.weekday()
+        date = self.clock.date(job.submit_s)
         return [
             job.known_s,
             job.procs,
-            hours,
-            days,
+            date.hour,
+            date.weekday(),
             *of_user.newest(3),
             sum(of_user.newest(2)) / 2 if of_user.number > 1 else NONE_YET,
             of_user.total_s / of_user.number if of_user.number else NONE_YET,
@@ -129,11 +127,11 @@ def keys_of(job):
 
 def schedule_of(workload, knowledge, predictions, seed):
     """The schedule with a predictor, and the seconds that it took."""
-    chosen = {} if knowledge == USER else {"predictions": predictions}
     boosts = knowledge == BOOSTING
-    options = Options.of(
-        {"policy": POLICY, "threshold": THRESHOLD, **({} if boosts else {"knowledge": knowledge, **chosen})}
-    )
+    chosen = {} if boosts else {"knowledge": knowledge}
+    if knowledge in PREDICTING:
+        chosen["predictions"] = predictions
+    options = Options.of({"policy": POLICY, "threshold": THRESHOLD, **chosen})
     began_s = time.perf_counter()
     if boosts:
         known = Boosting(seed, workload.clock)
