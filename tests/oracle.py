@@ -6,6 +6,7 @@ is found by trying instants, and a job is backfilled when the head, asked again,
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,6 +20,7 @@ from batfill.jobs import SMALL, JobTable
 SOME_DAY = float(np.finfo(np.float64).max)
 UNLIMITED = 1e12
 LARGE = math.inf  # the level of large jobs: behind all others
+ALWAYS, IF_WAITING, IF_NEEDED = range(3)  # when a try is killed at its divider
 MINUTE, HOUR = 60, 3600
 # By how much a job is expected to run longer when it has outlived what was expected, time after time.
 STEPS = [*(n * MINUTE for n in (1, 5, 15, 30)), *(n * HOUR for n in (1, 2, 5, 10, 20, 50, 100))]
@@ -124,6 +126,8 @@ class Oracle:
     threshold_s: float = math.inf
     tries_first: bool = False  # whether small jobs go before overdue ones
     divider_s: object = math.inf  # one, or a list of the levels'
+    kill_if: int = ALWAYS
+    widest_try: int | None = None  # wider jobs are large
     bound: bool = False  # whether jobs are expected to end at their divider at the latest
     estimate_s: object = None  # what the scheduler expects the jobs to run, in the table's order; else the requests
     outlived: bool = False  # whether what was expected is corrected; always if jobs may outlive their requests
@@ -152,11 +156,15 @@ class Oracle:
                 float(requests[i]),
                 float(estimates[i]),
                 int(t.procs[i]),
-                1 if t.job_class[i] == SMALL and np.isfinite(self.divider_s).any() else LARGE,
+                1 if t.job_class[i] == SMALL and self.may_try(t.procs[i]) else LARGE,
             )
             for seq, i in enumerate(ids)
         ]
         self.coming = list(self.jobs)
+
+    def may_try(self, q):
+        """Whether a job of q processors may be small."""
+        return np.isfinite(self.divider_s).any() and (self.widest_try is None or q <= self.widest_try)
 
     def run(self, until=math.inf):
         """Every instant up to `until`, itself included."""
@@ -164,18 +172,51 @@ class Oracle:
             t = min([self.end(job) for job in self.running] + [job.r for job in self.coming[:1]], default=math.inf)
             if t > until or t == math.inf:
                 return self
+            due = []
             for job in [job for job in self.running if self.end(job) == t]:
-                self.running.remove(job)
-                self.free += job.q
+                if job.divider < job.duration and self.kill_if != ALWAYS:
+                    due.append(job)
+                    continue
+                self.finish(job)
                 if job.divider < job.duration:
-                    self.kills.append((job.seq, job.level, job.start, job.divider))
-                    job.start, job.level = math.nan, self.level_after(job)
-                    self.waiting.append(job)
+                    self.requeue(job)
             while self.coming and self.coming[0].r == t:
                 job = self.coming.pop(0)
                 if job.q <= self.size:
                     self.waiting.append(job)
             self.easy_pass(t)  # also where the only event was a rejection: a job may have become overdue
+            for job in sorted(due, key=lambda job: (job.q * job.divider, job.r, job.seq)):
+                if self.kill_pays(t, job):
+                    self.finish(job)
+                    self.requeue(job)
+                else:
+                    self.spare(job)
+                self.easy_pass(t)
+
+    def finish(self, job):
+        self.running.remove(job)
+        self.free += job.q
+
+    def requeue(self, job):
+        self.kills.append((job.seq, job.level, job.start, job.divider))
+        job.start, job.level = math.nan, self.level_after(job)
+        self.waiting.append(job)
+
+    def spare(self, job):
+        job.level, job.divider, job.bound = LARGE, math.inf, math.inf
+
+    def kill_pays(self, t, job):
+        """Tried out: what a pass without the job would start, and when the head could start with it and without it."""
+        if not self.waiting or self.kill_if == IF_WAITING:
+            return bool(self.waiting)
+        without, beside = (copy.deepcopy(self, {id(self.table): self.table}) for _ in range(2))
+        without.finish(without.jobs[job.seq])
+        beside.spare(beside.jobs[job.seq])
+        head = without.jobs[min(self.waiting, key=self.sort_rule(t)).seq]
+        without.easy_pass(t)
+        if len(without.order) > len(self.order):
+            return True
+        return beside.shadow(t, head) > without.shadow(t, head)
 
     def end(self, job):
         return job.start + min(job.divider, job.duration)
@@ -236,9 +277,7 @@ class Oracle:
             self.begin(t, job)
         else:
             return
-        promised = [min(self.expected_end(t, job), SOME_DAY) for job in self.running]
-        held = list(zip(promised, [job.q for job in self.running], strict=True))
-        shadow = next(at for at in sorted(promised) if free_at(at, self.size, held) >= head.q)
+        shadow, held = self.shadow(t, head), self.held(t)
         for job in sorted(self.waiting, key=self.backfill_rule(t)):
             if job is head or job.q > self.free:
                 continue
@@ -247,6 +286,15 @@ class Oracle:
                 self.begin(t, job, backfilled=True)
             else:
                 held.pop()
+
+    def held(self, t):
+        """What the running jobs hold, and until when, as is expected at t."""
+        return [(min(self.expected_end(t, job), SOME_DAY), job.q) for job in self.running]
+
+    def shadow(self, t, head):
+        """When the head is expected to start, if it cannot now."""
+        held = self.held(t)
+        return next(at for at, _ in sorted(held) if free_at(at, self.size, held) >= head.q)
 
     def begin(self, t, job, backfilled=False):
         job.start, job.backfilled, job.divider = t, backfilled, self.divider(job)

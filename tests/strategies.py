@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from batfill import engine
 from batfill.jobs import LARGE, SMALL, UNKNOWN, job_table
 from batfill.policy import POLICIES, policy_named
 from batfill.replays import replay
@@ -109,5 +110,7 @@ options = st.fixed_dictionaries(
         "threshold_s": st.sampled_from([0.0, 1.0, 5.0, 20.0, math.inf]),
         "tries_first": st.booleans(),
         "divider_s": st.sampled_from([1.0, 3.0, 8.0, math.inf, (1.0, 2.0), (2.0, 5.0, 5.0, 9.0)]),
+        "kill_if": st.sampled_from([engine.ALWAYS, engine.IF_WAITING, engine.IF_NEEDED]),
+        "widest_try": st.sampled_from([None, 1, 4]),
     }
 )

@@ -562,9 +562,14 @@ def option_table(options):
     rows = [("name", "value", "default", "with", "meaning"), ("---",) * 5]
     for option in options.values():
         usual = "none" if option.default is None else word(option.default)
-        needs = " and ".join(f"`{need.option}` {' or '.join(map(word, need.values))}".rstrip() for need in option.needs)
+        needs = " and ".join(conditions(need) for need in option.needs)
         rows.append((f"`{option.name}`", option.value, usual, needs, option.help))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def conditions(need):
+    given = f"`{need.option}` {' or '.join(map(word, need.values))}".rstrip()
+    return f"{given} or `{need.instead}`" if need.instead else given
 
 
 def word(value):

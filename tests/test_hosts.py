@@ -12,6 +12,7 @@ from procset import ProcSet
 
 from batfill import experiment
 from batfill.jobs import SMALL, Workload
+from batfill.options import Options
 from batfill.policy import POLICIES
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
@@ -130,6 +131,23 @@ def test_on_one_processor_the_hosts_agree_on_kills_and_second_tries(written, pol
     """One processor, since a pass is made when the kill is asked for, too: there it finds nothing free."""
     path = written(random_table(8, n_jobs=200, size=1, span_s=2000, wide=0, small=0.5), 1)
     assert_hosts_agree(path, 1, policy=policy, threshold=threshold, divider=10)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize("rule", ["waiting", "needed"])
+@pytest.mark.parametrize(
+    "more", [{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "try-width": 0.5}]
+)
+def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, rule, more):
+    options = Options.of({"policy": policy, "divider": 10, "kill-if": rule, **more})
+    for seed in range(3):
+        path = written(random_table(seed, n_jobs=300, size=12, span_s=3000, small=0.5), 12)
+        log = read_batsim_json(path)
+        schedule, _ = experiment.simulate(log.jobs, log, options)
+        starts = starts_by_name(schedule)
+        assert_same_starts(starts, starts_of_plugin(load_document(path), 12, kills=True, **options.as_dict()))
+        always, _ = experiment.simulate(log.jobs, log, dataclasses.replace(options, kill_if="always"))
+        assert 0 < len(schedule.kills) < len(always.kills)
 
 
 def test_without_a_divider_a_jobs_class_means_nothing_to_any_host(written):

@@ -102,6 +102,27 @@ def test_on_one_processor_the_hosts_agree_on_kills(tmp_path, more):
     assert any("#" in name for name in starts)
 
 
+@pytest.mark.parametrize("rule", ["waiting", "needed"])
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"cut": 0, "bound": True},
+        {"cut": 0, "levels": "0.5,0.75"},
+        {"cut": 0, "threshold": 36_000, "try-width": 0.25},
+        {"cut": 0, "bound": True, "try-width": "50%", "overdue-before": "large", "threshold": 36_000},
+        {"max-kill-share": 0.2},
+    ],
+)
+def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, rule, policy, more):
+    """On any number of processors: in all hosts the decision on a kill follows a pass, and another follows the kill."""
+    path = written(tmp_path / "made.json", 2, size=12, n_jobs=900, weeks=2, protected=0.2)
+    options = {"knowledge": "classifier", "policy": policy, "kill": True, **more}
+    sparing = assert_hosts_agree(path, 12, options | {"kill-if": rule})
+    always = starts_of_replay(path, 12, options)
+    assert 0 < sum("#" in name for name in sparing) < sum("#" in name for name in always)
+
+
 @pytest.mark.parametrize("lag_s", [0.0, 100_000.0, 1.5 * WEEK_S])
 @pytest.mark.parametrize("train", ["week", "drift"])
 def test_the_hosts_agree_on_when_a_forest_comes_into_force(tmp_path, lag_s, train):

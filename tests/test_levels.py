@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill import engine
 from batfill.batsim.replayed import Tries, write_batsim_files
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import policy_named
@@ -91,8 +92,9 @@ def tell(run, jobs):
     ],
 )
 @pytest.mark.parametrize("tries_first", [False, True])
-def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, tries_first, bound):
-    rules = {"dividers": DIVIDERS, "bound": bound, "tries_first": tries_first}
+@pytest.mark.parametrize("kill_if", [engine.ALWAYS, engine.IF_WAITING, engine.IF_NEEDED])
+def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, kill_if, tries_first, bound):
+    rules = {"dividers": DIVIDERS, "bound": bound, "tries_first": tries_first, "kill_if": kill_if}
     for seed, threshold_s in enumerate([math.inf, 30.0, 300.0]):
         jobs = random_table(seed, n_jobs=150, size=10, span_s=300)
         run, beside = classified(jobs, 10, policy, seed=seed, threshold_s=threshold_s, **rules)

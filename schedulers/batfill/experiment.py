@@ -237,6 +237,8 @@ def simulate(
         threshold_s=options.threshold_s,
         divider_s=options.divider_s,
         tries_first=options.tries_first,
+        kill_if=options.kill_rule,
+        widest_try=options.widest_try(workload.procs),
     )
     return schedule, None
 
@@ -413,6 +415,8 @@ class Replay:
             threshold_s=self.options.threshold_s,
             divider_s=self.options.divider_s,
             tries_first=self.options.tries_first,
+            kill_if=self.options.kill_rule,
+            widest_try=self.options.widest_try(size),
         )
 
     # Going on

@@ -29,6 +29,7 @@ KNOWLEDGES = (USER, *LEARNED, "classifier", *CLAIRVOYANT)
 CLASSIFYING = ("classifier", "class-clairvoyant")
 PREDICTING = (*LEARNED, "runtime-clairvoyant")
 ALL, ORDER, LARGE_ONES = "all", "order", "large"
+KILL_RULES = ALWAYS, WAITING, NEEDED = "always", "waiting", "needed"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 MOST_LEVELS = 100
 LARGEST = 2**31 - 1  # seed, or machine size in processors
@@ -86,6 +87,18 @@ def part_of(name: str, value: Any) -> float:
     if per_cent is None and isinstance(value, (int, float)) and 1 < value < math.inf:
         raise BatfillError(f"option {name}: {value!r} is more than the whole; write {value}% for per cent")
     return number_of(name, value if per_cent and number < 0 else number, 0, math.inf, "a share >= 0, as 10% or 0.1")
+
+
+def width_of(name: str, value: Any) -> float:
+    """The value as a share of the machine: a number such as 0.125, or text such as 12.5%.
+
+    Raises:
+        BatfillError: it is neither, or not above 0 and at most 1.
+    """
+    share = part_of(name, value)
+    if not 0 < share <= 1:
+        raise BatfillError(f"option {name}: {value!r} is not a share of the machine above 0 and at most 1")
+    return share
 
 
 def tau_of(value: Any) -> float:
@@ -191,10 +204,12 @@ class Needs(NamedTuple):
     option: str
     values: tuple[Any, ...]  # one of these; empty: any that is not None
     why: str  # what is wrong otherwise, and how to mend it; {value} is the other option's value
+    instead: str = ""  # an option that does as well, with any value but None
 
-    def met(self, value: Any) -> bool:
-        """Whether this value of the other option is one of those."""
-        return value in self.values if self.values else value is not None
+    def met(self, chosen: Mapping[str, Any]) -> bool:
+        """Whether one of these options by name has a value that suffices."""
+        value = chosen[self.option]
+        return (value in self.values if self.values else value is not None) or chosen.get(self.instead) is not None
 
 
 OF_CLASSIFIER = Needs(
@@ -204,6 +219,14 @@ OF_CLASSES = Needs(
     "knowledge", CLASSIFYING, f"knowledge {{value}} calls no job small; choose {' or '.join(CLASSIFYING)}"
 )
 OF_KILLS = Needs("kill", (True,), "nothing is killed; add kill, or leave it out")
+OF_TRIES = Needs("kill", (True,), "nothing is killed; add kill or a divider, or leave it out", "divider")
+OF_SMALL_JOBS = Needs(
+    "knowledge",
+    CLASSIFYING,
+    f"knowledge {{value}} calls no job small, and there is no divider; choose {' or '.join(CLASSIFYING)}, or leave it "
+    "out",
+    "divider",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +288,7 @@ OPTIONS = by_name(
         "What overdue jobs go before: all others, or the large ones alone, behind small jobs.",
         (ALL, LARGE_ONES),
         Needs("threshold", (), "no job is overdue without a threshold; give one, or leave it out"),
+        OF_SMALL_JOBS,
     ),
     Option(
         "divider",
@@ -277,6 +301,23 @@ OPTIONS = by_name(
         ),
         unit=" s",
         word="duration",
+    ),
+    choice(
+        "kill-if",
+        ALWAYS,
+        "When a small job that still runs at its divider is killed: always, if a job waits, or if its processors are "
+        "needed. Otherwise it goes on as a large job.",
+        KILL_RULES,
+        OF_TRIES,
+    ),
+    Option(
+        "try-width",
+        "a share > 0, at most 1",
+        1,
+        "The widest job that can be small, as a share of the machine; wider ones count as large.",
+        width_of,
+        needs=(OF_SMALL_JOBS,),
+        word="share",
     ),
     choice(
         "knowledge",
@@ -490,6 +531,8 @@ class Arguments(TypedDict, total=False):
     threshold_s: float | str | None
     overdue_before: Literal["all", "large"] | None
     divider_s: float | str | None
+    kill_if: Literal["always", "waiting", "needed"] | None
+    try_width: float | str | None
     knowledge: str | None
     predictions: Literal["all", "order"] | None
     kill: bool | None
@@ -560,19 +603,13 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         value = option.default if given.get(name) is None else given[name]
         chosen[name] = None if value is None else option.check(name, value)
     for name, option in OPTIONS.items():
-        idle = next((need for need in option.needs if not need.met(chosen[need.option])), None)
+        idle = next((need for need in option.needs if not need.met(chosen)), None)
         if idle is None or chosen[name] is False:
             continue
         if given.get(name) is not None:
             raise BatfillError(f"option {name}: {idle.why.format(value=chosen[idle.option])}")
         chosen[name] = None
     refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
-    no_small = chosen["divider"] is None and chosen["knowledge"] not in CLASSIFYING
-    if given.get("overdue-before") is not None and no_small:
-        raise BatfillError(
-            f"option overdue-before: knowledge {chosen['knowledge']} calls no job small, and there is no divider; "
-            f"choose {' or '.join(CLASSIFYING)}, or leave it out"
-        )
     if chosen["predictions"] == ORDER:
         refuse_moving_orders(chosen["policy"], chosen["backfill"])
     return chosen
@@ -729,6 +766,8 @@ class Options:
     threshold_s: float = math.inf  # Theta: jobs that have waited longer come first, oldest first
     overdue_before: str = ALL  # what they go before: all others, or LARGE_ONES
     divider_s: float = math.inf  # small jobs go first and are killed and requeued as large after this time
+    kill_if: str = ALWAYS  # or WAITING, NEEDED: when they are killed there
+    try_width: float = 1.0  # the widest job that can be small, as a share of the machine
     learning: Learning = field(default_factory=Learning)  # what is learned of run times, and how it is used
 
     @classmethod
@@ -758,6 +797,8 @@ class Options:
             threshold_s=math.inf if chosen["threshold"] is None else chosen["threshold"],
             overdue_before=chosen["overdue-before"] or ALL,
             divider_s=math.inf if chosen["divider"] is None else chosen["divider"],
+            kill_if=chosen["kill-if"] or ALWAYS,
+            try_width=chosen["try-width"] or 1.0,
             learning=Learning(
                 chosen["knowledge"], chosen["predictions"] or ALL, chosen["kill"], chosen["bound"], Settings(**settings)
             ),
@@ -774,6 +815,8 @@ class Options:
             "threshold": finite(self.threshold_s),
             "overdue-before": self.overdue_before if self.threshold_s < math.inf and self.small_jobs else None,
             "divider": finite(self.divider_s),
+            "kill-if": self.kill_if if self.kills else None,
+            "try-width": self.try_width if self.small_jobs else None,
             **self.learning.as_dict(),
         }
 
@@ -784,7 +827,7 @@ class Options:
             {
                 name: value
                 for name, value in stated.items()
-                if all(need.met(stated[need.option]) for need in OPTIONS[name].needs)
+                if all(need.met(stated) for need in OPTIONS[name].needs)
                 and (value is not None or OPTIONS[name].default is None)
             }
         )
@@ -807,6 +850,20 @@ class Options:
     def small_jobs(self) -> bool:
         """Whether jobs can be small."""
         return self.divider_s < math.inf or self.learning.knowledge in CLASSIFYING
+
+    @property
+    def kills(self) -> bool:
+        """Whether small jobs are killed at a divider."""
+        return self.divider_s < math.inf or self.learning.kill
+
+    @property
+    def kill_rule(self) -> int:
+        """`kill_if` as the engine's constant."""
+        return KILL_RULES.index(self.kill_if)
+
+    def widest_try(self, size: int) -> int:
+        """The most processors that a small job may request on a machine of `size` processors; at least 1."""
+        return max(1, math.floor(self.try_width * size * (1 + 1e-12)))
 
     @property
     def tries_first(self) -> bool:

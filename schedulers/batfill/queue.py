@@ -43,6 +43,7 @@ class Queue:
         tries: bool = True,
         outlived: bool = False,
         tries_first: bool = False,
+        kill_if: int = engine.ALWAYS,
     ) -> None:
         """An empty queue.
 
@@ -56,6 +57,7 @@ class Queue:
             tries: whether jobs can be small, or outlive their estimates.
             outlived: whether running jobs may outlive their estimates.
             tries_first: whether small jobs go before overdue ones.
+            kill_if: when a try is killed at its divider: engine.ALWAYS, IF_WAITING or IF_NEEDED.
         """
         self.size = size
         dividers = engine.dividers_of(divider_s)
@@ -74,6 +76,7 @@ class Queue:
         self.arrays.jobs["section"] = engine.AWAY
         self.arrays.state["free"] = size
         self.arrays.rules["outlived"], self.arrays.rules["overdue"] = outlived, len(dividers) * tries_first
+        self.arrays.rules["kill_if"] = kill_if
         self.set_rules(policy, backfill, threshold_s)
         self.policy, self.backfill = policy, backfill
         self.started = engine.new_records(size, engine.STARTED)
@@ -92,6 +95,11 @@ class Queue:
     def outlived(self) -> bool:
         """Whether running jobs may outlive their estimates, which are then raised."""
         return bool(self.arrays.rules["outlived"][0])
+
+    @property
+    def spares(self) -> bool:
+        """Whether a try may go on at its divider."""
+        return bool(self.arrays.rules["kill_if"][0] != engine.ALWAYS)
 
     @property
     def free(self) -> int:
@@ -280,6 +288,14 @@ class Queue:
     def finish(self, row: int) -> None:
         """End a running job."""
         engine.finish(self.arrays, row)
+
+    def kill_pays(self, row: int, now_s: float) -> bool:
+        """Whether to kill a try that has reached its divider, after the pass at `now_s`, unless they always are."""
+        return bool(engine.kill_pays(float(now_s), self.arrays, row))
+
+    def spare(self, row: int, now_s: float) -> None:
+        """Let a try that has reached its divider go on as a large job."""
+        engine.spare(float(now_s), self.arrays, row)
 
     def demote(self, row: int) -> None:
         """Move a job whose killed try has ended to its next level."""

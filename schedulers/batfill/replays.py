@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 8"
+SAVED_FORMAT = "batfill replay 9"
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
 
@@ -127,6 +127,8 @@ class EngineReplay:
         learns: bool = False,
         outlived: bool = False,
         tries_first: bool = False,
+        kill_if: int = engine.ALWAYS,
+        widest_try: int | None = None,
     ) -> None:
         """Set up a replay on an empty machine.
 
@@ -144,6 +146,9 @@ class EngineReplay:
             outlived: whether expected run times that a running job outlives are raised at each instant; with
                 `jobs.outlives` they always are, also beyond the request.
             tries_first: whether small jobs go before overdue ones.
+            kill_if: when a try is killed at its divider, as for `Queue`.
+            widest_try: the most processors of a job that can be small; None for no limit. With `learns` whoever calls
+                `classify` observes it.
 
         Raises:
             BatfillError: the job table is out of order or has an invalid value (see `JobTable.check`), a policy returns
@@ -163,6 +168,8 @@ class EngineReplay:
         at_once, levels = min(n_jobs, size), len(dividers_s)
         # Without a divider, classes have no effect.
         small = (jobs.job_class == SMALL) & (not learns) & bool(np.isfinite(dividers_s).any())
+        if widest_try is not None:
+            small &= jobs.procs <= widest_try
         n_small = n_jobs if learns else int(small.sum())
         outlived = outlived or jobs.outlives
         self.queue = Queue(
@@ -175,11 +182,13 @@ class EngineReplay:
             tries=n_small > 0 or outlived,
             outlived=outlived,
             tries_first=tries_first,
+            kill_if=kill_if,
         )
         self.queue.know(jobs.submit_s, jobs.expected_s, jobs.procs, outlives=jobs.outlives)
         self.events = engine.Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
             ends=engine.new_records(at_once, engine.END),
+            due=np.zeros(at_once if n_small else 0, np.uint32),
             starts=engine.new_records(n_jobs + n_small * levels, engine.STARTED),
             kills=engine.new_records(n_small * levels, engine.KILL),
             clock=engine.new_records(1, engine.CLOCK),
@@ -327,8 +336,8 @@ class EngineReplay:
         kills: NDArray[np.void] = self.events.kills
         return kills[: self.events.clock["kills"][0]]
 
-    def will_be_killed(self, row: int) -> bool:
-        """Whether a job's running try will reach its divider."""
+    def reaches_divider(self, row: int) -> bool:
+        """Whether a job's try will reach its divider, and be killed there or decided on."""
         return bool(self.queue.kill_after_s(row) < self.events.duration_s[row])
 
     def schedule(self) -> Schedule:
@@ -355,6 +364,8 @@ def replay(
     threshold_s: float = np.inf,
     divider_s: float | Sequence[float] = np.inf,
     tries_first: bool = False,
+    kill_if: int = engine.ALWAYS,
+    widest_try: int | None = None,
 ) -> Schedule:
     """Replay the whole workload; the arguments are those of `EngineReplay`."""
     run = EngineReplay(
@@ -365,6 +376,8 @@ def replay(
         threshold_s=threshold_s,
         divider_s=divider_s,
         tries_first=tries_first,
+        kill_if=kill_if,
+        widest_try=widest_try,
     )
     run.advance()
     return run.schedule()

@@ -51,7 +51,9 @@ class Cluster:
             divider_s=[options.divider_s] * len(options.learning.settings.levels),  # learned dividers: none yet
             outlived=options.learning.outlived,
             tries_first=options.tries_first,
+            kill_if=options.kill_rule,
         )
+        self.widest_try = options.widest_try(self.size)
         self.idle = IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines
         self.names: list[str] = []  # by row
@@ -90,7 +92,7 @@ class Cluster:
         """
         if not 1 <= procs <= self.size:
             return False
-        level = self.queue.large if level is None else level
+        level = self.queue.large if level is None or procs > self.widest_try else level
         killable = killable and level < self.queue.large
         row = self.queue.submit(
             job,
@@ -130,6 +132,21 @@ class Cluster:
             self.small_left += self.killable[row]
         else:
             del self.rows[job]
+
+    def kill_pays(self, job: str, now_s: float) -> bool:
+        """Whether to kill a job at its divider, after the decision at `now_s`; if not, it goes on as a large one."""
+        row = self.rows[job]
+        if self.queue.kill_pays(row, now_s):
+            return True
+        self.queue.spare(row, now_s)
+        self.killable[row] = False
+        self.small_left -= 1
+        return False
+
+    def lost_work(self, job: str) -> tuple[float, int]:
+        """Sorts jobs at their dividers: by the processor-seconds that a kill would waste, then by age."""
+        row = self.rows[job]
+        return self.queue.kill_after_s(row) * self.procs[row], int(self.queue.jobs["seq"][row])
 
     def renew_dividers(self, dividers_s: Sequence[float]) -> None:
         """Kill small jobs that start from now on at these dividers."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from batfill.batsim.results import try_name
 from batfill.cluster import Cluster
 from batfill.errors import BatfillError
-from batfill.options import LIVE, MACHINES, OPTIONS_FILE, RESERVATION, SELECTION, USER, Options
+from batfill.options import ALWAYS, LIVE, MACHINES, NEEDED, OPTIONS_FILE, RESERVATION, SELECTION, USER, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,6 +120,11 @@ class Agent:
             from batfill.knowledge.events import KnowledgeByName
 
             self.knowledge = KnowledgeByName(make(self.chosen.learning, None, None))
+        if self.by_machines and self.chosen.kill_if == NEEDED:
+            raise BatfillError(
+                "option kill-if: needed looks at the number of processors; choose always or waiting, or leave "
+                "reservation machines out"
+            )
         for remark in self.chosen.remarks:
             log.warning("%s", remark)
         state_options(self.stated())
@@ -130,7 +135,7 @@ class Agent:
         self.has_classes = False  # whether a job has a class
         self.rejected = 0
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
-        self.to_kill: list[str] = []
+        self.due: list[str] = []  # jobs that have reached their dividers
         self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
         self.tries: dict[str, tuple[str, int]] = {}  # later tries: the job's first name and the try's number
         self.requeues: dict[str, str] = {}  # new name: old name, of registrations that are not acknowledged yet
@@ -255,9 +260,9 @@ class Agent:
             self.cluster.requeue(job, now_s, name)
 
     def called(self, now_s: float) -> None:
-        """Handle a date of `Host.call_at`: kill the jobs that are due, unless this message also ends them."""
+        """Handle a date of `Host.call_at`: note the jobs that are due; `decide` kills them if they still run."""
         while self.calls and self.calls[0][0] <= now_s:
-            self.to_kill.append(heapq.heappop(self.calls)[1])
+            self.due.append(heapq.heappop(self.calls)[1])
 
     def no_more_jobs(self) -> None:
         """Note that only the scheduler submits jobs from now on."""
@@ -280,14 +285,33 @@ class Agent:
         """Run one pass after all events of a message."""
         if self.done:
             return
-        for job in self.to_kill:
-            if job in self.cluster.rows:
-                self.killed.add(job)
-                self.host.kill(job)
-        self.to_kill.clear()
+        self.due = [job for job in self.due if job in self.cluster.rows]
+        if self.chosen.kill_if == ALWAYS:
+            for job in self.due:
+                self.kill(job)
+            self.due.clear()
 
         if self.choice is not None:
             self.choice.before_decision(now_s)
+        self.start_jobs(now_s)
+        # One by one: what a kill frees is seen when the simulator reports it, and decides on the next.
+        while self.due and not self.killed and not self.requeues:
+            job = min(self.due, key=self.cluster.lost_work)
+            self.due.remove(job)
+            if self.cluster.kill_pays(job, now_s):
+                self.kill(job)
+            else:
+                self.start_jobs(now_s)
+
+        if self.knowledge is not None and not self.all_submitted:
+            self.knowledge.at(now_s)
+
+        if self.may_register and self.all_submitted and not self.cluster.small_left and not self.requeues:
+            self.may_register = False
+            self.host.finish_registration()
+
+    def start_jobs(self, now_s: float) -> None:
+        """Run a pass, start its jobs, and ask for a call at their dividers."""
         for start in self.cluster.decide(now_s) if self.requests else ():
             self.host.execute(start.job, start.machines)
             for observer in (self.knowledge, self.choice):
@@ -297,12 +321,10 @@ class Agent:
                 heapq.heappush(self.calls, (start.kill_at_s, start.job))
                 self.host.call_at(start.kill_at_s)
 
-        if self.knowledge is not None and not self.all_submitted:
-            self.knowledge.at(now_s)
-
-        if self.may_register and self.all_submitted and not self.cluster.small_left and not self.requeues:
-            self.may_register = False
-            self.host.finish_registration()
+    def kill(self, job: str) -> None:
+        """Kill a running job, which will be queued again."""
+        self.killed.add(job)
+        self.host.kill(job)
 
 
 def state_options(stated: dict[str, Any]) -> None:

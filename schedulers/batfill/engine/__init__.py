@@ -14,11 +14,14 @@ from typing import Any
 
 PLACES = {
     "jit": "SOURCES announce_compilation",
-    "records": "AWAY CANDIDATE JOB LINE QUEUE RUN STARTED TRY QueueArrays RULES as_records dividers_of new_records",
+    "records": (
+        "ALWAYS AWAY CANDIDATE IF_NEEDED IF_WAITING JOB LINE QUEUE RUN STARTED TRY QueueArrays RULES as_records "
+        "dividers_of new_records"
+    ),
     "tree": "clear enlarged new_tree",
     "running": "correct corrected finish start",
-    "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_level submit",
-    "easy": "decide start_waiting",
+    "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_level spare submit",
+    "easy": "decide kill_pays start_waiting",
     "loop": "CLOCK DONE END KILL NEEDS_ROOM Events Given advance advance_each push reset",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from batfill.engine.jit import expression, kernel
+from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.keys import find_head, key_at, unit_of
-from batfill.engine.records import NEVER_S, NO_HEAD, UNRESERVED
-from batfill.engine.running import correct, reservation, start
+from batfill.engine.records import IF_WAITING, NEVER_S, NO_HEAD, UNRESERVED
+from batfill.engine.running import correct, finish, occupy, outlast, reservation, start
 from batfill.engine.tree import (
     EXACT,
     LEAF,
@@ -312,6 +312,32 @@ def gather_candidates(now_s, queue):
                     else:
                         fewest, shortest_s = min(fewest, procs), min(shortest_s, estimate_s)
     return n, fewest, shortest_s
+
+
+@outlined
+def kill_pays(now_s, queue, row):
+    """Whether to kill a running try that has reached its divider, under a RULES.kill_if other than ALWAYS.
+
+    The pass of this instant must have been made. The processors are needed (IF_NEEDED) if another pass without the try
+    would start a waiting job, or if the head's reservation would come later if the try went on.
+    """
+    state = queue.state[0]
+    if state.waiting == 0 or queue.rules[0].kill_if == IF_WAITING:
+        return state.waiting > 0
+    procs = finish(queue, row)
+    find_head(now_s, queue)
+    needed = queue.jobs[state.head].procs <= state.free
+    if not needed:
+        reserve(queue)
+        n, _, _ = gather_candidates(now_s, queue)
+        needed = n > 0
+    if needed:
+        occupy(queue, row, procs)
+        return True
+    shadow_s = state.shadow_s
+    outlast(now_s, queue, row, procs)
+    reserve(queue)
+    return state.shadow_s > shadow_s
 
 
 @kernel

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
-from batfill.engine.easy import easy_pass
+from batfill.engine.easy import easy_pass, kill_pays
 from batfill.engine.jit import kernel, outlined
-from batfill.engine.records import AWAY, QUEUE
+from batfill.engine.records import ALWAYS, AWAY, QUEUE
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
-from batfill.engine.waiting import demote, requeue, sweep_overdue
+from batfill.engine.waiting import demote, requeue, spare, sweep_overdue
 from batfill.policy import UNLIMITED_S, mixed_key
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ CLOCK = np.dtype(
         ("now_s", "f8"),  # the last instant handled
         ("ends", "u4"),  # running jobs: entries of `ends` in use
         ("starts", "u4"),  # tries: entries of `starts` in use
+        ("due", "u4"),  # tries that have reached their dividers: entries of `due` in use
         ("rejected", "i8"),  # jobs wider than the machine
         ("kills", "i8"),  # tries killed at a divider: entries of `kills` in use
         ("passes", "i8"),
@@ -42,7 +43,10 @@ class Events(NamedTuple):
     """Future and past events; no scheduler may read them."""
 
     duration_s: NDArray[np.float64]  # (n_jobs,)  min(p, p~): how long a job runs if it is not killed at a divider
-    ends: NDArray[np.void]  # END (capacity,)  of the running jobs, latest first
+    ends: NDArray[
+        np.void
+    ]  # END (capacity,)  of the running jobs, latest first; a divider is an end until it is reached
+    due: NDArray[np.uint32]  # (capacity,)  rows of tries at their dividers, to be decided on after this instant's pass
     starts: NDArray[np.void]  # records.STARTED (capacity,)  every try, in start order
     kills: NDArray[np.void]  # KILL (capacity,)  every kill, in time order
     clock: NDArray[np.void]  # CLOCK (1,)
@@ -122,6 +126,40 @@ def kill(now_s, row, queue, events):
 
 
 @kernel
+def run_pass(now_s, queue, events):
+    """Run one pass and record the starts."""
+    clock = events.clock[0]
+    clock.passes += 1
+    started = events.starts[clock.starts :]
+    n, ahead = easy_pass(now_s, queue, started)
+    for i in range(n):
+        record_start(started[i].row, i >= ahead, queue, events)
+
+
+@outlined
+def decide_due(queue, events):
+    """Kill the try at its divider that loses least, or let it go on, and run a pass; the tree must have capacity."""
+    jobs, due, clock = queue.jobs, events.due, events.clock[0]
+    cheapest, lost = 0, np.inf
+    for place in range(np.int64(clock.due)):  # signed, as `cheapest` is
+        job = jobs[due[place]]
+        cost = job.procs * queue.tries[due[place]].divider_s
+        if cost < lost or (cost == lost and job.seq < jobs[due[cheapest]].seq):
+            cheapest, lost = place, cost
+    row = due[cheapest]
+    clock.due -= 1
+    due[cheapest] = due[clock.due]
+    if kill_pays(clock.now_s, queue, row):
+        finish(queue, row)
+        kill(clock.now_s, row, queue, events)
+    else:
+        spare(clock.now_s, queue, row)
+        push(events.ends, clock.ends, jobs[row].start_s + events.duration_s[row], row)
+        clock.ends += 1
+    run_pass(clock.now_s, queue, events)
+
+
+@kernel
 def advance(until_s, size, queue, events):
     """Handle every instant up to and including `until_s` on a machine of `size` processors.
 
@@ -132,6 +170,11 @@ def advance(until_s, size, queue, events):
     ends, clock = events.ends, events.clock[0]
     n_jobs = len(jobs)
     while True:
+        if clock.due > 0:
+            if not has_capacity(tree):
+                return NEEDS_ROOM
+            decide_due(queue, events)
+            continue
         now_s = np.inf
         if clock.ends > 0:
             now_s = ends[clock.ends - 1].end_s
@@ -149,6 +192,11 @@ def advance(until_s, size, queue, events):
         while clock.ends > 0 and ends[clock.ends - 1].end_s == now_s:
             row = ends[clock.ends - 1].row
             killed = jobs[row].killable and queue.tries[row].divider_s < events.duration_s[row]
+            if killed and queue.rules[0].kill_if != ALWAYS:
+                clock.ends -= 1
+                events.due[clock.due] = row
+                clock.due += 1
+                continue
             if killed and not has_capacity(tree):
                 return NEEDS_ROOM
             clock.ends -= 1
@@ -178,11 +226,7 @@ def advance(until_s, size, queue, events):
         if decided:
             continue
 
-        clock.passes += 1
-        started = events.starts[clock.starts :]
-        n, ahead = easy_pass(now_s, queue, started)
-        for i in range(n):
-            record_start(started[i].row, i >= ahead, queue, events)
+        run_pass(now_s, queue, events)
 
 
 compiled_mixed_key = kernel(mixed_key)

@@ -93,9 +93,11 @@ RULES = np.dtype(
         ("outlived", "u1"),  # 1 if running jobs may outlive their estimates, which are then raised
         ("threshold_s", "f8"),  # Theta; inf for none
         ("overdue", "i8"),  # section of overdue jobs: 0, or the number of levels, behind which only large jobs come
+        ("kill_if", "i8"),  # when a try is killed at its divider: ALWAYS, IF_WAITING or IF_NEEDED
     ],
     align=True,
 )
+ALWAYS, IF_WAITING, IF_NEEDED = range(3)  # at its divider; only if a job waits; only if its processors are needed
 NO_HEAD = np.int64(-1)
 UNRESERVED = np.int64(-1)
 

@@ -15,24 +15,31 @@ CORRECTION_STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 7
 @kernel
 def start(now_s, queue, row):
     """Start a job that has left the queue: it takes its processors and is expected to end after its estimate."""
-    job, running, state = queue.jobs[row], queue.running, queue.state[0]
-    end_s = now_s + job.estimate_s
+    job = queue.jobs[row]
+    job.start_s = now_s
+    job.section = AWAY
+    occupy(queue, row, job.procs)
+
+
+@kernel
+def occupy(queue, row, procs):
+    """Enter a job that has started among the running ones; `procs` is what it takes, and will release."""
+    running, state = queue.running, queue.state[0]
+    end_s = queue.jobs[row].start_s + queue.jobs[row].estimate_s
     i = state.running
     while i > 0 and running[i - 1].end_s > end_s:
         running[i] = running[i - 1]
         i -= 1
     running[i].end_s = end_s
-    running[i].procs = job.procs
+    running[i].procs = procs
     running[i].row = row
     state.running += 1
-    state.free -= job.procs
-    job.start_s = now_s
-    job.section = AWAY
+    state.free -= procs
 
 
 @kernel
 def finish(queue, row):
-    """End a running job and free its processors."""
+    """End a running job and free its processors; returns their number."""
     running, state = queue.running, queue.state[0]
     end_s = queue.jobs[row].start_s + queue.jobs[row].estimate_s
     low, high = 0, state.running
@@ -45,10 +52,12 @@ def finish(queue, row):
     while running[low].row != row:
         low += 1
     state.settled = 0
-    state.free += running[low].procs
+    procs = running[low].procs
+    state.free += procs
     state.running -= 1
     for i in range(low, state.running):
         running[i] = running[i + 1]
+    return procs
 
 
 @kernel
@@ -85,6 +94,19 @@ def corrected(now_s, start_s, estimate_s, corrections, request_s, limit_s):
         estimate_s = min(estimate_s + step_s, request_s if estimate_s < request_s else limit_s)
         corrections += 1
     return estimate_s, corrections
+
+
+@kernel
+def outlast(now_s, queue, row, procs):
+    """Enter a try that has reached its divider again, expected to run for its whole estimate from now on.
+
+    `finish` has taken it out, and returned `procs`.
+    """
+    job, tried = queue.jobs[row], queue.tries[row]
+    job.estimate_s, tried.corrections = corrected(
+        now_s, job.start_s, tried.whole_estimate_s, 0, tried.request_s, tried.limit_s
+    )
+    occupy(queue, row, procs)
 
 
 @outlined

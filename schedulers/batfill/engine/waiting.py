@@ -11,6 +11,7 @@ import numpy as np
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.keys import head_with, place_key, section_of, slope_of
 from batfill.engine.records import AWAY
+from batfill.engine.running import finish, outlast
 from batfill.engine.tree import has_capacity, insert, remove
 
 NONE_WAITS = np.int64(2**62), np.inf  # smallest q and estimate of an empty queue
@@ -179,6 +180,14 @@ def demote(queue, row):
     queue.jobs[row].start_s = np.nan
     queue.tries[row].corrections = 0
     set_level(queue, row, level + 1, 1, queue.tries[row].whole_estimate_s)
+
+
+@kernel
+def spare(now_s, queue, row):
+    """Let a running try that has reached its divider go on as a large job."""
+    queue.jobs[row].level = len(queue.dividers) + 1
+    queue.jobs[row].killable = 0
+    outlast(now_s, queue, row, finish(queue, row))
 
 
 @outlined

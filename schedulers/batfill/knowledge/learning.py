@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class LearningReplay:
         kill: bool = False,
         bound: bool = False,
         killable: NDArray[np.bool_] | None = None,
+        widest_try: int | None = None,
     ) -> None:
         """Set up the replay.
 
@@ -58,6 +60,7 @@ class LearningReplay:
             kill: kill small jobs at their level's divider and requeue them in the next level, at last as large.
             bound: expect a job that will be killed at a divider to end there at the latest.
             killable: whether each job may be killed, shape (n_jobs,); by default all.
+            widest_try: wider jobs count as large, whatever the predictor says of them; None for no limit.
         """
         assert kill or not bound
         assert len(run.queue.divider_s) == len(knowledge.dividers_s)
@@ -65,6 +68,8 @@ class LearningReplay:
         self.run, self.knowledge, self.kill, self.bound = run, knowledge, kill, bound
         table, n_jobs = run.table, len(run.table)
         may_be = np.ones(n_jobs, bool) if killable is None else killable
+        self.widest_try = run.size if widest_try is None else widest_try
+        may_be = may_be & (table.procs <= self.widest_try)
         columns = (table.submit_s, table.expected_s, table.procs, table.user, may_be, table.requested_s)
         self.jobs = [
             SubmittedJob(row, *job) for row, job in enumerate(zip(*(c.tolist() for c in columns), strict=True))
@@ -73,6 +78,7 @@ class LearningReplay:
         self.events = EventQueue(knowledge)
         self.seen_starts = self.seen_kills = 0
         self.begun_s: dict[int, float] = {}  # by row: the last start noted
+        self.undecided: list[tuple[float, int, float]] = []  # heap of (date, row, start): tries that may be spared then
         self.dividers_s: tuple[float, ...] = ()  # last passed to the replay
         self.small = np.zeros(n_jobs, bool)
         self.probability = np.full(n_jobs, np.nan)
@@ -99,6 +105,7 @@ class LearningReplay:
         """Report events to the predictor, and new dividers to the replay."""
         self.watch_kills()
         self.watch_starts()
+        self.watch_spared()
         self.events.catch_up(now_s)
         if self.kill and self.dividers_s != self.knowledge.dividers_s:
             self.dividers_s = self.knowledge.dividers_s
@@ -120,9 +127,20 @@ class LearningReplay:
                 continue
             start_s, ran_s = float(run.queue.jobs["start_s"][row]), self.duration_s[row]
             self.note_start(row, start_s)
-            if not run.will_be_killed(row):
+            if not run.reaches_divider(row):
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
+            elif run.queue.spares:
+                heappush(self.undecided, (start_s + run.queue.kill_after_s(row), row, start_s))
         self.seen_starts = len(tries)
+
+    def watch_spared(self) -> None:
+        """Report the ends of tries that have gone on at their dividers."""
+        queue = self.run.queue
+        while self.undecided and self.undecided[0][0] <= self.run.now_s:
+            _, row, start_s = heappop(self.undecided)
+            if queue.jobs["start_s"][row] == start_s:  # otherwise it was killed
+                ran_s = self.duration_s[row]
+                self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
 
     def note_start(self, row: int, start_s: float) -> None:
         """Report the start of a try, once."""
@@ -143,7 +161,8 @@ class LearningReplay:
 
     def apply(self, job: SubmittedJob, verdict: Judgement) -> None:
         """Set the job's estimate and level in the replay."""
-        level = verdict.level if verdict.small else self.run.queue.large
+        small = verdict.small and job.procs <= self.widest_try
+        level = verdict.level if small else self.run.queue.large
         killable = self.kill and job.killable
         self.run.classify(job.row, level, killable=killable, estimate_s=verdict.estimate_s, order_s=verdict.order_s)
 
@@ -321,7 +340,15 @@ def replay_learning(
         learns=True,
         outlived=knowledge.outlived,
         tries_first=options.tries_first,
+        kill_if=options.kill_rule,
     )
-    replay = LearningReplay(run, knowledge, kill=learning.kill, bound=learning.bound, killable=jobs.killable)
+    replay = LearningReplay(
+        run,
+        knowledge,
+        kill=learning.kill,
+        bound=learning.bound,
+        killable=jobs.killable,
+        widest_try=options.widest_try(size),
+    )
     learned = replay.finish(advance)
     return learned.schedule, LearningReport(knowledge, learned, learning.settings.levels)
