@@ -28,6 +28,7 @@ ACCOUNTING = ROOT / "tests" / "data" / "accounting"
 NAMES = [
     *("BatfillError", "JobTable", "Policy", "Replay", "Result", "Workload", "campaign", "classify", "compare", "fit"),
     *("frontier", "generate", "job_table", "policies", "read", "replay", "replay_many", "report", "select", "tune"),
+    "tune_aged",
     "what_if",
 ]
 SLOW_TO_LOAD = {"numpy", "numba", "pandas", "click", "importlib.metadata"}

@@ -39,10 +39,12 @@ BESIDE = {
     ("workload convert", "bandwidth"): ["--platform", "p.xml"],
     ("workload convert", "latency"): ["--platform", "p.xml"],
     ("conformance", "*"): ["{port}"],
+    ("tune", "max_wait_growth"): ["--family", "aged"],
+    ("tune", "p999_wait_growth"): ["--family", "aged"],
 }
 ARGUMENTS = {("workload import", "cores_per_resource"): {"system": "oar"}}
-# These become a flag, a level of logging, and a number of calls on their way.
-CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples")}
+# These become a flag, a level of logging, a number of calls, and another function on their way.
+CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
 TEXTS = {"jobs": ("0:", "5:9"), "levels": ("0.5", "0.25,0.75"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}

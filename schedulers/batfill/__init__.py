@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # repeats PLACES for type checkers and editors; a test compar
     from batfill.reports.comparison import compare as compare
     from batfill.reports.what_if import what_if as what_if
     from batfill.reports.write import report as report
+    from batfill.tuning.aged import tune_aged as tune_aged
     from batfill.tuning.heuristics import fit as fit
     from batfill.tuning.select import select as select
     from batfill.tuning.tune import tune as tune
@@ -60,6 +61,7 @@ PLACES = {
     "report": ("batfill.reports.write", "report"),
     "select": ("batfill.tuning.select", "select"),
     "tune": ("batfill.tuning.tune", "tune"),
+    "tune_aged": ("batfill.tuning.aged", "tune_aged"),
     "what_if": ("batfill.reports.what_if", "what_if"),
 }
 __all__ = [
@@ -84,6 +86,7 @@ __all__ = [
     "report",
     "select",
     "tune",
+    "tune_aged",
     "what_if",
 ]
 

@@ -260,7 +260,7 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
 
     moves = alpha != 0 or beta != 0
     return Policy(
-        f"aged:{c_s:.17g},{alpha:.17g},{beta:.17g}",
+        "aged:" + ",".join(repr(float(value)).removesuffix(".0") for value in (c_s, alpha, beta)),
         (lambda r, p, q: -c_s / size(p, q)) if moves else (lambda r, p, q: r),
         per_wait=(lambda r, p, q: -1 / size(p, q)) if moves else None,
         formula=AGED_FORMULA,

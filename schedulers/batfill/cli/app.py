@@ -19,7 +19,7 @@ COMMANDS = {
     "workload": "Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
     "classify": "Classify a log's jobs as small or large, as an online scheduler could have, and measure the quality.",
     "frontier": "Show what killing small jobs buys: mean bounded slowdown against wasted work.",
-    "tune": "Search mixed policies on a log's weeks, and test the result on the weeks that follow.",
+    "tune": "Search mixed policies or aged orders on a log's weeks, and test the result on the weeks that follow.",
     "fit": "Learn heuristics by regression on scores of random schedules, test them, and save them as policies.",
     "select": "Select the policy after each period, from the past periods.",
     "campaign": "Run a grid of replays, resume it where it stopped, and store one row per run.",

@@ -1,0 +1,173 @@
+"""Aged orders tuned on a log's past against SAF with a threshold: the tables of docs/results/guards.md.
+
+`python expe/aged.py LOG... > tables.md`; each log is replayed whole, from an empty machine. On its first half of weeks
+`batfill tune --family aged` chooses an order by the longest wait that SAF with a threshold has there, and all are
+compared on the second half: the order chosen, one chosen again each week, one that is not tuned, and orders beside
+first tries (every job is tried for one divider and killed there), fixed and chosen in the same way.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import batfill as bf
+from archive_logs import by_name
+from batfill import __version__
+from batfill.jobs import HOUR_S
+from batfill.metrics import long_waits
+from batfill.policy import policy_named
+from batfill.stats import BETTER, WORSE, holm, paired
+from batfill.tuning.aged import FORWARD, TRAINED, UNTUNED, Bounds, Order, chosen, figures_until, weeks_of
+from batfill.tuning.periods import Conditions
+
+TAU_S, SEED = 60, 0
+THRESHOLDS_S = (72_000, 200_000)  # of SAF, the baseline
+TRIES = {"knowledge": "classifier", "kill": True, "bound": True, "cut": 0}
+ORDERS = (
+    ("fcfs", 72_000),
+    ("fcfs", 200_000),
+    (UNTUNED.name, None),
+    (UNTUNED.name, 72_000),
+    (UNTUNED.name, 200_000),
+)
+FIXED = (("fcfs", 200_000), (UNTUNED.name, None))
+ALL = "all logs"
+MARKS = {BETTER: " ▼", WORSE: " ▲"}
+
+
+class Log(NamedTuple):
+    """One log's choices against one baseline."""
+
+    lines: dict[str, tuple]  # of each choice: the sums of bounded slowdowns by testing week, long waits, what it is
+    base: np.ndarray  # the baseline's sums
+    waits: dict[str, float]  # and its long waits
+    with_jobs: np.ndarray  # the weeks that have any
+    orders: list[dict]  # all that were searched, each throughout the log
+
+
+def short(policy, threshold_s):
+    """A choice's name in the tables."""
+    name = policy.replace(UNTUNED.name, "aged:50000,1/3,0")
+    return name + ("" if threshold_s is None else f", threshold {threshold_s}")
+
+
+def with_tries(workload, size, policy, threshold_s):
+    """All jobs' starts, of those no wider than the machine, beside first tries."""
+    run = bf.replay(workload, policy, threshold_s=threshold_s, **TRIES)
+    return run.schedule.start_s[workload.jobs.procs <= size]
+
+
+def chosen_tries(weeks, starts, base_s):
+    """The name of the order beside first tries that the training weeks choose; None if none keeps the longest wait."""
+    until_s = weeks.starts_s[0]
+    known = np.array([figures_until(weeks.jobs, start_s, until_s, TAU_S) for start_s in starts.values()])
+    base = figures_until(weeks.jobs, base_s, until_s, TAU_S)
+    place = chosen(known, base, Bounds.of(0.0, None))
+    return None if place is None else list(starts)[place]
+
+
+def lines_of(workload, threshold_s, tries):
+    """Every choice against SAF with this threshold on one log."""
+    found = bf.tune_aged(workload, threshold_s=threshold_s, tau_s=TAU_S, seed=SEED)
+    ran = workload.jobs.procs <= workload.procs
+    weeks = weeks_of(workload.jobs.select(ran), workload.procs, 7, None, Conditions.of("same", threshold_s, TAU_S))
+    base_name, names = found["baseline"], {TRAINED: TRAINED, FORWARD: FORWARD, UNTUNED.name: "untuned"}
+    costs = {name: np.array([week["sum_bsld"][name] for week in found["by_period"]]) for name in (base_name, *names)}
+    waits = {row["policy"]: row for row in found["sums"]}
+    order = found["trained"]
+    what = {TRAINED: "saf" if order["stays"] else short(order["policy"], order["threshold"])}
+    used = len({week["order"] for week in found["by_period"]})
+    what[FORWARD] = f"{used} order{'s' * (used > 1)}"
+    new = weeks.jobs.submit_s >= weeks.starts_s[0]
+    lines = {label: (costs[name], waits[name], what.get(name, "")) for name, label in names.items()}
+    base_s = weeks.starts_under(Order(policy_named("saf"), threshold_s))
+    taken = chosen_tries(weeks, tries, base_s)
+    fixed = {f"{short(*choice)}, first tries": short(*choice) for choice in FIXED}
+    for label, name in {"chosen with first tries": taken, **fixed}.items():
+        start_s = base_s if name is None else tries[name]
+        cost = weeks.by_period(start_s)
+        what_it_is = ("saf" if name is None else name) if label == "chosen with first tries" else ""
+        lines[label] = cost, long_waits((start_s - weeks.jobs.submit_s)[new]), what_it_is
+    return Log(lines, costs[base_name], waits[base_name], weeks.tested > 0, found["orders"])
+
+
+def hours(waits):
+    """The 99.9 % quantile and the maximum of the waits, in hours."""
+    return f"{waits['p999_wait_s'] / HOUR_S:.0f}, {waits['max_wait_s'] / HOUR_S:.0f}"
+
+
+def figures_of(path):
+    """By threshold: the lines of one log."""
+    workload, began = bf.read(path), time.perf_counter()
+    tries = {short(*order): with_tries(workload, workload.procs, *order) for order in ORDERS}
+    found = {threshold_s: lines_of(workload, threshold_s, tries) for threshold_s in THRESHOLDS_S}
+    print(f"{path.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def front_of(orders, most):
+    """At most `most` points of the front by longest wait, evenly along it."""
+    kept = []
+    for order in sorted(orders, key=lambda order: (order["max_wait_s"], order["mean_bsld"])):
+        if not kept or order["mean_bsld"] < kept[-1]["mean_bsld"]:
+            kept.append(order)
+    places = np.unique(np.linspace(0, len(kept) - 1, most).round().astype(int))
+    return [kept[place] for place in places]
+
+
+def compared(found):
+    """Every comparison by threshold, log and choice, and its p-value corrected for all of them.
+
+    Over all logs a choice's ratio is the mean of its ratios: each log's sums are divided by its baseline's total.
+    """
+    pairs = {}
+    for threshold_s in THRESHOLDS_S:
+        logs = {log: by_threshold[threshold_s] for log, by_threshold in found.items()}
+        names = list(next(iter(logs.values())).lines)
+        sums = {
+            log: (np.array([one.lines[name][0][one.with_jobs] for name in names]), one.base[one.with_jobs])
+            for log, one in logs.items()
+        }
+        shares = [(costs / base.sum(), base / base.sum()) for costs, base in sums.values()]
+        sums[ALL] = np.hstack([costs for costs, _ in shares]), np.hstack([base for _, base in shares])
+        for log, (costs, base) in sums.items():
+            for name, one in zip(names, paired(costs, base, seed=SEED), strict=True):
+                pairs[threshold_s, log, name] = one
+    return dict(zip(pairs, zip(pairs.values(), holm([one.p for one in pairs.values()]), strict=True), strict=True))
+
+
+def main(paths):
+    """Print the tables."""
+    found = {log: figures_of(path) for log, path in by_name(paths).items()}
+    pairs, columns = compared(found), [*found, ALL]
+    print(f"<!-- expe/aged.py, batfill {__version__}, seed {SEED}, tau {TAU_S} s; {len(pairs)} comparisons -->\n")
+    for threshold_s in THRESHOLDS_S:
+        logs = {log: by_threshold[threshold_s] for log, by_threshold in found.items()}
+        print(f"| against saf, threshold {threshold_s} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+        print(f"| its waits | {' | '.join(hours(one.waits) for one in logs.values())} | |")
+        for name in next(iter(logs.values())).lines:
+            cells = []
+            for log in columns:
+                one, p = pairs[threshold_s, log, name]
+                verdict = (BETTER if one.value < 1 else WORSE) if p <= 1 - one.level else None
+                cell = f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(verdict, '')}"
+                if log != ALL:
+                    _, waits, what = logs[log].lines[name]
+                    cell += f"; {hours(waits)}" + (f"; {what}" if what else "")
+                cells.append(cell)
+            print(f"| {name} | {' | '.join(cells)} |")
+        print()
+    print("| log | the front in hindsight |\n|---|---|")
+    for log, by_threshold in found.items():
+        front = front_of(by_threshold[THRESHOLDS_S[1]].orders, 6)
+        cells = [f"{one['mean_bsld']:.1f}, {one['max_wait_s'] / HOUR_S:.0f}" for one in front]
+        print(f"| {log} | {'; '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])
