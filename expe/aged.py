@@ -8,6 +8,7 @@ first tries (every job is tried for one divider and killed there), fixed and cho
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -53,7 +54,7 @@ class Log(NamedTuple):
 def short(policy, threshold_s):
     """A choice's name in the tables."""
     name = policy.replace(UNTUNED.name, "aged:50000,1/3,0")
-    return name + ("" if threshold_s is None else f", threshold {threshold_s}")
+    return name + ("" if threshold_s is None else f", threshold {threshold_s:g}")
 
 
 def with_tries(workload, size, policy, threshold_s):
@@ -71,11 +72,11 @@ def chosen_tries(weeks, starts, base_s):
     return None if place is None else list(starts)[place]
 
 
-def lines_of(workload, threshold_s, tries):
+def lines_of(workload, threshold_s, tries, days):
     """Every choice against SAF with this threshold on one log."""
-    found = bf.tune_aged(workload, threshold_s=threshold_s, tau_s=TAU_S, seed=SEED)
+    found = bf.tune_aged(workload, threshold_s=threshold_s, tau_s=TAU_S, days=days, seed=SEED)
     ran = workload.jobs.procs <= workload.procs
-    weeks = weeks_of(workload.jobs.select(ran), workload.procs, 7, None, Conditions.of("same", threshold_s, TAU_S))
+    weeks = weeks_of(workload.jobs.select(ran), workload.procs, days, None, Conditions.of("same", threshold_s, TAU_S))
     base_name, names = found["baseline"], {TRAINED: TRAINED, FORWARD: FORWARD, UNTUNED.name: "untuned"}
     costs = {name: np.array([week["sum_bsld"][name] for week in found["by_period"]]) for name in (base_name, *names)}
     waits = {row["policy"]: row for row in found["sums"]}
@@ -101,11 +102,11 @@ def hours(waits):
     return f"{waits['p999_wait_s'] / HOUR_S:.0f}, {waits['max_wait_s'] / HOUR_S:.0f}"
 
 
-def figures_of(path):
+def figures_of(path, days):
     """By threshold: the lines of one log."""
     workload, began = bf.read(path), time.perf_counter()
     tries = {short(*order): with_tries(workload, workload.procs, *order) for order in ORDERS}
-    found = {threshold_s: lines_of(workload, threshold_s, tries) for threshold_s in THRESHOLDS_S}
+    found = {threshold_s: lines_of(workload, threshold_s, tries, days) for threshold_s in THRESHOLDS_S}
     print(f"{path.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     return found
 
@@ -141,15 +142,16 @@ def compared(found):
     return dict(zip(pairs, zip(pairs.values(), holm([one.p for one in pairs.values()]), strict=True), strict=True))
 
 
-def main(paths):
+def tables(paths, days):
     """Print the tables."""
-    found = {log: figures_of(path) for log, path in by_name(paths).items()}
+    found = {log: figures_of(path, days) for log, path in by_name(paths).items()}
     pairs, columns = compared(found), [*found, ALL]
     print(f"<!-- expe/aged.py, batfill {__version__}, seed {SEED}, tau {TAU_S} s; {len(pairs)} comparisons -->\n")
     for threshold_s in THRESHOLDS_S:
         logs = {log: by_threshold[threshold_s] for log, by_threshold in found.items()}
         print(f"| against saf, threshold {threshold_s} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
-        print(f"| its waits | {' | '.join(hours(one.waits) for one in logs.values())} | |")
+        its = [f"{one.waits['mean_bsld']:.1f}; {hours(one.waits)}" for one in logs.values()]
+        print(f"| its slowdown and waits | {' | '.join(its)} | |")
         for name in next(iter(logs.values())).lines:
             cells = []
             for log in columns:
@@ -169,5 +171,14 @@ def main(paths):
         print(f"| {log} | {'; '.join(cells)} |")
 
 
+def main():
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("logs", type=Path, nargs="+", help="logs in any format that batfill reads")
+    parser.add_argument("--days", type=float, default=7, help="length of a period (default 7)")
+    given = parser.parse_args()
+    tables(given.logs, given.days)
+
+
 if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+    main()

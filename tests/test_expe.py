@@ -135,6 +135,18 @@ def test_the_comparison_of_predicted_run_times_prints_a_row_for_each():
     assert done.stdout.count("| user, all |") == 4
 
 
+def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline():
+    done = python("expe/aged.py", "workloads/sample.json", "--days", "0.5")
+    assert done.returncode == 0, done.stderr
+    assert "seed 0, tau 60 s; 24 comparisons" in done.stdout
+    for row in ("trained", "walk forward", "untuned", "chosen with first tries", "aged:50000,1/3,0, first tries"):
+        assert done.stdout.count(f"| {row} |") == 2  # one for each threshold
+    front = re.findall(r"(\d+\.\d), (\d+)", done.stdout.splitlines()[-1])
+    assert len(front) == 6
+    assert front == sorted(front, key=lambda point: int(point[1]))
+    assert front == sorted(front, key=lambda point: -float(point[0]))
+
+
 def test_the_comparison_of_guards_prints_a_row_for_each():
     done = python("expe/guards.py", "workloads/sample.json")
     assert done.returncode == 0, done.stderr
