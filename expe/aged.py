@@ -49,6 +49,7 @@ class Log(NamedTuple):
     waits: dict[str, float]  # and its long waits
     with_jobs: np.ndarray  # the weeks that have any
     orders: list[dict]  # all that were searched, each throughout the log
+    throughout: dict[str, float]  # the baseline, throughout the log
 
 
 def short(policy, threshold_s):
@@ -94,7 +95,9 @@ def lines_of(workload, threshold_s, tries, days):
         cost = weeks.by_period(start_s)
         what_it_is = ("saf" if name is None else name) if label == "chosen with first tries" else ""
         lines[label] = cost, long_waits((start_s - weeks.jobs.submit_s)[new]), what_it_is
-    return Log(lines, costs[base_name], waits[base_name], weeks.tested > 0, found["orders"])
+    return Log(
+        lines, costs[base_name], waits[base_name], weeks.tested > 0, found["orders"], found["baseline_throughout"]
+    )
 
 
 def hours(waits):
@@ -164,11 +167,12 @@ def tables(paths, days):
                 cells.append(cell)
             print(f"| {name} | {' | '.join(cells)} |")
         print()
-    print("| log | the front in hindsight |\n|---|---|")
+    print(f"| log | saf, threshold {THRESHOLDS_S[-1]} | the front in hindsight |\n|---|---|---|")
     for log, by_threshold in found.items():
-        front = front_of(by_threshold[THRESHOLDS_S[1]].orders, 6)
-        cells = [f"{one['mean_bsld']:.1f}, {one['max_wait_s'] / HOUR_S:.0f}" for one in front]
-        print(f"| {log} | {'; '.join(cells)} |")
+        one = by_threshold[THRESHOLDS_S[-1]]
+        points = [one.throughout, *front_of(one.orders, 6)]
+        base, *front = (f"{point['mean_bsld']:.1f}, {point['max_wait_s'] / HOUR_S:.0f}" for point in points)
+        print(f"| {log} | {base} | {'; '.join(front)} |")
 
 
 def main():

@@ -141,7 +141,7 @@ def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline():
     assert "seed 0, tau 60 s; 24 comparisons" in done.stdout
     for row in ("trained", "walk forward", "untuned", "chosen with first tries", "aged:50000,1/3,0, first tries"):
         assert done.stdout.count(f"| {row} |") == 2  # one for each threshold
-    front = re.findall(r"(\d+\.\d), (\d+)", done.stdout.splitlines()[-1])
+    front = re.findall(r"(\d+\.\d), (\d+)", done.stdout.splitlines()[-1].split("|")[3])
     assert len(front) == 6
     assert front == sorted(front, key=lambda point: int(point[1]))
     assert front == sorted(front, key=lambda point: -float(point[0]))
