@@ -275,7 +275,7 @@ def weeks_of(jobs: JobTable, size: int, days: float, training: int | None, condi
         BatfillError: there are too few or too many, or `days` is not a length.
     """
     number_of("days", days, 1e-300, math.inf, "a finite number > 0")
-    if jobs.submit_s[-1] / days / DAY_S > MOST_WINDOWS:
+    if float(jobs.submit_s[-1]) / days / DAY_S > MOST_WINDOWS:
         raise BatfillError(f"days {days:g}: more than {MOST_WINDOWS} periods; give longer --days")
     weeks = Weeks(jobs, size, days * DAY_S, 0, conditions)
     n_training = weeks.n // 2 if training is None else training
