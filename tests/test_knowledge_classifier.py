@@ -9,6 +9,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from batfill.errors import BatfillError
@@ -324,6 +326,29 @@ def test_rates_are_those_of_the_paper():
     assert Confusion(0, 0, 0, 0).rates()["precision"] is None
 
 
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0]), st.booleans()), max_size=30))
+def test_the_auc_is_the_share_of_pairs_in_the_right_order_and_the_brier_score_a_mean_square(jobs):
+    probability, small = np.array([p for p, _ in jobs]), np.array([s for _, s in jobs], bool)
+    found = Confusion.of(probability >= 0.5, small, probability)
+    pairs = [(p, q) for p, is_small in jobs if is_small for q, other in jobs if not other]
+    won = [1.0 if p > q else 0.5 if p == q else 0.0 for p, q in pairs]
+    assert found.auc == (pytest.approx(sum(won) / len(won)) if won else None)
+    errors = [(p - (1 if is_small else 0)) ** 2 for p, is_small in jobs]
+    assert found.brier == (pytest.approx(sum(errors) / len(errors)) if errors else None)
+
+
+def test_a_cut_moves_the_accuracy_and_neither_auc_nor_brier_score():
+    rng = np.random.default_rng(15)
+    small = rng.random(500) < 0.5
+    probability = np.clip(0.3 * small + 0.7 * rng.random(500), 0, 1)
+    low, half = (Confusion.of(probability >= cut, small, probability) for cut in (0.1, 0.5))
+    assert low.rates()["accuracy"] < half.rates()["accuracy"]
+    assert (low.auc, low.brier) == (half.auc, half.brier)
+    assert 0.7 < low.auc < 1
+    nothing = Confusion.of(small, small)
+    assert (nothing.auc, nothing.brier) == (None, None)
+
+
 def test_kills_by_user_and_by_width_add_up_to_the_summary():
     jobs = weeks_of_habits(14)
     driven = drive(jobs, Classifier(Settings(cut=0.2)), kill=True)
@@ -334,7 +359,13 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
         assert sum(row["wasted_proc_s"] for row in rows) == pytest.approx(figures.wasted * used)
     widths = [row["procs_up_to"] for row in kills_by_width(driven.schedule)]
     assert widths == [1, 2, 4, 8, 16]
-    assert confusion(driven).jobs == int(np.isfinite(driven.probability).sum())
+    found, known = confusion(driven), np.isfinite(driven.probability)
+    assert found.jobs == int(known.sum())
+    truth = (driven.schedule.runtime_s < driven.divider_s)[known]
+    assert found.brier == pytest.approx(
+        np.mean([(p - t) ** 2 for p, t in zip(driven.probability[known], truth, strict=True)])
+    )
+    assert 0.5 < found.auc < 1
     assert math.isfinite(figures.mean_bsld)
 
 

@@ -86,6 +86,8 @@ def test_weeks_add_up_to_the_whole(log):
         assert sum(row[name] for row in weeks) == whole[name]
     assert whole["jobs"] + whole["not_judged"] == 900
     assert whole["accuracy"] > 0.7
+    assert whole["auc"] > 0.7 > 0.25 > whole["brier"] > 0
+    assert sum(row["jobs"] * row["brier"] for row in weeks) == pytest.approx(whole["jobs"] * whole["brier"])
     assert [row["week"] for row in done.importances] == [1, 2, 3]
     for importances in done.importances:
         assert sum(importances[name] for name in FEATURE_NAMES) == pytest.approx(1)
@@ -122,6 +124,7 @@ def test_the_command_prints_weeks_and_writes_tables_and_figures(log, tmp_path):
     )
     assert [line.split()[0] for line in text.splitlines()[4:8]] == ["1", "2", "3", "all"]
     summary = json.loads((folder / "summary.json").read_text())
+    assert text.splitlines()[7].split()[-2:] == [f"{summary['auc']:.3f}", f"{summary['brier']:.3f}"]
     assert (summary["options"]["seed"], summary["options"]["regime"], summary["workload"]) == (
         3,
         "decoupled",

@@ -129,14 +129,18 @@ class ClassifiedLog:
 
     def total(self) -> Confusion:
         """The confusion matrix of all jobs judged."""
-        return Confusion.of(self.small[self.judged], self.truth[self.judged])
+        return self.of_rows(self.judged)
+
+    def of_rows(self, rows: NDArray[np.bool_]) -> Confusion:
+        """The confusion matrix of these jobs, shape (n_jobs,), which must have been judged."""
+        return Confusion.of(self.small[rows], self.truth[rows], self.probability[rows])
 
     def weeks(self) -> list[dict[str, Any]]:
         """A row per week with judged jobs: the divider at its end, and the quality."""
         rows = []
         for week in np.unique(self.week[self.judged]).tolist():
             of_week = self.judged & (self.week == week)
-            quality = Confusion.of(self.small[of_week], self.truth[of_week]).as_dict()
+            quality = self.of_rows(of_week).as_dict()
             rows.append({"week": week, "divider_s": float(self.divider_s[of_week][-1]), **quality})
         return rows
 
@@ -298,14 +302,16 @@ def as_text(done: ClassifiedLog) -> str:
     rates = ("accuracy", "precision", "recall", "false_large_rate", "false_small_rate")
 
     def shown(row: dict[str, Any]) -> str:
-        return "".join(f"{'-' if row[name] is None else format(row[name], '.1%'):>13}" for name in rates)
+        forms = {**dict.fromkeys(rates, ".1%"), "auc": ".3f", "brier": ".3f"}
+        return "".join(f"{'-' if row[name] is None else format(row[name], form):>13}" for name, form in forms.items())
 
     lines = [
         f"{whole['workload']}: {as_line(whole['options'])}; {whole['seconds']} s",
         f"{whole['jobs']:,} jobs judged in {whole['weeks']} weeks, {whole['not_judged']:,} before the first forest",
         "",
         f"{'week':>6}{'jobs':>8}{'divider':>10}"
-        + "".join(f"{name.removesuffix('_rate').replace('_', ' '):>13}" for name in rates),
+        + "".join(f"{name.removesuffix('_rate').replace('_', ' '):>13}" for name in rates)
+        + f"{'AUC':>13}{'Brier score':>13}",
         *(f"{row['week']:>6}{row['jobs']:>8}{row['divider_s']:>10g}{shown(row)}" for row in done.weeks()),
         f"{'all':>6}{whole['jobs']:>8}{'':>10}{shown(whole)}",
     ]
