@@ -244,6 +244,40 @@ def test_the_table_of_a_result_has_every_job_with_units(fcfs):
     assert json.loads(arrow.schema.metadata[b"batfill.replay"])["workload"] == "sample.json"
 
 
+def test_who_pays_is_over_the_same_jobs_as_the_base_and_in_the_json_without_one(log, fcfs):
+    tried = bf.replay(log, "fcfs", knowledge="classifier", kill=True, bound=True, cut=0)
+    frame, before = tried.to_pandas(), fcfs.to_pandas()
+    small = frame.runtime_s < frame.runtime_s.median()
+    found = tried.who_pays(base=fcfs)
+    assert found["class_divider_s"] == frame.runtime_s.median()
+    for group, rows in zip(found["waits_by_class"], (small, ~small), strict=True):
+        longer_s = (frame.wait_s - before.wait_s)[rows]
+        assert group["jobs"] == rows.sum()
+        assert group["mean_longer_s"] == pytest.approx(longer_s.mean())
+        assert group["delayed"] == pytest.approx((longer_s > 3600).mean())
+        assert group["mean_delay_s"] == pytest.approx(longer_s[longer_s > 3600].mean())
+        assert group["p99_wait_s"] == pytest.approx(frame.wait_s[rows].quantile(0.99))
+    told = json.loads(tried.as_json())
+    assert told.items() >= json.loads(json.dumps(tried.who_pays())).items()
+    assert "delayed" not in told["waits_by_user"][0]
+    own = tried.who_pays(divider_s=frame.divider_s.to_numpy())
+    assert [row["class"] for row in own["waits_by_class"]] == ["small", "large", "unknown"]
+    half = bf.Replay(log, "saf").run(until_s=86_400).result()
+    assert half.who_pays(base=fcfs)["waits_by_class"][0]["jobs"] < len(frame) / 2
+
+
+@pytest.mark.parametrize("wrong", [{"divider_s": 0}, {"divider_s": [1.0, 2.0]}, {"divider_s": math.nan}])
+def test_a_divider_that_says_nothing_is_refused(fcfs, wrong):
+    with pytest.raises(bf.BatfillError, match="divider_s: neither a number of seconds > 0 nor 800 of them"):
+        fcfs.who_pays(**wrong)
+
+
+def test_a_base_of_other_jobs_is_refused(fcfs):
+    other = bf.replay(bf.generate(jobs=50, procs=8, seed=1))
+    with pytest.raises(bf.BatfillError, match=r"base: .* are not the same jobs"):
+        fcfs.who_pays(base=other)
+
+
 def test_classes_tries_and_dividers_of_a_classifier_are_in_the_table(log):
     done = bf.replay(log, knowledge="classifier", cut=0, kill=True, levels=[0.25, 0.5])
     frame = done.to_pandas()

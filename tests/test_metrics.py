@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.jobs import LARGE, SMALL
-from batfill.metrics import bounded_slowdown, overtaking, per_processor_slowdown, summarize
+from batfill.metrics import bounded_slowdown, overtaking, per_processor_slowdown, summarize, who_pays
 from batfill.policy import policy_named
 from batfill.replays import replay
 from strategies import table
@@ -131,3 +131,87 @@ def test_one_starved_job_counts_with_its_own_pairs_only():
     together, out_of_turn = overtaking(submit_s, start_s)
     assert out_of_turn == 99
     assert together == 99 + sum(min(5, 99 - k) for k in range(1, 100))
+
+
+def quantile_by_hand(values, share):
+    """Linear between the two values around (n - 1) share."""
+    ordered = sorted(values)
+    place = (len(ordered) - 1) * share
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def waits_by_hand(jobs, name, label):
+    """A dict per group of (wait, base wait, runtime, procs, user)."""
+    found = []
+    for one in {label(job) for job in jobs}:
+        of_group = [job for job in jobs if label(job) == one]
+        waits, longer = [job[0] for job in of_group], [job[0] - job[1] for job in of_group]
+        late = [value for value in longer if value > 3600]
+        found.append(
+            {
+                name: one,
+                "jobs": len(of_group),
+                "mean_wait_s": sum(waits) / len(waits),
+                "p99_wait_s": quantile_by_hand(waits, 0.99),
+                "p999_wait_s": quantile_by_hand(waits, 0.999),
+                "max_wait_s": max(waits),
+                "mean_longer_s": sum(longer) / len(longer),
+                "delayed": len(late) / len(longer),
+                "mean_delay_s": sum(late) / len(late) if late else None,
+            }
+        )
+    return found
+
+
+WAIT_S = st.integers(0, 40).map(lambda k: 1000.0 * k)
+PAYING = st.lists(
+    st.tuples(WAIT_S, WAIT_S, st.integers(0, 9).map(float), st.integers(1, 70), st.integers(-1, 3)), min_size=1
+)
+
+
+def close(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one == {key: pytest.approx(value) if isinstance(value, float) else value for key, value in other.items()}
+
+
+@given(PAYING)
+def test_who_pays_is_what_a_loop_over_the_jobs_finds(jobs):
+    wait_s, base_s, runtime_s, procs, user = (np.array(column) for column in zip(*jobs, strict=True))
+    columns = {"runtime_s": runtime_s, "procs": procs, "user": user}
+    found = who_pays(wait_s, **columns, base_wait_s=base_s)
+    ordered = sorted(runtime_s.tolist())
+    divider_s = (ordered[(len(jobs) - 1) // 2] + ordered[len(jobs) // 2]) / 2
+    assert found["class_divider_s"] == divider_s
+    by_class = waits_by_hand(jobs, "class", lambda job: "small" if job[2] < divider_s else "large")
+    close(found["waits_by_class"], sorted(by_class, key=lambda row: row["class"] == "large"))
+    widths = [1, 2, 4, 8, 16, 32, 64, 128]
+    by_width = waits_by_hand(jobs, "procs_up_to", lambda job: next(width for width in widths if job[3] <= width))
+    close(found["waits_by_width"], sorted(by_width, key=lambda row: row["procs_up_to"]))
+    by_user = {row["user"]: row for row in waits_by_hand(jobs, "user", lambda job: job[4])}
+    close(found["waits_by_user"], [by_user[row["user"]] for row in found["waits_by_user"]])
+    paid = [row["jobs"] * row["mean_longer_s"] for row in found["waits_by_user"]]
+    assert paid == pytest.approx(sorted(paid, reverse=True))
+    alone = who_pays(wait_s, **columns)
+    for table_name in ("waits_by_class", "waits_by_width"):
+        close(alone[table_name], [dict(list(row.items())[:6]) for row in found[table_name]])
+
+
+def test_a_divider_of_each_jobs_own_says_which_are_small_and_one_that_is_missing_that_this_is_unknown():
+    columns = {"runtime_s": np.array([5.0, 5.0, 5.0]), "procs": np.ones(3, np.int64), "user": np.zeros(3, np.int64)}
+    found = who_pays(np.array([1.0, 2.0, 4.0]), **columns, divider_s=np.array([6.0, 5.0, np.nan]))
+    assert [(row["class"], row["mean_wait_s"]) for row in found["waits_by_class"]] == [
+        ("small", 1),
+        ("large", 2),
+        ("unknown", 4),
+    ]
+    assert found["class_divider_s"] is None
+    assert who_pays(np.array([1.0, 2.0, 4.0]), **columns, divider_s=6.0)["waits_by_class"][0]["jobs"] == 3
+
+
+def test_a_run_of_no_job_has_no_group():
+    none = np.zeros(0)
+    found = who_pays(none, runtime_s=none, procs=none.astype(np.int64), user=none.astype(np.int64))
+    assert found == {"class_divider_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}

@@ -18,7 +18,7 @@ from batfill.errors import BatfillError
 from batfill.files import json_text, make_folder, write_json
 from batfill.jobs import SMALL, Clock, Workload, arrow_table, data_frame
 from batfill.knowledge.learning import LearningReport, replay_learning
-from batfill.metrics import TAU_S, Summary, as_html, as_table, bounded_slowdown, figure_rows
+from batfill.metrics import TAU_S, Summary, as_html, as_table, bounded_slowdown, figure_rows, who_pays
 from batfill.options import USER, Options, of_arguments, tau_of
 from batfill.policy import POLICIES, Policy
 from batfill.workloads import opened
@@ -79,6 +79,7 @@ class Result:
         return {
             **self.figures.as_dict(),
             **(self.learned.as_dict() if self.learned else {}),
+            **self.who_pays(),
             **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
             "read_s": self.read_s,
             "simulate_s": self.simulate_s,
@@ -93,6 +94,55 @@ class Result:
             "engine": ENGINE,
             "version": __version__,
         }
+
+    def who_pays(
+        self, base: Result | None = None, divider_s: float | NDArray[np.float64] | None = None
+    ) -> dict[str, Any]:
+        """The waits of small and large jobs, by width and by user, over the jobs that have ended.
+
+        Args:
+            base: a replay of the same jobs, such as one without first tries; each group then also has the share of its
+                jobs that wait over an hour longer than there.
+            divider_s: small jobs ran for less than this, in seconds; one number, or one per job of the log, as the
+                column `divider_s` of `to_pandas` (nan: unknown). None: the median run time of the jobs that have ended.
+
+        Returns:
+            As `metrics.who_pays`.
+
+        Raises:
+            BatfillError: the base has other jobs, or the divider is not one number > 0, nor one per job.
+
+        Examples:
+            >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
+            >>> small, large = saf.who_pays(base=fcfs)["waits_by_class"]
+            >>> small["delayed"], large["delayed"]
+            (0.06, 0.0725)
+        """
+        schedule = self.schedule
+        jobs, ran = schedule.jobs, schedule.ended
+        if base is not None:
+            if not self.same_jobs(base):
+                names = f"{self.workload.name} and {base.workload.name}"
+                raise BatfillError(f"base: {names} are not the same jobs; replay one workload")
+            ran = ran & base.schedule.ended
+        divider = None if divider_s is None else np.asarray(divider_s, np.float64)
+        if divider is not None and (divider.shape not in ((), (len(jobs),)) or not (divider > 0).any()):
+            raise BatfillError(f"divider_s: neither a number of seconds > 0 nor {len(jobs):,} of them, one per job")
+        return who_pays(
+            (schedule.start_s - jobs.submit_s)[ran],
+            runtime_s=schedule.runtime_s[ran],
+            procs=jobs.procs[ran],
+            user=jobs.user[ran],
+            divider_s=None if divider is None else divider[ran] if divider.ndim else float(divider),
+            base_wait_s=None if base is None else (base.schedule.start_s - jobs.submit_s)[ran],
+        )
+
+    def same_jobs(self, other: Result) -> bool:
+        """Whether the other replay has the same jobs: equal ids, submissions and widths."""
+        mine, others = self.schedule.jobs, other.schedule.jobs
+        return len(mine) == len(others) and all(
+            np.array_equal(getattr(mine, name), getattr(others, name)) for name in ("ids", "submit_s", "procs")
+        )
 
     def stated(self) -> dict[str, Any]:
         """Every option of the replay in force, by name, default or not."""
@@ -194,8 +244,8 @@ class Result:
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per job; see `columns`. The frame's `attrs` hold the provenance. Needs pandas."""
-        about = self.as_dict()
-        return data_frame(self.columns(), **{name: about[name] for name in ("workload", "workload_sha256", "options")})
+        about = {"workload": self.workload.name, "workload_sha256": self.workload.digest, "options": self.stated()}
+        return data_frame(self.columns(), **about)
 
     def to_arrow(self) -> pa.Table:
         """A row per job; see `columns`. The schema's metadata is `as_json`. Needs pyarrow, not pandas."""

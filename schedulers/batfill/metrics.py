@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # learning, 60 s in the one on classification.
 TAU_S = 10.0
 SLOWDOWN_CLASSES = (1.0, 10.0, 100.0)
+# A job is delayed if it waits longer than in the base by more than this.
+DELAY_S = 3600.0
 
 
 def bounded_slowdown(
@@ -38,6 +40,91 @@ def long_waits(wait_s: NDArray[np.float64]) -> dict[str, float]:
     if not len(wait_s):
         return {"p999_wait_s": float("nan"), "max_wait_s": float("nan")}
     return {"p999_wait_s": float(np.quantile(wait_s, 0.999)), "max_wait_s": float(wait_s.max())}
+
+
+def waits_of(wait_s: NDArray[np.float64], base_wait_s: NDArray[np.float64] | None = None) -> dict[str, Any]:
+    """Who pays: the waits of some jobs, and how much longer they are than in a base.
+
+    Args:
+        wait_s: of the jobs, at least one.
+        base_wait_s: of the same jobs in the base, if there is one.
+
+    Returns:
+        The number of `jobs`, the mean, the 99 and 99.9 % quantiles and the longest wait; with a base also the mean
+        difference of the waits, the share of the jobs that wait over `DELAY_S` longer than there (`delayed`), and
+        those jobs' mean difference, None if there are none.
+    """
+    figures = {
+        "jobs": len(wait_s),
+        "mean_wait_s": float(wait_s.mean()),
+        "p99_wait_s": float(np.quantile(wait_s, 0.99)),
+        **long_waits(wait_s),
+    }
+    if base_wait_s is None:
+        return figures
+    longer_s = wait_s - base_wait_s
+    late = longer_s > DELAY_S
+    return {
+        **figures,
+        "mean_longer_s": float(longer_s.mean()),
+        "delayed": float(late.mean()),
+        "mean_delay_s": float(longer_s[late].mean()) if late.any() else None,
+    }
+
+
+def who_pays(
+    wait_s: NDArray[np.float64],
+    *,
+    runtime_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    user: NDArray[np.int64],
+    divider_s: float | NDArray[np.float64] | None = None,
+    base_wait_s: NDArray[np.float64] | None = None,
+) -> dict[str, Any]:
+    """The waits of small and large jobs, by width, and by user; see `waits_of`.
+
+    Small jobs ran for less than the divider. By default that is the median run time of these jobs, and not a
+    scheduler's, which moves with what it has seen: so every replay of a log has the same groups.
+
+    Args:
+        wait_s: of the jobs that ran.
+        runtime_s: p.
+        procs: q.
+        user: -1 if unknown.
+        divider_s: one for all jobs, or one each, nan if unknown; None for the median run time.
+        base_wait_s: of the same jobs in the base, if there is one.
+
+    Returns:
+        `class_divider_s` (None if each job has its own) and a row per group that has jobs: `waits_by_class` (small,
+        large, unknown), `waits_by_width` (up to 1, 2, 4, ... processors), and `waits_by_user`, by the sum of the waits,
+        less those in the base, largest first.
+    """
+    if not len(wait_s):
+        return {"class_divider_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}
+    divider_s = float(np.median(runtime_s)) if divider_s is None else divider_s
+    kind = np.where(np.isnan(divider_s), 2, runtime_s >= divider_s).astype(np.int64)
+
+    def rows(name: str, group: NDArray[np.int64], label: Callable[[int], Any]) -> list[dict[str, Any]]:
+        groups, where, counts = np.unique(group, return_inverse=True, return_counts=True)
+        members = np.split(np.argsort(where, kind="stable"), np.cumsum(counts)[:-1])
+        return [
+            {name: label(int(which)), **waits_of(wait_s[one], None if base_wait_s is None else base_wait_s[one])}
+            for which, one in zip(groups, members, strict=True)
+        ]
+
+    paid = "mean_wait_s" if base_wait_s is None else "mean_longer_s"
+    users = rows("user", user, int)
+    return {
+        "class_divider_s": divider_s if np.ndim(divider_s) == 0 else None,
+        "waits_by_class": rows("class", kind, lambda k: ("small", "large", "unknown")[k]),
+        "waits_by_width": rows("procs_up_to", width_class(procs), lambda width: 1 << width),
+        "waits_by_user": sorted(users, key=lambda row: (-row[paid] * row["jobs"], row["user"])),
+    }
+
+
+def width_class(procs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The least w with q <= 2^w, shape (n_jobs,)."""
+    return np.ceil(np.log2(procs)).astype(np.int64)
 
 
 def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> tuple[int, int]:

@@ -6,7 +6,7 @@ The replay stops before each submission, reports what has ended, and gets the ne
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from batfill.knowledge import SubmittedJob
 from batfill.knowledge.choice import make
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
+from batfill.metrics import width_class
 from batfill.replays import EngineReplay
 
 if TYPE_CHECKING:
@@ -196,10 +197,10 @@ class Confusion:
         Without probabilities, or with one missing (nan), `auc` and `brier` are None.
         """
         counts = (judged & small, judged & ~small, ~judged & ~small, ~judged & small)
+        found = cls(*(int(count.sum()) for count in counts))
         if probability is None or not len(probability) or np.isnan(probability).any():
-            return cls(*(int(count.sum()) for count in counts))
-        brier = float(((probability - small) ** 2).mean())
-        return cls(*(int(count.sum()) for count in counts), auc_of(probability, small), brier)
+            return found
+        return replace(found, auc=auc_of(probability, small), brier=float(((probability - small) ** 2).mean()))
 
     @property
     def jobs(self) -> int:
@@ -276,7 +277,7 @@ def kills_by_level(schedule: Schedule) -> list[dict[str, float]]:
 
 def kills_by_width(schedule: Schedule) -> list[dict[str, float]]:
     """Kills and wasted processor-seconds of jobs of up to 1, 2, 4, ... processors."""
-    return kills_by(schedule, np.ceil(np.log2(schedule.jobs.procs)).astype(np.int64), "procs_up_to", lambda w: 1 << w)
+    return kills_by(schedule, width_class(schedule.jobs.procs), "procs_up_to", lambda width: 1 << width)
 
 
 def kills_by_user(schedule: Schedule) -> list[dict[str, float]]:

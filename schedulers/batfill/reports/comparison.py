@@ -238,15 +238,11 @@ def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
         raise BatfillError("compare: only one replay; give at least one more to compare with it")
     jobs = first.schedule.jobs
     for result in results:
-        mine = result.schedule.jobs
         if not result.ended:
             raise BatfillError(f"compare: {result.not_ended:,} jobs have not ended; run every replay to its end")
         if result.tau_s != first.tau_s:
             raise BatfillError(f"compare: tau is {first.tau_s:g} s and {result.tau_s:g} s; replay all with the same")
-        same = len(jobs) == len(mine) and all(
-            np.array_equal(getattr(jobs, name), getattr(mine, name)) for name in ("ids", "submit_s", "procs")
-        )
-        if not same:
+        if not result.same_jobs(first):
             raise BatfillError(
                 f"compare: {first.workload.name} and {result.workload.name} are not the same jobs; replay one workload"
             )
