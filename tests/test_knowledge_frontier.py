@@ -8,9 +8,12 @@ import re
 
 import pytest
 
+import batfill as bf
 from batfill.errors import BatfillError
 from batfill.knowledge.frontier import shares_in
-from command import batfill, refusal
+from batfill.workloads.generate import generate_log
+from batfill.workloads.swf_log import write_log
+from command import batfill, json_result, refusal
 from test_knowledge_study import log_text, rows_of_habits
 
 
@@ -18,6 +21,14 @@ from test_knowledge_study import log_text, rows_of_habits
 def log(tmp_path):
     path = tmp_path / "made.swf"
     path.write_text(log_text(rows_of_habits(n_jobs=500, weeks=3)))
+    return path
+
+
+@pytest.fixture
+def busy(tmp_path):
+    """A log whose jobs wait for hours."""
+    path = tmp_path / "busy.swf"
+    write_log(generate_log(600, 16, seed=3, users=6, load=0.9), path)
     return path
 
 
@@ -39,6 +50,9 @@ def test_a_lower_cut_kills_more_and_protection_less(log):
         kills = [points["classifier", cut, share]["kills"] for share in (0.0, 0.5, 1.0)]
         assert kills[0] > kills[1] > kills[2] == 0
     assert (told["options"]["regime"], told["options"]["seed"], told["procs"], told["tau_s"]) == ("fresh", 0, 8, 10)
+    assert 0.5 < points["classifier", 0.5, 0.0]["auc"] <= 1
+    assert 0 < points["classifier", 0.5, 0.0]["brier"] < 0.25
+    assert points["classifier", 0.0, 0.0]["auc"] is None
     for point in points.values():
         assert point["gain"] == pytest.approx(1 - point["mean_bsld"] / points["user", None, 0.0]["mean_bsld"])
 
@@ -50,7 +64,7 @@ def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
     told = json.loads((tmp_path / "f" / "frontier.json").read_text())
     assert [row["policy"] for row in rows] == ["fcfs"] * 3 + ["spf"] * 3
     assert [float(row["mean_bsld"]) for row in rows] == [point["mean_bsld"] for point in told["points"]]
-    assert [line.split()[1] for line in text.splitlines()[1:]] == ["user", "class-clairvoyant", "classifier"] * 2
+    assert [line.split()[1] for line in text.splitlines()[1:7]] == ["user", "class-clairvoyant", "classifier"] * 2
     words = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "f" / "frontier.svg").read_text()))
     for said in (
         log.name,
@@ -61,6 +75,99 @@ def test_the_table_the_file_and_the_figure_hold_the_same_points(log, tmp_path):
         "spf, nothing killed",
     ):
         assert said in words
+    waits = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "f" / "waits.svg").read_text()))
+    for said in (log.name, "on 8 processors", "longest wait, hours", "mean wait of large jobs, hours", "the front"):
+        assert said in waits
+    for row, point in zip(rows, told["points"], strict=True):
+        assert float(row["large_max_wait_s"]) == point["large_max_wait_s"] == point["waits_by_class"][1]["max_wait_s"]
+
+
+def test_the_base_is_the_first_point_of_each_policy_with_the_options_that_all_share(busy):
+    shared = ("--threshold", "1h", "--backfill", "fcfs", "--overdue-before", "large")
+    done = batfill("frontier", busy, "--policy", "spf,saf", "--cuts", "0", "--workers", 1, "--json", *shared)
+    told = json.loads(done.out)
+    assert [point["knowledge"] for point in told["points"]] == ["user", "class-clairvoyant", "classifier"] * 2
+    stated = {"backfill": "fcfs", "threshold": 3600, "overdue-before": "large", "bound": True}
+    assert told["options"].items() >= stated.items()
+    small = ("--kill", "--bound", "--overdue-before", "large")
+    for k, policy in enumerate(("spf", "saf")):
+        for point, words in zip(
+            told["points"][3 * k :],
+            ([], ["--knowledge", "class-clairvoyant", *small], ["--knowledge", "classifier", "--cut", "0", *small]),
+            strict=False,
+        ):
+            given = ("replay", busy, "--policy", policy, "--backfill", "fcfs", "--threshold", "1h", *words)
+            alone = json_result(*given)
+            assert (point["mean_bsld"], point["mean_wait_s"]) == (alone["mean_bsld"], alone["mean_wait_s"])
+            assert (point["max_wait_s"], point["kills"]) == (alone["max_wait_s"], alone["requeued"])
+            for name in ("waits_by_class", "waits_by_width"):
+                assert all(a.items() >= b.items() for a, b in zip(point[name], alone[name], strict=True))
+        assert told["class_divider_s"] == alone["class_divider_s"]
+        assert told["points"][3 * k]["large_delayed"] == 0
+
+
+def test_who_pays_is_measured_against_the_base_job_by_job(busy):
+    found = bf.frontier(busy, policies=["spf"], cuts=[0])
+    base, _, tried = found.points
+    runs = [
+        bf.replay(busy, "spf").to_pandas(),
+        bf.replay(busy, "spf", knowledge="classifier", kill=True, bound=True, cut=0).to_pandas(),
+    ]
+    large = runs[0].runtime_s >= runs[0].runtime_s.median()
+    longer_s = (runs[1].wait_s - runs[0].wait_s)[large]
+    late = longer_s > 3600
+    assert tried.large_delayed == pytest.approx(late.mean())
+    assert tried.large_delayed > 0 == base.large_delayed
+    assert tried.large_mean_delay_s == pytest.approx(longer_s[late].mean())
+    assert base.large_mean_delay_s is None
+    assert tried.large_mean_wait_s == pytest.approx(runs[1].wait_s[large].mean())
+    assert tried.small_mean_wait_s == pytest.approx(runs[1].wait_s[~large].mean())
+    assert tried.large_p999_wait_s == pytest.approx(runs[1].wait_s[large].quantile(0.999))
+    assert {row["user"] for row in tried.waits["waits_by_user"]} == set(runs[0].user)
+
+
+def test_without_bound_is_another_replay(busy):
+    _, bound = points_of(busy, "--cuts", "0")
+    told, free = points_of(busy, "--cuts", "0", "--no-bound")
+    assert told["options"]["bound"] is False
+    assert bound["user", None, 0.0] == free["user", None, 0.0]
+    alone = json_result("replay", busy, "--policy", "spf", "--knowledge", "classifier", "--kill", "--cut", 0)
+    assert free["classifier", 0.0, 0.0]["mean_bsld"] == alone["mean_bsld"] != bound["classifier", 0.0, 0.0]["mean_bsld"]
+
+
+def test_the_front_is_what_no_other_point_beats_in_slowdown_or_longest_wait(busy):
+    told, _ = points_of(busy, "--cuts", "0,0.3,0.5", "--protected", "0,0.5")
+    able = [point for point in told["points"] if point["knowledge"] != "class-clairvoyant"]
+    for point in told["points"]:
+        beaten = any(
+            (other["mean_bsld"] < point["mean_bsld"] and other["max_wait_s"] <= point["max_wait_s"])
+            or (other["mean_bsld"] <= point["mean_bsld"] and other["max_wait_s"] < point["max_wait_s"])
+            for other in able
+        )
+        assert point["front"] == (point in able and not beaten)
+    assert {point["front"] for point in able} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--overdue-before", "large"), "option overdue-before: no job is overdue without a threshold"),
+        (("--threshold", "-1"), "option threshold: -1 is not a number of seconds"),
+        (("--backfill", "sfp"), "policy 'sfp' is unknown"),
+        (("--procs", "1", "--policy", "fcfs"), "made.swf: no job fits 1 processors"),
+    ],
+)
+def test_an_option_that_no_replay_can_take_is_refused_in_one_line(tmp_path, words, said):
+    path = tmp_path / "made.swf"
+    path.write_text(log_text([(60 * k, 30, 7, 2, 20, 4) for k in range(5)]))
+    assert said in refusal("frontier", path, "--cuts", "0", *words)
+
+
+def test_an_argument_that_the_replays_set_themselves_is_refused(log):
+    with pytest.raises(BatfillError, match=r"argument 'kill': each replay here has its own; .* are backfill, thresh"):
+        bf.frontier(log, cuts=[0], kill=True)
+    with pytest.raises(BatfillError, match=r"argument 'thresold_s' is unknown; did you mean 'threshold_s'"):
+        bf.frontier(log, cuts=[0], thresold_s=7200)
 
 
 def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):

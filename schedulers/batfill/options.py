@@ -520,6 +520,11 @@ LIVE = by_name(
 )
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 
+# The options that `frontier` and `what-if` hand on to their replays.
+OF_BASE = ("backfill", "threshold")  # to all of them
+OF_TRIES = ("overdue-before", "bound")  # to those with small jobs first
+OF_FOREST = ("regime", "divider-rule", "train", "train-lag", "seed")  # to those with a classifier
+
 
 class Arguments(TypedDict, total=False):
     """The options as keyword arguments in Python, for type checkers: `ARGUMENTS` without the policy.
@@ -583,6 +588,21 @@ def of_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
             value = None
         given[option.name] = value
     return given
+
+
+def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """As `of_arguments`, for replays that share these options and have their own values of the others; None is dropped.
+
+    Raises:
+        BatfillError: an argument is unknown, or is not one of these options.
+    """
+    given = of_arguments({name: value for name, value in arguments.items() if value is not None})
+    if other := [name for name in given if name not in names]:
+        shared = ", ".join(OPTIONS[name].argument for name in names)
+        raise BatfillError(
+            f"argument {OPTIONS[other[0]].argument!r}: each replay here has its own; those that they share are {shared}"
+        )
+    return {name: value for name, value in given.items() if value is not None}
 
 
 LEARNING = NAMES[NAMES.index("knowledge") :]  # those that say what is learned

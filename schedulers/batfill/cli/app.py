@@ -18,7 +18,7 @@ COMMANDS = {
     "platform": "Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.",
     "workload": "Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads.",
     "classify": "Classify a log's jobs as small or large, as an online scheduler could have, and measure the quality.",
-    "frontier": "Show what killing small jobs buys: mean bounded slowdown against wasted work.",
+    "frontier": "Show what killing small jobs buys and who pays: slowdown, wasted work and waits.",
     "tune": "Search mixed policies or aged orders on a log's weeks, and test the result on the weeks that follow.",
     "fit": "Learn heuristics by regression on scores of random schedules, test them, and save them as policies.",
     "select": "Select the policy after each period, from the past periods.",

@@ -18,7 +18,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.options import arguments_of
+from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, OPTIONS, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     help="Shares of the jobs that must not be killed, separated by commas.",
 )
 @click.option("--levels", multiple=True, help="As for `batfill replay`; repeatable, each is tried [default: 0.5].")
-@scheduler_options("regime", "divider-rule", "train", "train-lag", "seed")
+@scheduler_options(*OF_BASE, *(name for name in OF_TRIES if name != "bound"), *OF_FOREST)
+@click.option("--bound/--no-bound", default=True, help=OPTIONS["bound"].help)
 @TAU
 @OVERRUN
 @UNREQUESTED
@@ -59,7 +60,7 @@ def frontier(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Show what killing small jobs buys: mean bounded slowdown against wasted work, for an administrator to choose.
+    """Show what killing small jobs buys and who pays: slowdown, wasted work and waits, for an administrator to choose.
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """

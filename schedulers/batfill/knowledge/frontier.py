@@ -1,22 +1,22 @@
-"""What kills buy: slowdown against wasted work, over levels, cuts, and shares of protected jobs."""
+"""What kills buy and who pays: slowdown, wasted work and waits, over levels, cuts, and shares of protected jobs."""
 
 from __future__ import annotations
 
 import math
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill import __version__
-from batfill.errors import BatfillError
-from batfill.jobs import data_frame
+from batfill.errors import BatfillError, WorkloadError
+from batfill.jobs import HOUR_S, data_frame
 from batfill.knowledge.learning import confusion, replay_learning
-from batfill.metrics import TAU_S
-from batfill.options import Learning, Options, of_arguments, tau_of
+from batfill.metrics import TAU_S, long_waits, who_pays
+from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, Options, as_line, shared_of, tau_of
 from batfill.processes import Remaining, rough_duration, spread
 from batfill.workloads import opened
 
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from batfill.jobs import Overrun, Unrequested, Workload
-    from batfill.options import DividerRule, Regime
 
 NO_KNOWLEDGE = {"knowledge": "user"}
-PERFECT = {"knowledge": "class-clairvoyant", "kill": True, "bound": True}
+PERFECT = {"knowledge": "class-clairvoyant", "kill": True}
+SHARED = (*OF_BASE, *OF_TRIES, *OF_FOREST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +47,34 @@ class Point:
     kill_share: float
     waste: float  # share of the processor-seconds used
     accuracy: float | None
+    auc: float | None  # see `learning.Confusion`
+    brier: float | None
     mean_bsld: float
     mean_wait_s: float
-    gain: float  # 1 - mean bsld / mean bsld of the same policy under EASY with requested times
+    p999_wait_s: float
+    max_wait_s: float
+    # From here on by comparison with the other points, once all are known.
+    gain: float = math.nan  # 1 - mean bsld / mean bsld of the base: the same policy with no small jobs first
+    front: bool = False  # whether no point without perfect knowledge is better in mean bsld or longest wait, and as
+    # good in the other; False for perfect knowledge
+    small_mean_wait_s: float | None = None  # of jobs that ran for less than the median; None without any
+    large_mean_wait_s: float = math.nan  # of the others, as are the next ones
+    large_p999_wait_s: float = math.nan
+    large_max_wait_s: float = math.nan
+    large_delayed: float = math.nan  # the share that waits over an hour longer than in the base
+    large_mean_delay_s: float | None = None  # how much longer these wait; None without any
+    waits: dict[str, Any] = field(default_factory=dict)  # see `metrics.who_pays`
 
     def as_dict(self) -> dict[str, Any]:
         """As a dict by column."""
         return {name: getattr(self, name) for name in POINT_COLUMNS}
 
+    def whole(self) -> dict[str, Any]:
+        """The columns, and the waits by class, width and user: for JSON."""
+        return {**self.as_dict(), **self.waits}
 
-POINT_COLUMNS = Point.__slots__
-OF_FOREST = ("regime", "divider-rule", "train", "train-lag", "seed")  # the options that all points share
+
+POINT_COLUMNS = tuple(column.name for column in fields(Point) if column.name != "waits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +128,13 @@ class Frontier:
 
     def as_text(self) -> str:
         """A table to read."""
-        return as_text(self.points)
+        return as_text(self.points, self.provenance)
 
     __repr__ = as_text
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**self.provenance, "points": [point.as_dict() for point in self.points]}
+        return {**self.provenance, "points": [point.whole() for point in self.points]}
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per replay. Needs pandas."""
@@ -132,18 +150,17 @@ def frontier(
     cuts: Sequence[float] = (0, 0.1, 0.2, 0.35, 0.5, 0.75),
     protected: Sequence[float] = (0.0,),
     levels: Sequence[str] = ("0.5",),
-    regime: Regime | None = None,
-    divider_rule: DividerRule | None = None,
-    train: Literal["week", "drift"] | None = None,
-    train_lag_s: float | None = None,
-    seed: int | None = None,
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
     workers: int = 1,
     report: Callable[[Progress], None] = lambda _: None,
+    **options: Any,
 ) -> Frontier:
     """Replay every combination of policy, levels, cut and protected share, plus no knowledge and perfect knowledge.
+
+    The first point of each policy, without knowledge, is its base: nothing is killed, and no job goes first for being
+    small.
 
     Args:
         log: a workload or a file, as for `read_workload`.
@@ -152,30 +169,24 @@ def frontier(
         cuts: probabilities from which a job counts as small.
         protected: shares of the jobs that must not be killed.
         levels: values of the option `levels` to try.
-        regime: of the classifier, as the next three; see the options' table.
-        divider_rule: see the options' table.
-        train: see the options' table.
-        train_lag_s: see the options' table; in seconds.
-        seed: of the classifier and of the protected jobs.
         tau_s: the bound of the bounded slowdown.
         overrun: see `read_workload`.
         unrequested: see `read_workload`.
         workers: processes for the replays; the points do not depend on it. With 1 they run in this process; a script
             that uses more must call this below `if __name__ == "__main__":`.
         report: called after each replay.
+        **options: options of the scheduler that the replays share, named as in `replay`: `backfill` and `threshold_s`
+            of all; `overdue_before` and `bound` (here True by default) of those with small jobs first; `regime`,
+            `divider_rule`, `train`, `train_lag_s` and `seed` of those with a classifier. The seed also draws the
+            protected jobs.
 
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.
     """
     workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
-    learning = {
-        "regime": regime,
-        "divider_rule": divider_rule,
-        "train": train,
-        "train_lag_s": train_lag_s,
-        "seed": seed,
-    }
-    further = {name: value for name, value in of_arguments(learning).items() if value is not None}
+    if (workload.jobs.procs > size).all():
+        raise WorkloadError(f"{workload.name}: no job fits {size} processors; give a larger --procs")
+    further = {"bound": True, **shared_of(options, SHARED)}
     points = points_of(
         workload,
         size,
@@ -189,7 +200,7 @@ def frontier(
         report=report,
     )
     lists = {"policy": policies, "cuts": cuts, "protected": protected, "levels": levels}
-    return Frontier(points, provenance(workload, size, tau_s, further, **lists))
+    return Frontier(points, provenance(workload, size, tau_s, further, points, **lists))
 
 
 def points_of(
@@ -205,7 +216,7 @@ def points_of(
     workers: int,
     report: Callable[[Progress], None],
 ) -> list[Point]:
-    """The points of a frontier; `further` are the classifier's options, the other arguments those of `frontier`."""
+    """The points of a frontier; `further` are the options in `SHARED`, the other arguments those of `frontier`."""
     seed = further.get("seed", 0)
     grid = list(grid_of(policies, cuts, levels, protected, further))
     for policy, chosen, _ in grid:
@@ -216,22 +227,56 @@ def points_of(
         counts[trial.knowledge] = counts.get(trial.knowledge, 0) + 1
     remaining = Remaining(counts, min(workers, len(trials)), known=False)
     began = time.perf_counter()
-    bsld: dict[str, float] = {}  # of each policy under EASY with requested times, once known
     found: dict[int, Point] = {}
+    waits_s: dict[int, NDArray[np.float64]] = {}
 
     with closing(answers(trials, workers)) as ended:
         for place, answer in ended:
             if isinstance(answer, BaseException):
                 raise answer
-            point, took_s = answer
-            found[place] = point
-            if point.knowledge == NO_KNOWLEDGE["knowledge"]:
-                bsld[point.policy] = point.mean_bsld
+            found[place], waits_s[place], took_s = answer
             remaining.ended(trials[place].knowledge, 1, took_s)
             elapsed_s = time.perf_counter() - began
-            report(Progress(point, len(found), len(trials), elapsed_s, remaining.seconds()))
-    ordered = (found[place] for place in range(len(trials)))
-    return [replace(point, gain=1 - point.mean_bsld / bsld[point.policy]) for point in ordered]
+            report(Progress(found[place], len(found), len(trials), elapsed_s, remaining.seconds()))
+    places = range(len(trials))
+    return compared(workload, size, [found[place] for place in places], [waits_s[place] for place in places])
+
+
+def compared(
+    workload: Workload, size: int, points: Sequence[Point], waits_s: Sequence[NDArray[np.float64]]
+) -> list[Point]:
+    """The points with their columns of comparison; `waits_s` of the jobs that fit the machine, shape (n_fit,) each."""
+    jobs = workload.jobs.select(workload.jobs.procs <= size)
+    runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
+    able = [point for point in points if point.knowledge != PERFECT["knowledge"]]
+    bases = {point.policy: k for k, point in enumerate(points) if point.knowledge == NO_KNOWLEDGE["knowledge"]}
+    whole = []
+    for point, wait_s in zip(points, waits_s, strict=True):
+        base = bases[point.policy]
+        waits = who_pays(wait_s, runtime_s=runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=waits_s[base])
+        by_class = {row["class"]: row for row in waits["waits_by_class"]}
+        small, large = by_class.get("small", {}), by_class.get("large", {})
+        whole.append(
+            replace(
+                point,
+                gain=1 - point.mean_bsld / points[base].mean_bsld,
+                front=point in able and not any(dominates(other, point) for other in able),
+                small_mean_wait_s=small.get("mean_wait_s"),
+                large_mean_wait_s=large["mean_wait_s"],
+                large_p999_wait_s=large["p999_wait_s"],
+                large_max_wait_s=large["max_wait_s"],
+                large_delayed=large["delayed"],
+                large_mean_delay_s=large["mean_delay_s"],
+                waits=waits,
+            )
+        )
+    return whole
+
+
+def dominates(one: Point, other: Point) -> bool:
+    """Whether one is nowhere worse in mean bounded slowdown and longest wait, and better in one of them."""
+    mine, others = (one.mean_bsld, one.max_wait_s), (other.mean_bsld, other.max_wait_s)
+    return mine != others and all(a <= b for a, b in zip(mine, others, strict=True))
 
 
 def grid_of(
@@ -242,12 +287,15 @@ def grid_of(
     further: dict[str, Any],
 ) -> Iterator[tuple[str, dict[str, Any], float]]:
     """(policy, other options, protected share) of every replay, in the order of the results."""
+    of_base, of_tries = (
+        {name: further[name] for name in names if name in further} for names in (OF_BASE, (*OF_BASE, *OF_TRIES))
+    )
     for policy in policies:
-        yield policy, dict(NO_KNOWLEDGE), 0.0
+        yield policy, {**NO_KNOWLEDGE, **of_base}, 0.0
         for dividers in levels:
-            yield policy, {**PERFECT, "levels": dividers}, 0.0
+            yield policy, {**PERFECT, "levels": dividers, **of_tries}, 0.0
             for cut, share in product(cuts, protected):
-                chosen = {"knowledge": "classifier", "kill": True, "bound": True, "levels": dividers, "cut": cut}
+                chosen = {"knowledge": "classifier", "kill": True, "levels": dividers, "cut": cut}
                 yield policy, {**chosen, **further}, share
 
 
@@ -260,8 +308,8 @@ def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]
             yield place, tried(trial)
 
 
-def tried(trial: Trial) -> tuple[Point, float]:
-    """The point of this replay, its gain still nan, and the seconds it took."""
+def tried(trial: Trial) -> tuple[Point, NDArray[np.float64], float]:
+    """The point of this replay, not compared yet; the waits of the jobs that fit the machine; the seconds it took."""
     began = time.perf_counter()
     options = Options.of({"policy": trial.policy, **trial.chosen})
     workload = trial.workload
@@ -269,6 +317,9 @@ def tried(trial: Trial) -> tuple[Point, float]:
     jobs = replace(workload.jobs, killable=killable)
     schedule, report = replay_learning(jobs, trial.size, options, workload.clock, lambda _: None)
     figures = schedule.summary(trial.tau_s)
+    quality = confusion(report.learned) if options.learning.kill else None
+    wait_s = (schedule.start_s - jobs.submit_s)[~schedule.rejected]
+    longest = long_waits(wait_s)
     point = Point(
         policy=trial.policy,
         knowledge=options.learning.knowledge,
@@ -278,19 +329,27 @@ def tried(trial: Trial) -> tuple[Point, float]:
         kills=figures.requeued,
         kill_share=figures.requeued / max(figures.jobs - figures.rejected, 1),
         waste=figures.wasted,
-        accuracy=confusion(report.learned).rates()["accuracy"] if options.learning.kill else None,
+        accuracy=quality.rates()["accuracy"] if quality else None,
+        auc=quality.auc if quality else None,
+        brier=quality.brier if quality else None,
         mean_bsld=figures.mean_bsld,
         mean_wait_s=figures.mean_wait_s,
-        gain=math.nan,
+        p999_wait_s=longest["p999_wait_s"],
+        max_wait_s=longest["max_wait_s"],
     )
-    return point, time.perf_counter() - began
+    return point, wait_s, time.perf_counter() - began
 
 
 def provenance(
-    workload: Workload, size: int, tau_s: float, learning: dict[str, Any], **lists: Sequence[Any]
+    workload: Workload,
+    size: int,
+    tau_s: float,
+    further: dict[str, Any],
+    points: Sequence[Point],
+    **lists: Sequence[Any],
 ) -> dict[str, Any]:
     """Everything needed to repeat a frontier: every option, default or not; `lists` are the options that vary."""
-    chosen = Learning.of({"knowledge": "classifier", **learning}).settings.as_dict()
+    chosen = Options.of({"knowledge": "classifier", "kill": True, **further}).as_dict()
     return {
         "workload": workload.name,
         "workload_sha256": workload.digest,
@@ -298,9 +357,10 @@ def provenance(
         "warnings": list(workload.warnings),
         "procs": size,
         "tau_s": tau_s,
+        "class_divider_s": points[0].waits["class_divider_s"],
         "options": {
             **{name: list(values) for name, values in lists.items()},
-            **{name: chosen[name] for name in OF_FOREST},
+            **{name: chosen[name] for name in SHARED},
             "procs": size,
             "tau": tau_s,
             "overrun": workload.overrun,
@@ -310,20 +370,31 @@ def provenance(
     }
 
 
-def as_text(points: list[Point]) -> str:
-    """A table to read."""
+def as_text(points: list[Point], made: dict[str, Any]) -> str:
+    """A table to read; `made` as `provenance`."""
     lines = [
         f"{'policy':8}{'knowledge':19}{'levels':>15}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
-        f"{'mean bsld':>11}{'gain':>8}"
+        f"{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
     ]
     for p in points:
         cut = "-" if p.cut is None else f"{p.cut:g}"
+        waits_s = (p.small_mean_wait_s, p.large_mean_wait_s, p.large_p999_wait_s)
+        waits = "".join(f"{'-' if wait_s is None else format(wait_s / HOUR_S, '.1f'):>8}" for wait_s in waits_s)
         lines.append(
             f"{p.policy:8}{p.knowledge:19}{p.levels or '-':>15}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
             f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
-            f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}"
+            f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}{p.max_wait_s / HOUR_S:>9.1f}{waits}{p.large_delayed:>9.1%}"
         )
-    return "\n".join(lines)
+    options = as_line({name: made["options"][name] for name in (*OF_BASE, *OF_TRIES)})
+    return "\n".join(
+        [
+            *lines,
+            f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
+            "waits in hours: the longest; the mean of small jobs, "
+            f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
+            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than under `user`",
+        ]
+    )
 
 
 def shares_in(name: str, text: str) -> list[float]:

@@ -10,8 +10,9 @@ import numpy as np
 
 from batfill import __version__
 from batfill.files import all_or_none, csv_text, make_folder, whole_file, write_json, write_text
+from batfill.jobs import HOUR_S
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
-from batfill.knowledge.frontier import OF_FOREST, PERFECT, POINT_COLUMNS
+from batfill.knowledge.frontier import PERFECT, POINT_COLUMNS, SHARED
 from batfill.knowledge.study import CORRELATION_LAGS, autocorrelations
 from batfill.options import as_line
 from batfill.reports.palette import DISTINCT, MEAN_BSLD, dress, style, styles
@@ -165,7 +166,7 @@ def autocorrelation_figure(done: ClassifiedLog, alike: list[dict[str, Any]]) -> 
 
 
 def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]) -> None:
-    """Write frontier.csv, frontier.svg, and frontier.json, which includes the provenance.
+    """Write frontier.csv, frontier.svg, waits.svg, and frontier.json, which includes provenance and waits by group.
 
     Raises:
         BatfillError: the folder cannot be created.
@@ -173,9 +174,10 @@ def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]
     make_folder(folder)
     rows = [point.as_dict() for point in points]
     with all_or_none():
-        write_json(folder / "frontier.json", {**provenance, "points": rows})
+        write_json(folder / "frontier.json", {**provenance, "points": [point.whole() for point in points]})
         write_text(folder / "frontier.csv", csv_text([POINT_COLUMNS, *(row.values() for row in rows)]))
         save_svg(frontier_figure(points, provenance), folder / "frontier.svg")
+        save_svg(waits_figure(points, provenance), folder / "waits.svg")
 
 
 def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:
@@ -214,10 +216,54 @@ def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:
             )
             for point in line:
                 axes.annotate(f"{point.cut:g}", (point.waste, point.mean_bsld), fontsize=7)
-    forest = as_line({name: made["options"][name] for name in OF_FOREST})
+    forest = as_line({name: made["options"][name] for name in SHARED})
     dress(
         figure,
         f"{made['workload']} on {made['procs']:,} processors: what kills cost and gain, by the classifier's cut "
         f"(beside each mark); {forest}; batfill {made['version']}",
+    )
+    return figure
+
+
+def waits_figure(points: list[Point], made: dict[str, Any]) -> Figure:
+    """Mean bounded slowdown over the longest wait, with the front, and waits of large jobs over those of small ones.
+
+    `made` as for `frontier_figure`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.set(xlabel="longest wait, hours", ylabel=f"{MEAN_BSLD} (tau {made['tau_s']:g} s)")
+    right.set(xlabel="mean wait of small jobs, hours", ylabel="mean wait of large jobs, hours")
+    policies = list(dict.fromkeys(point.policy for point in points))
+    kinds = {
+        "user": ("X", "nothing killed"),
+        "class-clairvoyant": ("*", "perfect classes"),
+        "classifier": ("o", "cuts"),
+    }
+    for policy, of_line in zip(policies, styles(len(policies), range(DISTINCT)), strict=True):
+        for kind, (marker, words) in kinds.items():
+            here = [point for point in points if (point.policy, point.knowledge) == (policy, kind)]
+            drawn: dict[str, Any] = {
+                "marker": marker,
+                "color": of_line.light,
+                "linestyle": "",
+                "label": f"{policy}, {words}",
+            }
+            left.plot([p.max_wait_s / HOUR_S for p in here], [p.mean_bsld for p in here], **drawn)
+            both = [(p.small_mean_wait_s, p) for p in here if p.small_mean_wait_s is not None]
+            right.plot([s / HOUR_S for s, _ in both], [p.large_mean_wait_s / HOUR_S for _, p in both], **drawn)
+            for small_s, point in both if kind == "classifier" else []:
+                left.annotate(f"{point.cut:g}", (point.max_wait_s / HOUR_S, point.mean_bsld), fontsize=7)
+                right.annotate(f"{point.cut:g}", (small_s / HOUR_S, point.large_mean_wait_s / HOUR_S), fontsize=7)
+    front = sorted((point.max_wait_s / HOUR_S, point.mean_bsld) for point in points if point.front)
+    left.step(*zip(*front, strict=True), where="post", color="grey", linewidth=1, label="the front", zorder=0)
+    shared = as_line({name: made["options"][name] for name in SHARED})
+    dress(
+        figure,
+        f"{made['workload']} on {made['procs']:,} processors: no choice but perfect classes is below and left of the "
+        f"front; small jobs ran for less than {made['class_divider_s']:g} s, the median; cuts beside their "
+        f"marks; {shared}; batfill {made['version']}",
     )
     return figure
