@@ -19,10 +19,11 @@ from batfill.reports.what_if import (
     TODAY,
     ChoiceFigures,
     advised,
+    choices,
     groups_of,
     what_if,
 )
-from batfill.reports.what_if_page import advice_lines, as_page, as_text, change
+from batfill.reports.what_if_page import advice_lines, as_page, as_text, change, options_words
 from batfill.stats import Paired
 from batfill.workloads import read_workload
 from batfill.workloads.generate import generate_log
@@ -81,18 +82,18 @@ def test_who_loses_waits_longer_on_average_than_under_fcfs(log, answer):
     assert answer.outcomes[0].losers == 0 < max(outcome.losers for outcome in answer.outcomes)
 
 
-def test_groups_by_width_length_and_user_each_hold_every_job_once(log):
+def test_groups_by_class_width_length_and_user_each_hold_every_job_once(log):
     jobs = read_workload(log).jobs
     rows = [rows.astype(int) for _, rows in groups_of(jobs, 64)]
-    assert len(rows) == 10
-    for part in (rows[:4], rows[4:7], rows[7:]):
+    assert len(rows) == 12
+    for part in (rows[:2], rows[2:6], rows[6:9], rows[9:]):
         assert (sum(part) == 1).all()
 
 
 def test_the_heaviest_users_are_fewer_and_do_about_a_third_of_the_work(log):
     jobs = read_workload(log).jobs
     work = jobs.runtime_s * jobs.procs
-    heavy, _, light = [rows for _, rows in groups_of(jobs, 64)][7:]
+    heavy, _, light = [rows for _, rows in groups_of(jobs, 64)][9:]
     assert len(np.unique(jobs.user[heavy])) < len(np.unique(jobs.user[light]))
     assert work[heavy].sum() > work.sum() / 3
 
@@ -109,7 +110,8 @@ def test_a_groups_difference_is_the_mean_over_its_jobs(log, answer):
 
 
 def outcome(name, effort, bsld, longest_h):
-    return ChoiceFigures(name, {}, effort, bsld, 0, 0, longest_h * HOUR_S, None, None, 0, 0)
+    waits = (None, 0, 0, 0, 0, None, {})
+    return ChoiceFigures(name, {}, effort, bsld, 0, 0, longest_h * HOUR_S, None, None, 0, 0, *waits)
 
 
 def pairs(outcomes, half):
@@ -232,26 +234,120 @@ def test_a_share_is_written_with_or_without_per_cent(text, share):
 
 
 def test_small_first_is_replayed_without_and_with_kills(log):
-    found = what_if(log, thresholds_s=[], seed=1)
-    plain, killing = found.outcomes[3:]
-    assert [(o.name, o.effort) for o in (plain, killing)] == [
+    found = what_if(log, thresholds_s=[3600, 7200, 10_800], seed=1)
+    plain, killing, tries, guarded = found.outcomes[6:]
+    assert [(o.name, o.effort) for o in (plain, killing, tries, guarded)] == [
         ("small first, no kill", CLASSES),
         ("small first, kill", KILLS),
+        ("first tries", KILLS),
+        ("first tries, threshold 2 h", KILLS),
     ]
     given = ("replay", log, "--knowledge", "classifier", "--seed", 1)
-    for choice, more in ((plain, []), (killing, ["--kill", "--bound"])):
+    kill = ["--kill", "--bound"]
+    for choice, more in (
+        (plain, []),
+        (killing, kill),
+        (tries, [*kill, "--cut", "0"]),
+        (guarded, [*kill, "--cut", "0", "--threshold", "2h"]),
+    ):
+        assert set(options_words(choice).split()) >= {word for word in more if word != "2h"}
         figures = json_result(*given, *more)
+        assert choice.waits["class_divider_s"] == figures["class_divider_s"]
+        assert (choice.max_wait_s, choice.large_max_wait_s) == (
+            figures["max_wait_s"],
+            figures["waits_by_class"][1]["max_wait_s"],
+        )
         assert choice.mean_bsld == pytest.approx(figures["mean_bsld"])
         assert (choice.kills, choice.wasted) == (figures["requeued"], figures["wasted"])
-    assert plain.kills == 0 < killing.kills
+    assert plain.kills == 0 < killing.kills < tries.kills
     assert f"small first, kill: {killing.kills:,} tries are killed" in as_text(found)
     assert plain.mean_bsld not in {found.outcomes[0].mean_bsld, killing.mean_bsld}
+
+
+def test_who_pays_is_measured_against_fcfs(log, answer):
+    jobs = read_workload(log).jobs
+    large = jobs.runtime_s >= np.median(jobs.runtime_s)
+    waits = answer.comparison.wait_s
+    for wait_s, one in zip(waits, answer.outcomes, strict=True):
+        longer_s = (wait_s - waits[0])[large]
+        assert one.small_mean_wait_s == pytest.approx(wait_s[~large].mean())
+        assert one.large_mean_wait_s == pytest.approx(wait_s[large].mean())
+        assert one.large_p999_wait_s == pytest.approx(np.quantile(wait_s[large], 0.999))
+        assert one.large_delayed == pytest.approx((longer_s > HOUR_S).mean())
+        late = longer_s[longer_s > HOUR_S]
+        assert one.large_mean_delay_s == (pytest.approx(late.mean()) if len(late) else None)
+        assert f"{one.large_delayed:.1%}" in as_text(answer)
+        assert {row["user"] for row in one.waits["waits_by_user"]} == set(jobs.user.tolist())
+    assert max(one.large_delayed for one in answer.outcomes) > answer.outcomes[0].large_delayed == 0
+    told = answer.as_dict()["outcomes"][1]
+    assert told.items() >= answer.outcomes[1].waits.items()
+    assert "waits" not in answer.to_pandas().columns
+    small, others = (dict(groups_of(jobs, 64))[name] for name in list(dict(groups_of(jobs, 64)))[:2])
+    assert (small == ~large).all()
+    assert (others == large).all()
+
+
+def test_options_hold_for_every_choice_that_can_take_them(log):
+    found = json_result(
+        *("what-if", log, "--no-small-first", "--threshold", "6h", "--backfill", "spf"),
+    )
+    assert (found["backfill"], found["overdue_before"], found["bound"]) == ("spf", None, None)
+    for outcome in found["outcomes"]:
+        assert outcome["options"]["backfill"] == "spf"
+        policy, *more = outcome["name"].split(", threshold ")
+        alone = json_result(
+            "replay", log, "--policy", policy, "--backfill", "spf", *(["--threshold", "6h"] if more else [])
+        )
+        assert outcome["mean_bsld"] == pytest.approx(alone["mean_bsld"])
+    tried = {
+        one.name: one.options for one in choices([6 * HOUR_S], True, 0, {"overdue-before": "large", "bound": False})
+    }
+    assert [name for name, options in tried.items() if "overdue-before" in options] == ["first tries, threshold 6 h"]
+    assert [name for name, options in tried.items() if "bound" in options] == [
+        "small first, kill",
+        "first tries",
+        "first tries, threshold 6 h",
+    ]
+
+
+def test_an_option_that_changes_first_tries_changes_their_figures(log):
+    tries = ("what-if", log, "--threshold", "2h", "--json")
+    plain, large = (
+        json.loads(batfill(*tries, *more).out) for more in ((), ("--overdue-before", "large", "--no-bound"))
+    )
+    assert (plain["bound"], plain["overdue_before"]) == (True, "all")
+    assert (large["bound"], large["overdue_before"]) == (False, "large")
+    for k, name in enumerate(o["name"] for o in plain["outcomes"]):
+        changed = plain["outcomes"][k]["mean_bsld"] != large["outcomes"][k]["mean_bsld"]
+        assert changed == (name in ("small first, kill", "first tries", "first tries, threshold 2 h")), name
+    words = ("--knowledge", "classifier", "--kill", "--cut", 0, "--threshold", "2h", "--overdue-before", "large")
+    assert large["outcomes"][-1]["mean_bsld"] == pytest.approx(json_result("replay", log, *words)["mean_bsld"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--overdue-before", "large"], "option overdue-before: no choice takes it"),
+        (["--bound"], "option bound: no choice takes it"),
+        (["--backfill", "sfp"], "policy 'sfp' is unknown"),
+    ],
+)
+def test_an_option_that_no_choice_takes_is_refused(log, options, words):
+    assert words in refusal("what-if", log, "--no-small-first", *options)
+
+
+def test_the_page_draws_small_against_large_and_the_front(log, answer):
+    page = as_page(answer, log, "")
+    for title in ("mean wait of small and of large jobs under each choice", "over the longest wait of each choice"):
+        (plot,) = re.findall(rf'<svg class="plot wide"[^>]*{title}".*?</svg>', page)
+        assert plot.count("<circle") == len(answer.outcomes) * (2 if "small" in title else 1)
 
 
 def test_what_takes_long_is_said_on_standard_error(log):
     done = batfill("what-if", log, "--json")
     assert done.err.splitlines() == [
-        f"batfill: small first, {how}: classifying 3,000 jobs, the slow part" for how in ("no kill", "kill")
+        f"batfill: {name}: judging 3,000 jobs one by one, the slow part"
+        for name in ("small first, no kill", "small first, kill", "first tries", "first tries, threshold 24 h")
     ]
 
 

@@ -122,6 +122,20 @@ def who_pays(
     }
 
 
+def class_figures(waits: Mapping[str, Any]) -> dict[str, Any]:
+    """The waits of small and large jobs as columns, from `who_pays` with a base and one divider for all jobs."""
+    by_class = {row["class"]: row for row in waits["waits_by_class"]}
+    large = by_class["large"]  # there is one: the median is no larger than the longest run
+    return {
+        "small_mean_wait_s": by_class["small"]["mean_wait_s"] if "small" in by_class else None,
+        "large_mean_wait_s": large["mean_wait_s"],
+        "large_p999_wait_s": large["p999_wait_s"],
+        "large_max_wait_s": large["max_wait_s"],
+        "large_delayed": large["delayed"],
+        "large_mean_delay_s": large["mean_delay_s"],
+    }
+
+
 def width_class(procs: NDArray[np.int64]) -> NDArray[np.int64]:
     """The least w with q <= 2^w, shape (n_jobs,)."""
     return np.ceil(np.log2(procs)).astype(np.int64)

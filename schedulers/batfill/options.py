@@ -605,6 +605,13 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
     return {name: value for name, value in given.items() if value is not None}
 
 
+def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared options whose needs the chosen ones meet."""
+    return {
+        name: value for name, value in shared.items() if all(n.met(chosen.get(n.option)) for n in OPTIONS[name].needs)
+    }
+
+
 LEARNING = NAMES[NAMES.index("knowledge") :]  # those that say what is learned
 
 

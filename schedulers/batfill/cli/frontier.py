@@ -8,6 +8,7 @@ import click
 
 from batfill.cli import warn
 from batfill.cli.parameters import (
+    BOUND,
     JSON,
     OVERRUN,
     PROCS,
@@ -18,7 +19,7 @@ from batfill.cli.parameters import (
     out_option,
     scheduler_options,
 )
-from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, OPTIONS, arguments_of
+from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option("--levels", multiple=True, help="As for `batfill replay`; repeatable, each is tried [default: 0.5].")
 @scheduler_options(*OF_BASE, *(name for name in OF_TRIES if name != "bound"), *OF_FOREST)
-@click.option("--bound/--no-bound", default=True, help=OPTIONS["bound"].help)
+@BOUND
 @TAU
 @OVERRUN
 @UNREQUESTED

@@ -274,6 +274,11 @@ UNREQUESTED = click.option(
     "`user-max` (the user's longest run so far), or `refuse` logs with more than 1 % of them [default: refuse, runtime "
     "for generated logs].",
 )
+BOUND = click.option(  # in commands that kill anyway; None: not given
+    "--bound/--no-bound",
+    default=None,
+    help="Expect a small job to end at the divider, where it would be killed, at the latest [default: bound].",
+)
 MONTHS = click.option("--months", is_flag=True, help="Calendar months instead.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 

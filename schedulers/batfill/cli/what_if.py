@@ -9,6 +9,7 @@ import click
 
 from batfill.cli import warn
 from batfill.cli.parameters import (
+    BOUND,
     FILE,
     JSON,
     OVERRUN,
@@ -19,9 +20,11 @@ from batfill.cli.parameters import (
     UNREQUESTED,
     former_option,
     out_option,
+    scheduler_options,
     seed_option,
 )
 from batfill.cli.progress import announce_compilation, progress
+from batfill.options import OF_TRIES, arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +47,10 @@ SHORT_S = 600
 @click.option(
     "--small-first/--no-small-first",
     default=True,
-    help="Also try a classifier that puts small jobs first, without and with kills; this takes longest.",
+    help="Also try small jobs first: by a classifier, without and with kills, and by first tries; this takes longest.",
 )
+@scheduler_options("backfill", *(name for name in OF_TRIES if name != "bound"))
+@BOUND
 @click.option(
     "--max-wait-growth",
     type=PART,
@@ -69,6 +74,7 @@ def what_if(
     threshold: tuple[float, ...],
     small_first: bool,
     seed: int,
+    options: dict[str, Any],
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -90,7 +96,7 @@ def what_if(
 
     def begin(choice: library.Choice, jobs: int) -> None:
         if choice.effort >= library.CLASSES:
-            print(f"batfill: {choice.name}: classifying {jobs:,} jobs, the slow part", file=sys.stderr)
+            print(f"batfill: {choice.name}: judging {jobs:,} jobs one by one, the slow part", file=sys.stderr)
 
     with progress("choices", len(library.choices(thresholds, small_first, seed))) as advance:
         answer = library.what_if(
@@ -98,6 +104,7 @@ def what_if(
             thresholds_s=thresholds,
             small_first=small_first,
             seed=seed,
+            **arguments_of(options),
             **how,
             begin=begin,
             advance=advance,

@@ -15,7 +15,7 @@ from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import HOUR_S, data_frame
 from batfill.knowledge.learning import confusion, replay_learning
-from batfill.metrics import TAU_S, long_waits, who_pays
+from batfill.metrics import TAU_S, class_figures, long_waits, who_pays
 from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, Options, as_line, shared_of, tau_of
 from batfill.processes import Remaining, rough_duration, spread
 from batfill.workloads import opened
@@ -254,19 +254,12 @@ def compared(
     for point, wait_s in zip(points, waits_s, strict=True):
         base = bases[point.policy]
         waits = who_pays(wait_s, runtime_s=runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=waits_s[base])
-        by_class = {row["class"]: row for row in waits["waits_by_class"]}
-        small, large = by_class.get("small", {}), by_class.get("large", {})
         whole.append(
             replace(
                 point,
                 gain=1 - point.mean_bsld / points[base].mean_bsld,
                 front=point in able and not any(dominates(other, point) for other in able),
-                small_mean_wait_s=small.get("mean_wait_s"),
-                large_mean_wait_s=large["mean_wait_s"],
-                large_p999_wait_s=large["p999_wait_s"],
-                large_max_wait_s=large["max_wait_s"],
-                large_delayed=large["delayed"],
-                large_mean_delay_s=large["mean_delay_s"],
+                **class_figures(waits),
                 waits=waits,
             )
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from batfill.jobs import HOUR_S
 from batfill.reports.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
 from batfill.reports.svg import CHARACTER, LINE_HEIGHT, Plot, both, wrapped
 
@@ -107,7 +109,7 @@ def difference_chart(comparison: Comparison, differences: Sequence[Difference]) 
             plot.row_name(y, lines)
             if d.bsld.bounded:
                 plot.line(plot.x(d.bsld.low), y, plot.x(d.bsld.high), y, ink, 3)
-            plot.add(f'<circle cx="{plot.x(d.bsld.value):.1f}" cy="{y:.1f}" r="5" style="fill:{ink}"/>')
+            plot.dot(plot.x(d.bsld.value), y, ink)
         return plot
 
     return both(draw)
@@ -142,3 +144,73 @@ def box_chart(comparison: Comparison) -> str:
         return plot
 
     return both(draw)
+
+
+def classes_chart(comparison: Comparison, waits_s: Sequence[tuple[float | None, float]]) -> str:
+    """A row per choice: the mean waits of small and of large jobs, in hours.
+
+    Args:
+        comparison: of the choices.
+        waits_s: of each, small (None without any) and large.
+    """
+    hours = [tuple(None if s is None else s / HOUR_S for s in pair) for pair in waits_s]
+    most = max(value for pair in hours for value in pair if value is not None)
+    drawn = styles_of(comparison)
+
+    def draw(width: int) -> Plot:
+        plot, rows = rows_plot(
+            f"{comparison.title}: mean wait of small and of large jobs under each choice",
+            comparison.names,
+            (0, most * 1.05 or 1.0),
+            width,
+            "mean wait, hours: ring small jobs, disc large jobs",
+        )
+        plot.x_axis()
+        for (small, large), style, (y, lines) in zip(hours, drawn, rows, strict=True):
+            plot.row_name(y, lines)
+            assert large is not None
+            if small is not None:
+                plot.line(plot.x(small), y, plot.x(large), y, style.ink, 1.5)
+                plot.dot(plot.x(small), y, style.ink, hollow=True)
+            plot.dot(plot.x(large), y, style.ink)
+        return plot
+
+    return both(draw)
+
+
+def front_chart(comparison: Comparison, max_wait_s: Sequence[float]) -> str:
+    """Mean bounded slowdown over the longest wait, a mark per choice, and the choices that no other beats in both.
+
+    Args:
+        comparison: of the choices.
+        max_wait_s: the longest wait of each.
+    """
+    xs, ys = [wait_s / HOUR_S for wait_s in max_wait_s], comparison.bsld.mean(axis=1).tolist()
+    drawn = styles_of(comparison)
+    front = sorted(
+        (x, y)
+        for x, y in zip(xs, ys, strict=True)
+        if not any((a, b) != (x, y) and a <= x and b <= y for a, b in zip(xs, ys, strict=True))
+    )
+
+    def draw(width: int) -> Plot:
+        plot = Plot(
+            f"{comparison.title}: mean bounded slowdown over the longest wait of each choice",
+            (min(xs) * 0.95, max(xs) * 1.05 or 1.0),
+            (0, max(ys) * 1.05),
+            width=width,
+            x_label="longest wait, hours",
+        )
+        plot.x_axis()
+        plot.y_axis(MEAN_BSLD)
+        for (x1, y1), (x2, y2) in pairwise(front):
+            plot.line(plot.x(x1), plot.y(y1), plot.x(x2), plot.y(y1), "var(--soft)", 1.5)
+            plot.line(plot.x(x2), plot.y(y1), plot.x(x2), plot.y(y2), "var(--soft)", 1.5)
+        for k, (x, y, style) in enumerate(zip(xs, ys, drawn, strict=True), 1):
+            plot.dot(plot.x(x), plot.y(y), style.ink)
+            if not style.rest:  # a disc has no dashes to be known by
+                plot.text(plot.x(x) + 7, plot.y(y) - 5, str(k), "start")
+        return plot
+
+    named = enumerate(zip(drawn, comparison.names, strict=True), 1)
+    return both(draw) + series_key([(style, f"{k}: {name}") for k, (style, name) in named if not style.rest])

@@ -116,6 +116,11 @@ class Plot:
         style = f'class="axis" data-tick="{tick}"' if tick else f'style="stroke:{ink}" stroke-width="{width}"'
         self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>')
 
+    def dot(self, x: float, y: float, ink: str, *, hollow: bool = False) -> None:
+        """Add a disc at a position, in this colour, or a ring."""
+        paint = f"fill:none;stroke:{ink};stroke-width:2" if hollow else f"fill:{ink}"
+        self.add(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" style="{paint}"/>')
+
     def x_axis(self, marks: Sequence[Tick] | None = None) -> None:
         """Add ticks and the label at the bottom; the ticks are numbers by default."""
         most = 5 if self.width == NARROW else 8

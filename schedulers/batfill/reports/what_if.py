@@ -13,8 +13,8 @@ from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError, require
 from batfill.experiment import ENGINE, simulate
 from batfill.jobs import HOUR_S, Workload, data_frame
-from batfill.metrics import TAU_S, bounded_slowdown
-from batfill.options import Options, number_of, seconds_of, tau_of
+from batfill.metrics import TAU_S, bounded_slowdown, class_figures, who_pays
+from batfill.options import OF_TRIES, OPTIONS, Options, number_of, seconds_of, shared_of, tau_of, those_that_apply
 from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.stats import BETTER, few_blocks
 from batfill.workloads import opened
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 THRESHOLDS_S = tuple(float(HOUR_S) * hours for hours in (6, 12, 24, 48, 96))
 MAX_WAIT_GROWTH = 0.1  # allowed growth of the longest wait over fcfs's, as a share of it
 MIN_GAIN = 0.05  # smallest relative reduction of the mean bounded slowdown that counts as a gain
+SHARED = ("backfill", *OF_TRIES)  # options that the choices share, if they take them
+USUAL = {name: True if name == "bound" else OPTIONS[name].default for name in SHARED}
 FEWEST_JOBS = 20  # of a user counted among possible losers, and of a group
 TODAY, ORDER, THRESHOLD, CLASSES, KILLS = range(5)  # effort a choice requires of a site, least first
 
@@ -59,6 +61,17 @@ class ChoiceFigures(NamedTuple):
     overdue: int | None  # jobs that waited longer than the threshold; None without one
     kills: int  # tries killed at the divider and restarted
     wasted: float  # their share of the processor time used
+    small_mean_wait_s: float | None  # of jobs that ran for less than the median; None without any
+    large_mean_wait_s: float  # of the others, as are the next ones
+    large_p999_wait_s: float
+    large_max_wait_s: float
+    large_delayed: float  # the share that waits over an hour longer than under the first choice
+    large_mean_delay_s: float | None  # how much longer these wait; None without any
+    waits: dict[str, Any]  # see `metrics.who_pays`; the base is the first choice
+
+    def columns(self) -> dict[str, Any]:
+        """As a dict by name, without the waits by group."""
+        return {name: value for name, value in self._asdict().items() if name != "waits"}
 
 
 class Group(NamedTuple):
@@ -124,7 +137,7 @@ class WhatIf:
 
     def to_pandas(self) -> pd.DataFrame:
         """A row of figures per choice; `attrs` have the advice and the options. Needs pandas."""
-        rows = [outcome._asdict() for outcome in self.outcomes]
+        rows = [outcome.columns() for outcome in self.outcomes]
         about = {"workload": self.workload.name, "advice": self.advice.name, "cautions": list(self.cautions)}
         return data_frame(rows, **about, options=self.settings)
 
@@ -139,7 +152,7 @@ class WhatIf:
             "procs": self.workload.procs,
             "jobs": len(self.comparison.at),
             **self.settings,
-            "outcomes": [outcome._asdict() for outcome in self.outcomes],
+            "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
             "groups": [
                 {
                     **group._asdict(),
@@ -183,6 +196,7 @@ def what_if(
     seed: int = 0,
     begin: Callable[[Choice, int], None] = lambda choice, jobs: None,
     advance: Callable[[float], None] = lambda part: None,
+    **options: Any,
 ) -> WhatIf:
     """Replay the log under every choice of `choices`, and advise one.
 
@@ -192,13 +206,15 @@ def what_if(
         overrun: see `read_workload`.
         unrequested: see `read_workload`.
         thresholds_s: waiting times after which jobs come first.
-        small_first: whether to include the classifier's choices.
+        small_first: whether to include the choices that put small jobs first.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals and of the classifier.
         begin: called with every choice before its replay, and the number of jobs.
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each.
+        **options: options of the scheduler that the choices share, named as in `replay`: `backfill` of all;
+            `overdue_before` of first tries with a threshold; `bound` (here True by default) of those that kill.
 
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.
@@ -212,13 +228,21 @@ def what_if(
         seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, such as 10% or 0.1")
     number_of("min-gain", min_gain, 0, 1, "a share from 0 to 1, such as 5% or 0.05")
+    shared = shared_of(options, SHARED)
+    tried = choices(thresholds_s, small_first, seed, {"bound": True, **shared})
+    for name in shared:
+        if not takes(tried, name):
+            raise BatfillError(
+                f"option {name}: no choice takes it, without small jobs first or a threshold; leave it out"
+            )
+    for choice in tried:
+        Options.of(choice.options)  # reject mistakes before anything runs
     workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     ran = workload.jobs.procs <= size
     if not ran.any():
         where = workload.name if isinstance(log, Workload) else log
         raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
     jobs = workload.jobs.select(ran)
-    tried = choices(thresholds_s, small_first, seed)
     schedules = [replayed(choice, jobs, workload, begin, advance) for choice in tried]
     waits = np.array([schedule.start_s - jobs.submit_s for schedule in schedules])
     bslds = np.array(
@@ -232,7 +256,7 @@ def what_if(
         log=f"{workload.name} on {size:,} processors",
         clock=workload.clock,
     )
-    outcomes = [outcome_of(choice, comparison, k, schedules[k], jobs.user) for k, choice in enumerate(tried)]
+    outcomes = [outcome_of(choice, comparison, k, schedules[k]) for k, choice in enumerate(tried)]
     pairs = pairs_of(comparison, seed)
     limits = [
         Limit(growth, longest_s, advised(outcomes, pairs, longest_s, min_gain))
@@ -245,6 +269,10 @@ def what_if(
         "unrequested": workload.unrequested,
         "thresholds_s": sorted(set(thresholds_s)),
         "small_first": small_first,
+        **{
+            OPTIONS[name].argument: shared.get(name, usual) if takes(tried, name) else None
+            for name, usual in USUAL.items()
+        },
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
         "tau_s": tau_s,
@@ -278,10 +306,18 @@ def marked(comparison: Comparison, advised: int) -> Comparison:
     return replace(comparison, names=tuple(names), advised=advised)
 
 
-def choices(thresholds_s: Sequence[float], small_first: bool, seed: int) -> list[Choice]:
-    """fcfs, spf, saf, saf with thresholds, and small jobs first by a classifier, without and with kills."""
+def choices(
+    thresholds_s: Sequence[float], small_first: bool, seed: int, shared: Mapping[str, Any] | None = None
+) -> list[Choice]:
+    """fcfs, spf, saf, saf with thresholds, and small jobs first: by a classifier, and by a first try of every job.
+
+    First tries take one threshold, the middle one, as each such replay takes as long as a classifier's; of two in the
+    middle the longer one. `shared` are options of SHARED, for the choices that can take them.
+    """
     saf = {"policy": "saf"}
     known = {"policy": "fcfs", "knowledge": "classifier", "seed": seed}
+    tries = {**known, "kill": True, "cut": 0}
+    thresholds = sorted(set(thresholds_s))
     found = [
         Choice("fcfs", {"policy": "fcfs"}, TODAY),
         Choice("spf", {"policy": "spf"}, ORDER),
@@ -289,14 +325,31 @@ def choices(thresholds_s: Sequence[float], small_first: bool, seed: int) -> list
     ]
     found += [
         Choice(f"saf, threshold {threshold_text(seconds)}", {**saf, "threshold": seconds}, THRESHOLD)
-        for seconds in sorted(set(thresholds_s))
+        for seconds in thresholds
     ]
     if small_first:
         found += [
             Choice("small first, no kill", known, CLASSES),
-            Choice("small first, kill", {**known, "kill": True, "bound": True}, KILLS),
+            Choice("small first, kill", {**known, "kill": True}, KILLS),
+            Choice("first tries", tries, KILLS),
         ]
-    return found
+        found += [
+            Choice(f"first tries, threshold {threshold_text(seconds)}", {**tries, "threshold": seconds}, KILLS)
+            for seconds in thresholds[len(thresholds) // 2 :][:1]
+        ]
+
+    return [choice._replace(options=choice.options | taken(shared or {}, choice.options)) for choice in found]
+
+
+def taken(shared: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared options that a choice with these options can take."""
+    small_jobs = "knowledge" in options
+    return those_that_apply({k: value for k, value in shared.items() if small_jobs or k not in OF_TRIES}, options)
+
+
+def takes(tried: Sequence[Choice], name: str) -> bool:
+    """Whether a choice can take the shared option."""
+    return any(taken({name: None}, choice.options) for choice in tried)
 
 
 def threshold_text(seconds: float) -> str:
@@ -332,11 +385,16 @@ def growths(given: float) -> list[float]:
     return [0.5 * given, given, 2 * given] if given > 0 else [given, *usual]
 
 
-def outcome_of(
-    choice: Choice, comparison: Comparison, k: int, schedule: Schedule, user: NDArray[np.int64]
-) -> ChoiceFigures:
-    """The figures of the k-th choice; `user` of each job, -1 if unknown."""
-    wait_s = comparison.wait_s[k]
+def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedule) -> ChoiceFigures:
+    """The figures of the k-th choice; all jobs of its schedule fit the machine."""
+    wait_s, user = comparison.wait_s[k], schedule.jobs.user
+    waits = who_pays(
+        wait_s,
+        runtime_s=schedule.runtime_s,
+        procs=schedule.jobs.procs,
+        user=user,
+        base_wait_s=comparison.wait_s[0],
+    )
     users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
     longer = np.bincount(where, weights=wait_s - comparison.wait_s[0]) > 0
     counted = (jobs >= FEWEST_JOBS) & (users >= 0)
@@ -352,6 +410,8 @@ def outcome_of(
         overdue=None if threshold_s is None else int((wait_s > threshold_s).sum()),
         kills=figures.requeued,
         wasted=figures.wasted,
+        **class_figures(waits),
+        waits=waits,
     )
 
 
@@ -397,9 +457,13 @@ def advised(
 
 
 def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Jobs by width, by run time, and by their user's share of all work."""
+    """Jobs by class, as in `metrics.who_pays`, by width, by run time, and by their user's share of all work."""
     q, p = jobs.procs, jobs.runtime_s
+    ran_s = np.minimum(p, jobs.walltime_s)
+    divider_s = float(np.median(ran_s))
     found = [
+        (f"small: ran for less than {divider_s:g} s, the median", ran_s < divider_s),
+        ("large: the others", ran_s >= divider_s),
         ("1 processor", q == 1),
         ("up to 1/16 of the machine", (q > 1) & (q <= size / 16)),
         ("up to 1/4 of the machine", (q > max(1, size / 16)) & (q <= size / 4)),

@@ -12,7 +12,8 @@ from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.jobs import DAY_S, HOUR_S
 from batfill.metrics import TAU_S
-from batfill.reports.charts import sample, styles_of
+from batfill.options import OPTIONS, as_word
+from batfill.reports.charts import classes_chart, front_chart, sample, styles_of
 from batfill.reports.sections import comparison_section
 from batfill.reports.what_if import (
     CLASSES,
@@ -21,6 +22,7 @@ from batfill.reports.what_if import (
     MAX_WAIT_GROWTH,
     MIN_GAIN,
     THRESHOLDS_S,
+    USUAL,
     gains,
     threshold_text,
 )
@@ -50,7 +52,12 @@ CHOSEN = (
 CLASSIFIED = (
     "Small first: fcfs, but jobs that an online classifier predicts to be small go first. No kill: they run to "
     "completion. Kill: a small job still running at the divider (the median of the known run times) is killed and "
-    "restarted from its beginning as a large job; its wait lasts until that last start."
+    "restarted from its beginning as a large job; its wait lasts until that last start. First tries: no classifier; "
+    "every job counts as small until it is killed once."
+)
+WAITS = (
+    "Small jobs ran for less than the median, {:g} s, large ones are the others; large, later: the share of the large jobs "
+    "that wait over an hour longer than under fcfs."
 )
 
 
@@ -167,9 +174,10 @@ def choice_notes(answer: WhatIf) -> list[str]:
     """Notes on some rows: thresholds that never apply, and the cost of kills."""
     idle = [o for o in answer.outcomes if o.overdue == 0]
     notes = []
-    if idle:
-        names = ", ".join(threshold_text(o.options["threshold"]) for o in idle)
-        notes.append(f"No job waits as long as {names} under saf: such a threshold never applies.")
+    for name in dict.fromkeys(o.name.partition(", threshold ")[0] for o in idle):
+        named = [o.options["threshold"] for o in idle if o.name.partition(", threshold ")[0] == name]
+        thresholds = ", ".join(map(threshold_text, named))
+        notes.append(f"No job waits as long as {thresholds} under {name}: such a threshold never applies.")
     notes += [
         f"{o.name}: {o.kills:,} tries are killed at the divider and restarted, {o.wasted:.2%} of the processor time."
         for o in answer.outcomes
@@ -182,6 +190,8 @@ def options_words(outcome: ChoiceFigures) -> str:
     """The choice's options on batfill's command line."""
     words = []
     for name, value in outcome.options.items():
+        if value is False:  # a flag that is not given
+            continue
         words += (
             [f"--{name}"] if value is True else [f"--{name}", f"{value:.12g}" if name == "threshold" else str(value)]
         )
@@ -193,17 +203,38 @@ def users_text(outcome: ChoiceFigures) -> str:
     return "unknown" if outcome.losers is None else f"{outcome.losers:.1%}"
 
 
+def class_texts(outcome: ChoiceFigures) -> tuple[str, str, str, str]:
+    """The mean wait of small jobs; the mean, the 99.9 % quantile and the delayed share of large ones."""
+    small_s = outcome.small_mean_wait_s
+    return (
+        "-" if small_s is None else duration(small_s),
+        duration(outcome.large_mean_wait_s),
+        duration(outcome.large_p999_wait_s),
+        f"{outcome.large_delayed:.1%}",
+    )
+
+
+def divider_text(answer: WhatIf) -> str:
+    """Which jobs are small and large, and which are later."""
+    return WAITS.format(answer.outcomes[0].waits["class_divider_s"])
+
+
 def as_text(answer: WhatIf) -> str:
     """The choices in a table, then the limits, then the advice."""
     width = max(len(outcome.name) for outcome in answer.outcomes) + 2
-    lines = [f"{'':{width}}  mean bsld     mean wait      99 % wait   longest wait  users who lose"]
+    lines = [
+        f"{'':{width}}  mean bsld     mean wait      99 % wait   longest wait  users who lose"
+        "    small, mean    large, mean  large, 99.9 %  large, later"
+    ]
     lines += [
         f"{'* ' if o is answer.advice else '  '}{o.name:{width - 2}}  {o.mean_bsld:9,.2f}"
         f"  {duration(o.mean_wait_s):>12}  {duration(o.p99_wait_s):>13}  {duration(o.max_wait_s):>13}"
-        f"  {users_text(o):>14}"
+        f"  {users_text(o):>14}  {class_texts(o)[0]:>13}  {class_texts(o)[1]:>13}  {class_texts(o)[2]:>13}"
+        f"  {class_texts(o)[3]:>12}"
         for o in answer.outcomes
     ]
     lines += [
+        divider_text(answer),
         *choice_notes(answer),
         "",
         f"{'limit on the longest wait':30}  {'take':{width}}  mean bsld   longest wait",
@@ -224,7 +255,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         f"<p{' class=warning' if k < len(answer.cautions) else ''}>{coded(line)}</p>"
         for k, line in enumerate(advice_lines(answer))
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in choice_notes(answer))
+    notes = "".join(f"<li>{escape(note)}</li>" for note in (divider_text(answer), *choice_notes(answer)))
     small_first = f" {CLASSIFIED}" if answer.settings["small_first"] else ""
     answered = "\n".join(
         [
@@ -240,6 +271,13 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     groups = "\n".join(
         [
             '<section id="groups"><h2>Who gains, who loses</h2>',
+            "<h3>Small and large jobs</h3>",
+            classes_chart(answer.comparison, [(o.small_mean_wait_s, o.large_mean_wait_s) for o in answer.outcomes]),
+            f'<p class="note">Mean waits. {escape(divider_text(answer))}</p>',
+            "<h3>Slowdown against the longest wait</h3>",
+            front_chart(answer.comparison, [o.max_wait_s for o in answer.outcomes]),
+            '<p class="note">No choice is below and left of the line.</p>',
+            "<h3>Groups</h3>",
             groups_table(answer),
             f'<p class="note">Change of the mean wait from fcfs with its {percent(CONFIDENCE)} confidence interval '
             f"over {answer.comparison.blocks}; ▲ waits longer, ▼ waits less, beyond chance for all choices of a group "
@@ -294,6 +332,11 @@ def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
     thresholds = settings["thresholds_s"]
     return [
         ("thresholds", ", ".join(map(threshold_text, thresholds)) or "none", tuple(thresholds) == THRESHOLDS_S),
+        *(
+            (name, as_word(value), value in (None, usual))
+            for name, usual in USUAL.items()
+            for value in (settings[OPTIONS[name].argument],)
+        ),
         ("small-first", "yes" if settings["small_first"] else "no", settings["small_first"]),
         ("max-wait-growth", percent(settings["max_wait_growth"]), settings["max_wait_growth"] == MAX_WAIT_GROWTH),
         ("min-gain", percent(settings["min_gain"]), settings["min_gain"] == MIN_GAIN),
@@ -308,7 +351,10 @@ def choices_table(answer: WhatIf) -> str:
     """The figures of every choice, the advised one marked."""
     lines = styles_of(answer.comparison)
     return table(
-        ("", "mean bsld", "mean wait", "99 % wait less than", "longest wait", "users who lose"),
+        (
+            *("", "mean bsld", "mean wait", "99 % wait less than", "longest wait", "users who lose"),
+            *("small, mean", "large, mean", "large, 99.9 %", "large, later"),
+        ),
         [
             (
                 f"{sample(lines[k])}{escape(answer.comparison.names[k])}",
@@ -317,6 +363,7 @@ def choices_table(answer: WhatIf) -> str:
                 duration(o.p99_wait_s),
                 duration(o.max_wait_s),
                 users_text(o),
+                *class_texts(o),
             )
             for k, o in enumerate(answer.outcomes)
         ],
