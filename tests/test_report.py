@@ -217,8 +217,8 @@ def test_a_comparisons_charts_and_tables_name_the_log_and_the_choices(replays):
     text = page.read_text()
     titles = re.findall(r'<svg class="plot [^>]*><title>(.*?)</title>', text)
     captions = re.findall(r"<caption>(.*?)</caption>", text)
-    assert len(titles) == 6  # three charts, each for wide and for narrow pages
-    assert len(captions) == 6
+    assert len(titles) == 10  # five charts, each for wide and for narrow pages
+    assert len(captions) == 8
     for words in (*titles, *captions):
         assert "tiny.swf on 8 processors" in words
     assert text.count("saf, backfill spf, threshold 7200 s</text>") + text.count("threshold 7200 s</th>") >= 1

@@ -1,16 +1,20 @@
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import batfill as bf
 from batfill.jobs import WEEK_S
 from batfill.reports.charts import most_telling, styles_of
 from batfill.reports.comparison import comparisons, of_jobs
 from batfill.reports.figures import comparison_figures
 from batfill.reports.palette import dress
 from batfill.reports.runs import find_runs, read_run
-from report_runs import OK, REJECTED, jobs_csv, sample_run
+from batfill.reports.sections import comparison_section
+from batfill.reports.words import duration
+from report_runs import OK, REJECTED, SAMPLE, jobs_csv, sample_run
 
 
 def of_weeks(*weekly_bsld, per_week=5):
@@ -127,3 +131,25 @@ def test_the_differences_are_those_of_the_runs(tmp_path):
     assert d.wait_s.value == pytest.approx(saf.mean_wait_s - fcfs.mean_wait_s)
     assert d.bsld.blocks == 5  # days
     assert not d.bsld.bounded
+
+
+def test_who_pays_in_a_report_is_who_pays_in_the_replays(tmp_path):
+    fcfs, saf = (bf.replay(SAMPLE, policy) for policy in ("fcfs", "saf"))
+    for one, name in ((fcfs, "fcfs"), (saf, "saf")):
+        one.to_batsim(tmp_path / name / "out")
+    (comparison,) = comparisons(find_runs([tmp_path / "fcfs", tmp_path / "saf"]), 10)
+    for found, expected in zip(comparison.waits, (fcfs.who_pays(fcfs), saf.who_pays(fcfs)), strict=True):
+        assert found["class_divider_s"] == expected["class_divider_s"]
+        for groups in ("waits_by_class", "waits_by_width", "waits_by_user"):
+            assert found[groups] == [
+                {key: pytest.approx(value) if isinstance(value, float) else value for key, value in group.items()}
+                for group in expected[groups]
+            ]
+    page = comparison_section(comparison, 0, seed=0)
+    small, large = saf.who_pays(fcfs)["waits_by_class"]
+    for figure in (duration(small["mean_wait_s"]), duration(large["max_wait_s"]), f"{large['delayed']:.1%}"):
+        assert f">{figure}</td>" in page
+    assert "up to 64" in page
+    for title, circles in (("mean wait of small and of large jobs", 4), ("over the longest wait of each choice", 2)):
+        (plot,) = re.findall(rf'<svg class="plot wide"[^>]*{title}.*?</svg>', page)
+        assert plot.count("<circle") == circles

@@ -178,14 +178,9 @@ def classes_chart(comparison: Comparison, waits_s: Sequence[tuple[float | None, 
     return both(draw)
 
 
-def front_chart(comparison: Comparison, max_wait_s: Sequence[float]) -> str:
-    """Mean bounded slowdown over the longest wait, a mark per choice, and the choices that no other beats in both.
-
-    Args:
-        comparison: of the choices.
-        max_wait_s: the longest wait of each.
-    """
-    xs, ys = [wait_s / HOUR_S for wait_s in max_wait_s], comparison.bsld.mean(axis=1).tolist()
+def front_chart(comparison: Comparison) -> str:
+    """Mean bounded slowdown of jobs over their longest wait, a mark per choice; a line joins those that none beats."""
+    xs, ys = (comparison.wait_s.max(axis=1) / HOUR_S).tolist(), comparison.bsld.mean(axis=1).tolist()
     drawn = styles_of(comparison)
     front = sorted(
         (x, y)

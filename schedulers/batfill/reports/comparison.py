@@ -6,14 +6,14 @@ The items are the jobs of a workload if whole runs are compared, or the pieces o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.batsim.results import REFUSED
 from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, WEEK_S, data_frame
-from batfill.metrics import bounded_slowdown
+from batfill.metrics import bounded_slowdown, who_pays
 from batfill.options import described
 from batfill.reports.words import date_ticks, zone_text
 from batfill.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
@@ -84,6 +84,9 @@ class Comparison:
     warnings: tuple[str, ...] = ()  # reasons to doubt the figures
     clock: Clock | None = None  # the date of `at` 0, if `at` counts days of a log with dates
     advised: int | None = None  # the advised choice, if any: always drawn in colour
+    waits: tuple[
+        dict[str, Any], ...
+    ] = ()  # (n_choices,)  of jobs, see `metrics.who_pays`; the base is the first choice
 
     def marks(self, points: NDArray[np.float64], fewest: int) -> list[tuple[float, str]] | None:
         """Ticks at round dates for these values of `at`; None if they are not dates."""
@@ -183,24 +186,31 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
     """The runs of one workload, over the jobs that none rejected."""
     refused: set[str] = set().union(*(run.ids[run.state == REFUSED] for run in runs))
     rows = [run.final & np.array([job not in refused for job in run.ids], bool) for run in runs]
-    waits = np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)])
+    wait_s = np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)])
     ran = [run.runtime_s[row] for run, row in zip(runs, rows, strict=True)]
-    bsld = np.array([bounded_slowdown(wait_s, runtime_s, tau_s) for wait_s, runtime_s in zip(waits, ran, strict=True)])
+    bsld = np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in zip(wait_s, ran, strict=True)])
     submit_s, names = runs[0].submit_s[rows[0]], tuple(run.name for run in runs)
     abouts = [run.about for run in runs]
     engines = dict.fromkeys(f"{about.engine} {about.version}".strip() for about in abouts)
     made = [("log", runs[0].where), ("engine", ", ".join(engine or "unknown" for engine in engines))]
     warnings = tuple(dict.fromkeys(warning for about in abouts for warning in about.warnings))
     clock = runs[0].about.clock
+    # The classes are by the first run, so that they are the same in all of them.
+    columns: dict[str, Any] = {
+        "runtime_s": ran[0],
+        "procs": runs[0].procs[rows[0]],
+        "user": runs[0].facts.user[rows[0]],
+    }
     return of_jobs(
         names,
         submit_s,
         bsld,
-        waits,
+        wait_s,
         log=runs[0].where,
         clock=clock,
         made=(*made, ("tau", f"{tau_s:g} s"), ("dates", zone_text(clock) if clock else "no clock: counted from 0")),
         warnings=warnings,
+        waits=tuple(who_pays(waited_s, **columns, base_wait_s=wait_s[0]) for waited_s in wait_s),
     )
 
 
@@ -303,6 +313,7 @@ def of_jobs(
     clock: Clock | None = None,
     made: tuple[tuple[str, str], ...] = (),
     warnings: tuple[str, ...] = (),
+    waits: tuple[dict[str, Any], ...] = (),
 ) -> Comparison:
     """Runs of the same jobs, in order of submission, by week; days are compared if weeks are few.
 
@@ -315,6 +326,7 @@ def of_jobs(
         clock: the date of second 0.
         made: further provenance, by name.
         warnings: reasons to doubt the figures.
+        waits: who pays in each run; see `Comparison.waits`.
     """
     since_s = submit_s - submit_s[0]
     week, day = (np.unique(since_s // length_s, return_inverse=True)[1] for length_s in (WEEK_S, DAY_S))
@@ -334,4 +346,5 @@ def of_jobs(
         clock=clock.later(float(submit_s[0])) if clock else None,
         made=made,
         warnings=warnings,
+        waits=waits,
     )

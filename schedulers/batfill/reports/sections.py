@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 
 from batfill.batsim.results import CUT, STATES
 from batfill.jobs import HOUR_S
-from batfill.metrics import overtaking
-from batfill.reports.charts import box_chart, cumulative_chart, difference_chart, sample, styles_of
+from batfill.metrics import class_figures, overtaking
+from batfill.reports.charts import (
+    box_chart,
+    classes_chart,
+    cumulative_chart,
+    difference_chart,
+    front_chart,
+    sample,
+    styles_of,
+)
 from batfill.reports.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
 from batfill.reports.single import slowdown_classes, wait_grid
 from batfill.reports.words import date_text, duration, interval_text, table, warning_paragraphs, zone_text
@@ -199,6 +207,7 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
             f"{comparison.blocks}, as if the two were swapped at random ({RESAMPLES:,} resamples, seed {seed}){whole}. "
             "p is corrected for all differences of the table.</p>",
             warning_paragraphs(doubts),
+            who_pays_part(comparison) if comparison.waits else "",
             '<div class="columns"><div>',
             "<h3>Cumulative bounded slowdown</h3>",
             cumulative_chart(comparison),
@@ -212,6 +221,58 @@ def comparison_section(comparison: Comparison, number: int, *, seed: int) -> str
             "percentile.</p></div></div></section>",
         ]
     )
+
+
+def who_pays_part(comparison: Comparison) -> str:
+    """The waits of small and large jobs, and the mean bounded slowdown over the longest wait."""
+    figures = [class_figures(waits) for waits in comparison.waits]
+    drawn = styles_of(comparison)
+    rows = [
+        (
+            sample(style) + escape(name),
+            "-" if f["small_mean_wait_s"] is None else duration(f["small_mean_wait_s"]),
+            *(duration(f[key]) for key in ("large_mean_wait_s", "large_p999_wait_s", "large_max_wait_s")),
+            f"{f['large_delayed']:.1%}",
+            "-" if f["large_mean_delay_s"] is None else duration(f["large_mean_delay_s"]),
+        )
+        for style, name, f in zip(drawn, comparison.names, figures, strict=True)
+    ]
+    first, divider_s = escape(comparison.names[0]), comparison.waits[0]["class_divider_s"]
+    head = ("", "small, mean wait", "large, mean wait", "large, 99.9 %", "large, longest", "large, later", "by, mean")
+    return "\n".join(
+        [
+            "<h3>Small and large jobs</h3>",
+            classes_chart(comparison, [(f["small_mean_wait_s"], f["large_mean_wait_s"]) for f in figures]),
+            table(head, rows, f"{comparison.title}, waits of small and of large jobs"),
+            f'<p class="note">Small jobs ran for less than the median, {divider_s:g} s, large ones are the others. '
+            f"Later: those that wait over an hour longer than under {first}, and by how much.</p>",
+            f"<h3>By width</h3>{width_table(comparison)}",
+            f'<p class="note">Mean wait; ≤ is the longest; later: over an hour longer than under {first}.</p>',
+            "<h3>Slowdown against the longest wait</h3>",
+            front_chart(comparison),
+            '<p class="note">No choice is below and left of the line.</p>',
+        ]
+    )
+
+
+def width_table(comparison: Comparison) -> str:
+    """The waits of jobs of up to 1, 2, 4, ... processors under every choice."""
+    widths = [row["procs_up_to"] for row in comparison.waits[0]["waits_by_width"]]
+    rows = [
+        (
+            f"up to {width:,}",
+            f"{of_width[0]['jobs']:,}",
+            *(
+                f"<span>{duration(row['mean_wait_s'])}<br><small>≤ {duration(row['max_wait_s'])}<br>"
+                f"{row['delayed']:.1%} later</small></span>"
+                for row in of_width
+            ),
+        )
+        for i, width in enumerate(widths)
+        for of_width in ([waits["waits_by_width"][i] for waits in comparison.waits],)
+    ]
+    head = ("processors", "jobs", *(escape(name) for name in comparison.names))
+    return f'<div class="dense">{table(head, rows, f"{comparison.title}, waits by width")}</div>'
 
 
 def difference_table(comparison: Comparison, differences: Sequence[Difference]) -> str:

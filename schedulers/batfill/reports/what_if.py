@@ -248,6 +248,7 @@ def what_if(
     bslds = np.array(
         [bounded_slowdown(wait_s, one.runtime_s, tau_s) for wait_s, one in zip(waits, schedules, strict=True)]
     )
+    columns: dict[str, Any] = {"runtime_s": schedules[0].runtime_s, "procs": jobs.procs, "user": jobs.user}
     comparison = of_jobs(
         tuple(choice.name for choice in tried),
         jobs.submit_s,
@@ -255,6 +256,7 @@ def what_if(
         waits,
         log=f"{workload.name} on {size:,} processors",
         clock=workload.clock,
+        waits=tuple(who_pays(wait_s, **columns, base_wait_s=waits[0]) for wait_s in waits),
     )
     outcomes = [outcome_of(choice, comparison, k, schedules[k]) for k, choice in enumerate(tried)]
     pairs = pairs_of(comparison, seed)
@@ -388,13 +390,7 @@ def growths(given: float) -> list[float]:
 def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedule) -> ChoiceFigures:
     """The figures of the k-th choice; all jobs of its schedule fit the machine."""
     wait_s, user = comparison.wait_s[k], schedule.jobs.user
-    waits = who_pays(
-        wait_s,
-        runtime_s=schedule.runtime_s,
-        procs=schedule.jobs.procs,
-        user=user,
-        base_wait_s=comparison.wait_s[0],
-    )
+    waits = comparison.waits[k]
     users, where, jobs = np.unique(user, return_inverse=True, return_counts=True)
     longer = np.bincount(where, weights=wait_s - comparison.wait_s[0]) > 0
     counted = (jobs >= FEWEST_JOBS) & (users >= 0)

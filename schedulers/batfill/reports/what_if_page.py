@@ -13,7 +13,7 @@ from batfill.experiment import ENGINE
 from batfill.jobs import DAY_S, HOUR_S
 from batfill.metrics import TAU_S
 from batfill.options import OPTIONS, as_word
-from batfill.reports.charts import classes_chart, front_chart, sample, styles_of
+from batfill.reports.charts import sample, styles_of
 from batfill.reports.sections import comparison_section
 from batfill.reports.what_if import (
     CLASSES,
@@ -56,8 +56,8 @@ CLASSIFIED = (
     "every job counts as small until it is killed once."
 )
 WAITS = (
-    "Small jobs ran for less than the median, {:g} s, large ones are the others; large, later: the share of the large jobs "
-    "that wait over an hour longer than under fcfs."
+    "Small jobs ran for less than the median, {:g} s, large ones are the others; large, later: the share of the large "
+    "jobs that wait over an hour longer than under fcfs."
 )
 
 
@@ -271,13 +271,6 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
     groups = "\n".join(
         [
             '<section id="groups"><h2>Who gains, who loses</h2>',
-            "<h3>Small and large jobs</h3>",
-            classes_chart(answer.comparison, [(o.small_mean_wait_s, o.large_mean_wait_s) for o in answer.outcomes]),
-            f'<p class="note">Mean waits. {escape(divider_text(answer))}</p>',
-            "<h3>Slowdown against the longest wait</h3>",
-            front_chart(answer.comparison, [o.max_wait_s for o in answer.outcomes]),
-            '<p class="note">No choice is below and left of the line.</p>',
-            "<h3>Groups</h3>",
             groups_table(answer),
             f'<p class="note">Change of the mean wait from fcfs with its {percent(CONFIDENCE)} confidence interval '
             f"over {answer.comparison.blocks}; ▲ waits longer, ▼ waits less, beyond chance for all choices of a group "
