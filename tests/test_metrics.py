@@ -165,7 +165,7 @@ def waits_by_hand(jobs, name, label):
     return found
 
 
-WAIT_S = st.integers(0, 40).map(lambda k: 1000.0 * k)
+WAIT_S = st.integers(0, 40).map(lambda k: 1200.0 * k)
 PAYING = st.lists(
     st.tuples(WAIT_S, WAIT_S, st.integers(0, 9).map(float), st.integers(1, 70), st.integers(-1, 3)), min_size=1
 )
