@@ -219,7 +219,7 @@ OF_CLASSES = Needs(
     "knowledge", CLASSIFYING, f"knowledge {{value}} calls no job small; choose {' or '.join(CLASSIFYING)}"
 )
 OF_KILLS = Needs("kill", (True,), "nothing is killed; add kill, or leave it out")
-OF_TRIES = Needs("kill", (True,), "nothing is killed; add kill or a divider, or leave it out", "divider")
+WITH_KILLS = Needs("kill", (True,), "nothing is killed; add kill or a divider, or leave it out", "divider")
 OF_SMALL_JOBS = Needs(
     "knowledge",
     CLASSIFYING,
@@ -308,7 +308,7 @@ OPTIONS = by_name(
         "When a small job that still runs at its divider is killed: always, if a job waits, or if its processors are "
         "needed. Otherwise it goes on as a large job.",
         KILL_RULES,
-        OF_TRIES,
+        WITH_KILLS,
     ),
     Option(
         "try-width",
@@ -522,7 +522,7 @@ ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
 
 # The options that `frontier` and `what-if` hand on to their replays.
 OF_BASE = ("backfill", "threshold")  # to all of them
-OF_TRIES = ("overdue-before", "bound")  # to those with small jobs first
+OF_TRIES = ("overdue-before", "kill-if", "try-width", "bound")  # to those with small jobs first
 OF_FOREST = ("regime", "divider-rule", "train", "train-lag", "seed")  # to those with a classifier
 
 
