@@ -208,7 +208,7 @@ class Needs(NamedTuple):
 
     def met(self, chosen: Mapping[str, Any]) -> bool:
         """Whether one of these options by name has a value that suffices."""
-        value = chosen[self.option]
+        value = chosen.get(self.option)
         return (value in self.values if self.values else value is not None) or chosen.get(self.instead) is not None
 
 
@@ -607,9 +607,7 @@ def shared_of(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 
 def those_that_apply(shared: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The shared options whose needs the chosen ones meet."""
-    return {
-        name: value for name, value in shared.items() if all(n.met(chosen.get(n.option)) for n in OPTIONS[name].needs)
-    }
+    return {name: value for name, value in shared.items() if all(need.met(chosen) for need in OPTIONS[name].needs)}
 
 
 LEARNING = NAMES[NAMES.index("knowledge") :]  # those that say what is learned
