@@ -6,6 +6,7 @@ import math
 import os
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from batfill.errors import BatfillError
 from batfill.files import json_text, make_folder, write_json
 from batfill.jobs import SMALL, Clock, Workload, arrow_table, data_frame
 from batfill.knowledge.learning import LearningReport, replay_learning
-from batfill.metrics import TAU_S, Summary, as_html, as_table, bounded_slowdown, figure_rows, who_pays
+from batfill.metrics import TAU_S, Certificate, Summary, as_html, as_table, bounded_slowdown, figure_rows, who_pays
 from batfill.options import USER, Options, of_arguments, tau_of
 from batfill.policy import POLICIES, Policy
 from batfill.workloads import opened
@@ -39,7 +40,7 @@ ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The result of a replay: its figures, every job, and everything needed to repeat it.
 
@@ -74,10 +75,20 @@ class Result:
         """The machine's processors."""
         return self.schedule.size
 
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """The mean wait that no scheduler can beat on this log, and the distance from it; None before the end.
+
+        It is computed when it is first read, and takes longer than the replay. `result.schedule.certificate(rounds)`
+        looks for a better one.
+        """
+        return self.schedule.certificate() if self.ended else None
+
     def as_dict(self) -> dict[str, Any]:
         """Figures first, provenance last."""
         return {
             **self.figures.as_dict(),
+            **(self.certificate.as_dict() if self.certificate else {}),
             **(self.learned.as_dict() if self.learned else {}),
             **self.who_pays(),
             **({} if self.ended else {"until_s": self.schedule.until_s, "not_ended": self.not_ended}),
@@ -174,6 +185,7 @@ class Result:
             *([("knowledge", self.learned.as_text())] if self.learned else []),
             *([] if self.ended else [("not ended", running)]),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
+            *([("bound", self.certificate.as_text())] if self.certificate else []),
             ("time", f"{reading}{self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),
             *(("note", note) for note in self.workload.notes),
