@@ -181,6 +181,9 @@ def test_a_kill_needs_dynamic_jobs_and_the_plugin_says_so(capsys):
         {"knowledge": "classifier", "cut": 0.0, "levels": "0.5,0.9", "bound": True, "threshold": 2_000_000},
         {"knowledge": "classifier", "cut": 0.3, "levels": "0.3,0.5", "policy": "wfp3"},
         {"knowledge": "classifier", "levels": "0.25,0.5,0.75", "max-kill-share": 0.3},
+        {"knowledge": "classifier", "cut": 0.0, "levels": "geometric:3,60", "bound": True},
+        {"knowledge": "classifier", "cut": 0.0, "levels": "geometric:3.7,50,random", "seed": 5},
+        {"knowledge": "classifier", "cut": 0.3, "levels": "geometric:8.16,30"},
     ],
 )
 def test_on_one_processor_the_hosts_agree_on_every_level(tmp_path, more):

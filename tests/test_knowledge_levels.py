@@ -8,14 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from batfill.jobs import WEEK_S
+from batfill.jobs import DAY_S, WEEK_S
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.estimates import ClassClairvoyant
-from batfill.knowledge.learning import LearningReplay, kills_by_level, kills_by_user
-from batfill.options import Settings
+from batfill.knowledge.learning import LearningReplay, kills_by_level, kills_by_user, replay_learning
+from batfill.options import Geometric, Options, Settings
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay
+from oracle import Oracle, assert_same
+from strategies import random_table, table
 from test_knowledge_classifier import SIZE, weeks_of_habits
 
 
@@ -107,3 +109,75 @@ def test_limits_hold_with_several_levels():
         assert len(driven.schedule.kills) > 10
         assert len(driven.schedule.kills) / len(jobs) <= limits.get("max_kill_share", 1)
         assert driven.schedule.summary().wasted <= limits.get("max_waste", 1)
+
+
+# Geometric dividers
+
+TRIED = {"knowledge": "classifier", "cut": 0, "kill": True}
+
+
+def schedule_of(jobs, size, **options):
+    return replay_learning(jobs, size, Options.of({**TRIED, **options}), None, lambda _: None)[0]
+
+
+def test_geometric_dividers_restart_every_job_from_the_first_one_on_in_rounds():
+    # One processor, dividers 1, 3, 9, ... All are tried for 1 s, from 0 on; job 1 ends. Jobs 0 and 2 are tried for 3 s,
+    # from 3 on; job 2 ends at 8, after 2 s. Job 0 begins for good at 8.
+    jobs = table([(0, 5, 90, 1), (0, 1, 90, 1), (0, 2, 90, 1)])
+    schedule = schedule_of(jobs, 1, levels="geometric:3")
+    assert schedule.kills.tolist() == [(0, 1, 0.0, 1.0), (2, 1, 2.0, 1.0), (0, 2, 3.0, 3.0)]
+    assert schedule.start_s.tolist() == [8, 1, 6]
+
+
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize(
+    ("levels", "dividers"),
+    [
+        ("geometric:3,2", [2, 6, 18, 54, 162]),
+        ("geometric:8.16", [1, 8, 67, 543]),
+        ("geometric:1.3", [1, 1, 2, 2, 3, 4, 5, 6, 8, 11, 14, 18, 23, 30, 39, 51, 67]),
+    ],
+)
+def test_geometric_dividers_start_and_kill_every_job_as_the_oracle_says(levels, dividers, bound):
+    for case in range(3):
+        jobs = random_table(case, n_jobs=120, size=8, span_s=300, small=1.0, unlimited=0.0)
+        run = schedule_of(jobs, 8, policy="saf", levels=levels, bound=bound)
+        beside = Oracle(jobs, 8, "saf", divider_s=[float(divider) for divider in dividers], bound=bound)
+        assert_same(run, beside.run())
+        assert len(run.kills) > 100
+
+
+def test_the_seed_moves_all_dividers_by_a_power_of_the_factor_between_0_and_1():
+    jobs = random_table(0, n_jobs=120, size=8, span_s=300, small=1.0)
+    several = [schedule_of(jobs, 8, levels="geometric:3,random", seed=seed).kills.tolist() for seed in (0, 0, 1)]
+    assert several[0] == several[1] != several[2]
+    fifth = [Geometric(3.0, random=True).dividers_s(seed)[5] for seed in range(300)]
+    shifts = np.log(np.array(fifth) / 3**5) / math.log(3)
+    assert shifts.min() > -0.01
+    assert shifts.max() < 1.01
+    assert np.quantile(shifts, [0.25, 0.5, 0.75]) == pytest.approx([0.25, 0.5, 0.75], abs=0.08)
+    moved = np.array(Geometric(3.0, 10.0, random=True).dividers_s(4))
+    np.testing.assert_allclose(moved[5:] / moved[4:-1], 3, rtol=0.01)
+
+
+def test_the_dividers_go_up_to_a_year():
+    plain = Geometric(3.0).dividers_s(seed=7)
+    assert plain[:4] == (1, 3, 9, 27)
+    assert plain[-1] <= 365 * DAY_S < 3 * plain[-1]
+    assert len(plain) == len(Geometric(3.0))
+    assert Geometric(2.0, 365.0 * DAY_S).dividers_s(0) == (365 * DAY_S,)
+
+
+def test_with_known_classes_geometric_dividers_name_the_first_that_is_longer_than_the_job():
+    knowledge = ClassClairvoyant(np.array([0.5, 1.0, 2.9, 3.0, 30.0]), levels=Geometric(3.0))
+    job = SubmittedJob(0, 0.0, 100.0, 1, 0)
+    assert [knowledge.judge(job._replace(row=row)).level for row in range(5)] == [1, 2, 2, 3, 5]
+
+
+def test_a_classifier_has_a_forest_per_geometric_divider_that_has_jobs_on_both_sides():
+    classifier = Classifier(Settings(levels=Geometric(10.0, 30.0)))
+    drive(weeks_of_habits(10), classifier)
+    assert classifier.dividers_s[:3] == (30.0, 300.0, 3000.0)
+    there = [forest is not None for forest in classifier.forests]
+    assert any(there)
+    assert not all(there)

@@ -78,6 +78,57 @@ def test_options_that_do_nothing_at_a_cut_of_zero_are_remarked_on():
     assert Options.of({**given, "kill": True, "max-waste": 0.1}).remarks == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("geometric:3", "geometric:3"),
+        (" geometric:3,1", "geometric:3"),
+        ("geometric:8.16, random", "geometric:8.16,random"),
+        ("geometric:2,10min,random", "geometric:2,600,random"),
+    ],
+)
+def test_geometric_levels_are_stated_as_they_are_written(text, stated):
+    given = {"knowledge": "classifier", "levels": text}
+    options = Options.of(given)
+    assert options.as_dict()["levels"] == stated
+    assert options.as_dict()["divider-rule"] is None
+    assert Options.of(options.as_dict()) == options
+    assert f"levels {stated}" in options.as_text()
+    assert "divider-rule" not in options.as_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"levels": "geometric:1.1"}, "option levels: 'geometric:1.1' has 182 dividers up to a year, and 100 are"),
+        ({"levels": "geometric:3", "divider-rule": "known"}, "option divider-rule: geometric:3 does not learn"),
+        ({"levels": "geometric:3", "regime": "weekly"}, "option regime: weekly and fresh differ only in learned"),
+        (
+            {"levels": "geometric:3,random", "knowledge": "class-clairvoyant"},
+            "option levels: random dividers take the seed of knowledge classifier; write geometric:3",
+        ),
+    ],
+)
+def test_what_has_no_effect_on_geometric_levels_is_refused(given, says):
+    with pytest.raises(BatfillError) as refused:
+        Options.of({"knowledge": "classifier", **given})
+    assert str(refused.value).startswith(says)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "nan", "inf", "x", "3,0", "3,2y", "3,400d", "3,4,5", "random", "3,random,5", "3,random,random"]
+)
+def test_a_text_that_is_no_geometric_levels_is_refused(text):
+    with pytest.raises(BatfillError, match=f"option levels: 'geometric:{text}' is not geometric:B with a factor B > 1"):
+        Options.of({"knowledge": "classifier", "levels": f"geometric:{text}"})
+
+
+def test_at_a_cut_of_zero_geometric_levels_leave_a_regime_nothing_to_do():
+    given = {"knowledge": "classifier", "cut": 0, "levels": "geometric:3", "regime": "decoupled"}
+    assert Options.of(given).remarks == ("option regime has no effect at cut 0 without a limit: no forest is trained",)
+    assert Options.of({**given, "cut": 0.5}).remarks == ()
+
+
 @pytest.mark.parametrize("name", ["policy", "backfill"])
 @pytest.mark.parametrize("value", [7, ["saf"], True])
 def test_a_policy_must_be_a_name(name, value):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from keyword import iskeyword
+from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from batfill.errors import BatfillError, nearest, require
@@ -144,8 +145,75 @@ def truth(name: str, value: Any) -> bool:
     return value
 
 
-def levels_of(name: str, value: Any) -> tuple[float, ...]:
-    """The dividers' shares of the run times: ascending numbers between 0 and 1, as a tuple or comma-separated text."""
+LONGEST_S = 365 * UNITS_S["d"]
+GEOMETRIC = "geometric:"
+
+
+@dataclass(frozen=True, slots=True)
+class Geometric:
+    """Dividers first, first x factor, first x factor^2, ... up to a year: fixed, and in force from the first job on.
+
+    They are rounded to whole seconds; equal ones are one level, as a killed job passes over those that are no longer.
+
+    With `cut` 0 these are the b-scaling strategies of Jäger et al. (Mathematical Programming 2025), from `first_s` on.
+    """
+
+    factor: float  # b
+    first_s: float = 1.0
+    random: bool = False  # whether all are multiplied by factor^U, with U drawn from [0, 1) once
+
+    def __len__(self) -> int:
+        """The number of dividers."""
+        return 1 + math.floor(math.log(LONGEST_S / self.first_s) / math.log(self.factor) + 1e-9)
+
+    def __str__(self) -> str:
+        """As a user writes it."""
+        first = "" if self.first_s == 1 else f",{self.first_s:.12g}"
+        return f"{GEOMETRIC}{self.factor:.12g}{first}{',random' if self.random else ''}"
+
+    def dividers_s(self, seed: int) -> tuple[float, ...]:
+        """The dividers, ascending, in whole seconds >= 1; the seed has an effect if they are random.
+
+        Batsim rounds dates, so that it and a replay would differ on dividers of other lengths.
+        """
+        shift = Random(seed).random() if self.random else 0.0
+        exact = (self.first_s * self.factor ** (k + shift) for k in range(len(self)))
+        return tuple(float(max(round(divider_s), 1)) for divider_s in exact)
+
+
+def geometric_of(name: str, text: str) -> Geometric:
+    """The dividers that a text such as geometric:3, geometric:3,10 or geometric:8.16,10,random stands for.
+
+    Raises:
+        BatfillError: it is something else, or stands for too many dividers.
+    """
+    words = [word.strip() for word in text.removeprefix(GEOMETRIC).split(",")]
+    random = len(words) > 1 and words[-1] == "random"
+    factor, *first = words[: len(words) - random]
+    try:
+        found = Geometric(float(factor), seconds_of(name, *first, least=1e-9) if first else 1.0, random)
+        known = 1 < found.factor < math.inf and found.first_s <= LONGEST_S
+    except (BatfillError, TypeError, ValueError):
+        known = False
+    if not known:
+        raise BatfillError(
+            f"option {name}: {text!r} is not geometric:B with a factor B > 1, perhaps followed by a first divider "
+            "up to a year, and by random; try geometric:3 or geometric:8.16,10,random"
+        )
+    if len(found) > MOST_LEVELS:
+        raise BatfillError(
+            f"option {name}: {text!r} has {len(found)} dividers up to a year, and {MOST_LEVELS} are allowed; choose a "
+            "larger factor or a longer first divider"
+        )
+    return found
+
+
+def levels_of(name: str, value: Any) -> tuple[float, ...] | Geometric:
+    """The dividers' shares of the run times, ascending numbers between 0 and 1; or `Geometric`. Both also as text."""
+    if isinstance(value, Geometric):
+        return geometric_of(name, str(value))
+    if isinstance(value, str) and value.strip().startswith(GEOMETRIC):
+        return geometric_of(name, value.strip())
     try:
         levels = tuple(float(word) for word in (value if isinstance(value, tuple) else str(value).split(",")))
     except (TypeError, ValueError):
@@ -153,7 +221,7 @@ def levels_of(name: str, value: Any) -> tuple[float, ...]:
     if not 0 < len(levels) <= MOST_LEVELS or not all(low < high for low, high in pairwise((0.0, *levels, 1.0))):
         raise BatfillError(
             f"option {name}: {value!r} is not a list of ascending numbers between 0 and 1, such as '0.5,0.75', "
-            f"at most {MOST_LEVELS}"
+            f"at most {MOST_LEVELS}, or geometric:B"
         )
     return levels
 
@@ -355,10 +423,11 @@ OPTIONS = by_name(
     ),
     Option(
         "levels",
-        "ascending shares, separated by commas",
+        "ascending shares, separated by commas, or `geometric:B`, `geometric:B,FIRST`, and `,random`",
         "0.5",
         "Dividers, as shares of the known run times: they split small jobs into levels, and a kill moves a job to "
-        "the next level.",
+        "the next level. `geometric:B`: fixed ones instead, 1 s (or `FIRST`) times 1, B, B^2, ... up to a year; "
+        "`random` multiplies them by a power of B between 0 and 1.",
         levels_of,
         needs=(OF_CLASSES,),
         word="shares",
@@ -423,7 +492,7 @@ OPTIONS = by_name(
         "seed",
         "a whole number",
         0,
-        "Seed of the classifier's forests.",
+        "Seed of the classifier's forests and of random dividers.",
         seed_of,
         needs=(OF_CLASSIFIER,),
         word="integer",
@@ -635,6 +704,9 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
             raise BatfillError(f"option {name}: {idle.why.format(value=chosen[idle.option])}")
         chosen[name] = None
     refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
+    if isinstance(chosen["levels"], Geometric):
+        refuse_beside_fixed(chosen["levels"], chosen["knowledge"], given)
+        chosen["divider-rule"] = None
     if chosen["predictions"] == ORDER:
         refuse_moving_orders(chosen["policy"], chosen["backfill"])
     return chosen
@@ -677,6 +749,23 @@ def refuse_stale_dividers(regime: str | None, divider_rule: str | None) -> None:
         raise BatfillError("option divider-rule: week moves the divider weekly; use regime weekly or decoupled")
 
 
+def refuse_beside_fixed(levels: Geometric, knowledge: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse options that have no effect on dividers that are fixed, and random ones without a seed.
+
+    Raises:
+        BatfillError: one is given.
+    """
+    if given.get("divider-rule") is not None:
+        raise BatfillError(f"option divider-rule: {levels} does not learn dividers; leave one of them out")
+    if given.get("regime") == "weekly":
+        raise BatfillError(
+            f"option regime: weekly and fresh differ only in learned dividers, and {levels} learns none; leave it out"
+        )
+    if levels.random and knowledge != "classifier":
+        named = replace(levels, random=False)
+        raise BatfillError(f"option levels: random dividers take the seed of knowledge classifier; write {named}")
+
+
 # The values that options turn into
 
 
@@ -689,7 +778,8 @@ class Settings:
     divider_rule: DividerRule = (
         "known"  # the median run time of all known jobs, or of those that ended in the last week
     )
-    levels: tuple[float, ...] = (0.5,)  # the dividers' shares of the run times: several, ascending, make several levels
+    levels: tuple[float, ...] | Geometric = (0.5,)  # the dividers' shares of the run times: several, ascending, make
+    # several levels; or fixed ones
     cut: float = 0.5  # the probability from which a job counts as small; at 0 all jobs do, and only the divider is
     # learned
     seed: int = 0
@@ -733,11 +823,12 @@ class Settings:
             require("learn", "sklearn")
 
     def as_dict(self) -> dict[str, Any]:
-        """By the options' names, as a user writes them; None: no limit."""
+        """By the options' names, as a user writes them; None: no limit, or not applicable."""
+        levels, fixed = self.levels, isinstance(self.levels, Geometric)
         return {
-            "levels": ",".join(f"{level:g}" for level in self.levels),
+            "levels": str(levels) if isinstance(levels, Geometric) else ",".join(f"{level:g}" for level in levels),
             "regime": self.regime,
-            "divider-rule": self.divider_rule,
+            "divider-rule": None if fixed else self.divider_rule,
             "cut": self.cut,
             "train": "drift" if self.on_drift else "week",
             "train-lag": self.train_lag_s,
@@ -902,7 +993,12 @@ class Options:
         limited = settings.max_waste < math.inf or settings.max_kill_share < math.inf
         if self.learning.knowledge != "classifier" or settings.cut > 0 or limited:
             return ()
-        idle = [name for name, set_ in (("train", settings.on_drift), ("train-lag", settings.train_lag_s > 0)) if set_]
+        given = {
+            "regime": isinstance(settings.levels, Geometric) and settings.regime != "fresh",
+            "train": settings.on_drift,
+            "train-lag": settings.train_lag_s > 0,
+        }
+        idle = [name for name, set_ in given.items() if set_]
         return tuple(f"option {name} has no effect at cut 0 without a limit: no forest is trained" for name in idle)
 
 

@@ -18,8 +18,8 @@ from batfill.jobs import WEEK_S, Clock
 from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.features import FEATURE_NAMES, NO_CLOCK, RECORD, History, matrix
 from batfill.knowledge.forest import Forest, grown_beside
-from batfill.knowledge.quantiles import RollingQuantiles, quantiles
-from batfill.options import Settings
+from batfill.knowledge.quantiles import dividers_of, quantiles
+from batfill.options import Geometric, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +38,10 @@ class Classifier(Plain):
         self.settings = settings or Settings()
         self.name = f"classifier-{self.settings.regime}"
         self.history = History(clock or NO_CLOCK)
-        self.quantiles = RollingQuantiles(self.settings.levels)
+        self.quantiles = dividers_of(self.settings.levels, self.settings.seed)
         self.dividers_s = self.quantiles.values
         # One per divider, because the features contain the classes of earlier jobs by that divider.
-        self.forests: list[Forest | None] = [None for _ in self.settings.levels]
+        self.forests: list[Forest | None] = [None for _ in self.dividers_s]
         self.coming: deque[tuple[float, Future[list[Forest | None]]]] = deque()  # (when in force, forests), ascending
         self.cut = self.settings.cut
         self.budget = Budget(self.settings.max_waste, self.settings.max_kill_share)
@@ -132,8 +132,11 @@ class Classifier(Plain):
         if self.settings.regime == "decoupled":
             for job, ran_s in zip(jobs, runtime_s, strict=True):
                 self.history.add(job, ran_s)
-        known = self.settings.divider_rule == "known"
-        self.dividers_s = self.quantiles.values if known else quantiles(runtime_s, self.settings.levels)
+        levels = self.settings.levels
+        if self.settings.divider_rule == "known" or isinstance(levels, Geometric):
+            self.dividers_s = self.quantiles.values
+        else:
+            self.dividers_s = quantiles(runtime_s, levels)
         self.runtime_s = np.concatenate([self.runtime_s, runtime_s])
         self.records = np.concatenate([self.records, records])
         if self.settings.learns:

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from batfill.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain, SubmittedJob
-from batfill.knowledge.quantiles import RollingQuantiles
+from batfill.knowledge.quantiles import dividers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from batfill.knowledge import Knowledge
+    from batfill.options import Geometric
 
 # Run times are in hours: the squared and the linear side of the loss meet at one hour.
 RATE = 0.5  # eta
@@ -55,15 +56,15 @@ class RuntimeClairvoyant(Plain):
 
 
 class ClassClairvoyant(Plain):
-    """The true class, by rolling quantiles of the run times of all ended jobs; the estimate stays p~."""
+    """The true class, by rolling quantiles of the ended jobs' run times, or fixed dividers; the estimate stays p~."""
 
     name = "class-clairvoyant"
     classifies = True
 
-    def __init__(self, runtime_s: NDArray[np.float64], levels: Sequence[float] = (0.5,)) -> None:
-        """`runtime_s`, shape (n_jobs,): p by row; `levels`: the dividers' shares of the run times, ascending."""
+    def __init__(self, runtime_s: NDArray[np.float64], levels: Sequence[float] | Geometric = (0.5,)) -> None:
+        """`runtime_s`, shape (n_jobs,): p by row; `levels`: the option."""
         self.runtime_s = runtime_s
-        self.quantiles = RollingQuantiles(levels)
+        self.quantiles = dividers_of(levels)
         self.dividers_s = self.quantiles.values
 
     def judge(self, job: SubmittedJob) -> Judgement:

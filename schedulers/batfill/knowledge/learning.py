@@ -17,6 +17,7 @@ from batfill.knowledge.choice import make
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
 from batfill.metrics import width_class
+from batfill.options import Geometric
 from batfill.replays import EngineReplay
 
 if TYPE_CHECKING:
@@ -316,17 +317,23 @@ class LearningReport:
 
     knowledge: Knowledge
     learned: LearnedSchedule
-    levels: tuple[float, ...]  # the dividers' shares of the run times
+    levels: tuple[float, ...] | Geometric  # the dividers' shares of the run times, or fixed ones
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the dividers are fixed."""
+        return isinstance(self.levels, Geometric)
 
     def as_dict(self) -> dict[str, Any]:
         """The predictor under `learned`, and the kills under `kills_by_...`."""
         learned: dict[str, Any] = {"knowledge": self.knowledge.name}
         if isinstance(self.knowledge, Classifier):
             learned |= asdict(self.knowledge.settings)
+            learned |= {"divider_rule": None} if self.fixed else {}
             learned |= {"trained": self.knowledge.trained, "cut_at_end": self.knowledge.cut}
         if self.knowledge.classifies:
             dividers_s = self.knowledge.dividers_s
-            learned |= {"levels": self.levels, "divider_at_end_s": dividers_s[-1]}
+            learned |= {"levels": str(self.levels) if self.fixed else self.levels, "divider_at_end_s": dividers_s[-1]}
             learned |= {"dividers_at_end_s": [None if s == math.inf else s for s in dividers_s]}
             learned |= confusion(self.learned).as_dict()
         learned = {name: None if value in (math.inf, -math.inf) else value for name, value in learned.items()}
@@ -345,8 +352,9 @@ class LearningReport:
         text = self.knowledge.name
         if isinstance(self.knowledge, Classifier):
             settings = self.knowledge.settings
+            dividers = str(self.levels) if self.fixed else f"divider rule {settings.divider_rule}"
             text += (
-                f" (divider rule {settings.divider_rule}, cut {self.knowledge.cut:g}, seed {settings.seed}, "
+                f" ({dividers}, cut {self.knowledge.cut:g}, seed {settings.seed}, "
                 f"trained {self.knowledge.trained} times)"
             )
         if self.knowledge.classifies:

@@ -1,4 +1,4 @@
-"""Quantiles of a growing sample."""
+"""Dividers: quantiles of a growing sample, or fixed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from heapq import heappop, heappush, heappushpop
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from batfill.options import Geometric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +59,22 @@ class RollingQuantiles:
     def values(self) -> tuple[float, ...]:
         """The quantiles; inf if there are no values."""
         return tuple(quantile.value for quantile in self.quantiles)
+
+
+class FixedDividers:
+    """Dividers that no run time changes."""
+
+    def __init__(self, values: tuple[float, ...]) -> None:
+        """`values`: ascending."""
+        self.values = values
+
+    def add(self, value: float) -> None:
+        """Nothing changes."""
+
+
+def dividers_of(levels: Sequence[float] | Geometric, seed: int = 0) -> RollingQuantiles | FixedDividers:
+    """The dividers of the option `levels`; the seed has an effect on random ones."""
+    return FixedDividers(levels.dividers_s(seed)) if isinstance(levels, Geometric) else RollingQuantiles(levels)
 
 
 def quantiles(values: Sequence[float], shares: Sequence[float]) -> tuple[float, ...]:
