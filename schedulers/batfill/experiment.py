@@ -185,7 +185,7 @@ class Result:
             *([("knowledge", self.learned.as_text())] if self.learned else []),
             *([] if self.ended else [("not ended", running)]),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
-            *([("bound", self.certificate.as_text())] if self.certificate else []),
+            *([("lower bound", self.certificate.as_text())] if self.certificate else []),
             ("time", f"{reading}{self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),
             *(("note", note) for note in self.workload.notes),
