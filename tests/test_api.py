@@ -546,3 +546,11 @@ def test_without_pandas_a_table_says_how_to_install_it_and_arrow_works(fcfs, mon
     with pytest.raises(MissingExtra, match=r"needs pandas, which is not installed: pip install 'batfill\[tables\]'"):
         fcfs.to_pandas()
     assert fcfs.to_arrow().num_rows == 800
+
+
+def test_a_run_that_has_not_ended_has_no_certificate(fcfs):
+    run = bf.Replay(SAMPLE).run(until_s=100_000)
+    assert run.result().certificate is None
+    assert "mean_wait_bound_s" not in run.result().as_dict()
+    assert "lower bound" not in repr(run)
+    assert run.run().result().certificate == fcfs.certificate

@@ -50,6 +50,16 @@ def test_text_shows_the_same_figures():
     assert f"backfilled   {report['backfilled']}" in lines
     assert f"{report['mean_wait_s']:,.3f} s" in text
     assert f"{report['mean_bsld']:,.4f} (tau 10 s" in text
+    assert f"lower bound  no scheduler has a mean wait below {report['mean_wait_bound_s']:,.3f} s" in text
+    assert f"mean turnaround {report['turnaround_ratio']:,.4f} times its bound" in text
+
+
+def test_the_bound_is_the_logs_and_not_the_policys():
+    saf, fcfs = (json_result("replay", SAMPLE, "--policy", policy) for policy in ("saf", "fcfs"))
+    assert 0 < saf["mean_wait_bound_s"] == fcfs["mean_wait_bound_s"] < saf["mean_wait_s"] < fcfs["mean_wait_s"]
+    ran_s = saf["mean_turnaround_s"] - saf["mean_wait_s"]
+    ratio = saf["mean_turnaround_s"] / (saf["mean_wait_bound_s"] + ran_s)
+    assert saf["turnaround_ratio"] == pytest.approx(ratio)
 
 
 def test_tau_is_the_bound_of_the_slowdown():

@@ -281,7 +281,7 @@ def best_price(
             excess = np.cumsum(change)[:-1] - width_s
             excess[(prices <= 0) & (excess < 0)] = 0.0
             excess[-1] = 0.0
-            norm = float(excess @ excess)
+            norm = float((excess * excess).sum())  # no dot product, which differs from one processor to another
             if norm == 0:
                 return best_s  # the jobs fit at these prices: the bound is exact
             if aim_s < 0:
