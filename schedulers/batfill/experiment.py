@@ -341,9 +341,9 @@ def replay(
         unrequested: see `read_workload`; for a file only.
         advance: called with the number of jobs judged, unless the knowledge is "user".
         **options: the scheduler's other options, named as in the options' reference with underscores; `threshold_s`,
-            `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, overdue_before, divider_s, knowledge,
-            predictions, kill, bound, levels, regime, divider_rule, cut, train, train_lag_s, max_waste,
-            max_kill_share, seed.
+            `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, overdue_before, divider_s, kill_if,
+            try_width, knowledge, predictions, kill, bound, levels, regime, divider_rule, cut, train, train_lag_s,
+            max_waste, max_kill_share, seed.
 
     Raises:
         BatfillError: the log or an option is unusable, the machine's size is unknown, or a policy's key is not
