@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from batfill.engine import easy, jit, keys, tree
 from batfill.engine.running import CORRECTION_STEPS_S, reservation
+from batfill import engine
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
@@ -158,7 +159,14 @@ def test_policies_replayed_one_after_the_other_correct_the_expected_ends_of_each
 
 
 @pytest.mark.parametrize(
-    "case", [{"threshold_s": 25.0}, {"divider_s": 10.0}, {"divider_s": 10.0, "threshold_s": 5.0}], ids=str
+    "case",
+    [
+        {"threshold_s": 25.0},
+        {"divider_s": 10.0},
+        {"divider_s": 10.0, "threshold_s": 5.0},
+        {"divider_s": 10.0, "kill_if": engine.IF_WAITING},
+    ],
+    ids=str,
 )
 def test_a_tree_that_is_full_when_jobs_become_overdue_or_are_killed_is_enlarged(case):
     for waiting in range(50, 64):
@@ -200,21 +208,8 @@ def driven(jobs, queue):
     """The start of each job's last try, when the queue is given the workload event by event."""
     ends, start_s = [], np.full(len(jobs), math.nan)
     coming = list(range(len(jobs)))
-    while ends or coming:
-        now_s = min([*(end_s for end_s, _, _ in ends[:1]), *(float(jobs.submit_s[row]) for row in coming[:1])])
-        while ends and ends[0][0] == now_s:
-            _, row, killed = heapq.heappop(ends)
-            queue.finish(row)
-            if killed:
-                queue.demote(row)
-                queue.requeue(row, now_s)
-        while coming and jobs.submit_s[coming[0]] == now_s:
-            row = coming.pop(0)
-            small = jobs.job_class[row] == SMALL
-            level = 1 if small else queue.large
-            known = jobs.ids[row], now_s, jobs.expected_s[row], int(jobs.procs[row])
-            queue.submit(*known, level=level, killable=small, outlives=jobs.outlives)
-            assert queue.waits(row)
+
+    def decide(now_s):
         for row in queue.decide(now_s).tolist():
             assert not queue.waits(row)
             start_s[row] = now_s
@@ -223,6 +218,39 @@ def driven(jobs, queue):
                 assert queue.note_divider(row) == queue.kill_after_s(row)
             kill_s = queue.kill_after_s(row)
             heapq.heappush(ends, (float(now_s + min(runs_s, kill_s)), row, bool(kill_s < runs_s)))
+
+    def kill(row, now_s):
+        queue.finish(row)
+        queue.demote(row)
+        queue.requeue(row, now_s)
+
+    while ends or coming:
+        due = []
+        now_s = min([*(end_s for end_s, _, _ in ends[:1]), *(float(jobs.submit_s[row]) for row in coming[:1])])
+        while ends and ends[0][0] == now_s:
+            _, row, killed = heapq.heappop(ends)
+            if killed and queue.spares:
+                due.append(row)
+            elif killed:
+                kill(row, now_s)
+            else:
+                queue.finish(row)
+        while coming and jobs.submit_s[coming[0]] == now_s:
+            row = coming.pop(0)
+            small = jobs.job_class[row] == SMALL
+            level = 1 if small else queue.large
+            known = jobs.ids[row], now_s, jobs.expected_s[row], int(jobs.procs[row])
+            queue.submit(*known, level=level, killable=small, outlives=jobs.outlives)
+            assert queue.waits(row)
+        decide(now_s)
+        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
+            if queue.kill_pays(row, now_s):
+                kill(row, now_s)
+            else:
+                queue.spare(row, now_s)
+                runs_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
+                heapq.heappush(ends, (float(start_s[row] + runs_s), row, False))
+            decide(now_s)
     return start_s
 
 
@@ -241,6 +269,21 @@ def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(policy, bac
         expected = oracle(jobs, 16, policy, **case)
         assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
         assert {level for _, level, _, _ in expected.kills} == {1, 2}
+
+
+@pytest.mark.parametrize("kill_if", [engine.IF_WAITING, engine.IF_NEEDED])
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, kill_if):
+    case = {"threshold_s": 50.0, "divider_s": [3.0, 8.0], "kill_if": kill_if}
+    spared = 0
+    for seed in range(3):
+        jobs = random_table(seed, n_jobs=150, size=16, span_s=500, small=0.5, wide=0)
+        queue = Queue(16, policy_named(policy), **case)
+        expected = oracle(jobs, 16, policy, **case)
+        assert driven(jobs, queue).tolist() == [job.start for job in expected.jobs]
+        assert expected.kills
+        spared += len(oracle(jobs, 16, policy, **(case | {"kill_if": engine.ALWAYS})).kills) - len(expected.kills)
+    assert spared > 0
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "lpf", "wfp3"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from batfill.engine.keys import key_at, unit_of
 from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
-from batfill.policy import AGED, MIXED, POLICIES, UNLIMITED_S, aged, listing, mixed, policy_named
+from batfill.policy import AGED, MIXED, POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
 from batfill.replays import replay
 from oracle import KEYS, assert_same, key_named, oracle
 from strategies import random_table, replayed, table
@@ -182,3 +182,9 @@ def test_the_listing_says_of_each_policy_its_formula_and_source():
 
 def test_no_job_of_a_table_is_longer_than_a_job_without_walltime_counts_in_a_key():
     assert UNLIMITED_S == LONGEST_S
+
+
+def test_a_list_of_policies_keeps_the_numbers_of_a_name_together():
+    mixed_name = "mixed:1,0,-0.5,0,1e-3,+2"
+    assert names_in(f"fcfs, {mixed_name},saf") == names_in(f"fcfs;{mixed_name}; saf") == ["fcfs", mixed_name, "saf"]
+    assert names_in("1,fcfs") == ["1", "fcfs"]

@@ -514,7 +514,7 @@ SELECTION = by_name(
     ),
     Option(
         "policies",
-        "`ten`, `twelve`, or names separated by commas, by semicolons if some are mixed",
+        "`ten`, `twelve`, or names separated by commas",
         "ten",
         "The policies to choose from.",
         text_of,

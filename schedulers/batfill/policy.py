@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -292,6 +293,26 @@ def policy_named(text: str) -> Policy:
         return POLICIES[name]
     known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {MIXED}, and {AGED}"
     raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
+
+
+NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
+
+
+def names_in(text: str) -> list[str]:
+    """The policies' names in a list separated by commas or semicolons.
+
+    >>> names_in("fcfs,aged:50000,0.5,0,saf")
+    ['fcfs', 'aged:50000,0.5,0', 'saf']
+    """
+    if ";" in text:
+        return [name.strip() for name in text.split(";")]
+    names: list[str] = []
+    for word in text.split(","):
+        if names and NUMBER.fullmatch(word.strip()):
+            names[-1] += f",{word.strip()}"
+        else:
+            names.append(word.strip())
+    return names
 
 
 def listing() -> list[dict[str, str]]:

@@ -70,6 +70,7 @@ def frontier(
     from batfill.errors import require
     from batfill.files import json_text
     from batfill.knowledge import frontier as library
+    from batfill.policy import names_in
     from batfill.processes import cpu_count
 
     if out is not None:
@@ -81,7 +82,7 @@ def frontier(
     found = library.frontier(
         workload,
         procs=procs,
-        policies=policy.split(","),
+        policies=names_in(policy),
         cuts=library.shares_in("cuts", cuts),
         protected=library.shares_in("protected", protected),
         levels=levels or ("0.5",),

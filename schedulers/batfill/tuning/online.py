@@ -16,7 +16,7 @@ import numpy as np
 from batfill.errors import BatfillError
 from batfill.jobs import JobTable
 from batfill.options import METHODS, SELECTION, Options, finite
-from batfill.policy import PURE, Policy, policy_named
+from batfill.policy import PURE, Policy, names_in, policy_named
 from batfill.replays import EngineReplay, Schedule
 from batfill.tuning.bandits import Method, chooser, options_of
 from batfill.tuning.feedback import Noise, Past, Site, period_costs
@@ -41,14 +41,14 @@ TEN = ("fcfs", "lcfs", "lpf", "spf", "lqf", "lexp", "sexp", "lrf", "srf", "laf")
 
 
 def candidates_of(text: str) -> tuple[Policy, ...]:
-    """The policies of "ten", "twelve", or a list of names separated by commas (by semicolons if some are mixed).
+    """The policies of "ten", "twelve", or a list of names, as `policy.names_in`.
 
     Raises:
         PolicyError: a name is unknown.
     """
     named = {"ten": TEN, "twelve": PURE}.get(text.strip().lower())
     if named is None:
-        named = tuple(text.split(";" if ";" in text else ","))
+        named = tuple(names_in(text))
     return tuple(policy_named(name) for name in named)
 
 
