@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill import engine
 from batfill.engine import easy, jit, keys, tree
 from batfill.engine.running import CORRECTION_STEPS_S, reservation
-from batfill import engine
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
