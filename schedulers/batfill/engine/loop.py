@@ -138,7 +138,7 @@ def run_pass(now_s, queue, events):
 
 @outlined
 def decide_due(queue, events):
-    """Kill the try at its divider that loses least, or let it go on, and run a pass; the tree must have capacity."""
+    """Kill the try at its divider that loses least and run a pass, or let it go on; the tree must have capacity."""
     jobs, due, clock = queue.jobs, events.due, events.clock[0]
     cheapest, lost = 0, np.inf
     for place in range(np.int64(clock.due)):  # signed, as `cheapest` is
@@ -152,11 +152,11 @@ def decide_due(queue, events):
     if kill_pays(clock.now_s, queue, row):
         finish(queue, row)
         kill(clock.now_s, row, queue, events)
-    else:
+        run_pass(clock.now_s, queue, events)
+    else:  # without a pass: no job waits, or none would start even without the try
         spare(clock.now_s, queue, row)
         push(events.ends, clock.ends, jobs[row].start_s + events.duration_s[row], row)
         clock.ends += 1
-    run_pass(clock.now_s, queue, events)
 
 
 @kernel
@@ -223,7 +223,8 @@ def advance(until_s, size, queue, events):
                     events.starts[clock.starts].row = row
                     record_start(row, what == BACKFILLS, queue, events)
             state.submitted += 1
-        if decided:
+        # Where only dividers are reached, a settled queue needs no pass; see `arrivals.py`.
+        if decided or (clock.due > 0 and state.settled and not queue.rules[0].moves):
             continue
 
         run_pass(now_s, queue, events)
