@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
-from batfill.engine.easy import easy_pass, kill_pays
+from batfill.engine.easy import easy_pass, kill_pays, settle
 from batfill.engine.jit import kernel, outlined
 from batfill.engine.records import ALWAYS, AWAY, QUEUE
 from batfill.engine.running import correct, finish
@@ -153,8 +153,10 @@ def decide_due(queue, events):
         finish(queue, row)
         kill(clock.now_s, row, queue, events)
         run_pass(clock.now_s, queue, events)
-    else:  # without a pass: no job waits, or none would start even without the try
+    else:  # without a pass: no job waits, or none would start even without the try, and the head keeps its reservation
         spare(clock.now_s, queue, row)
+        queue.state[0].ahead = 0
+        settle(queue)
         push(events.ends, clock.ends, jobs[row].start_s + events.duration_s[row], row)
         clock.ends += 1
 
