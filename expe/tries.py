@@ -1,0 +1,109 @@
+"""First tries, who pays for them, and what guards them: the table of docs/results/tries.md.
+
+`python expe/tries.py LOG... [--load 0.3] > tables.md`; an hour of one processor for six logs. Each log is replayed
+whole, from an empty machine, under each setting; `--load` stretches the times between its submissions first. A try is a
+job's first run, for one divider at most (`--knowledge classifier --cut 0 --kill --bound`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import batfill as bf
+from archive_logs import by_name
+from batfill import __version__
+from batfill.jobs import HOUR_S
+from batfill.metrics import long_waits
+from batfill.workloads.formats import load_log, save_log
+from batfill.workloads.scaling import at_load
+from batfill.workloads.swf import machine_size
+
+TAU_S, SEED = 60, 0
+ORDERS = ("fcfs", "spf", "saf")
+PAPER = {"knowledge": "classifier", "regime": "decoupled", "kill": True, "seed": SEED}
+TRIES = {"knowledge": "classifier", "cut": 0, "kill": True, "bound": True}
+NEEDED = {**TRIES, "kill_if": "needed"}
+NARROW = {"try_width": 1 / 16}
+GUARDED = {**NEEDED, "threshold_s": 200_000}
+PERFECT = {"knowledge": "class-clairvoyant", "kill": True, "bound": True}
+# By name: the options beside the order.
+SETTINGS = {
+    "base": {},
+    "paper's classifier": PAPER,
+    "first tries": TRIES,
+    "first tries, needed": NEEDED,
+    "first tries, needed, threshold 200000": GUARDED,
+    "first tries, needed, threshold 200000, narrow": {**GUARDED, **NARROW},
+    "perfect classes": PERFECT,
+}
+GENTLE = "aged:20000,0.2,0"
+AGED = {
+    GENTLE: {},
+    f"{GENTLE}, first tries, needed, narrow": {**NEEDED, **NARROW},
+    f"{GENTLE}, first tries, needed, threshold 200000, narrow": {**GUARDED, **NARROW},
+}
+
+
+def runs(quick):
+    """(name, policy, options) of each replay."""
+    for policy in ORDERS:
+        for name, options in SETTINGS.items():
+            if not (quick and options is PAPER and policy != "fcfs"):
+                yield f"{policy}, {name}", policy, options
+    for name, options in AGED.items():
+        yield name, GENTLE, options
+
+
+def figures(result):
+    """Mean bounded slowdown; mean, 99.9 % and longest wait and large jobs' mean wait in hours; kills; waste."""
+    schedule = result.schedule
+    ran = ~schedule.rejected
+    waits = long_waits((schedule.start_s - schedule.jobs.submit_s)[ran])
+    large = next(group for group in result.who_pays()["waits_by_class"] if group["class"] == "large")
+    seconds = (result.figures.mean_wait_s, waits["p999_wait_s"], waits["max_wait_s"], large["mean_wait_s"])
+    return [result.figures.mean_bsld, *(s / HOUR_S for s in seconds), len(schedule.kills), result.figures.wasted]
+
+
+def row_of(name, found, base):
+    """A line of the table: each figure, and its ratio to FCFS's."""
+    *ratioed, kills, waste = found
+    cells = [f"{value:,.2f}" for value in ratioed[:2]] + [f"{value:,.1f}" for value in ratioed[2:]]
+    cells = [f"{cell} ({value / known:.2f})" for cell, value, known in zip(cells, ratioed, base, strict=False)]
+    return f"| {name} | {' | '.join(cells)} | {kills:,} | {waste:.1%} |"
+
+
+def stretched(path, load, folder):
+    """The log with the times between its submissions multiplied so that it offers this load."""
+    log = load_log(path)
+    out = Path(folder) / f"{path.name.partition('.')[0]}.swf"
+    save_log(at_load(log, machine_size(path, log, None), load)[0], out)
+    return out
+
+
+def main(words):
+    """Print a table for each log."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", nargs="+", type=Path)
+    parser.add_argument("--load", type=float, help="stretch each log to this offered load")
+    parser.add_argument("--quick", action="store_true", help="the paper's classifier, which is slow, under FCFS only")
+    given = parser.parse_args(words)
+    print(f"<!-- batfill {__version__}, seed {SEED}, tau {TAU_S} s -->")
+    for log, path in by_name(given.logs).items():
+        with tempfile.TemporaryDirectory() as folder:
+            source = path if given.load is None else stretched(path, given.load, folder)
+            print(f"\n## {log}" + ("" if given.load is None else f" at load {given.load:g}") + "\n")
+            print("| | mean bsld | mean wait | 99.9 % wait | longest wait | large jobs' mean wait | kills | waste |")
+            print("|---" * 8 + "|")
+            base = None
+            for name, policy, options in runs(given.quick):
+                print(f"{log}: {name}", file=sys.stderr, flush=True)
+                found = figures(bf.replay(source, policy, tau_s=TAU_S, **options))
+                base = base or found
+                print(row_of(name, found, base), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
