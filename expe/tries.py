@@ -12,11 +12,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 import batfill as bf
 from archive_logs import by_name
 from batfill import __version__
-from batfill.jobs import HOUR_S
-from batfill.metrics import long_waits
+from batfill.jobs import HOUR_S, WEEK_S
+from batfill.metrics import bounded_slowdown, long_waits
+from batfill.stats import paired
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.scaling import at_load
 from batfill.workloads.swf import machine_size
@@ -55,6 +58,33 @@ def runs(quick):
                 yield f"{policy}, {name}", policy, options
     for name, options in AGED.items():
         yield name, GENTLE, options
+
+
+# Those whose mean slowdown is compared with FCFS's week by week.
+COMPARED = (
+    "fcfs, first tries, needed",
+    "fcfs, first tries, needed, threshold 200000",
+    "fcfs, first tries, needed, threshold 200000, narrow",
+    f"{GENTLE}, first tries, needed, narrow",
+)
+
+
+def weekly(result):
+    """The sums of the bounded slowdowns of the jobs submitted in each week."""
+    schedule = result.schedule
+    ran, submit_s = ~schedule.rejected, schedule.jobs.submit_s
+    bsld = bounded_slowdown((schedule.start_s - submit_s)[ran], schedule.runtime_s[ran], TAU_S)
+    return np.bincount((submit_s[ran] // WEEK_S).astype(int), weights=bsld)
+
+
+def certainty(base, others):
+    """Lines with each setting's mean slowdown over FCFS's, its interval, and the p-value corrected for all of them."""
+    lines = ["| | over FCFS | 95 % interval | p, corrected | |", "|---" * 5 + "|"]
+    sums = np.array([weekly(result) for result in others.values()])
+    for name, one in zip(others, paired(sums, weekly(base), seed=SEED), strict=True):
+        interval = f"{one.low:.2f} to {one.high:.2f}"
+        lines.append(f"| {name} | {one.value:.2f} | {interval} | {one.corrected_p:.4f} | {one.verdict} |")
+    return lines
 
 
 def figures(result):
@@ -97,12 +127,15 @@ def main(words):
             print(f"\n## {log}" + ("" if given.load is None else f" at load {given.load:g}") + "\n")
             print("| | mean bsld | mean wait | 99.9 % wait | longest wait | large jobs' mean wait | kills | waste |")
             print("|---" * 8 + "|")
-            base = None
+            first, kept = None, {}
             for name, policy, options in runs(given.quick):
                 print(f"{log}: {name}", file=sys.stderr, flush=True)
-                found = figures(bf.replay(source, policy, tau_s=TAU_S, **options))
-                base = base or found
-                print(row_of(name, found, base), flush=True)
+                result = bf.replay(source, policy, tau_s=TAU_S, **options)
+                first = first or result
+                print(row_of(name, figures(result), figures(first)), flush=True)
+                if name in COMPARED:
+                    kept[name] = result
+            print("", *certainty(first, kept), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
