@@ -302,12 +302,14 @@ def test_every_option_of_the_table_is_taken_and_stated(log, option):
     changed = {"bound": True, "kill": True, "levels": (0.25, 0.5), "regime": "decoupled", "divider_rule": "week"}
     changed |= {"cut": 0.0, "train": "drift", "train_lag_s": 60, "max_waste": 0.0, "max_kill_share": 0.25, "seed": 7}
     changed |= {"overdue_before": "large", "kill_if": "needed", "try_width": 0.5, "predictions": "order"}
+    changed |= {"limits": "expected"}
     jobs = log.jobs
     if option == "divider_s":
         from dataclasses import replace
 
         log = replace(log, jobs=replace(jobs, job_class=np.ones(len(jobs), np.int8)))
-    beside = {} if option in given else {"knowledge": "easy++"} if option == "predictions" else classifier
+    beside = {"predictions": {"knowledge": "easy++"}, "limits": {**classifier, "max_waste": 0.5}}.get(option, classifier)
+    beside = {} if option in given else beside
     value = given.get(option, changed.get(option))
     assert value is not None
     stated = bf.replay(log, **{**beside, option: value}).stated()[ARGUMENTS[option].name]

@@ -258,6 +258,7 @@ BESIDE_IN_TABLE = {
     "bound": {"knowledge": "classifier", "kill": True},
     "max-waste": {"knowledge": "classifier", "kill": True},
     "max-kill-share": {"knowledge": "classifier", "kill": True},
+    "limits": {"knowledge": "classifier", "kill": True, "max-waste": 0.25},
     "divider-rule": {"knowledge": "classifier", "regime": "weekly"},
 }
 VALUES = {

@@ -16,7 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, WEEK_S, Clock
 from batfill.knowledge import SubmittedJob
-from batfill.knowledge.classifier import Budget, Classifier, Drift
+from batfill.knowledge.classifier import Classifier, Drift
 from batfill.knowledge.features import FEATURE_NAMES, NONE_YET, History, matrix
 from batfill.knowledge.forest import NODE, flattened, walk
 from batfill.knowledge.learning import Confusion, LearningReplay, confusion, kills_by_user, kills_by_width
@@ -262,31 +262,6 @@ def test_a_limit_on_kills_or_waste_holds_and_is_used(limits):
     assert kills.sum() < unlimited.schedule.requeued.sum()
 
 
-def test_a_budget_counts_what_is_under_way_as_lost():
-    budget = Budget(max_waste=0.5)
-    job = SubmittedJob(0, 0.0, 1000.0, 2, 0)
-    assert not budget.takes(job, (10.0,))  # nothing has been used yet
-    budget.settle(job._replace(row=9), 50.0, killed=False)  # 100 processor-seconds, so 50 may be wasted
-    assert [budget.takes(job._replace(row=row), (10.0,)) for row in (1, 2, 3)] == [True, True, False]
-    budget.settle(job._replace(row=1), 5.0, killed=False)  # it was small: its 20 are free again, 10 more are used
-    assert budget.takes(job._replace(row=3), (10.0,))
-    assert budget.takes(job._replace(row=4, killable=False), (10.0,))
-
-
-def test_a_budget_counts_all_the_tries_that_may_still_be_killed():
-    budget = Budget(max_kill_share=0.5, max_waste=0.5)
-    job = SubmittedJob(0, 0.0, 1000.0, 1, 0)
-    for row in range(8):
-        budget.settle(job._replace(row=row), 10.0, killed=False)  # 80 processor-seconds and 8 jobs: 40, and 4 kills
-    assert budget.takes(job._replace(row=8), (10.0, 20.0, 2000.0))  # it ends at its walltime before the third
-    assert not budget.takes(job._replace(row=9), (10.0, 20.0))
-    budget.settle(job._replace(row=8), 10.0, killed=True)  # 10 of 45 wasted; 20 more and one more kill are at risk
-    assert not budget.takes(job._replace(row=9), (10.0, 20.0))
-    budget.settle(job._replace(row=8), 15.0, killed=False)  # of 52.5
-    assert budget.takes(job._replace(row=9), (10.0, 20.0))
-    assert budget.risked_kills == 2
-
-
 def test_drift_is_seen_when_errors_grow_and_not_before():
     rng = np.random.default_rng(12)
     drift = Drift()
@@ -384,6 +359,8 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
         ({"train_lag_s": -1.0}, "option train-lag: -1.0 is not a number of seconds >= 0"),
         ({"max_waste": 2.0}, "option max-waste: 2.0 is not a number from 0 to 1"),
         ({"max_kill_share": math.nan}, "option max-kill-share: nan is not"),
+        ({"max_waste": 0.1, "limits": "soft"}, "option limits: 'soft' is none of strict, expected"),
+        ({"limits": "expected"}, "option limits: there is no limit; add max-waste or max-kill-share, or leave it out"),
         ({"seed": -1}, "option seed: -1 is not a whole number"),
     ],
 )

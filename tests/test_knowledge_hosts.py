@@ -112,6 +112,9 @@ def test_on_one_processor_the_hosts_agree_on_kills(tmp_path, more):
         {"cut": 0, "threshold": 36_000, "try-width": 0.25},
         {"cut": 0, "bound": True, "try-width": "50%", "overdue-before": "large", "threshold": 36_000},
         {"max-kill-share": 0.2},
+        {"max-kill-share": 0.2, "try-width": 0.25},
+        {"max-kill-share": 0.2, "limits": "expected"},
+        {"max-waste": 0.05, "limits": "expected", "levels": "0.5,0.75"},
     ],
 )
 def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, rule, policy, more):

@@ -343,7 +343,7 @@ def replay(
         **options: the scheduler's other options, named as in the options' reference with underscores; `threshold_s`,
             `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, overdue_before, divider_s, kill_if,
             try_width, knowledge, predictions, kill, bound, levels, regime, divider_rule, cut, train, train_lag_s,
-            max_waste, max_kill_share, seed.
+            max_waste, max_kill_share, limits, seed.
 
     Raises:
         BatfillError: the log or an option is unusable, the machine's size is unknown, or a policy's key is not

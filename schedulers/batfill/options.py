@@ -30,6 +30,7 @@ KNOWLEDGES = (USER, *LEARNED, "classifier", *CLAIRVOYANT)
 CLASSIFYING = ("classifier", "class-clairvoyant")
 PREDICTING = (*LEARNED, "runtime-clairvoyant")
 ALL, ORDER, LARGE_ONES = "all", "order", "large"
+LIMITS = STRICT, EXPECTED = "strict", "expected"
 KILL_RULES = ALWAYS, WAITING, NEEDED = "always", "waiting", "needed"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 MOST_LEVELS = 100
@@ -37,6 +38,7 @@ LARGEST = 2**31 - 1  # seed, or machine size in processors
 
 Regime = Literal["decoupled", "weekly", "fresh"]
 DividerRule = Literal["known", "week"]
+Limits = Literal["strict", "expected"]
 
 # Checks: from an option's name and value, as JSON or the command line gives it, to the value in use
 
@@ -288,6 +290,9 @@ OF_CLASSES = Needs(
 )
 OF_KILLS = Needs("kill", (True,), "nothing is killed; add kill, or leave it out")
 WITH_KILLS = Needs("kill", (True,), "nothing is killed; add kill or a divider, or leave it out", "divider")
+OF_LIMITS = Needs(
+    "max-waste", (), "there is no limit; add max-waste or max-kill-share, or leave it out", "max-kill-share"
+)
 OF_SMALL_JOBS = Needs(
     "knowledge",
     CLASSIFYING,
@@ -488,6 +493,14 @@ OPTIONS = by_name(
         probability_of,
         needs=(OF_CLASSIFIER, OF_KILLS),
     ),
+    choice(
+        "limits",
+        STRICT,
+        "How a limit counts tries under way: in full, so that it holds at every instant, or with their probabilities "
+        "of being killed.",
+        LIMITS,
+        OF_LIMITS,
+    ),
     Option(
         "seed",
         "a whole number",
@@ -619,6 +632,7 @@ class Arguments(TypedDict, total=False):
     train_lag_s: float | str | None
     max_waste: float | None
     max_kill_share: float | None
+    limits: Limits | None
     seed: int | None
 
 
@@ -787,6 +801,7 @@ class Settings:
     train_lag_s: float = 0.0  # from the end of a forest's training data to its first judgement
     max_waste: float = math.inf  # limits, kept by moving the cut; see `Budget`
     max_kill_share: float = math.inf
+    limits: Limits = "strict"  # or expected: how they count the tries under way
 
     def __post_init__(self) -> None:
         """Refuse values that no option accepts; Python programs get here without `in_force`.
@@ -802,16 +817,24 @@ class Settings:
             "cut": self.cut,
             "seed": self.seed,
             "train-lag": self.train_lag_s,
+            "limits": self.limits,
             **{name: limit for name, limit in limits.items() if limit != math.inf},
         }
         for name, value in given.items():
             OPTIONS[name].check(name, value)
+        if self.limits != STRICT and not self.limited:
+            raise BatfillError(f"option limits: {OF_LIMITS.why}")
         refuse_stale_dividers(self.regime, self.divider_rule)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit on kills or waste."""
+        return min(self.max_waste, self.max_kill_share) < math.inf
 
     @property
     def learns(self) -> bool:
         """Whether forests are trained: with cut 0 and no limits to move it, every job counts as small without one."""
-        return self.cut > 0 or min(self.max_waste, self.max_kill_share) < math.inf
+        return self.cut > 0 or self.limited
 
     def require_libraries(self) -> None:
         """Check that the library for training is installed, before the first job is judged.
@@ -834,6 +857,7 @@ class Settings:
             "train-lag": self.train_lag_s,
             "max-waste": finite(self.max_waste),
             "max-kill-share": finite(self.max_kill_share),
+            "limits": self.limits if self.limited else None,
             "seed": self.seed,
         }
 
@@ -905,6 +929,7 @@ class Options:
             "train_lag_s": chosen["train-lag"],
             "max_waste": chosen["max-waste"],
             "max_kill_share": chosen["max-kill-share"],
+            "limits": chosen["limits"],
         }
         settings = {name: getattr(plain, name) if value is None else value for name, value in settings.items()}
         return cls(
@@ -990,8 +1015,7 @@ class Options:
     def remarks(self) -> tuple[str, ...]:
         """A line for each given option that has no effect with the others."""
         settings = self.learning.settings
-        limited = settings.max_waste < math.inf or settings.max_kill_share < math.inf
-        if self.learning.knowledge != "classifier" or settings.cut > 0 or limited:
+        if self.learning.knowledge != "classifier" or settings.learns:
             return ()
         given = {
             "regime": isinstance(settings.levels, Geometric) and settings.regime != "fresh",

@@ -216,7 +216,7 @@ class Agent:
             request.request_s,
             procs,
             user=request.user,
-            killable=killable,
+            killable=killable and procs <= self.cluster.widest_try,
             requested_s=request.requested_s,
         )
         kill = self.chosen.learning.kill
@@ -301,6 +301,8 @@ class Agent:
             if self.cluster.kill_pays(job, now_s):
                 self.kill(job)
             else:
+                if self.knowledge is not None:
+                    self.knowledge.spared(job, now_s)
                 self.start_jobs(now_s)
 
         if self.knowledge is not None and not self.all_submitted:

@@ -72,6 +72,10 @@ class Knowledge(Protocol):
         """A try was killed at a divider after `ran_s`."""
         ...
 
+    def spared(self, job: SubmittedJob) -> None:
+        """A try has reached its divider and goes on as a large job, which is never killed."""
+        ...
+
     def renew(self, now_s: float) -> None:
         """Update at `now_s`, after all earlier ends were reported and before the instant's submissions are judged."""
         ...
@@ -100,6 +104,9 @@ class Plain:
         """Nothing is learned."""
 
     def killed(self, job: SubmittedJob, ran_s: float) -> None:
+        """Nothing is learned."""
+
+    def spared(self, job: SubmittedJob) -> None:
         """Nothing is learned."""
 
     def renew(self, now_s: float) -> None:

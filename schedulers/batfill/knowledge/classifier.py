@@ -10,7 +10,8 @@ import math
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.features import FEATURE_NAMES, NO_CLOCK, RECORD, History, matrix
 from batfill.knowledge.forest import Forest, grown_beside
 from batfill.knowledge.quantiles import dividers_of, quantiles
-from batfill.options import Geometric, Settings
+from batfill.options import EXPECTED, Geometric, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,9 @@ class Classifier(Plain):
         self.forests: list[Forest | None] = [None for _ in self.dividers_s]
         self.coming: deque[tuple[float, Future[list[Forest | None]]]] = deque()  # (when in force, forests), ascending
         self.cut = self.settings.cut
-        self.budget = Budget(self.settings.max_waste, self.settings.max_kill_share)
+        self.budget = Budget(
+            self.settings.max_waste, self.settings.max_kill_share, expected=self.settings.limits == EXPECTED
+        )
         self.settings.require_libraries()
         self.drift = Drift()
         self.next_s: float = WEEK_S
@@ -76,9 +79,17 @@ class Classifier(Plain):
             (k for k, chance in enumerate(chances, 1) if not self.settings.learns or chance >= self.cut), large
         )
         small = level < large and self.divider_s < math.inf
-        small = small and (not self.budget.limited or self.budget.takes(job, self.dividers_s[level - 1 :]))
+        if small and self.budget.limited:
+            beyond = [self.beyond(k, chance) for k, chance in enumerate(chances)][level - 1 :]
+            small = self.budget.takes(job, self.dividers_s[level - 1 :], beyond)
         self.judged[job.row] = place.record(), small
         return Judgement(job.walltime_s, small, chances[-1], level)
+
+    def beyond(self, level: int, chance: float) -> float:
+        """The probability of reaching a divider, counted from 0; without a forest, the share of the known jobs."""
+        if not math.isnan(chance):
+            return 1 - chance
+        return float((self.runtime_s >= self.dividers_s[level]).mean()) if len(self.runtime_s) else 1.0
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
         """Track the try: once it has run longer than the divider, the job is known to be large."""
@@ -105,6 +116,10 @@ class Classifier(Plain):
         # A job killed at one divider may still be shorter than the next.
         if self.settings.regime != "decoupled" and all(divider_s <= ran_s for divider_s in self.dividers_s[1:]):
             self.history.outlasted(job)
+
+    def spared(self, job: SubmittedJob) -> None:
+        """The job is not small either, as `renew` finds by the time it has run; it is no longer at risk."""
+        self.budget.spare(job)
 
     def renew(self, now_s: float) -> None:
         """Retrain at a week's end or when due; with fresh information also update the dividers."""
@@ -203,38 +218,57 @@ class Drift:
         return self.recent_errors > expected + self.DEVIATIONS * math.sqrt(max(expected, 1.0) * (1 - rate))
 
 
+class Try(NamedTuple):
+    """A try under way or to come that may be killed."""
+
+    proc_s: float  # wasted if it is
+    chance: float  # of that, as it is counted
+
+
 @dataclass(slots=True)
 class Budget:
-    """Keeps wasted work and kills per job below an administrator's limits at every instant.
+    """Keeps wasted work and kills per job below an administrator's limits, by moving the cut.
 
-    A small job in the system counts as if all its tries will be killed, so the limits hold whatever happens. The cut
-    falls below the limits and rises near them: the budget goes to the jobs that are most likely small.
+    A job is taken as small only if what was lost, what is counted for the small jobs in the system, and what is counted
+    for this one stay within the limits. Strictly, every try that may be killed counts in full, so the limits hold
+    whatever happens. By expectation each counts with its probability of being killed. Whatever the probabilities are
+    worth, the kills then exceed their limit by `margin_kills` at most, the tries that could be killed when a job was
+    taken less what was counted for them, and the waste by `margin_proc_s`; what is lost counts in full from then on, so
+    the next jobs pay for it.
+
+    The cut falls below the limits and rises near them: the budget goes to the jobs that are most likely small.
     """
 
     max_waste: float = math.inf  # processor-seconds of killed tries over all processor-seconds used
     max_kill_share: float = math.inf  # killed tries over jobs that have ended
+    expected: bool = False
     used_proc_s: float = 0.0
     wasted_proc_s: float = 0.0
     ended: int = 0
     kills: int = 0
-    risked_proc_s: float = 0.0  # wasted if all tries of the small jobs in the system are killed
-    risked_kills: int = 0
-    risks: dict[int, list[float]] = field(default_factory=dict)  # by row: the waste of each try still to come
+    spared: int = 0  # tries that went on at their dividers
+    tries: dict[int, list[Try]] = field(default_factory=dict)  # by row, of the small jobs in the system
+    counted_proc_s: float = 0.0  # for these tries
+    counted_kills: float = 0.0
+    worst_proc_s: float = 0.0  # if all of them are killed
+    worst_kills: int = 0
+    margin_proc_s: float = 0.0  # the most by which the worst exceeded what was counted, when a job was taken
+    margin_kills: float = 0.0
 
     @property
     def limited(self) -> bool:
         """Whether there is a limit."""
         return self.max_waste < math.inf or self.max_kill_share < math.inf
 
-    def spent(self, more_proc_s: float = 0.0, more_kills: int = 0) -> float:
-        """The used share of the scarcer budget (1 is all), including what is at risk and this much more."""
-        wasted = self.wasted_proc_s + self.risked_proc_s + more_proc_s
-        kills = self.kills + self.risked_kills + more_kills
+    def spent(self, more_proc_s: float = 0.0, more_kills: float = 0.0) -> float:
+        """The used share of the scarcer budget (1 is all), including what is counted and this much more."""
+        wasted = self.wasted_proc_s + self.counted_proc_s + more_proc_s
+        kills = self.kills + self.counted_kills + more_kills
         shares = [
             value / (most * whole) if most * whole > 0 else math.inf
             for value, most, whole in (
                 (wasted, self.max_waste, self.used_proc_s),
-                (float(kills), self.max_kill_share, float(self.ended)),
+                (kills, self.max_kill_share, float(self.ended)),
             )
             if most < math.inf
         ]
@@ -244,28 +278,65 @@ class Budget:
         """The cut for the next job."""
         return min(max(cut + (STEP if self.spent() > 0.9 else -STEP), 0.0), 1.0)
 
-    def takes(self, job: SubmittedJob, dividers_s: Sequence[float]) -> bool:
-        """Whether the limits allow this job to be killed at each of these dividers; if so, that risk is booked."""
-        tries = [divider_s * job.procs for divider_s in dividers_s if job.killable and divider_s < job.walltime_s]
-        if tries and self.spent(sum(tries), len(tries)) > 1:
+    def takes(self, job: SubmittedJob, dividers_s: Sequence[float], beyond: Sequence[float]) -> bool:
+        """Whether the limits allow this job to be tried up to these dividers; if so, its tries are counted.
+
+        Args:
+            job: the job.
+            dividers_s: of its tries, ascending.
+            beyond: the probability that the job reaches each divider.
+        """
+        chances = self.chances(beyond)
+        tries = [
+            Try(divider_s * job.procs, chance)
+            for divider_s, chance in zip(dividers_s, chances, strict=True)
+            if job.killable and divider_s < job.walltime_s
+        ]
+        if not tries:
+            return True
+        if self.spent(sum(a.proc_s * a.chance for a in tries), sum(a.chance for a in tries)) > 1:
             return False
-        self.risk(job, tries)
+        self.count(job, tries)
+        self.margin_proc_s = max(self.margin_proc_s, self.worst_proc_s - self.counted_proc_s)
+        self.margin_kills = max(self.margin_kills, self.worst_kills - self.counted_kills)
         return True
 
-    def risk(self, job: SubmittedJob, tries: list[float]) -> None:
-        """Set the waste of each of the job's tries that may still be killed."""
-        before = self.risks.pop(job.row, [])
-        self.risked_proc_s += sum(tries) - sum(before)
-        self.risked_kills += len(tries) - len(before)
+    def chances(self, beyond: Sequence[float]) -> list[float]:
+        """The probability that each try is killed: that the job reaches the divider, and is killed at all up to it.
+
+        Of the tries at their dividers the share killed so far is expected, as if one more had been: all of them unless
+        a kill rule spares some.
+        """
+        if not self.expected:
+            return [1.0] * len(beyond)
+        share = (self.kills + 1) / (self.kills + self.spared + 1)
+        # Each forest is trained by itself, so a later divider may seem easier to reach than an earlier one.
+        return [reached * share**number for number, reached in enumerate(accumulate(beyond, min), 1)]
+
+    def count(self, job: SubmittedJob, tries: list[Try]) -> None:
+        """Replace the tries of the job that may still be killed."""
+        before = self.tries.pop(job.row, [])
+        for sign, those in ((-1, before), (1, tries)):
+            self.counted_proc_s += sign * sum(a.proc_s * a.chance for a in those)
+            self.counted_kills += sign * sum(a.chance for a in those)
+            self.worst_proc_s += sign * sum(a.proc_s for a in those)
+            self.worst_kills += sign * len(those)
         if tries:
-            self.risks[job.row] = tries
+            self.tries[job.row] = tries
 
     def settle(self, job: SubmittedJob, ran_s: float, *, killed: bool) -> None:
-        """A try has ended, or was killed."""
-        self.risk(job, self.risks.get(job.row, [])[1:] if killed else [])
+        """A try has ended, or was killed, which makes the job's next kills likelier."""
+        first, *later = self.tries.get(job.row) or [Try(0.0, 1.0)]
+        likelier = [Try(a.proc_s, min(a.chance / first.chance, 1.0) if first.chance > 0 else 1.0) for a in later]
+        self.count(job, likelier if killed else [])
         self.used_proc_s += ran_s * job.procs
         if killed:
             self.wasted_proc_s += ran_s * job.procs
             self.kills += 1
         else:
             self.ended += 1
+
+    def spare(self, job: SubmittedJob) -> None:
+        """A try goes on at its divider, and the job is not killed any more."""
+        self.count(job, [])
+        self.spared += 1

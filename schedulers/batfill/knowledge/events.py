@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from batfill.knowledge import Judgement, Knowledge
 
 
+# Of one try at one instant, in this order: it goes on at its divider, completes, or is killed.
+GOES_ON, COMPLETES, IS_KILLED = range(3)
+
+
 class EventQueue:
     """A queue between host and predictor: ends may be added in any order and ahead of time."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
-        self.ends: list[
-            tuple[float, int, float, bool, SubmittedJob]
-        ] = []  # heap of (end, row, ran, whether killed, job)
+        self.coming: list[tuple[float, int, int, float, SubmittedJob]] = []  # heap of (date, row, what, ran, job)
 
     def started(self, job: SubmittedJob, start_s: float) -> None:
         """A try of this job starts at `start_s`."""
@@ -29,10 +31,14 @@ class EventQueue:
 
     def add_end(self, job: SubmittedJob, end_s: float, ran_s: float, *, killed: bool) -> None:
         """A try of this job ends at `end_s`: complete, or killed at the divider."""
-        heappush(self.ends, (end_s, job.row, ran_s, killed, job))
+        heappush(self.coming, (end_s, job.row, IS_KILLED if killed else COMPLETES, ran_s, job))
+
+    def add_spared(self, job: SubmittedJob, date_s: float) -> None:
+        """A try of this job reaches its divider at `date_s` and goes on."""
+        heappush(self.coming, (date_s, job.row, GOES_ON, math.nan, job))
 
     def catch_up(self, now_s: float) -> None:
-        """Deliver all ends before `now_s` and do the retraining due, in order of time."""
+        """Deliver all that happened before `now_s` and do the retraining due, in order of time."""
         self.renew_if_due(now_s)
         self.deliver(now_s)
         self.knowledge.renew(now_s)
@@ -44,13 +50,15 @@ class EventQueue:
             self.knowledge.renew(due_s)
 
     def deliver(self, before_s: float) -> None:
-        """Deliver the tries that ended before this instant."""
-        while self.ends and self.ends[0][0] < before_s:
-            end_s, _, ran_s, killed, job = heappop(self.ends)
-            if killed:
-                self.knowledge.killed(job, ran_s)
+        """Deliver what happened before this instant."""
+        while self.coming and self.coming[0][0] < before_s:
+            date_s, _, what, ran_s, job = heappop(self.coming)
+            if what == GOES_ON:
+                self.knowledge.spared(job)
+            elif what == COMPLETES:
+                self.knowledge.ended(job, ran_s, date_s)
             else:
-                self.knowledge.ended(job, ran_s, end_s)
+                self.knowledge.killed(job, ran_s)
 
 
 class KnowledgeByName:
@@ -99,6 +107,10 @@ class KnowledgeByName:
         """A try starts."""
         self.start_s[name] = now_s
         self.events.started(self.jobs[name], now_s)
+
+    def spared(self, name: str, now_s: float) -> None:
+        """A try has reached its divider and goes on."""
+        self.events.add_spared(self.jobs[name], now_s)
 
     def ended(self, name: str, now_s: float, again: str | None = None) -> None:
         """A try has ended; `again` names the next try if this one was killed at the divider."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.choice import make
-from batfill.knowledge.classifier import Classifier
+from batfill.knowledge.classifier import Budget, Classifier
 from batfill.knowledge.events import EventQueue
 from batfill.metrics import width_class
 from batfill.options import Geometric
@@ -136,12 +136,13 @@ class LearningReplay:
         self.seen_starts = len(tries)
 
     def watch_spared(self) -> None:
-        """Report the ends of tries that have gone on at their dividers."""
+        """Report the tries that have gone on at their dividers, with their ends."""
         queue = self.run.queue
         while self.undecided and self.undecided[0][0] <= self.run.now_s:
-            _, row, start_s = heappop(self.undecided)
+            date_s, row, start_s = heappop(self.undecided)
             if queue.jobs["start_s"][row] == start_s:  # otherwise it was killed
                 ran_s = self.duration_s[row]
+                self.events.add_spared(self.jobs[row], date_s)
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
 
     def note_start(self, row: int, start_s: float) -> None:
@@ -311,6 +312,33 @@ def kills_by(schedule: Schedule, group: NDArray[np.int64], name: str, label: Any
     ]
 
 
+def over_limits(schedule: Schedule, budget: Budget) -> dict[str, dict[str, float]]:
+    """By how much each limit was exceeded at worst, and could have been exceeded; by the option's name.
+
+    `over` is the largest value, over all instants, of what was lost less the limit's share of the whole, at least 0;
+    `at_most` is the budget's margin, which `over` keeps to unless dividers move while jobs wait. Both are in kills for
+    max-kill-share, and in processor-seconds for max-waste.
+    """
+    ran, kills, procs = ~schedule.rejected, schedule.kills, schedule.jobs.procs
+    dates_s = np.concatenate([schedule.end_s[ran], kills["start_s"] + kills["ran_s"]])
+    used = np.concatenate([(schedule.runtime_s * procs)[ran], kills["ran_s"] * procs[kills["row"]]])
+    is_kill = np.arange(len(used)) >= ran.sum()
+    _, where = np.unique(dates_s, return_inverse=True)
+
+    def worst(lost: NDArray[np.float64], whole: NDArray[np.float64], most: float) -> float:
+        after = np.cumsum(np.bincount(where, weights=lost - most * whole))
+        return float(after.max(initial=0.0))
+
+    found = {}
+    if budget.max_waste < math.inf:
+        over = worst(np.where(is_kill, used, 0.0), used, budget.max_waste)
+        found["max-waste"] = {"over": over, "at_most": budget.margin_proc_s}
+    if budget.max_kill_share < math.inf:
+        over = worst(is_kill.astype(float), (~is_kill).astype(float), budget.max_kill_share)
+        found["max-kill-share"] = {"over": over, "at_most": budget.margin_kills}
+    return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LearningReport:
     """What the predictor learned during a replay, for reports."""
@@ -331,6 +359,8 @@ class LearningReport:
             learned |= asdict(self.knowledge.settings)
             learned |= {"divider_rule": None} if self.fixed else {}
             learned |= {"trained": self.knowledge.trained, "cut_at_end": self.knowledge.cut}
+            if self.knowledge.budget.limited:
+                learned["over_limits"] = over_limits(self.learned.schedule, self.knowledge.budget)
         if self.knowledge.classifies:
             dividers_s = self.knowledge.dividers_s
             learned |= {"levels": str(self.levels) if self.fixed else self.levels, "divider_at_end_s": dividers_s[-1]}
