@@ -298,7 +298,7 @@ def test_a_replay_exceeds_a_limit_by_what_is_said_at_most(name, most, form, kill
     schedule, over = driven_with({name.replace("-", "_"): most}, kill_if, limits=form)
     assert list(over) == [name]
     assert over[name]["over"] == pytest.approx(slow_excess(schedule, name, most))
-    assert over[name]["over"] <= over[name]["at_most"]
+    assert over[name]["over"] <= over[name]["at_most"] + 1e-6  # processor-seconds are rounded
     assert (over[name]["at_most"] > 0) == (form == "expected")
     assert len(schedule.kills) > 5
 

@@ -326,8 +326,8 @@ def over_limits(schedule: Schedule, budget: Budget) -> dict[str, dict[str, float
     _, where = np.unique(dates_s, return_inverse=True)
 
     def worst(lost: NDArray[np.float64], whole: NDArray[np.float64], most: float) -> float:
-        after = np.cumsum(np.bincount(where, weights=lost - most * whole))
-        return float(after.max(initial=0.0))
+        lost_by, whole_by = (np.cumsum(np.bincount(where, weights=part)) for part in (lost, whole))
+        return float((lost_by - most * whole_by).max(initial=0.0))
 
     found = {}
     if budget.max_waste < math.inf:
