@@ -308,7 +308,9 @@ def test_every_option_of_the_table_is_taken_and_stated(log, option):
         from dataclasses import replace
 
         log = replace(log, jobs=replace(jobs, job_class=np.ones(len(jobs), np.int8)))
-    beside = {"predictions": {"knowledge": "easy++"}, "limits": {**classifier, "max_waste": 0.5}}.get(option, classifier)
+    beside = {"predictions": {"knowledge": "easy++"}, "limits": {**classifier, "max_waste": 0.5}}.get(
+        option, classifier
+    )
     beside = {} if option in given else beside
     value = given.get(option, changed.get(option))
     assert value is not None

@@ -352,8 +352,8 @@ class EngineReplay:
         return kills[: self.events.clock["kills"][0]]
 
     def reaches_divider(self, row: int) -> bool:
-        """Whether a job's try will reach its divider, and be killed there or decided on."""
-        return bool(self.queue.kill_after_s(row) < self.events.duration_s[row])
+        """Whether a job's last try reaches its divider, or has gone on there."""
+        return bool(self.queue.arrays.tries["divider_s"][row] < self.events.duration_s[row])
 
     def schedule(self) -> Schedule:
         """The schedule so far."""

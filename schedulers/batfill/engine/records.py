@@ -43,7 +43,7 @@ LINE = np.dtype([("key", "f8"), ("rise", "f8")])
 # Fields of jobs that may be small, or may outlive their estimates.
 TRY = np.dtype(
     [
-        ("divider_s", "f8"),  # its level's divider when its last killable try started
+        ("divider_s", "f8"),  # its level's divider when its last try started; inf if that could not be killed
         ("whole_estimate_s", "f8"),  # its estimate if it is not killed
         ("request_s", "f8"),  # p~, which corrections of a shorter estimate do not exceed,
         ("limit_s", "f8"),  # and the longest estimate of all: p~ if it ends the job, inf if jobs may outlive p~

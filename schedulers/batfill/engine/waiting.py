@@ -178,6 +178,7 @@ def demote(queue, row):
     while level < len(queue.dividers) and queue.dividers[level].divider_s <= ran_s:
         level += 1
     queue.jobs[row].start_s = np.nan
+    queue.tries[row].divider_s = np.inf
     queue.tries[row].corrections = 0
     set_level(queue, row, level + 1, 1, queue.tries[row].whole_estimate_s)
 
