@@ -293,7 +293,7 @@ def slow_excess(schedule, name, most):
 
 @pytest.mark.parametrize("kill_if", ["always", NEEDED])
 @pytest.mark.parametrize("form", LIMITS)
-@pytest.mark.parametrize(("name", "most"), [("max-kill-share", 0.05), ("max-waste", 0.002)])
+@pytest.mark.parametrize(("name", "most"), [("max-kill-share", 0.05), ("max-waste", 0.01)])
 def test_a_replay_exceeds_a_limit_by_what_is_said_at_most(name, most, form, kill_if):
     schedule, over = driven_with({name.replace("-", "_"): most}, kill_if, limits=form)
     assert list(over) == [name]
