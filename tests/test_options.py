@@ -67,7 +67,7 @@ def test_every_default_of_the_table_is_accepted_and_stated():
     defaults = {name: option.default for name, option in OPTIONS.items() if not option.needs}
     assert Options.of(defaults).as_dict().items() >= defaults.items()
     learned = {"knowledge": "classifier", "kill": True, "bound": True}
-    of_others = ("divider", "overdue-before", "predictions")
+    of_others = ("divider", "overdue-before", "predictions", "limits")
     defaults = {name: option.default for name, option in OPTIONS.items() if name not in of_others} | learned
     assert Options.of(defaults).as_dict() == {**defaults, **dict.fromkeys(of_others)}
 

@@ -159,6 +159,11 @@ class Queue:
         killable = self.arrays.jobs["killable"][row]
         return float(self.arrays.tries["divider_s"][row]) if killable else math.inf
 
+    def divider_of_try(self, row: int) -> float:
+        """The divider at which a job's last try could be killed when it started, even if it has gone on; else inf."""
+        tries = self.arrays.tries
+        return float(tries["divider_s"][row]) if len(tries) else math.inf
+
     # The whole at once, for a replay
 
     def know(

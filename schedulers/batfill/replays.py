@@ -353,7 +353,7 @@ class EngineReplay:
 
     def reaches_divider(self, row: int) -> bool:
         """Whether a job's last try reaches its divider, or has gone on there."""
-        return bool(self.queue.arrays.tries["divider_s"][row] < self.events.duration_s[row])
+        return bool(self.queue.divider_of_try(row) < self.events.duration_s[row])
 
     def schedule(self) -> Schedule:
         """The schedule so far."""

@@ -132,8 +132,7 @@ class LearningReplay:
             if not run.reaches_divider(row):
                 self.events.add_end(self.jobs[row], start_s + ran_s, ran_s, killed=False)
             elif run.queue.spares:
-                divider_s = float(run.queue.arrays.tries["divider_s"][row])
-                heappush(self.undecided, (start_s + divider_s, row, start_s))
+                heappush(self.undecided, (start_s + run.queue.divider_of_try(row), row, start_s))
         self.seen_starts = len(tries)
 
     def watch_spared(self) -> None:
