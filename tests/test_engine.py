@@ -215,8 +215,8 @@ def driven(jobs, queue):
             start_s[row] = now_s
             runs_s = min(jobs.runtime_s[row], jobs.walltime_s[row])
             if queue.jobs["killable"][row]:
-                assert queue.note_divider(row) == queue.kill_after_s(row)
-            kill_s = queue.kill_after_s(row)
+                assert queue.note_divider(row) == queue.divider_of_try(row)
+            kill_s = queue.divider_of_try(row)
             heapq.heappush(ends, (float(now_s + min(runs_s, kill_s)), row, bool(kill_s < runs_s)))
 
     def kill(row, now_s):
@@ -243,7 +243,7 @@ def driven(jobs, queue):
             queue.submit(*known, level=level, killable=small, outlives=jobs.outlives)
             assert queue.waits(row)
         decide(now_s)
-        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.kill_after_s(row), row)):
+        for row in sorted(due, key=lambda row: (jobs.procs[row] * queue.divider_of_try(row), row)):
             if queue.kill_pays(row, now_s):
                 kill(row, now_s)
             else:

@@ -160,8 +160,10 @@ def test_the_comparison_of_first_tries_prints_a_row_for_each_setting():
     done = python("expe/tries.py", "--quick", "--load", "0.3", "workloads/sample.json")
     assert done.returncode == 0, done.stderr
     assert "## sample at load 0.3" in done.stdout
-    rows = dict(re.findall(r"^\| ([a-z][^|]+) \| (.*) \|$", done.stdout, re.MULTILINE))
+    table, compared = done.stdout.split("95 % interval")
+    rows = dict(re.findall(r"^\| ([a-z][^|]+) \| (.*) \|$", table, re.MULTILINE))
     assert len(rows) == 3 * 7 - 2 + 3
+    assert len(re.findall(r"^\| (fcfs|aged).* to .* \|$", compared, re.MULTILINE)) == 4
     assert rows["fcfs, base"].count("(1.00)") == 5
     always, needed = (int(rows[name].split(" | ")[5]) for name in ("fcfs, first tries", "fcfs, first tries, needed"))
     assert 0 < needed < always

@@ -154,13 +154,8 @@ class Queue:
         start_s: NDArray[np.float64] = self.arrays.jobs["start_s"].copy()
         return start_s
 
-    def kill_after_s(self, row: int) -> float:
-        """The run time at which a job's running try is killed at its divider; inf for never."""
-        killable = self.arrays.jobs["killable"][row]
-        return float(self.arrays.tries["divider_s"][row]) if killable else math.inf
-
     def divider_of_try(self, row: int) -> float:
-        """The divider at which a job's last try could be killed when it started, even if it has gone on; else inf."""
+        """The divider of a job's last try, even if the try has gone on there; inf if it could not be killed."""
         tries = self.arrays.tries
         return float(tries["divider_s"][row]) if len(tries) else math.inf
 

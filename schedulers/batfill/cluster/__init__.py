@@ -146,7 +146,7 @@ class Cluster:
     def lost_work(self, job: str) -> tuple[float, int]:
         """Sorts jobs at their dividers: by the processor-seconds that a kill would waste, then by age."""
         row = self.rows[job]
-        return self.queue.kill_after_s(row) * self.procs[row], int(self.queue.jobs["seq"][row])
+        return self.queue.divider_of_try(row) * self.procs[row], int(self.queue.jobs["seq"][row])
 
     def renew_dividers(self, dividers_s: Sequence[float]) -> None:
         """Kill small jobs that start from now on at these dividers."""
