@@ -167,3 +167,27 @@ def test_the_comparison_of_first_tries_prints_a_row_for_each_setting():
     assert rows["fcfs, base"].count("(1.00)") == 5
     always, needed = (int(rows[name].split(" | ")[5]) for name in ("fcfs, first tries", "fcfs, first tries, needed"))
     assert 0 < needed < always
+
+
+def test_the_tables_of_small_jobs_first_have_every_cell_of_a_log_that_is_not_the_archives():
+    done = python("expe/classification.py", "workloads/sample.json")
+    assert done.returncode == 0, done.stderr
+    assert "seed 0, tau 60 s, threshold 200000 s" in done.stdout
+    tables = [[line.strip("| ").split(" | ") for line in text.splitlines()] for text in done.stdout.split("\n\n")[1:]]
+    main, levels, sizes, quality = (table[2:] for table in tables)
+    row = {name: dict(zip(tables[0][0][1:], cells, strict=True)) for name, *cells in main}
+    tries = {"knowledge": "classifier", "kill": True, "bound": True, "cut": 0}
+    for policy, options, cell in (
+        ("saf", {}, row["base: users' requests"]["saf"]),
+        ("spf", tries, row["bound, cut 0"]["spf"]),
+        ("fcfs", {**tries, "threshold_s": 200_000}, row["bound, cut 0"]["fcfs, threshold"]),
+        ("spf", {**tries, "levels": "0.25,0.5"}, levels[7][3]),
+        ("fcfs", {**tries, "kill_if": "needed", "procs": 128}, sizes[2][5]),
+    ):
+        figures = batfill.replay(ROOT / "workloads/sample.json", policy, tau_s=60, **options).figures
+        kills = f"; {figures.requeued:,}, {figures.wasted:.1%}" if options else ""
+        assert cell == f"{figures.mean_bsld:.2f}, {figures.max_wait_s / 3600:.0f}{kills}"
+    assert [found[:2] for found in levels[6:8]] == [["sample spf", "0.5"], ["sample spf", "0.25, 0.5"]]
+    assert all("-" not in found for found in levels + sizes)
+    assert [procs for _, procs, *_ in sizes] == ["64", "96", "128", "256"]
+    assert [regime for _, regime, *_ in quality] == ["decoupled", "fresh"]

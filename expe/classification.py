@@ -1,0 +1,212 @@
+"""Small jobs first: the tables of docs/results/classification.md.
+
+`python expe/classification.py LOG... > tables.md`; forty minutes of one processor for the logs of the archive that are
+named below. Each log is replayed whole, from an empty machine. Most of the time goes into forests: a replay that trains
+them takes a minute on a long log, others a few seconds. So rows that train them are replayed on fewer logs, and under
+fewer orders; a log that is not named here gets every cell.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import batfill as bf
+from archive_logs import by_name
+from batfill.jobs import HOUR_S
+
+TAU_S = 60
+THRESHOLD_S = 200_000
+
+GUARD = {"threshold_s": THRESHOLD_S}
+COLUMNS = {
+    "fcfs": ("fcfs", {}),
+    "spf": ("spf", {}),
+    "saf": ("saf", {}),
+    "wfp3": ("wfp3", {}),
+    "fcfs, threshold": ("fcfs", GUARD),
+    "spf, threshold": ("spf", GUARD),
+}
+ALL = tuple(COLUMNS)
+PLAIN = ("fcfs", "spf")
+BOTH = ("fcfs", "spf", "fcfs, threshold", "spf, threshold")
+OF_FCFS = ("fcfs", "fcfs, threshold")
+NONE = ()
+
+EASY = {"knowledge": "easy++"}
+REGRESSION = {"knowledge": "regression"}
+SHORTEST = {"backfill": "spf"}
+CLASSIFIED = {"knowledge": "classifier"}
+CI = {**CLASSIFIED, "kill": True}
+BOUND = {**CI, "bound": True}
+TRIES = {**BOUND, "cut": 0}
+CLASSES = {"knowledge": "class-clairvoyant", "kill": True}
+PERFECT = {**CLASSES, "bound": True}
+
+
+class Row(NamedTuple):
+    """A row of the main table."""
+
+    options: dict
+    columns: tuple = BOTH  # those that are replayed
+    on: dict = {}  # noqa: RUF012  # columns on a log, if they are others there
+
+
+ONLY_KTH = {"SDSC-SP2": NONE, "CTC-SP2": NONE, "SDSC-BLUE": NONE}
+SHORT = {"CTC-SP2": NONE, "SDSC-BLUE": NONE}
+SOME = {"CTC-SP2": (*PLAIN, "saf", *BOTH[2:]), "SDSC-BLUE": OF_FCFS}
+ROWS = {
+    "base: users' requests": Row({}, ALL, SOME),
+    "EASY++": Row(EASY, on=SHORT),
+    "online regression": Row(REGRESSION, on=SHORT),
+    "base, backfill spf": Row(SHORTEST, OF_FCFS, SHORT),
+    "EASY++, backfill spf": Row({**EASY, **SHORTEST}, OF_FCFS, SHORT),
+    "online regression, backfill spf": Row({**REGRESSION, **SHORTEST}, OF_FCFS, SHORT),
+    "classified, no kill": Row(CLASSIFIED, ALL, {"SDSC-SP2": PLAIN, "CTC-SP2": BOTH, "SDSC-BLUE": NONE}),
+    "classified, no kill, decoupled": Row({**CLASSIFIED, "regime": "decoupled"}, PLAIN, ONLY_KTH),
+    "CI": Row(CI, ALL, {"CTC-SP2": BOTH, "SDSC-BLUE": OF_FCFS}),
+    "CI, train drift": Row({**CI, "train": "drift"}, PLAIN, ONLY_KTH),
+    "CI, decoupled": Row({**CI, "regime": "decoupled"}, PLAIN, ONLY_KTH),
+    "CI, weekly": Row({**CI, "regime": "weekly"}, PLAIN, ONLY_KTH),
+    "CI, bound": Row(BOUND, BOTH, {**SHORT, "SDSC-SP2": PLAIN}),
+    "CI, bound, cut 0.2": Row({**BOUND, "cut": 0.2}, BOTH, ONLY_KTH),
+    "cut 0": Row({**CI, "cut": 0}, PLAIN, SHORT),
+    "bound, cut 0": Row(TRIES, ALL, SOME),
+    "bound, cut 0, weekly": Row({**TRIES, "regime": "weekly"}, PLAIN, SHORT),
+    "bound, cut 0, kill-if waiting": Row({**TRIES, "kill_if": "waiting"}, on=SHORT),
+    "bound, cut 0, kill-if needed": Row({**TRIES, "kill_if": "needed"}, on={"SDSC-BLUE": NONE}),
+    "class-clairvoyant": Row(CLASSES, ALL, SOME),
+    "class-clairvoyant, bound": Row(PERFECT, ALL, {**SOME, "SDSC-BLUE": NONE}),
+    "runtime-clairvoyant": Row({"knowledge": "runtime-clairvoyant"}, ALL, {**SOME, "SDSC-BLUE": NONE}),
+}
+
+LEVELS = ("0.5", "0.25,0.5", "0.5,0.6", "0.5,0.75", "0.25,0.5,0.75", "0.5,0.75,0.9")
+LEVEL_COLUMNS = {
+    "class-clairvoyant": PERFECT,
+    "cut 0": TRIES,
+    "cut 0.5": BOUND,
+    "class-clairvoyant, threshold": {**PERFECT, **GUARD},
+    "cut 0, threshold": {**TRIES, **GUARD},
+}
+ONLY_QUALITY = ("HPC2N",)
+WITHOUT_LEVELS = ("CTC-SP2", "SDSC-BLUE", "HPC2N")
+SHORT_LEVELS = ("SDSC-SP2",)  # here several dividers have no cells in the next columns
+NOT_SHORT = ("cut 0.5", "class-clairvoyant, threshold", "cut 0, threshold")
+
+FACTORS = (1, 1.5, 2, 4)
+SIZE_COLUMNS = {
+    "base": {},
+    "bound, cut 0": TRIES,
+    "kill-if waiting": {**TRIES, "kill_if": "waiting"},
+    "kill-if needed": {**TRIES, "kill_if": "needed"},
+    "class-clairvoyant, bound": PERFECT,
+    "bound, cut 0, threshold": {**TRIES, **GUARD},
+}
+AS_THEY_ARE = ("SDSC-SP2", "SDSC-BLUE", "HPC2N")
+
+REGIMES = ("decoupled", "fresh")
+ONLY_FRESH = ("SDSC-BLUE",)
+
+
+def say(text):
+    """What was measured, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@cache
+def workload_of(path):
+    """A log, read once."""
+    return bf.read(path)
+
+
+@cache
+def cell_of(path, policy, given):
+    """Mean bounded slowdown and longest wait in hours; the kills and their share of the work, if there are any."""
+    figures = bf.replay(workload_of(path), policy, tau_s=TAU_S, **dict(given)).figures
+    kills = f"; {figures.requeued:,}, {figures.wasted:.1%}" if figures.requeued else ""
+    return f"{figures.mean_bsld:.2f}, {figures.max_wait_s / HOUR_S:.0f}{kills}"
+
+
+def cell(path, policy, options):
+    """As `cell_of`, said on standard error as well."""
+    found = cell_of(path, policy, tuple(sorted(options.items())))
+    say(f"{path.name} {policy} {options}: {found}")
+    return found
+
+
+def main_table(log, path):
+    """Every row of a log by the orders; a column with no cell is left out."""
+    measured = {name: row.on.get(log, row.columns) for name, row in ROWS.items()}
+    columns = [column for column in COLUMNS if any(column in found for found in measured.values())]
+    rows = []
+    for name, found in measured.items():
+        cells = []
+        for column in columns:
+            policy, guard = COLUMNS[column]
+            cells.append(cell(path, policy, {**ROWS[name].options, **guard}) if column in found else "-")
+        if found:
+            rows.append((name, *cells))
+    show((log, *columns), rows)
+
+
+def level_rows(log, path):
+    """A log's rows of the table of several dividers."""
+    for policy in PLAIN:
+        for levels in LEVELS:
+            several = {} if levels == LEVELS[0] else {"levels": levels}
+            left_out = NOT_SHORT if several and log in SHORT_LEVELS else ()
+            cells = [
+                "-" if name in left_out else cell(path, policy, {**options, **several})
+                for name, options in LEVEL_COLUMNS.items()
+            ]
+            yield f"{log} {policy}", levels.replace(",", ", "), *cells
+
+
+def size_rows(log, path):
+    """A log's rows of the table of larger machines."""
+    size = workload_of(path).procs
+    for procs in (round(factor * size) for factor in FACTORS):
+        given = {} if procs == size else {"procs": procs}
+        found = [cell(path, "fcfs", {**options, **given}) for options in SIZE_COLUMNS.values()]
+        yield log, f"{procs:,}", *found
+
+
+def quality_rows(log, path):
+    """A log's rows of the classification's quality on the log as recorded; "-" if no forest judged a job."""
+    for regime in REGIMES[log in ONLY_FRESH :]:
+        total = bf.classify(path, regime=regime).total()
+        say(f"{path.name} {regime}: {total}")
+        rates = [total.rates()[name] for name in ("accuracy", "precision", "recall")]
+        shares = ["-" if value is None else f"{value:.1%}" for value in rates]
+        scores = ["-" if value is None else f"{value:.3f}" for value in (total.auc, total.brier)]
+        yield log, regime, *shares, *scores
+
+
+def show(head, rows):
+    """One table."""
+    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+    sys.stdout.flush()
+
+
+def main(paths):
+    """Print the tables."""
+    logs = by_name(paths)
+    by = f"batfill {bf.__version__}, seed 0, tau {TAU_S} s, threshold {THRESHOLD_S} s"
+    print(f"<!-- expe/classification.py, {by} -->")
+    for log, path in logs.items():
+        if log not in ONLY_QUALITY:
+            main_table(log, path)
+    for head, rows_of, left_out in (
+        (("", "levels", *LEVEL_COLUMNS), level_rows, WITHOUT_LEVELS),
+        (("fcfs", "processors", *SIZE_COLUMNS), size_rows, AS_THEY_ARE),
+        (("log", "regime", "accuracy", "precision", "recall", "AUC", "Brier score"), quality_rows, ()),
+    ):
+        show(head, [row for log, path in logs.items() if log not in left_out for row in rows_of(log, path)])
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])
