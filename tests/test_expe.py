@@ -188,6 +188,8 @@ def test_the_tables_of_small_jobs_first_have_every_cell_of_a_log_that_is_not_the
         kills = f"; {figures.requeued:,}, {figures.wasted:.1%}" if options else ""
         assert cell == f"{figures.mean_bsld:.2f}, {figures.max_wait_s / 3600:.0f}{kills}"
     assert [found[:2] for found in levels[6:8]] == [["sample spf", "0.5"], ["sample spf", "0.25, 0.5"]]
-    assert all("-" not in found for found in levels + sizes)
+    trained = [dividers for _, dividers, *cells in levels if "-" not in cells]
+    assert trained == ["0.5", "0.5, 0.75"] * 2
+    assert all(cells.count("-") <= 1 for cells in levels + sizes)
     assert [procs for _, procs, *_ in sizes] == ["64", "96", "128", "256"]
     assert [regime for _, regime, *_ in quality] == ["decoupled", "fresh"]
