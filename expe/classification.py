@@ -1,7 +1,7 @@
 """Small jobs first: the tables of docs/results/classification.md.
 
-`python expe/classification.py LOG... > tables.md`; forty minutes of one processor for the five logs of the page. Each
-log is replayed whole, from an empty machine. Most of the time goes into forests: a replay that trains them takes a
+`python expe/classification.py LOG... > tables.md`; thirty-five minutes of one processor for the five logs of the page.
+Each log is replayed whole, from an empty machine. Most of the time goes into forests: a replay that trains them takes a
 minute on a long log, others a few seconds. So rows that train them are replayed on fewer logs, and under fewer orders.
 A log of which nothing is said below gets the cells of KTH-SP2, the shortest.
 """

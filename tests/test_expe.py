@@ -169,7 +169,7 @@ def test_the_comparison_of_first_tries_prints_a_row_for_each_setting():
     assert 0 < needed < always
 
 
-def test_the_tables_of_small_jobs_first_have_every_cell_of_a_log_that_is_not_the_archives():
+def test_the_tables_of_small_jobs_first_show_what_replays_give():
     done = python("expe/classification.py", "workloads/sample.json")
     assert done.returncode == 0, done.stderr
     assert "seed 0, tau 60 s, threshold 200000 s" in done.stdout
