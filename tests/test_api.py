@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import dataclasses
 import doctest
 import importlib
 import json
@@ -494,6 +495,16 @@ def test_a_saved_run_goes_on_with_a_policy_of_ones_own(log, tmp_path):
     assert again.run().figures == expected.figures
     assert again.result().stated() == expected.stated()
     assert again.to_pandas().equals(expected.to_pandas())
+
+
+def test_a_saved_run_states_every_option_as_before(log, tmp_path):
+    classed = dataclasses.replace(log, jobs=dataclasses.replace(log.jobs, job_class=np.ones(len(log.jobs), np.int8)))
+    rules = {"divider_s": 600, "kill_if": "needed", "try_width": 0.5, "threshold_s": 7200, "overdue_before": "large"}
+    for run in (bf.Replay(log, "saf", backfill="spf"), bf.Replay(classed, "saf", **rules)):
+        run.run(until_s=86_400).fork(threshold_s=50).save(tmp_path / "run.npz")
+        again = bf.Replay.load(tmp_path / "run.npz")
+        assert again.options == run.fork(threshold_s=50).options
+        assert [options for _, options in again.changes] == [run.options]
 
 
 # Mistakes

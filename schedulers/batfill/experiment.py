@@ -647,8 +647,7 @@ class Replay:
 
         def options_again(stated: dict[str, Any]) -> Options:
             orders = {name: own.get(stated[name], stated[name]) for name in ("policy", "backfill")}
-            rules = {name: stated[name] for name in ("threshold", "overdue-before", "divider")}
-            return Options.of({**orders, **rules})
+            return Options.of({**stated, **orders})
 
         run.options = options_again(about["options"])
         run.changes = tuple((until_s, options_again(stated)) for until_s, stated in about["changes"])
