@@ -16,7 +16,7 @@ import batfill as bf
 from archive_logs import by_name
 from batfill import __version__
 from batfill.jobs import HOUR_S
-from batfill.metrics import long_waits
+from batfill.metrics import long_waits, on_front
 
 TAU_S = 60
 THRESHOLDS_S = (None, 72_000, 200_000)
@@ -59,17 +59,10 @@ def figures(path, policy, options):
     return run.figures.mean_bsld, *(seconds / HOUR_S for seconds in hours), run.figures.wasted
 
 
-def on_front(found):
-    """Whether no other choice has both a lower mean bounded slowdown and a shorter 99.9 % wait, nor longest wait."""
-    values = np.array(list(found.values()))
-    bsld = values[:, 0]
-    kept = np.zeros(len(values), bool)
-    for column in (2, 3):
-        wait = values[:, column]
-        better = (bsld[None] <= bsld[:, None]) & (wait[None] <= wait[:, None])
-        better &= (bsld[None] < bsld[:, None]) | (wait[None] < wait[:, None])
-        kept |= ~better.any(axis=1)
-    return dict(zip(found, kept.tolist(), strict=True))
+def on_a_front(found):
+    """Whether no other choice beats it in mean bounded slowdown and 99.9 % wait, or slowdown and longest wait."""
+    bsld, _, p999, longest, _ = np.array(list(found.values())).T
+    return dict(zip(found, (on_front(bsld, p999) | on_front(bsld, longest)).tolist(), strict=True))
 
 
 def main(paths):
@@ -80,7 +73,7 @@ def main(paths):
         print(log, file=sys.stderr, flush=True)
         workload = bf.read(path)
         found = {name: figures(workload, *choice) for name, choice in choices().items()}
-        front = on_front(found)
+        front = on_a_front(found)
         cells[log] = {
             name: f"{'**' * front[name]}{bsld:.1f}{'**' * front[name]}; {mean:.1f}, {p999:.0f}, {longest:.0f}"
             + (f"; {waste:.1%}" if waste else "")

@@ -22,7 +22,7 @@ from batfill.tuning.aged import (
     candidates,
     chosen,
     figures_until,
-    on_front,
+    on_a_front,
     tune_aged,
     weeks_of,
 )
@@ -130,7 +130,7 @@ def test_the_front_holds_what_nothing_beats_in_cost_and_one_of_the_waits(seed):
         )
 
     expected = [not beaten(mine, 1) or not beaten(mine, 2) for mine in figures]
-    assert on_front(figures).tolist() == expected
+    assert on_a_front(figures).tolist() == expected
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.2, 5.0])
@@ -165,7 +165,7 @@ def test_what_is_chosen_is_what_the_oracle_would_choose(growth, threshold_s):
         assert figures == pytest.approx(by_hand(ran, mine, math.inf))
 
 
-# One processor, busy at first; then a long job, and a stream of short ones that fills the machine. Every period anew.
+# One processor, busy at first; then a long job, and a stream of short ones that fills it. Every period starts so.
 LONG_S, SHORT_S, N_SHORT = 1500, 60, 60
 STREAM = [(0, 100, 100, 1), (1, LONG_S, LONG_S, 1), *((2 + SHORT_S * i, SHORT_S, SHORT_S, 1) for i in range(N_SHORT))]
 

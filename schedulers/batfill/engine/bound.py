@@ -38,7 +38,7 @@ WIDTHS = (16, 4, 1)  # of the slots, in the narrowest slot's
 FEWEST = 1000  # narrow slots, if there are fewer jobs
 FINENESS = 16  # narrow slots at most in a mean run time and in a mean delay, since a search walks from slot to slot
 PARTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the second bound's prices, with which the search may begin
-PATIENCE, SHRINK = 3, 1.5  # after so many steps down the aim is lowered by this factor
+PATIENCE, SHRINK = 3, 1.5  # when the bound has fallen PATIENCE times, the aim is divided by SHRINK
 STRIDE, INERTIA = 0.4, 0.7
 
 Floats = NDArray[np.float64]

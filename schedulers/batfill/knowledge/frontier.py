@@ -15,7 +15,7 @@ from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import HOUR_S, data_frame
 from batfill.knowledge.learning import confusion, replay_learning
-from batfill.metrics import TAU_S, class_figures, long_waits, who_pays
+from batfill.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
 from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, Options, as_line, shared_of, tau_of
 from batfill.processes import Remaining, rough_duration, spread
 from batfill.workloads import opened
@@ -248,28 +248,24 @@ def compared(
     """The points with their columns of comparison; `waits_s` of the jobs that fit the machine, shape (n_fit,) each."""
     jobs = workload.jobs.select(workload.jobs.procs <= size)
     runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    able = [point for point in points if point.knowledge != PERFECT["knowledge"]]
+    able = np.array([point.knowledge != PERFECT["knowledge"] for point in points])
+    front = np.zeros(len(points), bool)
+    front[able] = on_front(*np.array([(point.mean_bsld, point.max_wait_s) for point in points])[able].T)
     bases = {point.policy: k for k, point in enumerate(points) if point.knowledge == NO_KNOWLEDGE["knowledge"]}
     whole = []
-    for point, wait_s in zip(points, waits_s, strict=True):
+    for point, wait_s, unbeaten in zip(points, waits_s, front.tolist(), strict=True):
         base = bases[point.policy]
         waits = who_pays(wait_s, runtime_s=runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=waits_s[base])
         whole.append(
             replace(
                 point,
                 gain=1 - point.mean_bsld / points[base].mean_bsld,
-                front=point in able and not any(dominates(other, point) for other in able),
+                front=unbeaten,
                 **class_figures(waits),
                 waits=waits,
             )
         )
     return whole
-
-
-def dominates(one: Point, other: Point) -> bool:
-    """Whether one is nowhere worse in mean bounded slowdown and longest wait, and better in one of them."""
-    mine, others = (one.mean_bsld, one.max_wait_s), (other.mean_bsld, other.max_wait_s)
-    return mine != others and all(a <= b for a, b in zip(mine, others, strict=True))
 
 
 def grid_of(

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from batfill.jobs import HOUR_S
+from batfill.metrics import on_front
 from batfill.reports.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
 from batfill.reports.svg import CHARACTER, LINE_HEIGHT, Plot, both, wrapped
 
@@ -180,13 +181,10 @@ def classes_chart(comparison: Comparison, waits_s: Sequence[tuple[float | None, 
 
 def front_chart(comparison: Comparison) -> str:
     """Mean bounded slowdown of jobs over their longest wait, a mark per choice; a line joins those that none beats."""
-    xs, ys = (comparison.wait_s.max(axis=1) / HOUR_S).tolist(), comparison.bsld.mean(axis=1).tolist()
+    longest_h, mean = comparison.wait_s.max(axis=1) / HOUR_S, comparison.bsld.mean(axis=1)
+    xs, ys = longest_h.tolist(), mean.tolist()
     drawn = styles_of(comparison)
-    front = sorted(
-        (x, y)
-        for x, y in zip(xs, ys, strict=True)
-        if not any((a, b) != (x, y) and a <= x and b <= y for a, b in zip(xs, ys, strict=True))
-    )
+    front = sorted((xs[k], ys[k]) for k in on_front(mean, longest_h).nonzero()[0])
 
     def draw(width: int) -> Plot:
         plot = Plot(

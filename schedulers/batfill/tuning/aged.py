@@ -16,7 +16,7 @@ import numpy as np
 
 from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import DAY_S, Workload
-from batfill.metrics import TAU_S, bounded_slowdown, long_waits
+from batfill.metrics import TAU_S, bounded_slowdown, long_waits, on_front
 from batfill.options import number_of
 from batfill.policy import Policy, aged, policy_named
 from batfill.processes import no_bar
@@ -163,17 +163,10 @@ def chosen(figures: NDArray[np.float64], base: NDArray[np.float64], bounds: Boun
     return int(able[figures[able, COST].argmin()]) if len(able) else None
 
 
-def on_front(figures: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Those that no other beats in cost and 99.9 % wait, or in cost and longest wait; shape (n,).
-
-    To beat is to be at least as good in both and better in one.
-    """
-    cost, kept = figures[:, COST], np.zeros(len(figures), bool)
-    for wait in (figures[:, P999], figures[:, LONGEST]):
-        good = (cost[None] <= cost[:, None]) & (wait[None] <= wait[:, None])
-        good &= (cost[None] < cost[:, None]) | (wait[None] < wait[:, None])
-        kept |= ~good.any(axis=1)
-    return kept
+def on_a_front(figures: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Those that no other beats in cost and 99.9 % wait, or in cost and longest wait; shape (n,)."""
+    cost = figures[:, COST]
+    return on_front(cost, figures[:, P999]) | on_front(cost, figures[:, LONGEST])
 
 
 # The search and its test
@@ -431,7 +424,7 @@ def results_of(
             strict=True,
         )
     )
-    front = on_front(known[:, -1])
+    front = on_a_front(known[:, -1])
     return {
         "sums": sorted(
             ({"policy": name, "mean_bsld": float(costs[name].sum() / tested.sum()), **waits[name]} for name in lines),
