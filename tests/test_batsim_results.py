@@ -7,23 +7,35 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from procset import ProcSet
 
 import batfill
 from batfill.batsim.machines import MachineTimes
 from batfill.batsim.results import (
     BATSIM_VERSION,
+    JOB_COLUMNS,
     STATES,
+    Allocation,
     JobRecord,
+    ResultError,
     ScheduleTotals,
+    Words,
+    columns_by_arrow,
+    columns_by_row,
     machine_states_csv,
+    machines_of,
+    places_of,
     read_results,
     read_schedule_csv,
     write_jobs_csv,
     write_schedule_csv,
 )
 from batfill.errors import WorkloadError
+from batfill.files import csv_text
 from golden import RUNS, recording
 
 
@@ -137,3 +149,68 @@ def test_batsims_csv_files_are_named_in_one_file():
     package = Path(batfill.__file__).parent
     naming = re.compile(r"""f["'][^"'\n]*}_?(jobs|schedule|machine_states)\.csv|}_{\w+}\.csv""")
     assert [path.name for path in package.rglob("*.py") if naming.search(path.read_text())] == []
+
+
+FIELD = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=6)
+NUMBER = st.one_of(st.integers(-1, 10**12).map(str), st.floats(0, 1e12).map(lambda x: f"{x:.6f}"), st.just(""))
+PLACES = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 9)), max_size=3).map(
+    lambda parts: " ".join(f"{low}-{low + more}" if more else str(low) for low, more in parts)
+)
+LINE = st.tuples(
+    FIELD, st.sampled_from(["w0", "w1"]), FIELD, NUMBER, st.integers(0, 99).map(str), NUMBER, st.just("1"),
+    st.sampled_from(list(STATES)), NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, PLACES, NUMBER, FIELD,
+)  # fmt: skip
+
+
+def columns_read(reader, path):
+    """The columns as lists; None if the reader refuses the file."""
+    try:
+        columns = reader(path)
+    except ResultError:
+        return None
+    if columns is None:
+        return None
+    kinds = {
+        Words: lambda column: [column.words[code] for code in column.code],
+        Allocation: lambda column: [part.tolist() for part in column],
+    }
+    return {
+        title: kinds.get(type(column), lambda column: list(map(repr, column.tolist())))(column)
+        for title, column in columns.items()
+    }
+
+
+@settings(deadline=None)  # the first call imports pyarrow
+@given(st.lists(LINE, max_size=8), st.integers(1, 100), st.sampled_from("x,#-\n "))
+def test_a_large_file_is_read_as_a_small_one_is_or_left_to_it(tmp_path_factory, lines, cut, letter):
+    pytest.importorskip("pyarrow")
+    path = tmp_path_factory.getbasetemp() / "large_jobs.csv"
+    text = JOB_COLUMNS + "\n" + csv_text(lines)
+    path.write_text(text, newline="")
+    whole = columns_read(columns_by_row, path)
+    assert whole is not None
+    assert columns_read(columns_by_arrow, path) == whole
+    for damaged in (text[:-cut], text[:-cut] + letter + text[len(text) - cut + 1 :]):
+        path.write_text(damaged, newline="")
+        assert columns_read(columns_by_arrow, path) in (None, columns_read(columns_by_row, path))
+
+
+@given(st.lists(st.text("0129- ", max_size=9), max_size=5))
+def test_machines_are_read_as_token_by_token(lines):
+    text = "".join(f"{line}\n" for line in lines).encode()
+    tokens = [[token.partition("-") for token in line.split()] for line in lines]
+    expected = [[(low, high if dash else low) for low, dash, high in line] for line in tokens]
+    if not all(end.isdigit() for line in expected for both in line for end in both):
+        with pytest.raises(ResultError, match="allocated_resources"):
+            machines_of(Path("x"), text)
+        return
+    offset, first, last = machines_of(Path("x"), text)
+    found = list(zip(first.tolist(), last.tolist(), strict=True))
+    assert [found[offset[i] : offset[i + 1]] for i in range(len(lines))] == [
+        [(int(low), int(high)) for low, high in line] for line in expected
+    ]
+
+
+@given(st.lists(st.text(st.sampled_from("0123456789abz#é\U0001f600"), max_size=20), max_size=30))
+def test_places_are_those_of_a_sort(texts):
+    assert places_of(np.array(texts, object)).tolist() == [sorted(set(texts)).index(text) for text in texts]

@@ -122,6 +122,8 @@ def test_out_of_turn_are_the_pairs_in_the_queue_at_once_whose_later_job_started_
     together = sum(start_s[i] > submit_s[k] for i, k in pairs)
     out_of_turn = sum(start_s[k] < start_s[i] for i, k in pairs)
     assert overtaking(submit_s, start_s) == (together, out_of_turn)
+    later = np.argsort(-submit_s, kind="stable")  # a job that was submitted again stands before earlier ones
+    assert overtaking(submit_s[later], start_s[later]) == (together, out_of_turn)
 
 
 def test_one_starved_job_counts_with_its_own_pairs_only():

@@ -63,8 +63,8 @@ def test_backfilling_is_known_of_a_replay_and_not_of_files_that_do_not_say_it(by
 def test_what_is_known_of_a_job_comes_back_from_its_metadata(tmp_path):
     known = metadata_text(user=3, small=True, probability=0.731, divider_s=3600.0, backfilled=False)
     assert known == "user=3 class=small probability=0.731 divider=3600 backfilled=0"
-    facts = Facts.of([known, "", "another program's words user=1", metadata_text(small=False)], [-1, 5, -1, -1])
-    assert facts.user.tolist() == [3, 5, -1, -1]
+    facts = Facts.of([known, "", "another program's words user=1", metadata_text(small=False)])
+    assert facts.user.tolist() == [3, -1, -1, -1]
     assert facts.small.tolist() == [1, -1, -1, 0]
     assert facts.probability.tolist() == pytest.approx([0.731, np.nan, np.nan, np.nan], nan_ok=True)
     assert facts.divider_s.tolist() == pytest.approx([3600, np.nan, np.nan, np.nan], nan_ok=True)

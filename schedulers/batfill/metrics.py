@@ -156,26 +156,36 @@ def overtaking(submit_s: NDArray[np.float64], start_s: NDArray[np.float64]) -> t
     its own pairs. It is Kendall's count of discordant pairs, over all possible pairs.
 
     Args:
-        submit_s: r, in order of arrival (ascending).
+        submit_s: r; of equal ones the first comes first.
         start_s: starts of the same jobs.
     """
-    return count_above(start_s, submit_s), count_above(start_s, start_s)
+    arrivals = np.argsort(submit_s, kind="stable")
+    submit_s, start_s = submit_s[arrivals], start_s[arrivals]
+    starts = np.argsort(start_s, kind="stable")
+    place = np.empty(len(starts), np.int64)
+    place[starts] = np.arange(len(starts))
+    before = np.searchsorted(submit_s, start_s)  # jobs submitted before the start, the job itself and earlier ones too
+    return int(np.maximum(before - np.arange(1, len(before) + 1), 0).sum()), inversions(place)
 
 
-def count_above(earlier: NDArray[np.float64], later: NDArray[np.float64]) -> int:
-    """The number of pairs i < k with earlier[i] > later[k], by merging blocks of doubling length; O(n log^2 n)."""
-    n = len(earlier)
-    left, right = (np.unique(np.concatenate([earlier, later]), return_inverse=True)[1].reshape(2, n)).astype(np.int64)
-    bound, place = int(max(left.max(initial=0), right.max(initial=0))) + 1, np.arange(n)
-    count, length = 0, 1
-    while length < n:
-        block = place // length
-        lefts = np.sort((block * bound + left)[block % 2 == 0])
-        rights = block % 2 == 1
-        keys = (block[rights] - 1) * bound + right[rights]
-        ends = np.searchsorted(lefts, block[rights] * bound)  # where the block to the left ends
-        count += int((ends - np.searchsorted(lefts, keys, "right")).sum())
-        length *= 2
+def inversions(place: NDArray[np.int64]) -> int:
+    """The number of pairs i < k with place[i] > place[k], of a permutation of 0 to n - 1; O(n log n).
+
+    From the highest bit downwards, values are split by that bit in stable order: among those with equal higher bits, a
+    value with bit 0 forms a pair with each one before it that has bit 1.
+    """
+    n = len(place)
+    at = np.arange(n)
+    count = 0
+    for bit in reversed(range(int(n).bit_length())):
+        ones = (place >> bit) & 1
+        before = np.cumsum(ones) - ones
+        group = (at >> (bit + 1)) << (bit + 1)  # its begin: values with equal higher bits are adjacent, all of them
+        before -= before[group]
+        count += int(before[ones == 0].sum())
+        split = np.empty(n, np.int64)
+        split[np.where(ones == 1, group + (1 << bit) + before, at - before)] = place
+        place = split
     return count
 
 

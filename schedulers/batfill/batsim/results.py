@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 import numpy as np
 
 from batfill import __version__
-from batfill.errors import BatfillError
+from batfill.errors import BatfillError, installed, optional
 from batfill.files import remove_left_overs, whole_file
 from batfill.metrics import TAU_S, Summary, bounded_slowdown, summarize
 
@@ -336,11 +336,11 @@ class Facts(NamedTuple):
     backfilled: NDArray[np.int8]  # 1 started by backfilling, 0 in the queue's order, -1 unknown
 
     @classmethod
-    def of(cls, texts: Sequence[str], users: Sequence[int]) -> Facts:
-        """The facts in these texts; `users` are the users known from elsewhere, -1 unknown."""
+    def of(cls, texts: Sequence[str]) -> Facts:
+        """The facts in these texts."""
         n = len(texts)
         facts = cls(
-            np.array(users, np.int64),
+            np.full(n, -1, np.int64),
             np.full(n, -1, np.int8),
             np.full(n, np.nan),
             np.full(n, np.nan),
@@ -363,23 +363,45 @@ class Facts(NamedTuple):
                 facts.backfilled[i] = int(backfilled)
         return facts
 
+    def rows(self, which: NDArray[Any]) -> Facts:
+        """The facts of these rows, in this order."""
+        return Facts(*(column[which] for column in self))
+
 
 # Reading
 
 
+class Words(NamedTuple):
+    """A column of words that repeat."""
+
+    words: list[str]  # (n_words,)
+    code: NDArray[np.int32]  # (n_rows,)  index into words
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Words:
+        """The words of these rows."""
+        codes: dict[str, int] = {}
+        code = np.array([codes.setdefault(text, len(codes)) for text in texts], np.int32)
+        return cls(list(codes), code)
+
+
 # The columns read from `_jobs.csv`; old versions of Batsim write no metadata.
-COLUMNS = {
+COLUMNS: dict[str, Any] = {
     "job_id": str,
-    "workload_name": str,
+    "workload_name": Words,
     "submission_time": float,
     "requested_number_of_resources": int,
     "requested_time": float,
-    "final_state": str,
+    "final_state": Words,
     "starting_time": float,
     "execution_time": float,
     "allocated_resources": str,
-    "metadata": str,
+    "metadata": Words,
 }
+# Larger files are read by pyarrow if it is installed, four times as fast; its import takes as long as 30,000 rows.
+LARGE_BYTES = 1 << 23
+MOST_DIGITS = 18  # of a machine's number: it is an int64
+MACHINES = re.compile(rf"(?: *\d{{1,{MOST_DIGITS}}}(?:-\d{{1,{MOST_DIGITS}}})?(?= |$))* *")
 NOT_WHOLE, AGAIN = f"not a whole {JOBS_CSV} of Batsim", "run the simulation again"
 
 
@@ -389,6 +411,13 @@ class Allocation(NamedTuple):
     offset: NDArray[np.int64]  # (n_tries + 1,)
     first: NDArray[np.int64]  # (n_intervals,)
     last: NDArray[np.int64]  # (n_intervals,)
+
+    def rows(self, which: NDArray[np.int64]) -> Allocation:
+        """The machines of these tries, in this order."""
+        counts = np.diff(self.offset)[which]
+        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        interval = np.arange(offset[-1]) + np.repeat(self.offset[which] - offset[:-1], counts)
+        return Allocation(offset, self.first[interval], self.last[interval])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,6 +436,7 @@ class Results:
     procs: NDArray[np.int64]
     state: NDArray[np.int64]  # index into STATES
     attempt: NDArray[np.int64]  # 0 for the first try
+    job: NDArray[np.int64]  # the number of the try's job, 0, 1, ... in the order of the rows
     machines: Allocation
     facts: Facts
 
@@ -416,8 +446,7 @@ class Results:
     @property
     def final(self) -> NDArray[np.bool_]:
         """A mask of the tries that count: the last one of each job that was not rejected."""
-        last = np.append(self.ids[1:] != self.ids[:-1], True) if len(self) else np.zeros(0, bool)
-        return np.asarray(last & (self.state != REFUSED), bool)
+        return np.asarray((np.diff(self.job, append=-1) != 0) & (self.state != REFUSED), bool)
 
     @property
     def wait_s(self) -> NDArray[np.float64]:
@@ -474,49 +503,130 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
         ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
     """
     column = read_columns(path)
-    words = column["final_state"]
-    unknown = [word for word in np.unique(words) if word not in STATES]
-    if unknown:
+    given = column["final_state"]
+    if unknown := sorted(set(given.words) - set(STATES)):
         raise ResultError(f"{path}: state {unknown[0]!r} is none of {', '.join(STATES)}; is the file Batsim's?")
-    ids, attempt = tries_of(column["job_id"], column["workload_name"])
+    state = np.array([list(STATES).index(word) for word in given.words], np.int64)[given.code]
+    workloads = np.array(column["workload_name"].words, object)[column["workload_name"].code]
+    ids, attempt = tries_of(column["job_id"], workloads)
     submit_s = column["submission_time"]
-    job = np.unique(ids.astype(np.str_), return_inverse=True)[1]
+    place = places_of(ids)
     first_s = np.full(len(ids), np.inf)
-    np.minimum.at(first_s, job, submit_s)
-    order = np.lexsort((attempt, job, first_s[job]))
-    column = {title: values[order] for title, values in column.items()}
-    states = {word: place for place, word in enumerate(STATES)}
-    state = np.array([states[word] for word in column["final_state"]], np.int64)
-    machines = machines_of(path, [text or "" for text in column["allocated_resources"]])
+    np.minimum.at(first_s, place, submit_s)
+    order = np.lexsort((attempt, place, first_s[place]))
+    job = np.cumsum(np.diff(place[order], prepend=place[order[:1]]) != 0)
+    machines = column["allocated_resources"].rows(order)
+    state, ids = state[order], ids[order]
     procs, ran_s, walltime_s = (
-        column[title] for title in ("requested_number_of_resources", "execution_time", "requested_time")
+        column[title][order] for title in ("requested_number_of_resources", "execution_time", "requested_time")
     )
     seen = int(max(machines.last.max(initial=-1) + 1, procs[state != REFUSED].max(initial=1)))
-    users = users or {}
-    texts = [text or "" for text in column["metadata"]] if "metadata" in column else [""] * len(ids)
+    known = column.get("metadata", Words([""], np.zeros(len(ids), np.int32)))
+    facts = Facts.of(known.words).rows(known.code[order])
+    if users:
+        elsewhere = np.array([users.get(job, -1) for job in ids], np.int64)
+        facts = facts._replace(user=np.where(facts.user >= 0, facts.user, elsewhere))
     return Results(
         size=seen if size is None else max(size, seen),
         size_stated=size is not None,
-        workloads=column["workload_name"],
-        names=column["job_id"],
-        ids=ids[order],
-        submit_s=column["submission_time"],
-        start_s=column["starting_time"],
+        workloads=workloads[order],
+        names=column["job_id"][order],
+        ids=ids,
+        submit_s=submit_s[order],
+        start_s=column["starting_time"][order],
         runtime_s=np.where(ran_s == NULL_EXECUTION_S, 0.0, ran_s),
         walltime_s=np.where(walltime_s < 0, np.inf, walltime_s),
         procs=procs,
         state=state,
         attempt=attempt[order],
+        job=job,
         machines=machines,
-        facts=Facts.of(texts, [users.get(job, -1) for job in ids[order]]),
+        facts=facts,
     )
 
 
-def read_columns(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of a `_jobs.csv` that are used, unconverted except for numbers; missing numbers are nan.
+def places_of(texts: NDArray[np.object_]) -> NDArray[np.int64]:
+    """The place of each text among the different ones, sorted by code point, shape (n,)."""
+    try:
+        plain = texts.astype(np.bytes_)
+    except UnicodeEncodeError:
+        return np.unique(texts.astype(np.str_), return_inverse=True)[1]
+    # Eight characters at a time are compared as one integer, which sorts several times as fast.
+    width = -(-max(plain.itemsize, 1) // 8)
+    parts = plain.astype(f"S{8 * width}").view(">u8").reshape(len(texts), width).astype(np.uint64)
+    order = np.lexsort(parts.T[::-1])
+    place = np.empty(len(texts), np.int64)
+    place[order] = np.cumsum((np.diff(parts[order], axis=0, prepend=parts[order[:1]]) != 0).any(axis=1))
+    return place
+
+
+def read_columns(path: Path) -> dict[str, Any]:
+    """The columns of a `_jobs.csv` that are used, see COLUMNS; missing numbers are nan.
+
+    Text is an array of str, or `Words`; the column `allocated_resources` is an `Allocation`.
 
     Raises:
         ResultError: the file cannot be read, lacks a column, or has a line that is truncated or not a job's.
+    """
+    columns = None
+    if installed("pyarrow") and path.is_file() and path.stat().st_size > LARGE_BYTES:
+        columns = columns_by_arrow(path)
+    return columns_by_row(path) if columns is None else columns
+
+
+def columns_by_arrow(path: Path) -> dict[str, Any] | None:
+    """The columns of a large file; None if it has a mistake, for which `columns_by_row` finds the line."""
+    pa: Any = optional("pyarrow", "tables")
+    arrow: Any = optional("pyarrow.csv", "tables")
+    kinds = {str: pa.string(), Words: pa.dictionary(pa.int32(), pa.string()), float: pa.float64(), int: pa.int64()}
+    try:
+        with path.open("rb") as file:
+            head = file.readline().decode().strip().split(",")
+            file.seek(-1, 2)
+            ended = file.read() == b"\n"
+        titles = [title for title in COLUMNS if title in head or title != "metadata"]
+        table = arrow.read_csv(
+            path,
+            parse_options=arrow.ParseOptions(newlines_in_values=True),
+            convert_options=arrow.ConvertOptions(
+                include_columns=titles,
+                column_types={title: kinds[COLUMNS[title]] for title in titles},
+                null_values=[""],
+                strings_can_be_null=False,
+            ),
+        )
+    except (OSError, ValueError, KeyError):  # pyarrow's own are among these
+        return None
+    if not ended or table["requested_number_of_resources"].null_count:
+        return None
+    columns: dict[str, Any] = {}
+    for title in titles:
+        column = table[title]
+        table = table.drop_columns(title)  # frees it once converted
+        if title == "allocated_resources":
+            columns[title] = joined([machines_of(path, lines_of(chunk)) for chunk in column.chunks])
+        elif COLUMNS[title] is Words:
+            whole = column.unify_dictionaries().combine_chunks()
+            whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+            columns[title] = Words(whole.dictionary.to_pylist(), whole.indices.to_numpy())
+        else:
+            columns[title] = column.to_numpy()
+    return columns
+
+
+def lines_of(chunk: Any) -> bytes:
+    """These texts, a pyarrow array, each ended by a line feed."""
+    pa: Any = optional("pyarrow", "tables")
+    compute: Any = optional("pyarrow.compute", "tables")
+    ended = compute.binary_join_element_wise(chunk, "\n", "")
+    return bytes(compute.binary_join(pa.ListArray.from_arrays([0, len(ended)], ended), "")[0].as_buffer())
+
+
+def columns_by_row(path: Path) -> dict[str, Any]:
+    """The columns, read line by line.
+
+    Raises:
+        ResultError: as `read_columns`.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file, any_length():
@@ -525,8 +635,11 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
             if missing := [title for title in COLUMNS if title not in head and title != "metadata"]:
                 raise ResultError(f"{path}:1: no column {missing[0]}: {NOT_WHOLE}; {AGAIN}")
             places = {title: head.index(title) for title in COLUMNS if title in head}
-            columns: dict[str, list[Any]] = {title: [] for title in places}
-            fields = [(place, COLUMNS[title], columns[title].append) for title, place in places.items()]
+            columns: dict[str, Any] = {title: [] for title in places}
+            fields = [
+                (place, str if COLUMNS[title] is Words else COLUMNS[title], columns[title].append)
+                for title, place in places.items()
+            ]
             for row in reader:
                 if row:
                     if len(row) != len(head):
@@ -537,8 +650,15 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
         raise ResultError(f"{path}: {(error.strerror or str(error)).lower()}; did the simulation run?") from None
     except (ValueError, csv.Error) as error:  # a wrong number, or bytes that are not text
         raise ResultError(f"{path}:{reader.line_num}: cut off or damaged: {NOT_WHOLE} ({error}); {AGAIN}") from None
-    types = {str: object, int: np.int64, float: np.float64}
-    return {title: np.array(values, types[COLUMNS[title]]) for title, values in columns.items()}
+    types: dict[Any, Any] = {str: object, int: np.int64, float: np.float64}
+    for title, values in columns.items():
+        if title == "allocated_resources":
+            columns[title] = machines_of(path, "".join([f"{text}\n" for text in values]).encode())
+        elif COLUMNS[title] is Words:
+            columns[title] = Words.of(values)
+        else:
+            columns[title] = np.array(values, types[COLUMNS[title]])
+    return columns
 
 
 @contextmanager
@@ -565,20 +685,50 @@ def tries_of(
     return (workloads + "!" + jobs if len(set(workloads)) > 1 else jobs), numbers
 
 
-def machines_of(path: Path, texts: Sequence[str]) -> Allocation:
-    """The machines of these tries, from Batsim's notation such as "0-3 7"; "" for none.
+def machines_of(path: Path, lines: bytes) -> Allocation:
+    """The machines of each try, from a line in Batsim's notation such as "0-3 7", empty for none.
 
     Raises:
         ResultError: one of them is not in this notation.
     """
-    counts = np.array([len(text.split()) for text in texts], np.int64)
-    ends = [token.partition("-") for token in " ".join(texts).split()]
-    try:
-        first = np.array([int(low) for low, _, _ in ends], np.int64)
-        last = np.array([int(high or low) for low, _, high in ends], np.int64)
-    except ValueError as error:
-        raise ResultError(f"{path}: allocated_resources: {error}; is the file Batsim's?") from None
-    return Allocation(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), first, last)
+    text = np.frombuffer(lines, np.uint8)
+    digit = (text >= ord("0")) & (text <= ord("9"))
+    edges = np.flatnonzero(np.diff(digit, prepend=False, append=False))
+    begin, end = edges[::2], edges[1::2]  # of the numbers
+    value = np.zeros(len(begin), np.int64)
+    for k in range(int((end - begin).max(initial=0))):
+        longer = begin + k < end
+        value[longer] = value[longer] * 10 + (text[begin[longer] + k] - ord("0"))
+    upper = np.append(text, ord(" "))[begin - 1] == ord("-")  # with nothing before the first number
+    dashes = np.flatnonzero(text == ord("-"))
+    blank = (text == ord(" ")) | (text == ord("\n"))
+    wrong = (
+        not (digit | blank | (text == ord("-"))).all()
+        or (upper[1:] & upper[:-1]).any()
+        or upper[:1].any()
+        or not np.array_equal(dashes + 1, begin[upper])
+        or not np.array_equal(dashes, end[np.flatnonzero(upper) - 1])
+        or (end - begin > MOST_DIGITS).any()
+    )
+    if wrong:
+        bad = next(line for line in lines.decode().splitlines() if not MACHINES.fullmatch(line))
+        raise ResultError(f"{path}: allocated_resources: {bad!r:.60} are not machines; is the file Batsim's?")
+    lower = ~upper
+    last = np.where(np.append(upper[1:], False)[lower], np.append(value[1:], 0)[lower], value[lower])
+    ends = np.flatnonzero(text == ord("\n"))
+    offset = np.concatenate([[0], np.searchsorted(begin[lower], ends)]).astype(np.int64)
+    return Allocation(offset, value[lower], last)
+
+
+def joined(parts: Sequence[Allocation]) -> Allocation:
+    """The tries of all parts, one after the other."""
+    counts = np.concatenate([[0], *(np.diff(part.offset) for part in parts)])
+    empty = np.zeros(0, np.int64)
+    return Allocation(
+        np.cumsum(counts),
+        np.concatenate([empty, *(part.first for part in parts)]),
+        np.concatenate([empty, *(part.last for part in parts)]),
+    )
 
 
 class ScheduleRow(NamedTuple):
