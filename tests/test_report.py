@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from batfill import __version__
+from batfill.cli.report import report
+from batfill.reports.sample import SAMPLE_ROWS
 from command import batfill, json_result, refusal, result
 from report_runs import OK, jobs_csv, sample_run
 
@@ -124,6 +126,7 @@ def test_equal_figures_are_equal_files(runs, tmp_path):
         (["--tau", "0"], "option tau"),
         (["--threshold", "-1"], "option threshold"),
         (["--seed", "-1"], "--seed"),
+        (["--sample", "0"], "--sample"),
         (["-o", "absent/page.html"], "cannot be written"),
     ],
 )
@@ -159,13 +162,44 @@ def test_the_pages_data_are_json(runs, tmp_path):
     ]
 
 
-def test_runs_too_many_for_one_page_are_compared_without_their_jobs(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.reports.write.MOST_ROWS", 1000)
+def test_pages_of_many_jobs_hold_a_sample_and_say_so(runs, tmp_path):
     page = tmp_path / "page.html"
-    result("report", runs, "-o", page)
-    assert "data-run=" not in page.read_text().partition("<script>")[0]
+    result("report", runs / "saf", "-o", page, "--sample", 100, "--seed", 7)
+    text = page.read_text()
+    assert "A sample of 100 of 800 jobs, seed 7" in text
+    assert "the 10 with the longest waits" in text
+    assert "<dt>jobs</dt><dd>800</dd>" in text  # the figures are of all jobs
+
+
+def test_runs_too_many_for_one_page_are_compared_as_a_whole_and_sampled(runs, tmp_path):
+    page = tmp_path / "page.html"
+    result("report", runs, runs / "saf", "-o", page, "--sample", 799)
+    assert page.read_text().count("<strong>A sample of") == 2
     assert "2 runs of 800 jobs" in page.read_text()
-    assert page.read_text().count("on this run alone to see them") == 2
+
+
+def test_a_page_that_holds_all_jobs_says_nothing_of_a_sample(runs, tmp_path):
+    page = tmp_path / "page.html"
+    contents = set()
+    for options in ((), ("--sample", 800), ("--sample", 10**9)):
+        result("report", runs, "-o", page, *options)
+        contents.add(re.sub("<code>.*?</code>", "", page.read_text()))
+    (text,) = contents
+    assert "A sample of" not in text
+
+
+def test_the_default_sample_is_the_librarys():
+    assert next(option.default for option in report.params if option.name == "sample") == SAMPLE_ROWS
+
+
+def test_long_work_is_announced_with_its_time_and_memory(runs, tmp_path, monkeypatch):
+    assert batfill("report", runs / "saf", "-o", tmp_path / "page.html").err == ""
+    monkeypatch.setattr("batfill.reports.runs.LONG_BYTES", 1)
+    done = batfill("report", runs / "saf", "-o", tmp_path / "page.html")
+    assert re.fullmatch(r"batfill: 0.0 GB of results: about .* s and 0.0 GB of memory\n", done.err)
+    monkeypatch.setattr("batfill.reports.runs.installed", lambda _: False)
+    done = batfill("report", runs / "saf", "-o", tmp_path / "page.html")
+    assert done.err.endswith("with pip install 'batfill[tables]'\n")
 
 
 def test_the_documented_commands_run(tmp_path, monkeypatch):

@@ -154,7 +154,7 @@ def test_a_later_try_counts_alone_even_if_it_was_submitted_later(tmp_path):
 def test_a_page_counts_ends_at_the_walltime_and_figures_every_end_from_outside(tmp_path):
     run = read_run(jobs_csv(tmp_path / "x_jobs.csv", f"a,0,1,9,{KILLED},0,5,0", f"b,0,1,9,{CUT},5,9,0"), "x")
     assert run.summary().killed == 2
-    page = run_section(run, 0, tau_s=10.0, overdue_s=None, explore=False)
+    page = run_section(run, 0, tau_s=10.0, overdue_s=None)
     assert "<dt>ended at their walltime</dt><dd>1</dd>" in page
 
 

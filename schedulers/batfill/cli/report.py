@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     show_default=False,
     help="Also write figures for papers, each with its data: some of pdf,svg,png.",
 )
-@seed_option("the intervals")
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=300_000,
+    metavar="N",
+    help="Tries of each run's jobs in the page at most; of a larger run it holds a sample.",
+)
+@seed_option("the intervals and of the sample")
 @JSON
 def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bool, **how: Any) -> None:
     """Write a self-contained HTML page about these runs: Gantt, curves, tables; several runs are compared.
@@ -43,7 +50,7 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
     from batfill.files import json_text
     from batfill.reports import write_report
 
-    with progress("runs") as advance:
+    with progress("runs read and described") as advance:
         written = write_report(
             places,
             out,
@@ -51,5 +58,6 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
             figures=[name.strip() for name in figures.split(",") if name.strip()],
             command=shlex.join(sys.argv),
             advance=advance,
+            say=lambda text: print(f"batfill: {text}", file=sys.stderr, flush=True),
         )
     print(json_text([str(path) for path in written]) if as_json else "\n".join(map(str, written)))

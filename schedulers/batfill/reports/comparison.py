@@ -185,7 +185,9 @@ def same_jobs(one: ReportedRun, other: ReportedRun) -> bool:
 def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
     """The runs of one workload, over the jobs that none rejected."""
     refused: set[str] = set().union(*(run.ids[run.state == REFUSED] for run in runs))
-    rows = [run.final & np.array([job not in refused for job in run.ids], bool) for run in runs]
+    rows = [run.final for run in runs]
+    if refused:
+        rows = [row & np.array([job not in refused for job in run.ids]) for row, run in zip(rows, runs, strict=True)]
     wait_s = np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)])
     ran = [run.runtime_s[row] for run, row in zip(runs, rows, strict=True)]
     bsld = np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in zip(wait_s, ran, strict=True)])

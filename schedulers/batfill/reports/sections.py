@@ -21,6 +21,7 @@ from batfill.reports.charts import (
     styles_of,
 )
 from batfill.reports.palette import BEST, DISTINCT, JOBS, MEAN_BSLD
+from batfill.reports.sample import BINS, span_s
 from batfill.reports.single import slowdown_classes, wait_grid
 from batfill.reports.words import date_text, duration, interval_text, table, warning_paragraphs, zone_text
 from batfill.stats import RESAMPLES, comparison_warnings
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from batfill.reports.comparison import Comparison, Difference
     from batfill.reports.runs import ReportedRun
+    from batfill.reports.sample import Sample
     from batfill.stats import Paired
 
 
@@ -38,8 +40,10 @@ def asset(name: str) -> str:
     return files("batfill.reports").joinpath("assets", name).read_text("utf-8")
 
 
-def run_section(run: ReportedRun, number: int, *, tau_s: float, overdue_s: float | None, explore: bool) -> str:
-    """The section of one run; without `explore` its jobs are not in the page."""
+def run_section(
+    run: ReportedRun, number: int, *, tau_s: float, overdue_s: float | None, sample: Sample | None = None
+) -> str:
+    """The section of one run; of its jobs the page holds the sample, or all of them."""
     f = run.summary(tau_s)
     final = run.final
     together, out_of_turn = overtaking(run.submit_s[final], run.start_s[final])
@@ -71,9 +75,7 @@ def run_section(run: ReportedRun, number: int, *, tau_s: float, overdue_s: float
         f'<dl class="figures">{figures}</dl>',
         '<p class="note">Started out of turn: of all pairs of jobs that were in the queue at once, those in which the '
         "later submitted one started first. 0% is strict order of arrival.</p>",
-        explorer(run, number, f.utilisation, overdue_s)
-        if explore
-        else '<p class="note">Too many jobs for one page: run `batfill report` on this run alone to see them.</p>',
+        explorer(run, number, f.utilisation, overdue_s, sample),
         '<div class="columns tables"><div>',
         wait_table(run),
         "</div><div>",
@@ -101,13 +103,28 @@ def made_of(rows: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def explorer(run: ReportedRun, number: int, utilisation: float, overdue_s: float | None) -> str:
+def sample_part(run: ReportedRun, sample: Sample) -> str:
+    """What the explorer shows if the page holds a sample of the run's jobs."""
+    begin_s, end_s = span_s(run)
+    of = f"{sample.jobs:,} of {sample.of_jobs:,} jobs, seed {sample.seed}"
+    bin_s = (end_s - begin_s) / BINS
+    return (
+        f'<p class="note sample"><strong>A sample of {of}</strong>: the {sample.longest:,} with the longest waits, and '
+        "others drawn at random, each as likely. Machines, filter, table, numbers of jobs and download are of the "
+        "sample: where no job is drawn, machines need not be idle. Means of matching jobs are of those drawn at "
+        f"random. The curves of utilisation and of waiting jobs are of all jobs, as means over {duration(bin_s)}, and "
+        "so are the figures and tables before and after.</p>"
+    )
+
+
+def explorer(run: ReportedRun, number: int, utilisation: float, overdue_s: float | None, sample: Sample | None) -> str:
     """Gantt, curves and filter; the page's script makes them interactive."""
     fates = "".join(
         f'<option value="{k}">{words}</option>' for k, words in enumerate(STATES.values()) if (run.state == k).any()
     )
     return Template(asset("explorer.html")).substitute(
         number=number,
+        sample="" if sample is None else sample_part(run, sample),
         name=escape(run.title, quote=True),
         fates=fates,
         backfilled='<option value="backfilled">started by backfilling</option>' if run.backfilling_known else "",

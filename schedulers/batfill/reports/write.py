@@ -17,6 +17,7 @@ from batfill.reports.comparison import comparisons
 from batfill.reports.data import run_data
 from batfill.reports.palette import colour_script, css
 from batfill.reports.runs import find_runs
+from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
 from batfill.reports.sections import asset, comparison_section, run_section
 from batfill.reports.words import warning_paragraphs
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
-MOST_ROWS = 600_000  # tries in one page, of all runs together; 300,000 jobs take about 3 MB
 
 
 def report(
@@ -34,6 +34,7 @@ def report(
     tau_s: float = TAU_S,
     overdue_s: float | None = None,
     seed: int = 0,
+    sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
 ) -> list[Path]:
     """Write a self-contained HTML page about runs: Gantt charts, curves, tables; several runs are compared.
@@ -44,7 +45,9 @@ def report(
         output: the page; by default `report.html` in the first place's folder. Figures go next to it.
         tau_s: the bound of the bounded slowdown.
         overdue_s: mark jobs that waited longer.
-        seed: of the intervals.
+        seed: of the intervals, and of the sample.
+        sample: the most tries of a run's jobs that the page holds; of a larger run it holds a sample. All runs of the
+            page have at most twice as many together.
         figures: also write figures for papers, each with its data, in these formats: "pdf", "svg", "png".
 
     Returns:
@@ -56,7 +59,13 @@ def report(
     several = [places] if isinstance(places, (str, Path)) else places
     page = None if output is None else Path(output)
     return write_report(
-        [Path(place) for place in several], page, tau_s=tau_s, overdue_s=overdue_s, seed=seed, figures=figures
+        [Path(place) for place in several],
+        page,
+        tau_s=tau_s,
+        overdue_s=overdue_s,
+        seed=seed,
+        sample=sample,
+        figures=figures,
     )
 
 
@@ -67,9 +76,11 @@ def write_report(
     tau_s: float = TAU_S,
     overdue_s: float | None = None,
     seed: int = 0,
+    sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
     """Write the report of the runs in these places, and figures of their comparisons; returns the files written.
 
@@ -78,10 +89,12 @@ def write_report(
         output: the page; by default `report.html` in the first place's folder. Figures go next to it.
         tau_s: the bound of the bounded slowdown; a campaign's was set when it ran.
         overdue_s: mark jobs that waited longer; the reader can change this limit.
-        seed: of the intervals.
+        seed: of the intervals, and of the sample.
+        sample: the most tries of a run's jobs in the page, see `report`.
         figures: matplotlib formats, such as pdf.
         command: the command line, for the page.
-        advance: called with 1 after each run.
+        advance: called with 1 after each run that was read, and after each that was described.
+        say: called with a line before long work.
 
     Raises:
         BatfillError: a place has no run, or a file or an option is unusable.
@@ -92,23 +105,25 @@ def write_report(
         raise BatfillError(f"--threshold: {overdue_s!r} is not a number of seconds >= 0")
     if seed < 0:
         raise BatfillError(f"--seed: {seed} is not a whole number >= 0")
+    if sample < 1:
+        raise BatfillError(f"--sample: {sample} is not a whole number >= 1")
     if figures:
         from batfill.reports.figures import check_formats
 
         check_formats(figures)
     campaigns = [place for place in places if is_campaign(place)]
-    runs = find_runs([place for place in places if place not in campaigns])
+    runs = find_runs([place for place in places if place not in campaigns], advance=advance, say=say)
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
-    explore = sum(len(run) for run in runs) <= MOST_ROWS or len(runs) == 1
+    most_rows = rows_each(runs, sample)
     warned = warning_paragraphs([text for place in campaigns for text in campaign_warnings(place)])
     sections = [f'<section id="warnings">{warned}</section>'] if warned else []
     sections += [comparison_section(group, number, seed=seed) for number, group in enumerate(groups)]
     data = []
     for number, run in enumerate(runs):
-        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, explore=explore))
-        if explore:
-            data.append(run_data(run, number, tau_s))
+        part = sampled(run, most_rows, seed)
+        sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part))
+        data.append(run_data(run, number, tau_s, part))
         advance(1)
     inputs = [(path, digest(path)) for place in campaigns for path in files_of(place)]
     inputs += [(run.path, run.digest) for run in runs]

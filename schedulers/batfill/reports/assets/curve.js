@@ -1,9 +1,10 @@
 // An amount averaged over each pixel's time: busy processors, waiting jobs.
 class Curve extends Plot {
-  // `amount(i)` counts from `begin(i)` to `end(i)`; `top` is the top of the axis, or 0 for the largest value.
-  constructor(canvas, view, { begin, end, amount, top, unit, colour }) {
+  // `amount(i)` counts from `begin(i)` to `end(i)`, for i < `length`; `top` is the top of the axis, or 0 for the largest
+  // value. A job that was rejected has no length of time.
+  constructor(canvas, view, { length, begin, end, amount, top, unit, colour }) {
     super(canvas, view, 138, 8, BELOW);
-    Object.assign(this, { since: begin, until: end, amount, most: top, unit, colour });
+    Object.assign(this, { length, since: begin, until: end, amount, most: top, unit, colour });
     view.onchange(() => this.draw());
   }
 
@@ -35,11 +36,10 @@ class Curve extends Plot {
   }
 
   means(width) {
-    const { run, from, to } = this.view;
+    const { from, to } = this.view;
     const means = new Float64Array(width), step = new Float64Array(width + 1);
     const perSecond = width / (to - from);
-    for (let i = 0; i < run.length; i++) {
-      if (run.state[i] === REFUSED) continue;
+    for (let i = 0; i < this.length; i++) {
       const a = Math.max((this.since(i) - from) * perSecond, 0), b = Math.min((this.until(i) - from) * perSecond, width);
       if (b <= a) continue;
       const amount = this.amount(i), first = Math.floor(a), last = Math.min(Math.floor(b), width - 1);

@@ -28,17 +28,28 @@ function hasFate(run, i, fate, overdueAfter) {
 }
 
 function summaryOfMatching(run) {
-  let [count, wait, bsld, longest] = [0, 0, 0, 0];
+  let [count, drawn, wait, bsld, longest] = [0, 0, 0, 0, 0];
   for (let i = 0; i < run.length; i++) {
     if (!run.matching[i] || !run.counts(i)) continue;
     count++;
-    wait += run.wait[i];
     longest = Math.max(longest, run.wait[i]);
+    if (run.drawn && !run.drawn[i]) continue; // in the sample for its long wait, it would raise the means
+    drawn++;
+    wait += run.wait[i];
     bsld += run.bsld[i];
   }
+  if (run.drawn) return summaryOfSample(run, count, drawn, wait, bsld, longest);
   const tries = run.matched === run.length ? "All jobs" : `${number(run.matched)} of ${number(run.length)} rows match`;
   return count ? `${tries}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran, mean wait ${duration(wait / count)} (longest ${duration(longest)}), mean bounded slowdown ${number(bsld / count)}.`
     : `${tries}; none of them ran to completion.`;
+}
+
+function summaryOfSample(run, count, drawn, wait, bsld, longest) {
+  const rows = `Of the sample, ${run.matched === run.length ? "all" : `${number(run.matched)} of ${number(run.length)}`} rows match`;
+  if (!count) return `${rows}; none of them ran to completion.`;
+  const means = drawn ? `the ${number(drawn)} drawn at random have a mean wait of ${duration(wait / drawn)} and a mean bounded slowdown of ${number(bsld / drawn)}`
+    : "none of them was drawn at random";
+  return `${rows}: ${number(count)} ${count === 1 ? "job" : "jobs"} ran (longest wait ${duration(longest)}); ${means}.`;
 }
 
 // The columns of a try: title, name in the CSV, value in the CSV (undefined: unknown), text in the table if different,

@@ -7,13 +7,10 @@ class Explorer {
     this.view = new View(run);
     this.colours = new Colours(run);
     this.gantt = new Gantt(place.querySelector(".gantt"), this.view, this.colours);
-    const ran = { begin: (i) => run.start(i), end: (i) => run.end[i] };
-    // A requeued job waits from the end of its previous try, the previous row.
-    const waited = { begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: (i) => run.start(i), top: 0 };
+    const [ran, waited] = run.drawn ? curvesOfAll(run) : curvesOfJobs(run);
     this.curves = [
-      new Curve(place.querySelector(".used"), this.view,
-        { ...ran, amount: (i) => (100 * run.procs[i]) / run.size, top: 100, unit: " %", colour: PALETTE[0] }),
-      new Curve(place.querySelector(".queue"), this.view, { ...waited, amount: () => 1, unit: "", colour: PALETTE[3] }),
+      new Curve(place.querySelector(".used"), this.view, { ...ran, top: 100, unit: " %", colour: PALETTE[0] }),
+      new Curve(place.querySelector(".queue"), this.view, { ...waited, top: 0, unit: "", colour: PALETTE[3] }),
     ];
     this.said = place.querySelector(".said");
     this.form = place.querySelector("form");
@@ -208,6 +205,24 @@ class Explorer {
   }
 }
 
+// The processors at work, in %, and the jobs that wait, each try from its begin to its end.
+function curvesOfJobs(run) {
+  const { length } = run;
+  return [
+    { length, begin: (i) => run.start(i), end: (i) => run.end[i], amount: (i) => (100 * run.procs[i]) / run.size },
+    // A requeued job waits from the end of its previous try, the previous row.
+    { length, begin: (i) => (run.attempt[i] ? run.end[i - 1] : run.submit[i]), end: (i) => run.start(i), amount: () => 1 },
+  ];
+}
+
+// The same of all jobs if the page holds a sample: means over equal times, in the units of data.py.
+function curvesOfAll(run) {
+  return [run.used, run.waiting].map((means) => {
+    const step = (run.to - run.from) / means.length;
+    return { length: means.length, begin: (k) => run.from + k * step, end: (k) => run.from + (k + 1) * step, amount: (k) => means[k] / 100 };
+  });
+}
+
 const KEYS = {
   "+": "in", "=": "in", "-": "out", 0: "all", Backspace: "back", ArrowLeft: "left", ArrowRight: "right",
   ArrowUp: "up", ArrowDown: "down", "]": "taller", "[": "smaller", n: "next", p: "previous",
@@ -222,8 +237,8 @@ async function explore(run) {
   place.explorer = "coming";
   const head = JSON.parse(data.textContent);
   data.remove();
-  const columns = await unpack(head.numbers);
-  const ids = new TextDecoder().decode(await inflated(head.ids)).split("\n");
+  const [columns, text] = await Promise.all([unpack(head.numbers), inflated(head.ids)]);
+  const ids = new TextDecoder().decode(text).split("\n");
   place.explorer = new Explorer(place, new Run(head, columns, ids));
   place.classList.add("ready");
 }

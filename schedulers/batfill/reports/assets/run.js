@@ -24,6 +24,7 @@ class Run {
       this.to = Math.max(this.to, this.end[i]);
     }
     if (!(this.from < this.to)) [this.from, this.to] = [0, 1];
+    if (this.drawn) [this.from, this.to] = [head.from, head.to]; // a sample: the time is that of all jobs
   }
 
   start(i) { return this.submit[i] + this.wait[i]; }
