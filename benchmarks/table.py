@@ -36,10 +36,10 @@ class Row:
 
 
 def figure_text(value: float, unit: str) -> str:
-    """A ratio ("x"), seconds ("s"), bytes a job ("B"), or a growth exponent ("n", written as the power it is)."""
+    """A ratio ("x"), seconds ("s"), bytes a job ("B"), megabytes ("MB"), or a growth exponent ("n", as a power)."""
     if unit == "s":
         return time_text(value)
-    return {"x": f"{value:.3g}x", "B": f"{value:.0f} B", "n": f"n^{value:.2f}"}[unit]
+    return {"x": f"{value:.3g}x", "B": f"{value:.0f} B", "MB": f"{value:.4g} MB", "n": f"n^{value:.2f}"}[unit]
 
 
 def time_text(seconds: float) -> str:

@@ -17,6 +17,7 @@ from batfill.errors import RunFailed
 from batfill.jobs import Workload
 from batfill.policy import policy_named
 from batfill.replays import replay
+from batfill.reports.runs import find_runs
 from strategies import random_table, table
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -165,6 +166,22 @@ def test_a_bar_is_kept_or_missed(suite):
 def test_times_are_written_with_three_digits(suite):
     times = {3.12345: "3.12 s", 0.28: "280 ms", 0.0031: "3.1 ms", 24.46e-6: "24.5 µs"}
     assert {seconds: suite.table.time_text(seconds) for seconds in times} == times
+
+
+def test_the_run_to_report_on_is_one_that_could_have_been(suite, tmp_path, monkeypatch):
+    monkeypatch.setattr(suite.reporting, "BLOCK_JOBS", 500)
+    monkeypatch.setattr(suite.reporting, "SIDE_BY_SIDE", 2)
+    (run,) = find_runs([suite.reporting.write_run(tmp_path, 1500, seed=1)])
+    assert run.ids.tolist() == sorted(run.ids, key=dict(zip(run.ids, run.submit_s, strict=True)).get)
+    assert sorted(run.ids) == [f"{k:08d}" for k in range(1, 1501)]
+    offset, first, last = run.machines
+    assert (np.add.reduceat(last - first + 1, offset[:-1]) == run.procs).all()
+    assert (run.start_s >= run.submit_s).all()
+    row = np.repeat(np.arange(len(run)), np.diff(offset))
+    for machine in np.unique(first):
+        held = row[(first <= machine) & (machine <= last)]
+        held = held[np.argsort(run.start_s[held], kind="stable")]
+        assert (run.start_s[held][1:] >= (run.start_s + run.runtime_s)[held][:-1]).all()
 
 
 def test_messages_keep_the_queue_as_long_as_they_say(suite):
