@@ -14,8 +14,9 @@ from batfill.errors import WorkloadError
 from batfill.workloads import read_workload
 from batfill.workloads.cleaning import clean
 from batfill.workloads.describe import describe
-from batfill.workloads.formats import format_of, load_log, read_parquet, save_log, stem_of, write_parquet
+from batfill.workloads.formats import format_of, load_log, save_log, stem_of
 from batfill.workloads.generate import generate_log
+from batfill.workloads.parquet_log import read_parquet, write_parquet
 from batfill.workloads.swf_log import LARGEST_EXACT, Comment, SwfLog
 from swf_text import row
 

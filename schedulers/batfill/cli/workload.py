@@ -336,7 +336,10 @@ def job_slice(text: str) -> slice:
 @click.command()
 @SOURCE
 @former_place()
-@out_option("The Batsim workload to write, x.json; .gz compresses it.", required=True)
+@out_option(
+    "The Batsim workload to write, x.json, or the log as x.parquet or x.swf; .gz compresses JSON and SWF.",
+    required=True,
+)
 @click.option("--platform", type=FILE, help="Write the matching platform XML here.")
 @link_options
 @PROCS
@@ -367,14 +370,18 @@ def convert(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Write a log as a Batsim workload: zero-padded ids, delay profiles shared by duration.
+    """Write a log as a Batsim workload: zero-padded ids, delay profiles shared by duration. Or as Parquet or SWF.
 
-    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON. A log of any length is read and written piece by piece.
     """
     from batfill.batsim.platform import homogeneous_platform
     from batfill.files import all_or_none, shown, write_text
     from batfill.workloads.convert import convert as library
+    from batfill.workloads.formats import format_of
 
+    batsim = format_of(out) == ".json"
+    if platform is not None and not batsim:
+        raise click.UsageError("--platform goes with a Batsim workload, OUT.json; leave it out")
     if first is not None and jobs is not None:
         raise click.UsageError("--first and --jobs exclude each other; give one of them")
     if links and platform is None:
@@ -384,13 +391,16 @@ def convert(
     with progress("rows") as advance, all_or_none():
         made = library(source, out, jobs=part, **how, advance=advance)
         if platform is not None:
+            assert made.procs is not None  # a Batsim workload has a size
             write_text(platform, homogeneous_platform(made.procs, **links))
     warn(made.warnings)
     for note in made.notes:
         print(note, file=sys.stderr)
-    print(f"{out}: {made.jobs} jobs, {made.procs} processors", file=sys.stderr)
+    of = "jobs" if batsim else "rows"
+    machine = "unknown number of processors" if made.procs is None else f"{made.procs} processors"
+    print(f"{out}: {made.jobs} {of}, {machine}", file=sys.stderr)
     if as_json:
-        written = {"file": shown(out), "jobs": made.jobs, "procs": made.procs, "notes": list(made.notes)}
+        written = {"file": shown(out), of: made.jobs, "procs": made.procs, "notes": list(made.notes)}
         written["platform"] = None if platform is None else shown(platform)
         print_json(written)
 

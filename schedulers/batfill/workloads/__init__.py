@@ -56,14 +56,8 @@ def read_workload(
     from pathlib import Path
 
     from batfill.errors import WorkloadError
-    from batfill.workloads.formats import (
-        accounting_of,
-        as_stated,
-        first_byte,
-        is_parquet,
-        read_accounting,
-        read_parquet,
-    )
+    from batfill.workloads.formats import accounting_of, as_stated, first_byte, read_accounting
+    from batfill.workloads.parquet_log import is_parquet, read_parquet
     from batfill.workloads.swf import read_swf, workload_of
 
     path = Path(path)

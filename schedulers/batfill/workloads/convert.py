@@ -1,6 +1,6 @@
-"""Converts a log, or a Batsim workload with other profiles, to a Batsim workload of delays.
+"""Converts a log, or a Batsim workload with other profiles, to a Batsim workload of delays; or a log to another format.
 
-A log is read in two passes over the file, so that memory does not grow with its length.
+A log is read piece by piece, in one or two passes over the file, so that memory does not grow with its length.
 """
 
 from __future__ import annotations
@@ -40,8 +40,18 @@ from batfill.workloads.batsim_json import (
     unrequested_in,
     write_batsim_json,
 )
-from batfill.workloads.formats import first_byte, format_of, pieces_of, provenance
+from batfill.workloads.formats import (
+    first_byte,
+    format_of,
+    load_log,
+    made_by,
+    pieces_of,
+    provenance,
+    require_rows,
+    save_log,
+)
 from batfill.workloads.manifest import log_with_text
+from batfill.workloads.parquet_log import write_pieces
 from batfill.workloads.swf import (
     NO_REQUEST,
     choice_for,
@@ -53,14 +63,16 @@ from batfill.workloads.swf import (
     size_notes,
     warnings_of,
     with_assumed,
+    with_size,
 )
+from batfill.workloads.swf_log import N_FIELDS, SwfLog, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from batfill.workloads.batsim_json import Jobs
-    from batfill.workloads.swf_log import SwfLog
+    from batfill.workloads.swf_log import Comment
 
 # Fields of a job object in addition to user_id, and the SWF columns they come from.
 JOB_FIELDS = {"group_id": "group", "executable": "executable", "queue": "queue", "partition": "partition"}
@@ -77,10 +89,13 @@ OLD_NAMES = {
 
 
 class Converted(NamedTuple):
-    """A conversion's result: the number of jobs, the machine's size, and what it dropped or changed."""
+    """A conversion's result: the number of jobs, the machine's size, and what it dropped or changed.
+
+    For a log the number is that of its rows, and the size None if it is unknown.
+    """
 
     jobs: int
-    procs: int
+    procs: int | None
     notes: tuple[str, ...]
     warnings: tuple[str, ...]  # see `Workload.warnings`
 
@@ -97,11 +112,12 @@ def convert(
     host_speed: float = HOST_SPEED,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
-    """Write the workload in `source` (SWF, Parquet or Batsim JSON) as Batsim JSON.
+    """Write the workload in `source` (SWF, Parquet or Batsim JSON) as Batsim JSON, or as a log with all its rows.
 
     Args:
         source: the log.
-        out: the JSON file.
+        out: the file; its name determines the format. A log (SWF, Parquet) keeps every row, number and comment, and
+            gets a note on its provenance; of the next arguments only `procs` applies, and goes into its header.
         procs: the machine's size; by default the log's.
         overrun: "keep", the default, raises requests below the run time to it, "kill" leaves them, and the jobs will
             end there; "extend" raises the walltime, and the scheduler reads the request.
@@ -112,10 +128,22 @@ def convert(
         advance: called with the number of rows done since the last call; each row counts twice.
 
     Raises:
-        WorkloadError: the log cannot be read, holds no job, or does not say the machine's size.
+        WorkloadError: the log cannot be read, holds no job, or does not say the machine's size; an argument does
+            nothing for a log.
     """
     if format_of(out) != ".json":
-        raise WorkloadError(f"{out}: `convert` writes Batsim JSON; name it .json, .json.gz, .json.xz or .json.bz2")
+        for name, given in (
+            ("overrun", overrun is not None),
+            ("unrequested", unrequested is not None),
+            ("a part of the jobs", jobs != ALL_JOBS),
+            ("a field to keep", bool(fields)),
+            ("a host speed", host_speed != HOST_SPEED),
+        ):
+            if given:
+                raise WorkloadError(
+                    f"{out}: is a log, which keeps every row as it is; {name} applies to Batsim JSON only, leave it out"
+                )
+        return _convert_log(source, out, procs, advance)
     for field in fields:
         if field not in JOB_FIELDS:
             raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")
@@ -171,6 +199,43 @@ def convert(
     n_jobs = write_batsim_json(out, second_pass(), procs=size, description=made)
     notes = (*size_notes(log, procs), *notes_of(rows, changed, chosen), *(noted if changed[NO_REQUEST] else ()))
     return Converted(n_jobs, size, notes, warnings_of(rows, changed, chosen))
+
+
+def _convert_log(source: Path, out: Path, procs: int | None, advance: Callable[[int], None]) -> Converted:
+    """Write a log's rows and comments in another format; the arguments are those of `convert`."""
+    made = provenance("convert", source)
+    if first_byte(source) == b"{":
+        log = with_size(source, load_log(source), procs)
+        return Converted(save_log(log, out, description=made), log.header_procs, (), ())
+    comments: list[Comment] = []
+    text = sha256()
+
+    def pieces() -> Iterator[SwfLog]:
+        nonlocal text
+        comments.clear()
+        text, n_rows = sha256(), 0
+        for piece in pieces_of(source, text):
+            comments.extend(c._replace(rows_before=n_rows + c.rows_before) for c in piece.comments)
+            n_rows += len(piece)
+            yield piece
+            advance(len(piece))
+        require_rows(source, n_rows)
+
+    def read() -> SwfLog:
+        """What `pieces` has read, without the rows."""
+        return SwfLog(tuple(comments), np.empty((0, N_FIELDS)), np.empty(0, np.int64), log_with_text(text.hexdigest()))
+
+    def new_head() -> SwfLog:
+        return made_by(with_size(source, read(), procs), made)
+
+    if format_of(out) == ".parquet":
+        n_rows = write_pieces(pieces, out, lambda: new_head().comments)
+    else:
+        for _ in pieces():  # the header comes first, and depends on all of the text
+            pass
+        head = new_head()
+        n_rows = write_rows((piece.rows for piece in pieces()), head.comments, out)
+    return Converted(n_rows, new_head().header_procs, size_notes(read(), procs), ())
 
 
 def _description(source: Path, overrun: Overrun, unrequested: Unrequested, jobs: slice) -> dict[str, object]:

@@ -1,12 +1,10 @@
 """Reads and writes a log in any format: the content decides when reading, the file's name when writing.
 
-SWF, Batsim JSON, and Parquet for our own use: a log's 18 columns, typed and compressed, with its comments in the file's
-metadata. Cleaning, splitting and resampling work on logs, and so on all three.
+SWF, Batsim JSON and Parquet. Cleaning, splitting and resampling work on logs, and so on all three.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -16,11 +14,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from batfill import __version__
-from batfill.errors import WorkloadError, optional
-from batfill.files import decompressed, digest, readable, shown, whole_file
+from batfill.errors import WorkloadError
+from batfill.files import decompressed, digest, shown
 from batfill.jobs import Overrun, Unrequested, Workload
 from batfill.options import unrequested_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
+from batfill.workloads.parquet_log import is_parquet, parquet_pieces, read_parquet, write_parquet
 from batfill.workloads.swf import (
     choice_for,
     job_rows,
@@ -36,7 +35,6 @@ from batfill.workloads.swf_log import (
     COMPLETED,
     FIELDS,
     LARGEST_EXACT,
-    Comment,
     SwfLog,
     batches_of,
     new_log,
@@ -50,8 +48,6 @@ if TYPE_CHECKING:
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json", ".parquet")
-PARQUET = b"PAR1"
-COMMENTS = b"batfill.comments"
 System = Literal["slurm", "oar", "pbs"]
 # The start of each system's accounting: sacct's column names; OAR's jobs by id, as an array or as items; a date.
 ACCOUNTING: dict[System, re.Pattern[bytes]] = {
@@ -59,12 +55,6 @@ ACCOUNTING: dict[System, re.Pattern[bytes]] = {
     "oar": re.compile(rb'\[|\{\s*"(?:\d+|items)"\s*:'),
     "pbs": re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;\w;"),
 }
-
-
-def is_parquet(path: Path) -> bool:
-    """Whether the file starts with Parquet's signature."""
-    with readable(path) as stored:
-        return stored.read(4) == PARQUET
 
 
 def first_byte(path: Path) -> bytes:
@@ -232,17 +222,19 @@ def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
         log = log_of(read_batsim_json(path))
     else:
         log = read_log(path, advance=advance)
-    if not len(log):
-        raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
+    require_rows(path, len(log))
     return log
 
 
+def require_rows(path: Path, n_rows: int) -> None:
+    """Refuse a log without rows."""
+    if not n_rows:
+        raise WorkloadError(f"{path}: holds no row; is it a complete SWF log?")
+
+
 def pieces_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
-    """The rows of an SWF log in pieces, as `batches_of`; those of a Parquet file at once."""
-    if is_parquet(path):
-        yield read_parquet(path)
-    else:
-        yield from batches_of(path, text_sum)
+    """The rows of an SWF or Parquet log in pieces, as `batches_of`."""
+    yield from parquet_pieces(path) if is_parquet(path) else batches_of(path, text_sum)
 
 
 def log_of(workload: Workload) -> SwfLog:
@@ -305,6 +297,11 @@ def provenance(command: str, source: Path, **choices: object) -> dict[str, objec
     return {"made_by": made_by, "source": shown(source.name), "source_sha256": digest(source), **choices}
 
 
+def made_by(log: SwfLog, description: Mapping[str, object]) -> SwfLog:
+    """The log with its provenance as a note in its header; lists are left out."""
+    return log.noted(", ".join(f"{name} {value}" for name, value in description.items() if not isinstance(value, list)))
+
+
 def save_log(
     log: SwfLog,
     out: Path,
@@ -341,9 +338,7 @@ def save_log(
         )
     log = with_size(out, log, procs)
     if description and "source" in description and wanted != ".json":
-        log = log.noted(
-            ", ".join(f"{name} {value}" for name, value in description.items() if not isinstance(value, list))
-        )
+        log = made_by(log, description)
     if wanted == ".swf":
         write_log(log, out)
         return len(log)
@@ -360,44 +355,3 @@ def save_log(
     by = {"made_by": f"batfill {__version__}"} if choices else {}
     stated = {**by, **(description or {}), **choices}
     return write_batsim_json(out, [(jobs, {})], procs=machine, description=stated)
-
-
-def write_parquet(log: SwfLog, path: Path) -> None:
-    """Write the log; columns of whole numbers become integers. Reading the file gives the same log."""
-    pa, pq = optional("pyarrow", "tables"), optional("pyarrow.parquet", "tables")
-    columns = {name: _compact(log[name]) for name in FIELDS} | {"line": log.lines}
-    comments = [[c.rows_before, c.text.encode("utf-8", "surrogateescape").hex()] for c in log.comments]
-    table = pa.table(columns).replace_schema_metadata(
-        {COMMENTS: json.dumps(comments).encode(), b"made_by": f"batfill {__version__}".encode()}
-    )
-    with whole_file(path) as file:
-        pq.write_table(table, file, compression="zstd")
-
-
-def read_parquet(path: Path) -> SwfLog:
-    """A log that `write_parquet` wrote.
-
-    Raises:
-        WorkloadError: the file is not Parquet, or lacks a column.
-    """
-    pa, pq = optional("pyarrow", "tables"), optional("pyarrow.parquet", "tables")
-    with readable(path) as file:
-        try:
-            table = pq.read_table(file)
-            if missing := [name for name in (*FIELDS, "line") if name not in table.column_names]:
-                raise WorkloadError(f"{path}: no column {missing[0]}; only files that batfill wrote can be read")
-            rows = np.column_stack([table[name].to_numpy().astype(np.float64) for name in FIELDS])
-            comments = json.loads((table.schema.metadata or {}).get(COMMENTS, b"[]"))
-            lines = table["line"].to_numpy().astype(np.int64)
-        except (pa.ArrowException, ValueError, TypeError, OSError) as error:
-            what = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise WorkloadError(f"{path}: not a Parquet log ({what}); write it again from its source") from None
-    return SwfLog(
-        tuple(Comment(at, bytes.fromhex(text).decode("utf-8", "surrogateescape")) for at, text in comments), rows, lines
-    )
-
-
-def _compact(
-    column: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    return column.astype(np.int64) if (column == np.floor(column)).all() else np.ascontiguousarray(column)

@@ -18,7 +18,7 @@ from batfill.jobs import Clock
 from batfill.workloads.manifest import log_with_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from hashlib import _Hash
     from pathlib import Path
 
@@ -206,23 +206,35 @@ def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
         WorkloadError: the file cannot be read or uncompressed, a line does not hold 18 fields, or a field is not a
             number; the message names the line.
     """
-    batches: list[SwfLog] = []
-    comments: list[Comment] = []
-    rows_before = 0
     text = sha256()
-    for batch in batches_of(path, text):
-        batches.append(batch)
-        comments += [Comment(rows_before + before, text) for before, text in batch.comments]
-        rows_before += len(batch)
-        advance(len(batch))
-    if not batches:
-        return SwfLog((), np.empty((0, N_FIELDS)), np.empty(0, np.int64))
-    return SwfLog(
-        tuple(comments),
-        np.concatenate([b.rows for b in batches]),
-        np.concatenate([b.lines for b in batches]),
-        log_with_text(text.hexdigest()),
-    )
+    log = joined(batches_of(path, text), advance=advance)
+    return replace(log, known=log_with_text(text.hexdigest()))
+
+
+def joined(pieces: Iterable[SwfLog], *, n_rows: int = 0, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+    """The log of these pieces, which are freed one by one; `advance` is called with the number of rows joined.
+
+    `n_rows`: their rows, if it is known; the arrays then have their size from the beginning.
+    """
+    rows, lines = np.empty((n_rows, N_FIELDS)), np.empty(n_rows, np.int64)
+    comments: list[Comment] = []
+    done = 0
+    for piece in pieces:
+        end = done + len(piece)
+        if end > len(rows):
+            _resize(rows, lines, max(end, len(rows) * 9 // 8))
+        rows[done:end], lines[done:end] = piece.rows, piece.lines
+        comments += [comment._replace(rows_before=done + comment.rows_before) for comment in piece.comments]
+        done = end
+        advance(len(piece))
+    _resize(rows, lines, done)
+    return SwfLog(tuple(comments), rows, lines)
+
+
+def _resize(rows: NDArray[np.float64], lines: NDArray[np.int64], n_rows: int) -> None:
+    """Make the arrays longer or shorter; the system moves large ones without a second copy in memory."""
+    rows.resize((n_rows, N_FIELDS), refcheck=False)
+    lines.resize(n_rows, refcheck=False)
 
 
 def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
@@ -295,15 +307,31 @@ def _number(path: Path, line: int, field: int, token: bytes) -> float:
 
 def write_log(log: SwfLog, path: Path) -> None:
     """Write the log as SWF text (compressed if the name ends in .gz, .xz or .bz2); reading it gives the same log."""
+    write_rows((log.rows,), log.comments, path)
+
+
+def write_rows(pieces: Iterable[NDArray[np.float64]], comments: Sequence[Comment], path: Path) -> int:
+    """As `write_log`, for rows in pieces, each of shape (n, 18), and all comments; returns the number of rows."""
+    done = said = 0
     with whole_file(path) as out:
-        at = 0
-        for comment in log.comments:
-            for piece in _text(log.rows[at : comment.rows_before]):
-                out.write(piece)
-            at = comment.rows_before
-            out.write(comment.text.encode("utf-8", "surrogateescape") + b"\n")
-        for piece in _text(log.rows[at:]):
-            out.write(piece)
+
+        def say(up_to: float) -> None:
+            nonlocal said
+            while said < len(comments) and comments[said].rows_before <= up_to:
+                out.write(comments[said].text.encode("utf-8", "surrogateescape") + b"\n")
+                said += 1
+
+        for rows in pieces:
+            at, end = 0, len(rows)
+            while at < end:
+                say(done + at)
+                stop = min(end, comments[said].rows_before - done) if said < len(comments) else end
+                for text in _text(rows[at:stop]):
+                    out.write(text)
+                at = stop
+            done += end
+        say(np.inf)
+    return done
 
 
 def _text(rows: NDArray[np.float64], at_once: int = 50_000) -> Iterator[bytes]:
