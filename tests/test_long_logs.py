@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.errors import WorkloadError
-from batfill.workloads import parquet_log, swf_log
+from batfill.jobs import job_table
+from batfill.workloads import parquet_log, read_workload, swf_log
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log
 from batfill.workloads.generate import generate_log
 from batfill.workloads.parquet_log import parquet_pieces, read_parquet, write_pieces
+from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import Comment, SwfLog, joined, read_log, write_log
 from command import batfill, refusal
 from swf_text import row
@@ -144,3 +148,71 @@ def test_a_log_that_ends_too_early_leaves_no_file(tmp_path, small_pieces, out):
     with pytest.raises(WorkloadError, match="holds no row"):
         convert(source, tmp_path / out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.swf"]
+
+
+ODD = st.builds(
+    row,
+    st.integers(-1, 9),
+    st.integers(-1, 30),
+    st.integers(-1, 9),
+    procs=st.integers(-1, 4),
+    req_procs=st.integers(-1, 4),
+    req_time=st.integers(-1, 9),
+    status=st.integers(0, 5),
+    user=st.integers(-1, 2),
+    queue=st.integers(0, 1),
+    wait=st.integers(-1, 9),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(ODD, min_size=1, max_size=30),
+    st.sampled_from(["keep", "kill", "extend"]),
+    st.sampled_from([None, "runtime", "none", "queue", "user-max", 7.0]),
+)
+def test_the_columns_that_jobs_are_made_of_give_the_jobs_of_the_whole_log(tmp_path_factory, rows, overrun, unrequested):
+    folder = tmp_path_factory.mktemp("jobs")
+    source, stored = folder / "x.swf", folder / "x.parquet"
+    source.write_text("; MaxProcs: 8\n; MaxRuntime: 20\n; UnixStartTime: 1000\n" + "".join(rows))
+    parquet_log.write_parquet(read_log(source), stored)
+    how = {"overrun": overrun, "unrequested": unrequested}
+    whole = outcome(lambda: workload_of(source, read_log(source), **how))
+    assert outcome(lambda: read_workload(source, **how)) == whole
+    assert outcome(lambda: read_workload(stored, **how)) == [str(x).replace("x.swf", "x.parquet") for x in whole]
+
+
+def outcome(read):
+    """The workload as texts, or why there is none."""
+    try:
+        workload = read()
+    except WorkloadError as error:
+        return [str(error)]
+    columns = [getattr(workload.jobs, f.name) for f in fields(workload.jobs)]
+    texts = [str(c.tolist() if isinstance(c, np.ndarray) else c) for c in columns]
+    about = (workload.name, workload.procs, workload.notes, workload.warnings, workload.clock, workload.unrequested)
+    return texts + [str(one) for one in about]
+
+
+def test_ids_of_a_log_take_16_bytes_and_are_strings(tmp_path):
+    (tmp_path / "x.swf").write_text("".join(row(i, i, 5) for i in (3, 20, 100)))
+    jobs = read_workload(tmp_path / "x.swf", procs=8).jobs
+    assert jobs.ids.itemsize == 16
+    assert type(jobs.ids[1]) is str
+    assert jobs.ids.tolist() == ["003", "020", "100"]
+    assert jobs.to_arrow()["job_id"].to_pylist() == ["003", "020", "100"]
+    assert jobs.to_pandas()["job_id"].tolist() == ["003", "020", "100"]
+    assert pickle.loads(pickle.dumps(jobs)).ids.tolist() == ["003", "020", "100"]
+    objects = replace(jobs, ids=jobs.ids.astype(object))
+    assert objects.to_pandas().equals(jobs.to_pandas())
+
+
+def test_ids_that_occur_twice_are_found_in_any_order(tmp_path):
+    (tmp_path / "x.swf").write_text("".join(row(i, 9 - i, 5) for i in range(1, 9)))
+    jobs = read_workload(tmp_path / "x.swf", procs=8).jobs
+    assert jobs.ids.tolist() == list("87654321")
+    columns = {name: getattr(jobs, name) for name in ("submit_s", "runtime_s", "walltime_s", "procs")}
+    ids = jobs.ids.copy()
+    ids[6] = "7"
+    with pytest.raises(WorkloadError, match="job id 7 occurs more than once"):
+        job_table("made", ids=ids, **columns)

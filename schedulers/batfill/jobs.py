@@ -56,7 +56,7 @@ class JobColumns:
     workloads.
     """
 
-    ids: NDArray[np.object_]  # str, unique
+    ids: NDArray[Any]  # str, unique: objects, or for logs numpy's StringDType, which takes 16 B each
     submit_s: NDArray[np.float64]  # r    seconds since the workload's origin, >= 0
     runtime_s: NDArray[np.float64]  # p    true duration: the engine and the metrics read it, a policy never does
     walltime_s: NDArray[np.float64]  # p~   limit, > 0, where the job is killed; inf for none
@@ -216,7 +216,7 @@ class JobTable(JobColumns):
         """The jobs as columns for tables; nan or None means unknown, or no limit."""
         classes = np.array(["large", "small", None], object)[self.job_class]  # UNKNOWN is -1, the last
         return {
-            "job_id": self.ids,
+            "job_id": self.ids.astype(object),
             "user": self.user,
             "submit_s": self.submit_s,
             "runtime_s": self.runtime_s,
@@ -474,7 +474,7 @@ def stand_in(unrequested: Unrequested) -> str:
 def job_table(
     source: str,
     *,
-    ids: NDArray[np.object_],
+    ids: NDArray[Any],
     submit_s: NDArray[np.float64],
     runtime_s: NDArray[np.float64],
     walltime_s: NDArray[np.float64],
@@ -533,8 +533,15 @@ def job_table(
         by_id = np.argsort(ids, kind="stable")
         order = by_id[np.argsort(submit_s[by_id], kind="stable")]
         columns = {name: c[order] if isinstance(c, np.ndarray) else c for name, c in columns.items()}
-    if len(set(ids)) != n:
+    if not (ids[1:] > ids[:-1]).all() and _any_twice(ids):
         seen: set[str] = set()
         twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
         raise WorkloadError(f"{source}: job id {twice} occurs more than once; ids must be unique")
+    del given  # its columns may be in another order than the table's
     return JobTable(**columns)
+
+
+def _any_twice(ids: NDArray[Any]) -> bool:
+    """Whether an id occurs more than once; in order, because a set of all ids takes more memory than a job table."""
+    in_order = np.sort(ids, kind="stable")
+    return bool((in_order[1:] == in_order[:-1]).any())

@@ -484,7 +484,7 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
     """
     columns = {f.name: getattr(run.table, f.name) for f in fields(run.table)}
     table = {name: np.asarray(column) for name, column in columns.items() if column is not None}
-    table["ids"] = table["ids"].astype(np.str_)
+    table["ids"] = np.array(table["ids"].tolist(), np.str_)
     arrays: dict[str, Any] = {
         "format": np.array(SAVED_FORMAT),
         "size": np.array(run.size),

@@ -58,7 +58,7 @@ def read_workload(
     from batfill.errors import WorkloadError
     from batfill.workloads.formats import accounting_of, as_stated, first_byte, read_accounting
     from batfill.workloads.parquet_log import is_parquet, read_parquet
-    from batfill.workloads.swf import read_swf, workload_of
+    from batfill.workloads.swf import needed_fields, read_swf, workload_of
 
     path = Path(path)
     parquet = is_parquet(path)
@@ -80,7 +80,8 @@ def read_workload(
         notes = (*made, *workload.notes)
         return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
     if parquet:
-        return workload_of(path, read_parquet(path), procs=procs, overrun=kept, unrequested=unrequested)
+        log = read_parquet(path, fields=needed_fields(unrequested))
+        return workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
     if first_byte(path) == b"{":
         from batfill.jobs import checked_size
         from batfill.workloads.batsim_json import read_batsim_json

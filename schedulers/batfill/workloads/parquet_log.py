@@ -126,13 +126,13 @@ def _written(
     return n_rows
 
 
-def read_parquet(path: Path) -> SwfLog:
-    """A log that `write_parquet` wrote.
+def read_parquet(path: Path, *, fields: Sequence[str] = FIELDS) -> SwfLog:
+    """A log that `write_parquet` wrote, with these columns.
 
     Raises:
         WorkloadError: the file is not Parquet, or lacks a column.
     """
-    return joined(parquet_pieces(path), n_rows=parquet_rows(path))
+    return joined(parquet_pieces(path, fields=fields), fields=fields, n_rows=parquet_rows(path))
 
 
 def parquet_rows(path: Path) -> int:
@@ -145,8 +145,8 @@ def parquet_rows(path: Path) -> int:
         return int(file.metadata.num_rows)
 
 
-def parquet_pieces(path: Path) -> Iterator[SwfLog]:
-    """A log that `write_parquet` wrote, in pieces, as `batches_of`; a comment's place is within its piece.
+def parquet_pieces(path: Path, *, fields: Sequence[str] = FIELDS) -> Iterator[SwfLog]:
+    """As `read_parquet`, in pieces; a comment's place is within its piece.
 
     Raises:
         WorkloadError: as `read_parquet`.
@@ -157,9 +157,9 @@ def parquet_pieces(path: Path) -> Iterator[SwfLog]:
         stored = json.loads((file.metadata.metadata or {}).get(COMMENTS, b"[]"))
         comments = [Comment(at, bytes.fromhex(text).decode("utf-8", "surrogateescape")) for at, text in stored]
         n_rows, done, said = file.metadata.num_rows, 0, 0
-        for batch in file.iter_batches(ROWS_AT_ONCE, columns=[*FIELDS, LINE]):
-            rows = np.empty((len(batch), N_FIELDS))
-            for place, name in enumerate(FIELDS):
+        for batch in file.iter_batches(ROWS_AT_ONCE, columns=[*fields, LINE]):
+            rows = np.empty((len(batch), len(fields)))
+            for place, name in enumerate(fields):
                 rows[:, place] = batch.column(name).to_numpy(zero_copy_only=False)
             lines = batch.column(LINE).to_numpy(zero_copy_only=False).astype(np.int64)
             end = done + len(batch)
@@ -167,10 +167,11 @@ def parquet_pieces(path: Path) -> Iterator[SwfLog]:
             while said < len(comments) and (comments[said].rows_before < end or end == n_rows):
                 said += 1
             own = tuple(c._replace(rows_before=c.rows_before - done) for c in comments[here:said])
-            yield SwfLog(own, rows, lines)
+            yield SwfLog(own, rows, lines, fields=tuple(fields))
             done = end
         if said < len(comments):  # a log without rows
-            yield SwfLog(tuple(comments), np.empty((0, N_FIELDS)), np.empty(0, np.int64))
+            empty = np.empty((0, len(fields))), np.empty(0, np.int64)
+            yield SwfLog(tuple(comments), *empty, fields=tuple(fields))
 
 
 @contextmanager

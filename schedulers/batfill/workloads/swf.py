@@ -10,9 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+from numpy.dtypes import StringDType
 
 from batfill.errors import WorkloadError
 from batfill.files import digest
@@ -30,7 +31,7 @@ from batfill.jobs import (
     stand_in,
 )
 from batfill.options import unrequested_of
-from batfill.workloads.swf_log import FIELD, LAST_PARTIAL_FAILED, PARTIAL, SwfLog, read_log
+from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,11 +47,21 @@ REASONS = (
     "partial execution of a job whose summary row is kept",
     "further partial execution of a job without a summary row, its run time added to the first",
 )
+IDS_AT_ONCE = 1 << 20
 NO_REQUEST = "requested time unknown, the run time taken"
 NO_LIMIT = "requested time unknown, no limit"
 RAISED = "requested time, or what stands in for it, below the run time, raised to it"
 OUTLIVED = "requested time, or what stands in for it, below the run time, outlived"
 NO_RUN_TIME, NO_SUBMISSION, NO_PROCESSORS, SUMMARISED, ADDED = range(1, len(REASONS))
+
+# The columns that jobs are made of, and those that what stands in for a request may need besides.
+OF_JOBS = ("job", "submit_s", "runtime_s", "procs", "requested_procs", "requested_s", "status", "user")
+OF_STAND_INS = {"queue": ("queue",), "user-max": ("wait_s",)}
+
+
+def needed_fields(unrequested: Unrequested | None) -> tuple[str, ...]:
+    """The columns that `workload_of` reads of a log."""
+    return (*OF_JOBS, *OF_STAND_INS.get(str(unrequested), ()))
 
 
 def read_swf(
@@ -68,7 +79,8 @@ def read_swf(
     Raises:
         WorkloadError: the file is not SWF, or holds no job that ran.
     """
-    return workload_of(path, read_log(path), procs=procs, overrun=overrun, unrequested=unrequested)
+    log = read_log(path, fields=needed_fields(unrequested))
+    return workload_of(path, log, procs=procs, overrun=overrun, unrequested=unrequested)
 
 
 def workload_of(
@@ -88,7 +100,10 @@ def workload_of(
     log = with_assumed(path, log, rows, unrequested)
     changed: Counter[str] = Counter()
     jobs = jobs_in(log, rows, overrun=overrun, changed=changed)
-    clock = log.clock
+    clock, size, doubts = log.clock, machine_size(path, log, procs), size_notes(log, procs)
+    notes = (*doubts, *notes_of(rows, changed, unrequested), *(noted if changed[NO_REQUEST] else ()))
+    first_submit_s = rows.first_submit_s
+    del log, rows  # which may take more memory than the jobs
     return Workload(
         name=path.name,
         jobs=job_table(
@@ -104,10 +119,10 @@ def workload_of(
             outlives=jobs.outlives,
             assumed_s=jobs.assumed_s,
         ),
-        procs=machine_size(path, log, procs),
+        procs=size,
         digest="" if isinstance(source, str) else digest(path),
-        notes=(*size_notes(log, procs), *notes_of(rows, changed, unrequested), *(noted if changed[NO_REQUEST] else ())),
-        clock=clock.later(rows.first_submit_s) if clock else None,
+        notes=notes,
+        clock=clock.later(first_submit_s) if clock else None,
         overrun=overrun,
         unrequested=unrequested,
         file=None if isinstance(source, str) else path,
@@ -216,7 +231,7 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
     reasons: list[NDArray[np.int8]] = []
     numbers: list[NDArray[np.float64]] = []
     submits: list[NDArray[np.float64]] = []
-    parts: list[NDArray[np.float64]] = []
+    parts: list[SwfLog] = []
     at_row: list[NDArray[np.intp]] = []
     n_rows = 0
     for batch in batches:
@@ -224,7 +239,7 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
         numbers.append(batch["job"].copy())
         submits.append(batch["submit_s"].copy())
         partial = np.flatnonzero((batch["status"] >= PARTIAL) & (batch["status"] <= LAST_PARTIAL_FAILED))
-        parts.append(batch.rows[partial])
+        parts.append(batch.select(partial))
         at_row.append(n_rows + partial)
         for what, values, mend in (
             ("job number", numbers[-1], "number the jobs 1, 2, ..."),
@@ -237,8 +252,8 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
         n_rows += len(batch)
     if not n_rows:
         raise WorkloadError(f"{path}: no job in it, only {n_rows} rows; is it a complete SWF log?")
-    reason, number, submit_s = np.concatenate(reasons), np.concatenate(numbers), np.concatenate(submits)
-    runtime_s = _join_parts(np.concatenate(parts), np.concatenate(at_row), reason, number)
+    reason, number, submit_s = _end_to_end(reasons), _end_to_end(numbers), _end_to_end(submits)
+    runtime_s = _join_parts(joined(parts, fields=parts[0].fields), np.concatenate(at_row), reason, number)
     counts = np.bincount(reason, minlength=len(REASONS)).tolist()
     dropped = {text: count for text, count in zip(REASONS[1:], counts[1:], strict=True) if count}
     keep = reason == 0
@@ -257,24 +272,31 @@ def _reason(log: SwfLog) -> NDArray[np.int8]:
     )
 
 
+def _end_to_end(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    """The column of these pieces, which are freed; one piece is the column itself, without a copy."""
+    column = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    pieces.clear()
+    return column
+
+
 def _join_parts(
-    parts: NDArray[np.float64], at_row: NDArray[np.intp], reason: NDArray[np.int8], number: NDArray[np.float64]
+    parts: SwfLog, at_row: NDArray[np.intp], reason: NDArray[np.int8], number: NDArray[np.float64]
 ) -> dict[int, float]:
     """Write the partial executions' reasons into `reason`; returns the summed run times by row."""
     if not len(parts):
         return {}
     whole = np.ones(len(reason), bool)
     whole[at_row] = False
-    summarised = np.isin(parts[:, FIELD["job"]], number[whole])
+    summarised = np.isin(parts["job"], number[whole])
     reason[at_row[summarised]] = SUMMARISED
-    parts, at_row = parts[~summarised], at_row[~summarised]
-    _, first, job = np.unique(parts[:, FIELD["job"]], return_index=True, return_inverse=True)
+    parts, at_row = parts.select(~summarised), at_row[~summarised]
+    _, first, job = np.unique(parts["job"], return_index=True, return_inverse=True)
     runtime_s = np.zeros(len(first))
-    np.add.at(runtime_s, job, np.maximum(parts[:, FIELD["runtime_s"]], 0))
-    joined = parts[first]
-    joined[:, FIELD["runtime_s"]] = runtime_s
+    np.add.at(runtime_s, job, np.maximum(parts["runtime_s"], 0))
+    summed = parts.select(first)
+    summed["runtime_s"][:] = runtime_s
     reason[at_row] = ADDED
-    reason[at_row[first]] = _reason(SwfLog((), joined, at_row[first]))
+    reason[at_row[first]] = _reason(summed)
     return dict(zip(at_row[first].tolist(), runtime_s.tolist(), strict=True))
 
 
@@ -424,10 +446,13 @@ def keep_overruns(
     return np.where(walltime_s <= runtime_s, runtime_s + margin_s, walltime_s)
 
 
-def padded_ids(number: NDArray[np.int64], *, width: int) -> NDArray[np.object_]:
-    """The numbers as strings of one width, so that they sort as the numbers do."""
-    ids = np.empty(len(number), object)
-    ids[:] = [f"{n:0{width}}" for n in number.tolist()]
+def padded_ids(number: NDArray[np.int64], *, width: int) -> NDArray[Any]:
+    """The numbers as strings of one width, so that they sort as the numbers do: 16 B each, not 65 as objects."""
+    # In parts, since padding copies.
+    ids = np.empty(len(number), StringDType())
+    for start in range(0, len(number), IDS_AT_ONCE):
+        part = slice(start, start + IDS_AT_ONCE)
+        ids[part] = np.strings.zfill(number[part].astype(StringDType()), width)
     return ids
 
 

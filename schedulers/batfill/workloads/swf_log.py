@@ -74,17 +74,25 @@ class SwfLog:
     """An SWF file: its comments, its numbers (-1 for unknown), and each row's line, counted from 1."""
 
     comments: tuple[Comment, ...]
-    rows: NDArray[np.float64]  # (n_rows, 18), columns as FIELDS
+    rows: NDArray[np.float64]  # (n_rows, 18), columns as FIELDS; fewer if only some were read, as `fields`
     lines: NDArray[np.int64]  # (n_rows,)
     known: ArchiveLog | None = None  # its entry in the list of known logs, by its text's checksum
     assumed_s: NDArray[np.float64] | None = None  # (n_rows,)  p~ of a row without a request, inf for none; None: p
+    fields: tuple[str, ...] = FIELDS  # the names of the columns
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, field: str) -> NDArray[np.float64]:
         """The column of this name, shape (n_rows,)."""
-        return self.rows[:, FIELD[field]]
+        return self.rows[:, self.fields.index(field)]
+
+    def only(self, fields: Sequence[str]) -> SwfLog:
+        """The log with these columns only, for less memory."""
+        if tuple(fields) == self.fields:
+            return self
+        places = [self.fields.index(field) for field in fields]
+        return replace(self, rows=self.rows[:, places], fields=tuple(fields))
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -170,7 +178,7 @@ class SwfLog:
         """The log with these rows only and its header, without later comments, whose places are lost."""
         header = tuple(comment for comment in self.comments if comment.rows_before == 0)
         assumed_s = None if self.assumed_s is None else self.assumed_s[rows]
-        return SwfLog(header, self.rows[rows], self.lines[rows], self.known, assumed_s)
+        return SwfLog(header, self.rows[rows], self.lines[rows], self.known, assumed_s, self.fields)
 
 
 def new_log(header: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> SwfLog:
@@ -199,24 +207,34 @@ def _zone(log: SwfLog) -> tzinfo:
         return UTC
 
 
-def read_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
-    """The log in an SWF file, plain or compressed; `advance` is called with the number of rows read.
+def read_log(path: Path, *, fields: Sequence[str] = FIELDS, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+    """The log in an SWF file, plain or compressed, with these columns; `advance` gets the number of rows read.
 
     Raises:
         WorkloadError: the file cannot be read or uncompressed, a line does not hold 18 fields, or a field is not a
             number; the message names the line.
     """
     text = sha256()
-    log = joined(batches_of(path, text), advance=advance)
+    log = joined((batch.only(fields) for batch in batches_of(path, text)), fields=fields, advance=advance)
     return replace(log, known=log_with_text(text.hexdigest()))
 
 
-def joined(pieces: Iterable[SwfLog], *, n_rows: int = 0, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
-    """The log of these pieces, which are freed one by one; `advance` is called with the number of rows joined.
+def joined(
+    pieces: Iterable[SwfLog],
+    *,
+    fields: Sequence[str] = FIELDS,
+    n_rows: int = 0,
+    advance: Callable[[int], None] = lambda _: None,
+) -> SwfLog:
+    """The log of these pieces, which are freed one by one.
 
-    `n_rows`: their rows, if it is known; the arrays then have their size from the beginning.
+    Args:
+        pieces: in order.
+        fields: their columns.
+        n_rows: the number of their rows, if it is known; the arrays then have their size from the beginning.
+        advance: called with the number of rows joined since the last call.
     """
-    rows, lines = np.empty((n_rows, N_FIELDS)), np.empty(n_rows, np.int64)
+    rows, lines = np.empty((n_rows, len(fields))), np.empty(n_rows, np.int64)
     comments: list[Comment] = []
     done = 0
     for piece in pieces:
@@ -228,12 +246,12 @@ def joined(pieces: Iterable[SwfLog], *, n_rows: int = 0, advance: Callable[[int]
         done = end
         advance(len(piece))
     _resize(rows, lines, done)
-    return SwfLog(tuple(comments), rows, lines)
+    return SwfLog(tuple(comments), rows, lines, fields=tuple(fields))
 
 
 def _resize(rows: NDArray[np.float64], lines: NDArray[np.int64], n_rows: int) -> None:
     """Make the arrays longer or shorter; the system moves large ones without a second copy in memory."""
-    rows.resize((n_rows, N_FIELDS), refcheck=False)
+    rows.resize((n_rows, rows.shape[1]), refcheck=False)
     lines.resize(n_rows, refcheck=False)
 
 
