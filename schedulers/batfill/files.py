@@ -87,20 +87,26 @@ def read_once(path: Path) -> bytes:
 @contextmanager
 def decompressed(path: Path) -> Iterator[BinaryIO]:
     """The file's content as a stream of bytes; gzip, xz, bzip2 or plain by its first bytes."""
-    with readable(path) as stored:
-        try:
-            start = stored.read(6)
-            stored.seek(0)
-            if start.startswith(GZIP):
-                yield cast("BinaryIO", gzip.GzipFile(fileobj=stored))
-            elif start.startswith(XZ):
-                yield cast("BinaryIO", lzma.LZMAFile(stored))  # noqa: SIM115 - it closes with `stored`
-            elif start.startswith(BZIP2):
-                yield cast("BinaryIO", bz2.BZ2File(stored))
-            else:
-                yield stored
-        except DAMAGE as error:
-            raise WorkloadError(f"{path}: cannot be unpacked ({error}); fetch or copy the file again") from None
+    with readable(path) as stored, content_of(path, stored) as content:
+        yield content
+
+
+@contextmanager
+def content_of(path: Path, stored: BinaryIO) -> Iterator[BinaryIO]:
+    """As `decompressed`, of the file's bytes at their beginning; their place then shows how much has been unpacked."""
+    try:
+        start = stored.read(6)
+        stored.seek(0)
+        if start.startswith(GZIP):
+            yield cast("BinaryIO", gzip.GzipFile(fileobj=stored))
+        elif start.startswith(XZ):
+            yield cast("BinaryIO", lzma.LZMAFile(stored))  # noqa: SIM115 - it closes with `stored`
+        elif start.startswith(BZIP2):
+            yield cast("BinaryIO", bz2.BZ2File(stored))
+        else:
+            yield stored
+    except DAMAGE as error:
+        raise WorkloadError(f"{path}: cannot be unpacked ({error}); fetch or copy the file again") from None
 
 
 @contextmanager

@@ -38,13 +38,16 @@ if TYPE_CHECKING:
     from batfill.workloads.swf_log import SwfLog
 
 
-def log_in(source: Path, procs: int | None) -> SwfLog:
-    """The log, with its machine's size in its header; doubts about the size are printed on standard error."""
+def log_in(source: Path, procs: int | None, *, beside: int) -> SwfLog:
+    """The log, with its machine's size in its header; doubts about the size are printed on standard error.
+
+    `beside`: see `load_log`.
+    """
     from batfill.workloads.formats import load_log
     from batfill.workloads.swf import size_notes, with_size
 
     with progress("rows read") as advance:
-        log = load_log(source, advance=advance)
+        log = load_log(source, beside=beside, advance=advance)
     for note in size_notes(log, procs):
         print(note, file=sys.stderr)
     return with_size(source, log, procs)
@@ -116,7 +119,7 @@ def clean(
     from batfill.workloads.swf import machine_size
 
     format_of(out)
-    log = log_in(source, procs)
+    log = log_in(source, procs, beside=cleaning.BESIDE)
     headers = [(source, log.header)] if flurries else []
     if flurries_from is not None:
         headers.append((flurries_from, load_log(flurries_from).header))
@@ -134,12 +137,14 @@ def clean(
         flurries=named,
         overrun=overrun,
     )
+    n_rows = len(log)
+    del log
     made = provenance("clean", source, notes=list(cleaned.log.header[-1:]))
     left = save_log(
         cleaned.log, out, procs=procs, overrun="extend" if overrun == "extend" else "keep", description=made
     )
     for name, count in cleaned.dropped.items():
-        print(f"{name}: {count} of {len(log)} rows dropped", file=sys.stderr)
+        print(f"{name}: {count} of {n_rows} rows dropped", file=sys.stderr)
     for name, count in cleaned.changed.items():
         print(f"{name}: {count} rows changed", file=sys.stderr)
     print(f"{out}: {left} rows", file=sys.stderr)
@@ -194,7 +199,7 @@ def split(
         raise click.UsageError("--days and --months both set the length of a window; leave one of them out")
     days = 7 if days is None else days
     format_of(Path(f"x{suffix}"))
-    log = log_in(source, procs)
+    log = log_in(source, procs, beside=splitting.BESIDE)
     found = splitting.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
     chosen = splitting.select(found, **wanted)
     make_folder(out)
@@ -262,14 +267,14 @@ def resample(
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
     from batfill.files import shown
-    from batfill.workloads.formats import format_of, provenance, save_log, stem_of
+    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
     from batfill.workloads.resampling import resample as library
 
     if profile_weeks is not None and method != "users":
         raise click.UsageError("--profile-weeks applies to --method users only; leave one of them out")
     how = {"method": method, "weeks": weeks, "profile_weeks": profile_weeks or "all"}
     format_of(out)
-    log = log_in(source, procs)
+    log = log_in(source, procs, beside=ROW_BYTES)
     stem = stem_of(out)
     description = provenance("resample", source, seed=seed, method=method)
     written: list[dict[str, object]] = []
@@ -306,13 +311,13 @@ def scale(
     """
     from batfill.files import shown
     from batfill.workloads import scaling
-    from batfill.workloads.formats import format_of, provenance, save_log
+    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log
     from batfill.workloads.swf import known_size, machine_size
 
     if (interarrival is None) == (load is None):
         raise click.UsageError("give one of --interarrival and --load")
     format_of(out)
-    log = log_in(source, procs)
+    log = log_in(source, procs, beside=ROW_BYTES)
     if load is not None:
         size = known_size(source, machine_size(source, log, procs))
         scaled, factor = scaling.at_load(log, size, load)

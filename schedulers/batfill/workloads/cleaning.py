@@ -75,6 +75,7 @@ CLEANING_RULES: dict[str, Callable[[SwfLog, int | None], Rows]] = {
     "ran": ran,
     "duplicates": duplicates,
 }
+BESIDE = 200  # bytes a row of the log, besides the log itself: the rows that are left, and what the rules compute
 BANDIT = ("wide", "processors", "times")
 
 
@@ -121,7 +122,8 @@ def clean(
         why = ", ".join(f"{name} {count}" for name, count in dropped.items() if count)
         raise WorkloadError(f"cleaning drops all {len(log)} rows ({why}); use fewer rules")
     changed: dict[str, int] = {}
-    rows = log.rows[keep]
+    cleaned = log.as_listed().select(keep)
+    rows = cleaned.rows  # a copy
     if "processors" in rules:
         changed["processors filled in"] = _fill_processors(rows)
     if overrun not in get_args(Clean):
@@ -132,7 +134,6 @@ def clean(
         [f"{name}: {count} rows dropped" for name, count in dropped.items()]
         + [f"{name}: {count} rows changed" for name, count in changed.items()]
     )
-    cleaned = replace(log.as_listed().select(keep), rows=rows)
     counted = tuple(
         comment._replace(text=f"; MaxRecords: {len(rows)}") if header_name(comment.text) == "maxrecords" else comment
         for comment in cleaned.comments

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -15,11 +16,19 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import WorkloadError
-from batfill.files import decompressed, digest, shown
+from batfill.files import CHUNK_BYTES, content_of, decompressed, digest, readable, shown
 from batfill.jobs import Overrun, Unrequested, Workload
+from batfill.memory import require_memory
 from batfill.options import unrequested_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
-from batfill.workloads.parquet_log import is_parquet, parquet_pieces, read_parquet, write_parquet
+from batfill.workloads.parquet_log import (
+    ROWS_AT_ONCE,
+    is_parquet,
+    parquet_pieces,
+    parquet_rows,
+    read_parquet,
+    write_parquet,
+)
 from batfill.workloads.swf import (
     choice_for,
     job_rows,
@@ -35,6 +44,7 @@ from batfill.workloads.swf_log import (
     COMPLETED,
     FIELDS,
     LARGEST_EXACT,
+    N_FIELDS,
     SwfLog,
     batches_of,
     new_log,
@@ -48,6 +58,8 @@ if TYPE_CHECKING:
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json", ".parquet")
+# What a row takes while all of a log is read: 18 fields and its line, and an eighth more while the arrays grow.
+ROW_BYTES = (N_FIELDS + 1) * 8 * 9 // 8
 System = Literal["slurm", "oar", "pbs"]
 # The start of each system's accounting: sacct's column names; OAR's jobs by id, as an array or as items; a date.
 ACCOUNTING: dict[System, re.Pattern[bytes]] = {
@@ -210,12 +222,15 @@ def as_stated(workload: Workload, overrun: Overrun | None, unrequested: Unreques
     return stated
 
 
-def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+def load_log(path: Path, *, beside: int = 0, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
     """The log in an SWF, Parquet or Batsim JSON file; `advance` is called with the number of SWF rows read.
 
+    `beside`: bytes a row that the caller takes besides the log.
+
     Raises:
-        WorkloadError: the file has none of these formats, or holds no row.
+        WorkloadError: the file has none of these formats, or holds no row; or there is not enough memory for its rows.
     """
+    require_memory_of(path, ROW_BYTES + beside)
     if is_parquet(path):
         log = read_parquet(path)
     elif first_byte(path) == b"{":
@@ -224,6 +239,39 @@ def load_log(path: Path, *, advance: Callable[[int], None] = lambda _: None) -> 
         log = read_log(path, advance=advance)
     require_rows(path, len(log))
     return log
+
+
+def require_memory_of(path: Path, bytes_a_row: int, what: str = "this command") -> None:
+    """Refuse a log whose rows, of so many bytes each, do not fit into the memory; small files are not counted.
+
+    Raises:
+        WorkloadError: they do not fit.
+    """
+    with readable(path) as stored:
+        if stored.seek(0, SEEK_END) <= CHUNK_BYTES:
+            return
+    if not is_parquet(path) and first_byte(path) == b"{":
+        return
+    n_rows = rows_about(path)
+    require_memory(
+        path,
+        f"{what} on about {n_rows:,} rows, {bytes_a_row} B each,",
+        n_rows * bytes_a_row,
+        "free some, or take a part of the jobs: `batfill workload convert --jobs` writes one, piece by piece",
+    )
+
+
+def rows_about(path: Path) -> int:
+    """The number of rows: a Parquet file states it; of SWF it is estimated from the text's beginning."""
+    if is_parquet(path):
+        return parquet_rows(path)
+    with readable(path) as stored:
+        size = stored.seek(0, SEEK_END)
+        stored.seek(0)
+        with content_of(path, stored) as content:
+            text = content.read(CHUNK_BYTES)
+            n_rows = sum(not line.lstrip().startswith(b";") for line in text.splitlines())
+            return round(n_rows * size / stored.tell()) if content.read(1) else n_rows
 
 
 def require_rows(path: Path, n_rows: int) -> None:
@@ -329,13 +377,15 @@ def save_log(
     wanted = format_of(out)
     if overrun == "extend" and wanted != ".json":
         raise WorkloadError(f"{out}: overrun extend changes nothing in a log; give it to the replay")
-    held = np.abs(log.rows) <= LARGEST_EXACT
-    if not held.all():
-        row, column = np.unravel_index(np.argmin(held), held.shape)
-        raise WorkloadError(
-            f"{out}: {FIELDS[column]} of a row becomes {log.rows[row, column]:g}, beyond 2^53; "
-            "choose a smaller factor or limit"
-        )
+    for first in range(0, len(log), ROWS_AT_ONCE):
+        rows = log.rows[first : first + ROWS_AT_ONCE]
+        held = np.abs(rows) <= LARGEST_EXACT
+        if not held.all():
+            row, column = np.unravel_index(np.argmin(held), held.shape)
+            raise WorkloadError(
+                f"{out}: {FIELDS[column]} of a row becomes {rows[row, column]:g}, beyond 2^53; "
+                "choose a smaller factor or limit"
+            )
     log = with_size(out, log, procs)
     if description and "source" in description and wanted != ".json":
         log = made_by(log, description)
@@ -345,11 +395,11 @@ def save_log(
     if wanted == ".parquet":
         write_parquet(log, out)
         return len(log)
-    rows = job_rows(out, [log])
+    of_jobs = job_rows(out, [log])
     machine = known_size(out, machine_size(out, log, procs))
     unrequested, _ = choice_for(log, unrequested)
-    log = with_assumed(out, log, rows, unrequested)
-    jobs = jobs_in(log, rows, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
+    log = with_assumed(out, log, of_jobs, unrequested)
+    jobs = jobs_in(log, of_jobs, overrun=overrun, margin_s=BATSIM_MARGIN_S, changed=Counter())
     choices: dict[str, object] = {"overrun": overrun} if overrun != "keep" else {}
     choices |= {"unrequested": unrequested} if np.isnan(jobs.requested_s).any() else {}
     by = {"made_by": f"batfill {__version__}"} if choices else {}
