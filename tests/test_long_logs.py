@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
+import re
 from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,11 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill import experiment, memory
 from batfill.errors import WorkloadError
 from batfill.jobs import job_table
-from batfill.workloads import parquet_log, read_workload, swf_log
+from batfill.policy import policy_named
+from batfill.replays import EngineReplay, bytes_a_job
+from batfill.workloads import formats, generate_workload, parquet_log, read_workload, swf_log
 from batfill.workloads.convert import convert
-from batfill.workloads.formats import load_log
+from batfill.workloads.formats import load_log, rows_about
 from batfill.workloads.generate import generate_log
 from batfill.workloads.parquet_log import parquet_pieces, read_parquet, write_pieces
 from batfill.workloads.swf import workload_of
@@ -216,3 +221,99 @@ def test_ids_that_occur_twice_are_found_in_any_order(tmp_path):
     ids[6] = "7"
     with pytest.raises(WorkloadError, match="job id 7 occurs more than once"):
         job_table("made", ids=ids, **columns)
+
+
+def test_a_log_that_does_not_fit_into_the_memory_is_refused_before_it_is_read(tmp_path, small_pieces, monkeypatch):
+    rows = [row(i, i, 5 + i % 7) for i in range(1000)]
+    (tmp_path / "x.swf").write_text("; MaxProcs: 8\n" + "".join(rows))
+    with gzip.open(tmp_path / "y.swf.gz", "wt") as file:
+        file.writelines(rows)
+    parquet_log.write_parquet(read_log(tmp_path / "x.swf"), tmp_path / "z.parquet")
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 2000)
+    about = {name: rows_about(tmp_path / name) for name in ("x.swf", "y.swf.gz", "z.parquet")}
+    assert about["z.parquet"] == 1000
+    assert 900 <= about["x.swf"] <= 1100
+    monkeypatch.setattr(memory, "available_bytes", lambda: 200_000)
+    out = ("--out", tmp_path / "out")
+    for words in (
+        ("describe", tmp_path / "x.swf"),
+        ("clean", tmp_path / "z.parquet", "--out", tmp_path / "out.swf"),
+        ("split", tmp_path / "z.parquet", *out),
+        ("resample", tmp_path / "z.parquet", "--out", tmp_path / "out.swf"),
+        ("scale", tmp_path / "z.parquet", "--out", tmp_path / "out.swf", "--load", 1),
+    ):
+        said = refusal("workload", *words)
+        assert re.search(r": this command on about [\d,]+ rows, \d+ B each, takes about 0\.\d GB of memory", said), said
+        assert said.endswith("`batfill workload convert --jobs` writes one, piece by piece")
+    assert "reading the jobs on about 1,000 rows, 210 B each" in refusal("replay", tmp_path / "z.parquet", "--procs", 8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.swf", "y.swf.gz", "z.parquet"]
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    assert json.loads(batfill("workload", "describe", tmp_path / "x.swf", "--json").out)["rows"] == 1000
+
+
+def test_windows_that_do_not_fit_are_refused_before_one_is_written(tmp_path, monkeypatch):
+    (tmp_path / "x.swf").write_text("; MaxProcs: 8\n" + "".join(row(i, i, 5) for i in range(1000)))
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100_000)
+    said = refusal("workload", "split", tmp_path / "x.swf", "--out", tmp_path / "weeks")
+    assert "a window of 1,000 rows takes about 0.0 GB" in said
+    assert not (tmp_path / "weeks").exists()
+
+
+def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiment, "LONG", 800)
+    done = batfill("replay", "workloads/sample.json", "--policy", "saf")
+    assert re.fullmatch(
+        r"800 jobs: 1\d\d B each in the table, \d+ B each in the replay, 0\.0 GB in all; the waiting jobs take more\n",
+        done.err,
+    )
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    said = refusal("replay", "workloads/sample.json", "--policy", "saf")
+    assert "sample.json: the replay of 800 jobs, 111 B each, takes about" in said
+    monkeypatch.setattr(experiment, "LONG", 801)
+    assert batfill("replay", "workloads/sample.json", "--policy", "saf").err == ""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"backfill": policy_named("spf")},
+        {"divider_s": 3600.0},
+        {"divider_s": 3600.0, "learns": True},
+    ],
+)
+def test_the_bytes_of_a_replay_are_those_of_its_arrays(how):
+    jobs = generate_workload(4000, 64, 1).jobs
+    table, besides = bytes_a_job(jobs, policy_named("saf"), **how)
+    assert table == 65
+    run = EngineReplay(jobs, 64, policy_named("saf"), **how)
+    arrays = [*run.queue.arrays, *run.events, run.given.level, run.given.killable]
+    own = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+    run.advance()
+    made = run.schedule()
+    own += sum(array.nbytes for array in (made.start_s, made.backfilled, made.order, made.kills))
+    assert besides * 0.8 <= own / len(jobs) <= besides + 2  # without kills, an array of tries is half full
+
+
+def test_what_is_available_is_the_least_of_the_machine_and_the_control_group(tmp_path, monkeypatch):
+    proc, groups = tmp_path / "proc", tmp_path / "groups"
+    (proc / "self").mkdir(parents=True)
+    (groups / "memory" / "job").mkdir(parents=True)
+    monkeypatch.setattr(memory, "PROC", proc)
+    monkeypatch.setattr(memory, "GROUPS", groups)
+    assert memory.available_bytes() is None
+    (proc / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable: 100 kB\n")
+    assert memory.available_bytes() == 102_400
+    (proc / "self" / "cgroup").write_text("4:memory:/job\n0::/\n")
+    assert memory.available_bytes() == 102_400
+    for name, text in (("limit_in_bytes", "50000"), ("usage_in_bytes", "30000"), ("stat", "total_inactive_file 900")):
+        (groups / "memory" / "job" / f"memory.{name}").write_text(f"{text}\n")
+    assert memory.available_bytes() == 20_900
+    for name, text in (("max", "9000"), ("current", "5000"), ("stat", "inactive_file 1")):
+        (groups / f"memory.{name}").write_text(f"{text}\n")
+    assert memory.available_bytes() == 4001
+    (groups / "memory.max").write_text("max\n")
+    assert memory.available_bytes() == 20_900
+    (proc / "self" / "cgroup").write_text("0::/elsewhere\n")
+    (groups / "memory.max").write_text("6000\n")
+    assert memory.available_bytes() == 1001

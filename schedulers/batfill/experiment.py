@@ -19,6 +19,7 @@ from batfill.errors import BatfillError
 from batfill.files import json_text, make_folder, write_json
 from batfill.jobs import SMALL, Clock, Workload, arrow_table, data_frame
 from batfill.knowledge.learning import LearningReport, replay_learning
+from batfill.memory import in_gb, require_memory
 from batfill.metrics import TAU_S, Certificate, Summary, as_html, as_table, bounded_slowdown, figure_rows, who_pays
 from batfill.options import USER, Options, of_arguments, tau_of
 from batfill.policy import POLICIES, Policy
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from batfill.replays import Schedule
 
 ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant
+LONG = 1_000_000  # jobs from which on a replay says what memory it takes
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
 
 
@@ -310,6 +312,24 @@ def load_engine(jobs: JobTable) -> None:
     replays.replay(jobs.select(slice(0)), 1, POLICIES["fcfs"])
 
 
+def memory_line(workload: Workload, options: Options) -> str:
+    """What the workload and a replay of it take, in bytes a job and in all.
+
+    Raises:
+        WorkloadError: it is more than is available.
+    """
+    learns, n_jobs = options.learning.knowledge != USER, len(workload.jobs)
+    table, besides = replays.bytes_a_job(
+        workload.jobs, options.policy, backfill=options.backfill, divider_s=options.divider_s, learns=learns
+    )
+    where = workload.file or workload.name
+    mend = "free some, or take a part of the jobs: `batfill workload convert --jobs` writes one"
+    require_memory(where, f"the replay of {n_jobs:,} jobs, {besides} B each,", n_jobs * besides, mend)
+    more = "the waiting jobs and the learner take more" if learns else "the waiting jobs take more"
+    whole = in_gb(n_jobs * (table + besides))
+    return f"{n_jobs:,} jobs: {table} B each in the table, {besides} B each in the replay, {whole} in all; {more}"
+
+
 def options_of(policy: Policy | str, arguments: Mapping[str, Any]) -> Options:
     """The options from `replay`'s arguments.
 
@@ -328,6 +348,7 @@ def replay(
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
     advance: Callable[[int], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
     **options: Unpack[Arguments],
 ) -> Result:
     """Replay a whole workload under one policy in the compiled engine.
@@ -340,14 +361,15 @@ def replay(
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
         advance: called with the number of jobs judged, unless the knowledge is "user".
+        say: called before the replay of a million jobs or more with a line on the memory that it takes.
         **options: the scheduler's other options, named as in the options' reference with underscores; `threshold_s`,
             `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, overdue_before, divider_s, kill_if,
             try_width, knowledge, predictions, kill, bound, levels, regime, divider_rule, cut, train, train_lag_s,
             max_waste, max_kill_share, limits, seed.
 
     Raises:
-        BatfillError: the log or an option is unusable, the machine's size is unknown, or a policy's key is not
-            finite for every job.
+        BatfillError: the log or an option is unusable, the machine's size is unknown, a policy's key is not
+            finite for every job, or there is not enough memory.
 
     Examples:
         >>> saf = replay("workloads/sample.json", "saf", backfill="spf", threshold_s=200_000)
@@ -362,6 +384,8 @@ def replay(
     workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     read_s = None if isinstance(log, Workload) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
+    if len(workload.jobs) >= LONG:
+        say(memory_line(workload, chosen))
 
     load_engine(workload.jobs)
     began = time.perf_counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -97,6 +98,12 @@ class JobColumns:
     def expected_s(self) -> NDArray[np.float64]:
         """The run time that a scheduler without predictions expects: p~, or, with `outlives`, the request below it."""
         return np.fmin(self.unraised_s, self.walltime_s) if self.outlives else self.walltime_s
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns; ids that are Python objects count as the first one."""
+        n_bytes = sum(column.nbytes for f in fields(self) if isinstance(column := getattr(self, f.name), np.ndarray))
+        return n_bytes + (len(self) * getsizeof(self.ids[0]) if len(self) and self.ids.dtype == object else 0)
 
     def check(self, source: str = "the job table", *, entering: bool = False) -> None:
         """Refuse jobs that no engine can run.

@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 SAVED_FORMAT = "batfill replay 9"
+SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
 
@@ -396,6 +397,30 @@ def replay(
     )
     run.advance()
     return run.schedule()
+
+
+def bytes_a_job(
+    jobs: JobTable, policy: Policy, *, backfill: Policy | None = None, divider_s: float = np.inf, learns: bool = False
+) -> tuple[int, int]:
+    """The memory of a replay and its schedule, in bytes a job: of the job table, and of all else.
+
+    The latter does not count the tree of waiting jobs, which grows with the queue, nor what a learner keeps. The
+    arguments are those of `EngineReplay`; jobs that may be small count as if they were.
+    """
+    some = [engine_bytes(jobs.select(slice(n)), policy, backfill, divider_s, learns) for n in (SAMPLE // 2, SAMPLE)]
+    return round(jobs.nbytes / max(len(jobs), 1)), -(-(some[1] - some[0]) // (SAMPLE - SAMPLE // 2))
+
+
+def engine_bytes(jobs: JobTable, policy: Policy, backfill: Policy | None, divider_s: float, learns: bool) -> int:
+    """The bytes of all arrays of a replay of these jobs, the tree excepted, and of its schedule at its end."""
+    small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
+    run = EngineReplay(small, 1, policy, backfill=backfill, divider_s=divider_s, learns=learns)
+    made = run.schedule()
+    arrays = [*run.queue.arrays, *run.events, *run.given, made.start_s, made.backfilled]
+    in_table = {id(getattr(small, f.name)) for f in fields(small)}
+    tries = len(run.events.starts) * made.order.itemsize + run.events.kills.nbytes  # if every try takes place
+    others = (a.nbytes for a in arrays if isinstance(a, np.ndarray) and id(a) not in in_table)
+    return int(tries) + sum(others)
 
 
 def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,11 @@ from batfill.options import arguments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def on_stderr(line: str) -> None:
+    """Print the line beside the result."""
+    print(line, file=sys.stderr)
 
 
 @click.command()
@@ -36,7 +42,7 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
         make_folder(out.parent)  # fail before the work if it is not writable
     announce_compilation()
     with progress("jobs judged") as judged:
-        result = run(workload, **how, **arguments_of(options), advance=judged)
+        result = run(workload, **how, **arguments_of(options), advance=judged, say=on_stderr)
     if out is not None:
         result.to_batsim(out)
     warn(result.options.remarks)

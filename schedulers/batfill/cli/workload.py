@@ -192,8 +192,9 @@ def split(
     """
     from batfill.files import make_folder, shown
     from batfill.jobs import DAY_S
+    from batfill.memory import require_memory
     from batfill.workloads import splitting
-    from batfill.workloads.formats import format_of, provenance, save_log, stem_of
+    from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
 
     if months and days is not None:
         raise click.UsageError("--days and --months both set the length of a window; leave one of them out")
@@ -202,6 +203,8 @@ def split(
     log = log_in(source, procs, beside=splitting.BESIDE)
     found = splitting.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
     chosen = splitting.select(found, **wanted)
+    largest = max(len(window.rows) for window in chosen)
+    require_memory(source, f"a window of {largest:,} rows", largest * ROW_BYTES, "choose shorter windows")
     make_folder(out)
     stem = stem_of(source)
     made = provenance("split", source, boundary=boundary, align=align)

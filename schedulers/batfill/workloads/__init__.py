@@ -56,9 +56,9 @@ def read_workload(
     from pathlib import Path
 
     from batfill.errors import WorkloadError
-    from batfill.workloads.formats import accounting_of, as_stated, first_byte, read_accounting
+    from batfill.workloads.formats import accounting_of, as_stated, first_byte, read_accounting, require_memory_of
     from batfill.workloads.parquet_log import is_parquet, read_parquet
-    from batfill.workloads.swf import needed_fields, read_swf, workload_of
+    from batfill.workloads.swf import READING_BYTES, needed_fields, read_swf, workload_of
 
     path = Path(path)
     parquet = is_parquet(path)
@@ -79,6 +79,7 @@ def read_workload(
             made.append("the machine's size is the most processors seen in use at once")
         notes = (*made, *workload.notes)
         return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
+    require_memory_of(path, READING_BYTES, "reading the jobs")
     if parquet:
         log = read_parquet(path, fields=needed_fields(unrequested))
         return workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)

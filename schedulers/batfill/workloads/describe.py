@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_SPAN_S = 5_000 * WEEK_S  # a century: longer than any log, and short enough to list
-BESIDE = 100  # bytes a row of the log, besides the log itself: columns sorted, and masks
+BESIDE = 80  # bytes a row of the log, besides the log itself: columns sorted, and masks
 PREMATURE = 100  # a job is premature if its request is at least this many times its run time (CCGrid 2019, section V.C)
 NO_DATES = "dates unknown (the header has no UnixStartTime)"
 SAID = ("Version", "Computer", "Installation", "Acknowledge", "TimeZoneString", "MaxProcs", "MaxNodes", "UnixStartTime")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Align = Literal["log", "first", "calendar"]
 Boundary = Literal["submitted", "submit-finish", "start-finish"]
 MOST_WINDOWS = 100_000
-BESIDE = 230  # bytes a row of the log, besides the log itself, to find the windows, and one that holds most of it
+BESIDE = 60  # bytes a row of the log, besides the log itself, to find the windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
