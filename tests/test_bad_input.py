@@ -272,7 +272,7 @@ def test_results_that_cannot_be_written(good, tmp_path):
     assert sorted(left.name for left in tmp_path.iterdir()) == ["out_jobs.csv", "w.json"]
 
 
-@pytest.mark.parametrize("name", ["x.txt", "x", "x.swf", "x.parquet", "x.json.zip"])
+@pytest.mark.parametrize("name", ["x.txt", "x", "x.csv", "x.parquet.gz", "x.json.zip"])
 def test_a_conversion_to_a_format_that_it_does_not_write(good, tmp_path, name):
     before = sorted(tmp_path.iterdir())
     line = refusal("workload", "convert", good, "--out", tmp_path / name)
