@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import slow_slurm
 from batfill.cli import main
 from batfill.errors import WorkloadError
 from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, seconds_in, swf_of, unix_time, zone_of
@@ -97,6 +101,78 @@ def test_slurm_output_that_cannot_be_used_is_said(tmp_path, text, said):
         swf_of(read_slurm([path]), source=str(path))
 
 
+words = st.sampled_from(["a", "a", "a", "", "é"])
+job_names = st.sampled_from(["a", "a", "x|y", "|", ""])
+recent = st.integers(1_700_000_000, 1_700_000_009).map(str)
+times = st.one_of(
+    st.sampled_from(["Unknown", "None", "", "0", "2024-02-30T00:00:00", "2024-3-1T1:2:3", "1960-01-01T00:00:00", "٣"]),
+    st.integers(1_700_000_000, 1_700_000_400).map(str),
+    st.datetimes(datetime(2024, 3, 30, 22), datetime(2024, 3, 31, 6)).map(lambda at: at.isoformat(timespec="seconds")),
+    st.text("0123456789-T:9", max_size=12),
+)
+job_ids = st.one_of(
+    st.sampled_from(["7", "7", "7+0", "7+1"]),
+    st.builds(
+        "{}{}{}".format,
+        st.integers(7, 9),
+        st.sampled_from(["", "_1", "_02", "_[3-9]"]),
+        st.sampled_from(["", "+0", "+1", "+01"]),
+    ),
+    st.sampled_from(
+        ["07", "7.batch", "7.0", "", "x", "99999999999", "7_99999999999", "7_", "7+", "+1", "7_1_2", "7+0+1", "٣"]
+    ),
+)
+limits = st.one_of(
+    st.sampled_from(
+        ["UNLIMITED", "Partition_Limit", "", "1-12", "1-12:30", "00:00:01.500", "-5", "a-5", "9" * 12, "1:2", "1-1:1:1"]
+    ),
+    st.integers(0, 10**11).map(str),
+    st.builds("{}:{:02}:{:02}".format, st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)),
+    st.builds("{}-{:02}:{:02}:{:02}".format, *[st.integers(0, 99)] * 4),
+)
+counts = st.sampled_from(["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²"])
+states = st.sampled_from(["COMPLETED", "COMPLETED", "CANCELLED by 3", "CANCELLED+", "TIMEOUT", "RUNNING", "", " "])
+texts = (words, words, words, job_names, words)
+records = st.one_of(
+    st.tuples(job_ids, *texts, times, times, times, limits, counts, counts, states),
+    st.tuples(job_ids, *texts, recent, recent, recent, limits, counts, counts, states),
+)
+COLUMNS = "JobID|User|Group|Account|JobName|Partition|Submit|Start|End|{limit}|AllocCPUS|ReqCPUS|State"
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(records, max_size=12),
+    st.sampled_from(["TimelimitRaw", "Timelimit"]),
+    st.booleans(),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["UTC", "Europe/Paris"]),
+    st.sampled_from([7, 60, 10_000]),
+)
+def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, barred, newline, zone, chunk):
+    folder = tmp_path_factory.mktemp("slurm")
+    lines = [COLUMNS.format(limit=limit), *("|".join(row) for row in rows)]
+    path = folder / "x"
+    path.write_bytes("".join(line + "|" * barred + newline for line in lines).encode())
+    try:
+        expected = slow_slurm.read_slurm([path], zone=zone)
+    except WorkloadError as error:
+        with pytest.raises(WorkloadError, match=re.escape(str(error))):
+            read_slurm([path], zone=zone)
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("batfill.workloads.slurm.CHUNK_BYTES", chunk)
+        found = read_slurm([path], zone=zone)
+    assert list(found.jobs) == [within_32_bits(job) for job in expected.jobs]
+    assert found.notes == expected.notes
+
+
+def within_32_bits(job):
+    procs, requested = (None if q is None else min(q, 2**31 - 1) for q in (job.procs, job.requested_procs))
+    limit_s = None if job.requested_s is not None and job.requested_s > 2**32 - 1 else job.requested_s
+    return replace(job, procs=procs, requested_procs=requested, requested_s=limit_s)
+
+
 # OAR
 
 
@@ -123,7 +199,7 @@ def test_an_oar_resource_may_be_several_cores():
 def test_oar_lists_read_as_the_object_does(tmp_path, shape):
     path = tmp_path / "x.json"
     path.write_text(json.dumps(shape(json.loads((DATA / "oar.json").read_text()))))
-    assert read_oar([path]).jobs == read_oar([DATA / "oar.json"]).jobs
+    assert list(read_oar([path]).jobs) == list(read_oar([DATA / "oar.json"]).jobs)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '"x"', '{"a": 1}', "{", "\x00"])
@@ -188,11 +264,11 @@ def test_a_line_that_is_no_accounting_record_is_named(tmp_path):
 def test_impossible_times_are_no_times(tmp_path, huge):
     path = tmp_path / "x"
     path.write_text(HEAD + f"1|a|b|{huge}|{huge}|{huge}|1|1|1|COMPLETED\n")
-    assert read_slurm([path]).jobs == []
+    assert len(read_slurm([path]).jobs) == 0
     path.write_text(json.dumps([{"state": "Terminated", "submissionTime": huge, "startTime": 1, "stopTime": huge}]))
-    assert read_oar([path]).jobs == []
+    assert len(read_oar([path]).jobs) == 0
     path.write_text(f"08/26/2014 17:07:44;E;1.a;qtime={huge} start={huge} end={huge}\n")
-    assert read_pbs([path]).jobs == []
+    assert len(read_pbs([path]).jobs) == 0
 
 
 # What they share
@@ -230,11 +306,13 @@ def test_a_file_that_is_no_key_is_refused(tmp_path, text):
 
 def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
     jobs = [
-        ClusterJob(0, start, end, procs, procs, None, 1) for start, end, procs in ((0, 10, 4), (10, 20, 8), (15, 30, 1))
+        ClusterJob(1, start, end, procs, procs, None, 1) for start, end, procs in ((1, 10, 4), (10, 20, 8), (15, 30, 1))
     ]
-    assert most_in_use(jobs) == 9
-    assert swf_of(Reading(jobs), source="x").header_value("MaxProcs") == "9"
-    assert swf_of(Reading(jobs), source="x", procs=16).header_value("MaxProcs") == "16"
+    reading = Reading()
+    reading.jobs.extend(jobs)
+    assert most_in_use(reading.jobs) == 9
+    assert swf_of(reading, source="x").header_value("MaxProcs") == "9"
+    assert swf_of(reading, source="x", procs=16).header_value("MaxProcs") == "16"
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,14 @@ def read_oar(paths: list[Path], *, cores_per_resource: int = 1) -> Reading:
     """
     reading = Reading()
     for path in paths:
+        jobs = []
         for job in _records(path):
             found = _job(job, cores_per_resource)
             if isinstance(found, str):
                 reading.notes[found] += 1
             else:
-                reading.jobs.append(found)
+                jobs.append(found)
+        reading.jobs.extend(jobs)
     return reading
 
 

@@ -77,7 +77,7 @@ def read_pbs(paths: list[Path], *, zone: str = "UTC") -> Reading:
         if job in queued and job not in ended
     ]
     reading.notes["jobs deleted while they waited"] += len(never_ran)
-    reading.jobs += [*ended.values(), *never_ran]
+    reading.jobs.extend([*ended.values(), *never_ran])
     reading.notes = +reading.notes
     return reading
 

@@ -1,4 +1,4 @@
-"""Reads Slurm's jobs from `sacct -P` output, with columns found by name.
+"""Reads Slurm's jobs from `sacct -P` output piece by piece, with columns found by name.
 
 Source: the sacct manual. This command gives all the fields read here, requeued jobs included:
 
@@ -9,16 +9,32 @@ TimelimitRaw,AllocCPUS,ReqCPUS,State
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob, Reading, count_of, lines_of, seconds_in, unix_time, zone_of
+from batfill.files import CHUNK_BYTES, decompressed
+from batfill.workloads.cluster_log import TYPES, Jobs, Names, Reading, seconds_in, unix_time, unix_times, zone_of
+from batfill.workloads.record_parse import (
+    HARD,
+    LARGEST_COUNT,
+    LAST_S,
+    LOCAL,
+    parse_counts,
+    parse_durations,
+    parse_job_ids,
+    parse_times,
+    split_rows,
+)
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import tzinfo
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 NEEDED = ("JobID", "Submit", "Start", "End", "State")
 ENDED_STATES = {
@@ -28,7 +44,13 @@ ENDED_STATES = {
         ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REQUEUED"), FAILED
     ),
 }
+SAME_JOB = ("key", "user", "executable")  # Slurm's counter of ids wraps around
+NOT_ENDED = -2  # the status of every other state
+TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
+READ_COLUMNS = (*NEEDED, *TEXTS, "Group", "Account", "AllocCPUS", "ReqCPUS", "TimelimitRaw", "Timelimit")
 JOB_ID = re.compile(r"^(\d+(?:_\d+|_\[[^\]]*\])?)(\+\d+)?$")
+MINUTE_S = 60
+DATE = ord("T")  # between a date and a time
 
 
 def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
@@ -41,122 +63,283 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
     - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
 
     Args:
-        paths: the files, plain or compressed.
+        paths: the files, plain or compressed. They are read in pieces: memory holds 57 bytes a record, and the names.
         zone: the time zone of dates that are not seconds since 1970.
 
     Raises:
         WorkloadError: a file does not start with column names or lacks one, or a line has another number of columns.
     """
-    reading = Reading()
-    tries: dict[tuple[str, str, str], list[ClusterJob]] = {}
-    components: dict[tuple[str, str, str], dict[str, list[ClusterJob]]] = {}
-    clock = zone_of(zone)
+    records = _Records(zone_of(zone))
     for path in paths:
-        columns: list[str] = []
-        for number, line in lines_of(path):
-            if not line.strip():
-                continue
-            if not columns:
-                columns = line.rstrip("|").split("|")
-                if missing := [name for name in NEEDED if name not in columns]:
+        for table in _tables(path):
+            records.read(table)
+    return records.reading()
+
+
+class _Table:
+    """The rows of a piece of a file: its bytes, and where each column's fields are."""
+
+    def __init__(self, text: NDArray[np.uint8], columns: list[str], spans: NDArray[np.int32]) -> None:
+        self.text = text
+        self.columns = columns
+        self.spans = spans  # (n, columns, 2)
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __contains__(self, column: str) -> bool:
+        return column in self.columns
+
+    def of(self, column: str) -> NDArray[np.int32]:
+        """The spans of this column's fields, (n, 2)."""
+        return np.ascontiguousarray(self.spans[:, self.columns.index(column)])
+
+    def field(self, column: str, row: int) -> str:
+        """The text of a field."""
+        start, end = self.spans[row, self.columns.index(column)]
+        return self.text[start:end].tobytes().decode("utf-8", "replace")
+
+    def counts(self, column: str) -> NDArray[np.int32]:
+        """The column's positive whole numbers, (n,), -1 for others and without such a column."""
+        counts = np.full(len(self), -1, np.int32)
+        if column in self:
+            parse_counts(self.text, self.of(column), counts)
+        return counts
+
+    def times(self, column: str, clock: tzinfo) -> NDArray[np.uint32]:
+        """The column's times, (n,), 0 for none."""
+        seconds, kinds = np.empty(len(self), np.int64), np.empty(len(self), np.int8)
+        parse_times(self.text, self.of(column), DATE, seconds, kinds)
+        local = kinds == LOCAL
+        seconds[local] = unix_times(seconds[local], clock)
+        for row in np.flatnonzero(kinds == HARD).tolist():
+            seconds[row] = unix_time(self.field(column, row), clock) or 0
+        return np.where((seconds > 0) & (seconds <= LAST_S), seconds, 0).astype(np.uint32)
+
+    def limits(self) -> NDArray[np.uint32]:
+        """The requested times, (n,), 0 for none, such as UNLIMITED and Partition_Limit, and for more than LAST_S."""
+        column = next((name for name in ("TimelimitRaw", "Timelimit") if name in self), None)
+        seconds, kinds = np.zeros(len(self), np.int64), np.zeros(len(self), np.int8)
+        if column is not None:
+            parse_durations(self.text, self.of(column), MINUTE_S, seconds, kinds)
+            for row in np.flatnonzero(kinds == HARD).tolist():
+                seconds[row] = min(seconds_in(self.field(column, row), bare=MINUTE_S) or 0, LAST_S + 1)
+        return np.where(seconds <= LAST_S, seconds, 0).astype(np.uint32)
+
+
+def _tables(path: Path) -> Iterator[_Table]:
+    """The rows of a file, piece by piece."""
+    names: list[str] = []
+    before = 0
+    barred = False
+    bars = np.empty(0, np.int32)
+    for text in _pieces(path):
+        while not names and text:  # the first line that is not blank
+            line, _, text = text.partition(b"\n")
+            before += 1
+            head = line.decode("utf-8", "replace").rstrip("\r\n").lstrip("\ufeff")
+            if head.strip():
+                names, barred = head.rstrip("|").split("|"), head.endswith("|")
+                if missing := [name for name in NEEDED if name not in names]:
                     raise WorkloadError(
-                        f"{path}:{number}: no column {missing[0]}; use sacct -P -o {','.join(NEEDED)},..."
+                        f"{path}:{before}: no column {missing[0]}; use sacct -P -o {','.join(NEEDED)},..."
                     )
-                continue
-            fields = _fields(path, number, line, columns)
-            match = JOB_ID.match(fields["JobID"])
-            if not match:
-                reading.notes[_odd(fields["JobID"])] += 1
-                continue
-            job = _job(fields, clock)
-            if isinstance(job, str):
-                reading.notes[job] += 1
-                continue
-            component = match[2]
-            name = str(match[1]), job.user, job.executable  # ids repeat after Slurm's counter wraps around
-            if component:
-                components.setdefault(name, {}).setdefault(component, []).append(job)
+        columns = [name for name in READ_COLUMNS if name in names]
+        wanted = np.array([names.index(name) for name in columns], np.int64)
+        content = np.frombuffer(text, np.uint8)
+        if bars.size < len(text) + 2:
+            bars = np.empty(len(text) + 2, np.int32)
+        spans = np.empty((text.count(b"\n"), len(columns), 2), np.int32)
+        name_column = names.index("JobName") if "JobName" in names else -1
+        n_rows, lines, wrong = split_rows(content, len(names), name_column, barred, wanted, bars, spans)
+        if wrong >= 0:
+            raise WorkloadError(
+                f"{path}:{before + lines + 1}: {wrong} columns, but the first line names {len(names)}; is it truncated?"
+            )
+        before += lines
+        yield _Table(content, columns, spans[:n_rows])
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """The content of a file in pieces of whole lines."""
+    rest = b""
+    with decompressed(path) as content:
+        while piece := content.read(CHUNK_BYTES):
+            end = piece.rfind(b"\n") + 1
+            if end:
+                yield rest + piece[:end]
+                rest = piece[end:]
             else:
-                tries.setdefault(name, []).append(job)
-    for name, parts in components.items():
-        whole = [_last_try(attempts, reading) for attempts in parts.values()]
-        reading.notes["components of heterogeneous jobs, joined"] += len(whole)
-        tries.setdefault(name, []).append(_joined(whole))
-    reading.jobs += [_last_try(attempts, reading) for attempts in tries.values()]
-    return reading
+                rest += piece
+    if rest:
+        yield rest + b"\n"
 
 
-def _fields(path: Path, number: int, line: str, columns: list[str]) -> dict[str, str]:
-    values = line.split("|")
-    if len(values) == len(columns) + 1 and not values[-1]:  # `-p` ends each line with a bar, `-P` does not
-        values.pop()
-    extra = len(values) - len(columns)
-    if extra > 0 and "JobName" in columns:  # only a job's name may hold a bar
-        at = columns.index("JobName")
-        values[at : at + extra + 1] = ["|".join(values[at : at + extra + 1])]
-    if len(values) != len(columns):
-        raise WorkloadError(
-            f"{path}:{number}: {len(values)} columns, but the first line names {len(columns)}; is it truncated?"
+class _Records:
+    """The records of ended jobs, with the keys of their ids."""
+
+    def __init__(self, clock: tzinfo) -> None:
+        self.clock = clock
+        self.result = Reading()
+        self.result.jobs.extra = {}
+        self.odd_ids: dict[str, int] = {}
+        self.odd_components: dict[str, int] = {}
+        self.states = Names()
+        self.statuses = np.array([NOT_ENDED], np.int8)
+
+    def read(self, table: _Table) -> None:
+        """Add the records of ended jobs; count the others."""
+        keys, components, valid = self._ids(table)
+        status = self._status(table)
+        submit_s, start_s, end_s = (table.times(name, self.clock) for name in ("Submit", "Start", "End"))
+        notes = self.result.notes
+        for reason, wrong in (
+            ("jobs that have not ended, left out", status == NOT_ENDED),
+            ("jobs without a submission time, left out", submit_s == 0),
+            ("jobs without an end, left out", end_s == 0),
+        ):
+            if count := np.count_nonzero(valid & wrong):
+                notes[reason] += int(count)
+            valid &= ~wrong
+        procs = table.counts("AllocCPUS")
+        # Cancelled while it waited: Start is the date of the cancellation, or a planned one.
+        never = (start_s > end_s) | ((procs < 0) if "AllocCPUS" in table else False)
+        names = self.result.jobs.names
+        columns: dict[str, NDArray[Any]] = {
+            "submit_s": submit_s,
+            "start_s": np.where(never, 0, start_s),
+            "end_s": end_s,
+            "procs": procs,
+            "requested_procs": table.counts("ReqCPUS"),
+            "requested_s": table.limits(),
+            "status": status,
+            "group": np.zeros(len(table), np.int32),
+        }
+        for column, kind in TEXTS.items():
+            columns[kind] = (
+                names[kind].codes(table.text, table.of(column)) if column in table else np.zeros(len(table), np.int32)
+            )
+        for column in ("Group", "Account"):
+            if column in table:
+                missing = columns["group"] == 0
+                columns["group"][missing] = names["group"].codes(table.text, table.of(column)[missing])
+        self.result.jobs.add(
+            {name: columns[name][valid] for name in TYPES}, {"key": keys[valid], "component": components[valid]}
         )
-    return dict(zip(columns, values, strict=True))
+
+    def _ids(self, table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+        """Of each record the key of its id, its component (-1 for none), and whether it is a job."""
+        n = len(table)
+        keys, components, kinds = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int8)
+        parse_job_ids(table.text, table.of("JobID"), keys, components, kinds)
+        valid = np.ones(n, bool)
+        for row in np.flatnonzero(kinds == HARD).tolist():
+            job_id = table.field("JobID", row)
+            match = JOB_ID.match(job_id)
+            if match:
+                keys[row] = self.odd_ids.setdefault(match[1], -1 - len(self.odd_ids))
+                if match[2]:
+                    components[row] = self.odd_components.setdefault(match[2], (1 << 25) + len(self.odd_components))
+            else:
+                valid[row] = False
+                self.result.notes[_odd(job_id)] += 1
+        return keys, components, valid
+
+    def _status(self, table: _Table) -> NDArray[np.int8]:
+        """SWF's status of each record, NOT_ENDED for states of jobs that have not ended."""
+        codes = self.states.codes(table.text, table.of("State"))
+        if len(self.states) > len(self.statuses):
+            later = [self.states.text(code) for code in range(len(self.statuses), len(self.states))]
+            ended = [ENDED_STATES.get(state.split(" ")[0].rstrip("+"), NOT_ENDED) for state in later]
+            self.statuses = np.concatenate([self.statuses, np.array(ended, np.int8)])
+        return self.statuses[codes]
+
+    def reading(self) -> Reading:
+        """The jobs of these records."""
+        jobs = self.result.jobs
+        if len(jobs):
+            parts = np.flatnonzero(jobs["component"] >= 0)
+            if len(parts):
+                self._join(self._keep_last(parts, ("component",)))
+            self._keep_last(_repeated(jobs["key"]))
+        jobs.extra = {}
+        return self.result
+
+    def _keep_last(self, rows: NDArray[np.intp], besides: tuple[str, ...] = ()) -> NDArray[np.bool_]:
+        """Keep the last try of each job among these rows, with the job's first submission, in the row of its first try.
+
+        Returns whether each remaining row is of such a job, (n,).
+        """
+        jobs = self.result.jobs
+        kept, among = np.ones(len(jobs), bool), np.zeros(len(jobs), bool)
+        if len(rows):
+            order, starts = _grouped(jobs, rows, (*besides, *SAME_JOB), then=("end_s", "submit_s"))
+            last, first = order[np.append(starts[1:], len(order)) - 1], np.minimum.reduceat(order, starts)
+            submit_s = np.minimum.reduceat(jobs["submit_s"][order], starts)
+            for name in (*TYPES, *jobs.extra):
+                jobs[name][first] = jobs[name][last]
+            jobs["submit_s"][first] = submit_s
+            kept[rows], among[first] = False, True
+            kept[first] = True
+            if len(order) > len(starts):
+                self.result.notes["earlier tries of requeued jobs, left out"] += len(order) - len(starts)
+                jobs.keep(kept)
+        return among[kept]
+
+    def _join(self, parts: NDArray[np.bool_]) -> None:
+        """Make one job of the components in these rows that have one id, user and name; it comes after all others."""
+        jobs = self.result.jobs
+        order, starts = _grouped(jobs, np.flatnonzero(parts), SAME_JOB)
+        order, starts = _by_first(order, starts)
+        column = {name: jobs[name][order] for name in (*TYPES, *jobs.extra)}
+        head = {name: values[starts] for name, values in column.items()}
+        start_s = np.minimum.reduceat(np.where(column["start_s"] > 0, column["start_s"], LAST_S), starts)
+        failing = np.where(column["status"] == COMPLETED, len(order), np.arange(len(order)))
+        failed = np.minimum.reduceat(failing, starts)
+        known = np.logical_and.reduceat(column["requested_s"] > 0, starts)
+        head |= {
+            "submit_s": np.minimum.reduceat(column["submit_s"], starts),
+            "start_s": np.where(np.logical_or.reduceat(column["start_s"] > 0, starts), start_s, 0),
+            "end_s": np.maximum.reduceat(column["end_s"], starts),
+            "requested_s": np.where(known, np.maximum.reduceat(column["requested_s"], starts), 0),
+            "status": np.append(column["status"], COMPLETED)[failed],
+            "component": np.full(len(starts), -1),
+        }
+        for name in ("procs", "requested_procs"):
+            total = np.add.reduceat(np.maximum(column[name], 0).astype(np.int64), starts)
+            head[name] = np.where(total > 0, np.minimum(total, LARGEST_COUNT), -1)
+        self.result.notes["components of heterogeneous jobs, joined"] += len(order)
+        jobs.keep(~parts)
+        jobs.add({name: head[name] for name in TYPES}, {name: head[name] for name in jobs.extra})
 
 
 def _odd(job_id: str) -> str:
     return "steps, left out" if "." in job_id else "records whose JobID is not understood, left out"
 
 
-def _job(fields: dict[str, str], clock: tzinfo) -> ClusterJob | str:
-    """The job of a record, or why the record is not a job."""
-    state = fields["State"].split(" ")[0].rstrip("+")
-    if state not in ENDED_STATES:
-        return "jobs that have not ended, left out"
-    submit_s, start_s, end_s = (unix_time(fields[name], clock) for name in ("Submit", "Start", "End"))
-    if submit_s is None:
-        return "jobs without a submission time, left out"
-    if end_s is None:
-        return "jobs without an end, left out"
-    if start_s is not None and (start_s > end_s or not count_of(fields.get("AllocCPUS", "1"))):
-        start_s = None  # cancelled while it waited: Start is the date of the cancellation, or a planned one
-    return ClusterJob(
-        submit_s=submit_s,
-        start_s=start_s,
-        end_s=end_s,
-        procs=count_of(fields.get("AllocCPUS", "")),
-        requested_procs=count_of(fields.get("ReqCPUS", "")),
-        requested_s=_limit(fields),
-        status=ENDED_STATES[state],
-        user=fields.get("User", ""),
-        group=fields.get("Group", "") or fields.get("Account", ""),
-        executable=fields.get("JobName", ""),
-        queue=fields.get("QOS", ""),
-        partition=fields.get("Partition", ""),
-    )
+def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The rows whose key another row has, too."""
+    ordered = np.sort(keys)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    return np.flatnonzero(np.isin(keys, repeated)) if len(repeated) else np.arange(0)
 
 
-def _limit(fields: dict[str, str]) -> float | None:
-    """The requested time; None for UNLIMITED and Partition_Limit."""
-    if "TimelimitRaw" in fields:
-        return seconds_in(fields["TimelimitRaw"], bare=60) or None
-    return seconds_in(fields.get("Timelimit", ""), bare=60) or None
+def _grouped(
+    jobs: Jobs, rows: NDArray[np.intp], same: tuple[str, ...], then: tuple[str, ...] = ()
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows in groups that are equal in these columns, each by the columns `then` and by row; each group's start."""
+    order = rows[np.lexsort([jobs[name][rows] for name in (*reversed(then), *same)])]
+    changes = np.zeros(len(order), bool)
+    changes[0] = True
+    for name in same:
+        values = jobs[name][order]
+        changes[1:] |= values[1:] != values[:-1]
+    return order, np.flatnonzero(changes)
 
 
-def _last_try(attempts: list[ClusterJob], reading: Reading) -> ClusterJob:
-    attempts.sort(key=lambda job: (job.end_s or 0, job.submit_s))
-    if len(attempts) > 1:
-        reading.notes["earlier tries of requeued jobs, left out"] += len(attempts) - 1
-    return replace(attempts[-1], submit_s=min(job.submit_s for job in attempts))
-
-
-def _joined(parts: list[ClusterJob]) -> ClusterJob:
-    starts = [job.start_s for job in parts if job.start_s is not None]
-    limits = [job.requested_s for job in parts if job.requested_s is not None]
-    return replace(
-        parts[0],
-        submit_s=min(job.submit_s for job in parts),
-        start_s=min(starts, default=None),
-        end_s=max((job.end_s for job in parts if job.end_s is not None), default=None),
-        procs=sum(job.procs or 0 for job in parts) or None,
-        requested_procs=sum(job.requested_procs or 0 for job in parts) or None,
-        requested_s=max(limits) if len(limits) == len(parts) else None,
-        status=next((job.status for job in parts if job.status != COMPLETED), COMPLETED),
-    )
+def _by_first(order: NDArray[np.intp], starts: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The groups of `_grouped` in the order of their first rows."""
+    sizes = np.diff(np.append(starts, len(order)))
+    group = np.repeat(np.argsort(np.argsort(order[starts], kind="stable")), sizes)
+    ends = np.cumsum(sizes[np.argsort(group[starts])])
+    return order[np.argsort(group, kind="stable")], np.append(0, ends[:-1])
