@@ -130,6 +130,7 @@ def core(tmp_path_factory):
         assert done.returncode == 0, done.stderr
     (folder / "scheduler.py").write_text(SCHEDULER)
     (folder / "some.parquet").write_bytes(b"PAR1")
+    (folder / "jobs.txt").write_text("JobID|Submit|Start|End|State\n7|1700000000|1700000001|1700000002|COMPLETED\n")
     (folder / "campaign.yaml").write_text("workloads:\n- file: log.swf\npolicies: [fcfs, saf]\n")
     ours = f"{sys.executable} scheduler.py tcp://*:PORT"
     for name, port, command in (
@@ -157,6 +158,9 @@ CASES = [
     ("workload describe log.swf", None),
     ("workload split log.swf --days 7 --out weeks", None),
     ("workload clean log.swf --out log.parquet", "tables"),
+    ("workload import slurm jobs.txt --out imported.swf", None),
+    ("workload import slurm jobs.txt --out imported.parquet", "tables"),
+    ("workload import fugaku some.parquet --out imported.swf", "tables"),
     ("classify log.swf", "learn"),
     ("classify log.swf --cut 0", None),
     ("classify log.swf --cut 0 --out classes", "report,tables"),

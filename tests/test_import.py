@@ -18,6 +18,7 @@ from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
 from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
+from command import batfill
 
 DATA = Path(__file__).parent / "data" / "accounting"
 HEAD = "JobID|User|JobName|Submit|Start|End|Timelimit|AllocCPUS|ReqCPUS|State\n"
@@ -161,7 +162,7 @@ def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, bar
             read_slurm([path], zone=zone)
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("batfill.workloads.slurm.CHUNK_BYTES", chunk)
+        patch.setattr("batfill.workloads.cluster_log.CHUNK_BYTES", chunk)
         found = read_slurm([path], zone=zone)
     assert list(found.jobs) == [within_32_bits(job) for job in expected.jobs]
     assert found.notes == expected.notes
@@ -376,3 +377,12 @@ def test_the_command_writes_a_log_that_reads_back(tmp_path, capsys, system, file
     assert len(log) == jobs
     assert key.exists()
     assert not any("User:" in text for text in log.header)
+
+
+def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("batfill.cli.workload_sources.LARGE_BYTES", 1)
+    for system, file in (("oar", "oar.json"), ("pbs", "pbs.txt"), ("slurm", "slurm.txt")):
+        done = batfill("workload", "import", system, DATA / file, "-o", tmp_path / "log.swf")
+        assert done.status == 0
+        said = f"{system}: read as a whole, in about 0 GB of memory or more\n"
+        assert done.err.startswith(said) == (system != "slurm")

@@ -168,8 +168,14 @@ def fetch(
         raise type(failures[0])("; ".join(map(str, failures)))
 
 
+SYSTEMS = ("slurm", "oar", "pbs")
+TABLES = ("eagle", "kestrel", "fugaku", "pm100")
+PUBLISHED = ("frontier", *TABLES)
+LARGE_BYTES = 1e9  # of memory: said before it is taken
+
+
 @click.command("import")
-@click.argument("system", type=click.Choice(["slurm", "oar", "pbs"]))
+@click.argument("system", type=click.Choice([*SYSTEMS, *PUBLISHED]))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @LOG_OUT
 @click.option("--anonymise", is_flag=True, help="Leave the names of users, groups and jobs out of the log.")
@@ -178,51 +184,64 @@ def fetch(
 @click.option("--timezone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
 @click.option("--computer", default="unknown", help="The machine's name for the header.")
 @click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
+@click.option(
+    "--unit",
+    type=click.Choice(["nodes", "cores"]),
+    help="Published logs: what a processor is [default: nodes; kestrel: cores].",
+)
 @JSON
 def import_log(
-    system: Any,
+    system: str,
     files: tuple[Path, ...],
     out: Path,
     key: Path | None,
     procs: int | None,
     timezone: str,
     cores_per_resource: int | None,
+    unit: Any,
     as_json: bool,
     **written: Any,
 ) -> None:
-    """Convert a cluster's accounting to an SWF log with a header; reports what it left out.
+    """Convert a cluster's accounting, or a centre's published log, to a log with a header; reports what it left out.
 
-    FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2.
+    FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2. Of the published
+    logs it is the SWF (frontier), Parquet or csv.
     """
     from batfill import __version__
+    from batfill.errors import require
     from batfill.files import all_or_none, shown
-    from batfill.workloads.cluster_log import Key, swf_of
-    from batfill.workloads.formats import format_of, save_log
+    from batfill.workloads.accounting import memory_needed, read_records
+    from batfill.workloads.cluster_log import ClusterLog, Key
+    from batfill.workloads.formats import format_of, save_imported
 
     if cores_per_resource is not None and system != "oar":
         raise click.UsageError(f"--cores-per-resource applies to oar only; {system} counts processors; leave it out")
-    format_of(out)
-    if system == "slurm":
-        from batfill.workloads.slurm import read_slurm
-
-        reading = read_slurm(list(files), zone=timezone)
-    elif system == "oar":
-        from batfill.workloads.oar import read_oar
-
-        reading = read_oar(list(files), cores_per_resource=1 if cores_per_resource is None else cores_per_resource)
-    else:
-        from batfill.workloads.pbs import read_pbs
-
-        reading = read_pbs(list(files), zone=timezone)
+    if unit is not None and system not in PUBLISHED:
+        raise click.UsageError(
+            f"--unit applies to {', '.join(PUBLISHED)} only; {system} counts processors; leave it out"
+        )
+    if format_of(out) == ".parquet" or system in TABLES:
+        require("tables", "pyarrow")
     names = Key() if key is None else Key.load(key)
-    log = swf_of(reading, source=f"{system} accounting", key=names, procs=procs, zone=timezone, **written)
-    made = {"made_by": f"batfill {__version__} workload import {system}"}
+    cores = 1 if cores_per_resource is None else cores_per_resource
+    if (needed := memory_needed(system, list(files))) >= LARGE_BYTES:
+        print(f"{system}: read as a whole, in about {needed / 1e9:.0f} GB of memory or more", file=sys.stderr)
+    reading = read_records(system, list(files), zone=timezone, cores_per_resource=cores, unit=unit)
+    source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
+    log = ClusterLog(reading, source=source, key=names, procs=procs, zone=timezone, **written)
     with all_or_none():
         if key is not None:
             names.save(key)
-        rows = save_log(log, out, procs=procs, description=made)
-    for reason, count in reading.notes.items():
-        print(f"{count} records: {reason}", file=sys.stderr)
+        rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
+    for note in log.notes:
+        print(note, file=sys.stderr)
     print(f"{out}: {rows} jobs", file=sys.stderr)
     if as_json:
-        print_json({"file": shown(out), "jobs": rows, "notes": dict(reading.notes)})
+        print_json(
+            {
+                "file": shown(out),
+                "jobs": rows,
+                "notes": dict(reading.notes),
+                "not_modelled": dict(+reading.unmodelled),
+            }
+        )

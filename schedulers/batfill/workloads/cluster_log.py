@@ -14,10 +14,9 @@ import orjson
 
 from batfill import __version__
 from batfill.errors import WorkloadError
-from batfill.files import decompressed, raw_file
+from batfill.files import CHUNK_BYTES, decompressed, raw_file
 from batfill.jobs import DAY_S
-from batfill.workloads.record_parse import EPOCH_DIGITS, LAST_S, intern, peak, rehash
-from batfill.workloads.swf_log import FIELDS, SwfLog, new_log
+from batfill.workloads.swf_log import FIELDS, Comment, SwfLog, new_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ PUBLIC = ("queue", "partition")
 NAMES = (*PERSONAL, *PUBLIC)
 # The columns of a job. Times are seconds since 1970, 0 if unknown; durations are seconds, 0 if unknown or without a
 # limit; processors are -1 if unknown; a name is its number in `Jobs.names`, 0 for none.
-TYPES = {
+TYPES: dict[str, np.dtype[Any]] = {
     "submit_s": np.dtype(np.uint32),
     "start_s": np.dtype(np.uint32),
     "end_s": np.dtype(np.uint32),
@@ -41,6 +40,9 @@ TYPES = {
     "status": np.dtype(np.int8),  # SWF's code
     **dict.fromkeys(NAMES, np.dtype(np.int32)),
 }
+LAST_S = 2**32 - 1  # the year 2106
+LARGEST_COUNT = 2**31 - 1
+NOT_ENDED = -2  # the status of a job that waits or runs
 ROWS_AT_ONCE = 1 << 17
 QUARTER_S = 900
 
@@ -79,6 +81,8 @@ class Names:
 
     def codes(self, text: NDArray[np.uint8], spans: NDArray[np.int32]) -> NDArray[np.int32]:
         """The number of each text[start:end], (n,); `spans` are its first and one-past-last bytes, (n, 2)."""
+        from batfill.workloads.record_parse import intern, rehash  # loads numba, which only reading needs
+
         codes = np.empty(len(spans), np.int32)
         done = 0
         while True:
@@ -201,6 +205,38 @@ class Reading:
     notes: Counter[str] = field(default_factory=Counter)
     unmodelled: Counter[str] = field(default_factory=Counter)
 
+    def add_ended(
+        self,
+        columns: Mapping[str, NDArray[Any]],
+        valid: NDArray[np.bool_],
+        extra: Mapping[str, NDArray[Any]] | None = None,
+        *,
+        allocated: bool,
+    ) -> None:
+        """Append the records of jobs that have ended, and count the others.
+
+        Args:
+            columns: those of TYPES, each (n,); a status may be NOT_ENDED.
+            valid: (n,): which records to consider at all.
+            extra: other columns.
+            allocated: whether the source says how many processors a job was given; a job with none never started.
+        """
+        valid = valid.copy()
+        for reason, wrong in (
+            ("jobs that have not ended, left out", columns["status"] == NOT_ENDED),
+            ("jobs without a submission time, left out", columns["submit_s"] == 0),
+            ("jobs without an end, left out", columns["end_s"] == 0),
+        ):
+            if count := np.count_nonzero(valid & wrong):
+                self.notes[reason] += int(count)
+            valid &= ~wrong
+        # Cancelled while it waited: its start is the date of the cancellation, or a planned one.
+        never = (columns["start_s"] > columns["end_s"]) | (allocated & (columns["procs"] < 0))
+        kept = {**columns, "start_s": np.where(never, 0, columns["start_s"])}
+        self.jobs.add(
+            {name: kept[name][valid] for name in TYPES}, {name: column[valid] for name, column in (extra or {}).items()}
+        )
+
 
 @dataclass(slots=True)
 class Key:
@@ -284,6 +320,11 @@ class ClusterLog:
         self._numbers, used = {}, {}
         for kind in NAMES:
             self._numbers[kind], used[kind] = self._numbered(kind, key)
+        self._texts = {
+            name: np.array([jobs.names[name].text(code) for code in range(len(jobs.names[name]))], object)
+            for name in jobs.extra
+            if name in jobs.names
+        }
         self.notes = [f"{count} records: {reason}" for reason, count in reading.notes.items()]
         self.notes += [
             f"{count:,} of {len(jobs):,} jobs {what}, which is not modelled"
@@ -329,38 +370,53 @@ class ClusterLog:
             numbers[code] = key.number(kind, names.text(code))
         return numbers, set(numbers[numbers > 0].tolist())
 
-    def rows(self, part: slice) -> dict[str, NDArray[Any]]:
-        """The columns of these jobs by submission: those of SWF that are known, and the extra ones."""
+    def piece(self, part: slice) -> SwfLog:
+        """These jobs by submission, without the header."""
         at = self._order[part]
-        column = {name: self.jobs[name][at] for name in (*TYPES, *self.jobs.extra)}
+        column = {name: self.jobs[name][at] for name in TYPES}
         submit_s, start_s, end_s = (column[name].astype(np.int64) for name in ("submit_s", "start_s", "end_s"))
         left_s = np.where(start_s > 0, start_s, end_s)  # never started: it waited until it was removed
         ran = (start_s > 0) & (end_s > 0)
-        first = part.start or 0
+        piece = new_log(
+            (),
+            {
+                **{name: self.jobs[name][at] for name in self.jobs.extra if name in FIELDS},
+                "job": np.arange(part.start + 1, part.start + 1 + len(at)),
+                "submit_s": submit_s - self._first_s,
+                "wait_s": np.where(left_s > 0, np.maximum(left_s - submit_s, 0), -1),
+                "runtime_s": np.where(ran, np.maximum(end_s - start_s, 0), 0),
+                "procs": column["procs"],
+                "requested_procs": column["requested_procs"],
+                "requested_s": np.where(column["requested_s"] > 0, column["requested_s"].astype(np.int64), -1),
+                "status": column["status"],
+                **{kind: self._numbers[kind][column[kind]] for kind in NAMES},
+            },
+        )
+        return SwfLog((), piece.rows, piece.lines + part.start + len(self.header))
+
+    def extra(self, part: slice) -> dict[str, NDArray[Any]]:
+        """The columns of these jobs that SWF has no field for: numbers, -1 for unknown, or texts."""
+        at = self._order[part]
         return {
-            **{name: column[name] for name in self.jobs.extra},
-            "job": np.arange(first + 1, first + 1 + len(at)),
-            "submit_s": submit_s - self._first_s,
-            "wait_s": np.where(left_s > 0, np.maximum(left_s - submit_s, 0), -1),
-            "runtime_s": np.where(ran, np.maximum(end_s - start_s, 0), 0),
-            "procs": column["procs"],
-            "requested_procs": column["requested_procs"],
-            "requested_s": np.where(column["requested_s"] > 0, column["requested_s"].astype(np.int64), -1),
-            "status": column["status"],
-            **{kind: self._numbers[kind][column[kind]] for kind in NAMES},
+            name: self._texts[name][self.jobs[name][at]] if name in self._texts else self.jobs[name][at]
+            for name in self.jobs.extra
+            if name not in FIELDS
         }
 
     def pieces(self) -> Iterator[SwfLog]:
-        """The log in pieces without its header."""
+        """The log in pieces, without the header."""
         for start in range(0, len(self), ROWS_AT_ONCE):
-            columns = self.rows(slice(start, min(start + ROWS_AT_ONCE, len(self))))
-            piece = new_log((), {name: column for name, column in columns.items() if name in FIELDS})
-            yield SwfLog((), piece.rows, piece.lines + start + len(self.header))
+            yield self.piece(slice(start, min(start + ROWS_AT_ONCE, len(self))))
+
+    @property
+    def comments(self) -> tuple[Comment, ...]:
+        """The header."""
+        return tuple(Comment(0, f"; {text}") for text in self.header)
 
     def log(self) -> SwfLog:
-        """The whole log with its header."""
-        columns = self.rows(slice(0, len(self)))
-        return new_log(self.header, {name: column for name, column in columns.items() if name in FIELDS})
+        """The whole log."""
+        whole = self.piece(slice(0, len(self)))
+        return SwfLog(self.comments, whole.rows, whole.lines)
 
 
 def swf_of(reading: Reading, **choices: Any) -> SwfLog:
@@ -383,6 +439,8 @@ def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def most_in_use(jobs: Jobs) -> int:
     """The largest number of processors in use at once; a job's processors are free at the instant it ends."""
+    from batfill.workloads.record_parse import peak
+
     ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
 
     def events(name: str) -> NDArray[np.uint64]:
@@ -400,6 +458,21 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     with decompressed(path) as content:
         for number, line in enumerate(content, start=1):
             yield number, line.decode("utf-8", "replace").rstrip("\r\n").lstrip("\ufeff")
+
+
+def pieces_of(path: Path) -> Iterator[bytes]:
+    """The content of a text file, plain or compressed, in pieces of whole lines, each ended by a newline."""
+    rest = b""
+    with decompressed(path) as content:
+        while piece := content.read(CHUNK_BYTES):
+            end = piece.rfind(b"\n") + 1
+            if end:
+                yield rest + piece[:end]
+                rest = piece[end:]
+            else:
+                rest += piece
+    if rest:
+        yield rest + b"\n"
 
 
 def zone_of(name: str) -> tzinfo:
@@ -438,7 +511,7 @@ def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> NDArray[np.int64]:
 
 def epoch(text: str) -> float | None:
     """Seconds since 1970 written in digits; None for 0, which means no time, and for anything else."""
-    return known_time(float(text)) or None if text.isascii() and text.isdigit() and len(text) <= EPOCH_DIGITS else None
+    return known_time(float(text)) or None if text.isascii() and text.isdigit() else None
 
 
 def unix_time(text: str, zone: tzinfo, form: str = "%Y-%m-%dT%H:%M:%S") -> float | None:

@@ -28,6 +28,7 @@ from batfill.workloads.parquet_log import (
     parquet_rows,
     read_parquet,
     write_parquet,
+    write_pieces,
 )
 from batfill.workloads.swf import (
     choice_for,
@@ -50,11 +51,14 @@ from batfill.workloads.swf_log import (
     new_log,
     read_log,
     write_log,
+    write_rows,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from hashlib import _Hash
+
+    from batfill.workloads.cluster_log import ClusterLog
 
 PACKED = (".gz", ".xz", ".bz2")
 FORMATS = (".swf", ".json", ".parquet")
@@ -93,20 +97,10 @@ def read_accounting(
     Raises:
         WorkloadError: the file is damaged, or holds no job that has ended.
     """
+    from batfill.workloads.accounting import read_records
     from batfill.workloads.cluster_log import swf_of
 
-    if system == "slurm":
-        from batfill.workloads.slurm import read_slurm
-
-        reading = read_slurm([path], zone=timezone)
-    elif system == "oar":
-        from batfill.workloads.oar import read_oar
-
-        reading = read_oar([path], cores_per_resource=cores_per_resource)
-    else:
-        from batfill.workloads.pbs import read_pbs
-
-        reading = read_pbs([path], zone=timezone)
+    reading = read_records(system, [path], zone=timezone, cores_per_resource=cores_per_resource)
     return swf_of(reading, source=f"{path}: {system} accounting", procs=procs, zone=timezone)
 
 
@@ -405,3 +399,23 @@ def save_log(
     by = {"made_by": f"batfill {__version__}"} if choices else {}
     stated = {**by, **(description or {}), **choices}
     return write_batsim_json(out, [(jobs, {})], procs=machine, description=stated)
+
+
+def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_by: str) -> int:
+    """Write an importer's log, piece by piece unless it becomes Batsim JSON; returns the number of jobs.
+
+    Args:
+        log: the log.
+        out: the file; its name determines the format. Parquet also keeps the columns that SWF has no field for.
+        procs: the machine's size, for Batsim JSON; the log's header states it, too.
+        made_by: the command, for Batsim JSON.
+
+    Raises:
+        WorkloadError: as `save_log`.
+    """
+    wanted = format_of(out)
+    if wanted == ".json":
+        return save_log(log.log(), out, procs=procs, description={"made_by": made_by})
+    if wanted == ".parquet":
+        return write_pieces(log.pieces, out, lambda: log.comments, log.extra)
+    return write_rows((piece.rows for piece in log.pieces()), log.comments, out)

@@ -19,7 +19,7 @@ from batfill.files import readable, whole_file
 from batfill.workloads.swf_log import FIELDS, N_FIELDS, Comment, SwfLog, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -49,7 +49,12 @@ def write_parquet(log: SwfLog, path: Path) -> None:
     write_pieces(pieces, path, lambda: log.comments)
 
 
-def write_pieces(pieces: Callable[[], Iterable[SwfLog]], path: Path, comments: Callable[[], Sequence[Comment]]) -> int:
+def write_pieces(
+    pieces: Callable[[], Iterable[SwfLog]],
+    path: Path,
+    comments: Callable[[], Sequence[Comment]],
+    extra: Callable[[slice], Mapping[str, NDArray[Any]]] = lambda _: {},
+) -> int:
     """As `write_parquet`, for a log of which one piece is in memory at a time; returns the number of rows.
 
     Args:
@@ -57,15 +62,16 @@ def write_pieces(pieces: Callable[[], Iterable[SwfLog]], path: Path, comments: C
             has one type.
         path: the file.
         comments: called after the last piece; the comments of the pieces themselves are ignored.
+        extra: further columns of these rows, numbers or texts, for other programs: batfill does not read them back.
 
     Raises:
         WorkloadError: the file cannot be written.
     """
     try:
-        return _written(pieces, path, comments, np.zeros(N_FIELDS, bool))
+        return _written(pieces, path, comments, extra, np.zeros(N_FIELDS, bool))
     except _FractionFound:
         fractional = np.logical_or.reduce([_fractional(piece) for piece in pieces()])
-        return _written(pieces, path, comments, fractional)
+        return _written(pieces, path, comments, extra, fractional)
 
 
 class _FractionFound(Exception):  # noqa: N818 - a reason to begin again
@@ -81,6 +87,7 @@ def _written(
     pieces: Callable[[], Iterable[SwfLog]],
     path: Path,
     comments: Callable[[], Sequence[Comment]],
+    extra: Callable[[slice], Mapping[str, NDArray[Any]]],
     fractional: NDArray[np.bool_],
 ) -> int:
     """Write the file; `fractional` says which columns have fractions, besides those in which the first piece has some.
@@ -95,6 +102,7 @@ def _written(
     schema = pa.schema(
         [(name, pa.float64() if some else pa.int64()) for name, some in zip(FIELDS, fractional, strict=True)]
         + [(LINE, pa.int64())]
+        + [(name, pa.array(column).type) for name, column in extra(slice(0, len(first))).items()]
     )
     how = {
         "compression": "zstd",
@@ -117,7 +125,8 @@ def _written(
             }
             if compressed is not None:
                 compressed.result()
-            compressed = behind.submit(writer.write_table, pa.table(columns | {LINE: piece.lines}, schema=schema))
+            columns |= {LINE: piece.lines, **extra(slice(n_rows, n_rows + len(piece)))}
+            compressed = behind.submit(writer.write_table, pa.table(columns, schema=schema))
             n_rows += len(piece)
         if compressed is not None:
             compressed.result()

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
+from batfill.jobs import DAY_S
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 READ, LOCAL, HARD = 0, 1, 2  # what a span's number is: final; seconds of a clock in the cluster's zone; not read
-LARGEST_COUNT = 2**31 - 1
-LAST_S = 2**32 - 1  # times are seconds since 1970 in 32 bits: up to the year 2106
-EPOCH_DIGITS = 11
 DURATION_DIGITS = 11
 TASKS = 32  # bits of a task's number in a job's key
 
@@ -101,10 +100,10 @@ def _digits(text: NDArray[np.uint8], start: int, end: int) -> Any:
 
 @njit(cache=True)
 def parse_counts(text: NDArray[np.uint8], spans: NDArray[np.int32], counts: NDArray[np.int32]) -> None:
-    """Fill `counts`, (n,), with positive whole numbers; -1 for anything else."""
+    """Fill `counts`, (n,), with positive whole numbers of 31 bits; -1 for anything else."""
     for row in range(spans.shape[0]):
         number = _digits(text, spans[row, 0], spans[row, 1])
-        counts[row] = number if 0 < number <= LARGEST_COUNT else -1
+        counts[row] = number if 0 < number < 2**31 else -1
 
 
 @njit(cache=True)
@@ -129,8 +128,7 @@ def parse_times(
             continue
         number = _digits(text, start, end)
         if number >= 0:
-            if end - start <= EPOCH_DIGITS and number <= LAST_S:
-                seconds[row] = number
+            seconds[row] = number
             continue
         if text[start] < 128 and not 48 <= text[start] <= 57:
             continue  # Unknown, None
@@ -185,7 +183,7 @@ def parse_times(
         if hour > 23 or minute > 59 or second > 59:
             continue
         kinds[row] = kind
-        seconds[row] = _days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - offset
+        seconds[row] = _days(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second - offset
 
 
 @njit(cache=True)
@@ -247,7 +245,7 @@ def parse_durations(
         if hours < 0 or end - 6 - start > DURATION_DIGITS or minutes < 0 or rest < 0:
             continue
         kinds[row] = READ
-        seconds[row] = days * 86400 + hours * 3600 + minutes * 60 + rest
+        seconds[row] = days * DAY_S + hours * 3600 + minutes * 60 + rest
 
 
 @njit(cache=True)
@@ -272,15 +270,15 @@ def parse_job_ids(
                 under = at
             elif text[at] == 43:
                 plus = at
-        if under > plus:
+        if plus < under < end:
             continue
         job = _digits(text, start, min(under, plus))
-        if job < 0 or job > LARGEST_COUNT or (text[start] == 48 and min(under, plus) > start + 1):
+        if job < 0 or job >= 2**31 or (text[start] == 48 and min(under, plus) > start + 1):
             continue
         task = -1
         if under < end:
             task = _digits(text, under + 1, plus)
-            if task < 0 or task >= LARGEST_COUNT or (text[under + 1] == 48 and plus > under + 2):
+            if task < 0 or task >= 2**31 or (text[under + 1] == 48 and plus > under + 2):
                 continue
         if plus < end:
             part = _digits(text, plus + 1, end)
@@ -373,7 +371,8 @@ def peak(starts: NDArray[np.uint64], ends: NDArray[np.uint64]) -> Any:
         ends: (n,), sorted: each job's end and processors, alike.
     """
     low = np.uint64(0xFFFFFFFF)
-    used = most = done = 0
+    used = most = np.int64(0)
+    done = 0
     for row in range(starts.size):
         while done < ends.size and (ends[done] >> np.uint64(32)) <= (starts[row] >> np.uint64(32)):
             used -= np.int64(ends[done] & low)

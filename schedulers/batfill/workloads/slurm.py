@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.files import CHUNK_BYTES, decompressed
-from batfill.workloads.cluster_log import TYPES, Jobs, Names, Reading, seconds_in, unix_time, unix_times, zone_of
-from batfill.workloads.record_parse import (
-    HARD,
+from batfill.workloads.cluster_log import (
     LARGEST_COUNT,
     LAST_S,
-    LOCAL,
-    parse_counts,
-    parse_durations,
-    parse_job_ids,
-    parse_times,
-    split_rows,
+    NOT_ENDED,
+    ROWS_AT_ONCE,
+    TYPES,
+    Jobs,
+    Names,
+    Reading,
+    pieces_of,
+    seconds_in,
+    unix_time,
+    unix_times,
+    zone_of,
 )
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
@@ -45,7 +47,6 @@ ENDED_STATES = {
     ),
 }
 SAME_JOB = ("key", "user", "executable")  # Slurm's counter of ids wraps around
-NOT_ENDED = -2  # the status of every other state
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
 READ_COLUMNS = (*NEEDED, *TEXTS, "Group", "Account", "AllocCPUS", "ReqCPUS", "TimelimitRaw", "Timelimit")
 JOB_ID = re.compile(r"^(\d+(?:_\d+|_\[[^\]]*\])?)(\+\d+)?$")
@@ -101,6 +102,8 @@ class _Table:
 
     def counts(self, column: str) -> NDArray[np.int32]:
         """The column's positive whole numbers, (n,), -1 for others and without such a column."""
+        from batfill.workloads.record_parse import parse_counts  # loads numba, which only reading needs
+
         counts = np.full(len(self), -1, np.int32)
         if column in self:
             parse_counts(self.text, self.of(column), counts)
@@ -108,6 +111,8 @@ class _Table:
 
     def times(self, column: str, clock: tzinfo) -> NDArray[np.uint32]:
         """The column's times, (n,), 0 for none."""
+        from batfill.workloads.record_parse import HARD, LOCAL, parse_times
+
         seconds, kinds = np.empty(len(self), np.int64), np.empty(len(self), np.int8)
         parse_times(self.text, self.of(column), DATE, seconds, kinds)
         local = kinds == LOCAL
@@ -118,6 +123,8 @@ class _Table:
 
     def limits(self) -> NDArray[np.uint32]:
         """The requested times, (n,), 0 for none, such as UNLIMITED and Partition_Limit, and for more than LAST_S."""
+        from batfill.workloads.record_parse import HARD, parse_durations
+
         column = next((name for name in ("TimelimitRaw", "Timelimit") if name in self), None)
         seconds, kinds = np.zeros(len(self), np.int64), np.zeros(len(self), np.int8)
         if column is not None:
@@ -129,11 +136,13 @@ class _Table:
 
 def _tables(path: Path) -> Iterator[_Table]:
     """The rows of a file, piece by piece."""
+    from batfill.workloads.record_parse import split_rows
+
     names: list[str] = []
     before = 0
     barred = False
     bars = np.empty(0, np.int32)
-    for text in _pieces(path):
+    for text in pieces_of(path):
         while not names and text:  # the first line that is not blank
             line, _, text = text.partition(b"\n")
             before += 1
@@ -160,21 +169,6 @@ def _tables(path: Path) -> Iterator[_Table]:
         yield _Table(content, columns, spans[:n_rows])
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
-    """The content of a file in pieces of whole lines."""
-    rest = b""
-    with decompressed(path) as content:
-        while piece := content.read(CHUNK_BYTES):
-            end = piece.rfind(b"\n") + 1
-            if end:
-                yield rest + piece[:end]
-                rest = piece[end:]
-            else:
-                rest += piece
-    if rest:
-        yield rest + b"\n"
-
-
 class _Records:
     """The records of ended jobs, with the keys of their ids."""
 
@@ -192,24 +186,12 @@ class _Records:
         keys, components, valid = self._ids(table)
         status = self._status(table)
         submit_s, start_s, end_s = (table.times(name, self.clock) for name in ("Submit", "Start", "End"))
-        notes = self.result.notes
-        for reason, wrong in (
-            ("jobs that have not ended, left out", status == NOT_ENDED),
-            ("jobs without a submission time, left out", submit_s == 0),
-            ("jobs without an end, left out", end_s == 0),
-        ):
-            if count := np.count_nonzero(valid & wrong):
-                notes[reason] += int(count)
-            valid &= ~wrong
-        procs = table.counts("AllocCPUS")
-        # Cancelled while it waited: Start is the date of the cancellation, or a planned one.
-        never = (start_s > end_s) | ((procs < 0) if "AllocCPUS" in table else False)
         names = self.result.jobs.names
         columns: dict[str, NDArray[Any]] = {
             "submit_s": submit_s,
-            "start_s": np.where(never, 0, start_s),
+            "start_s": start_s,
             "end_s": end_s,
-            "procs": procs,
+            "procs": table.counts("AllocCPUS"),
             "requested_procs": table.counts("ReqCPUS"),
             "requested_s": table.limits(),
             "status": status,
@@ -223,12 +205,12 @@ class _Records:
             if column in table:
                 missing = columns["group"] == 0
                 columns["group"][missing] = names["group"].codes(table.text, table.of(column)[missing])
-        self.result.jobs.add(
-            {name: columns[name][valid] for name in TYPES}, {"key": keys[valid], "component": components[valid]}
-        )
+        self.result.add_ended(columns, valid, {"key": keys, "component": components}, allocated="AllocCPUS" in table)
 
     def _ids(self, table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
         """Of each record the key of its id, its component (-1 for none), and whether it is a job."""
+        from batfill.workloads.record_parse import HARD, parse_job_ids
+
         n = len(table)
         keys, components, kinds = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int8)
         parse_job_ids(table.text, table.of("JobID"), keys, components, kinds)
@@ -321,7 +303,15 @@ def _repeated(keys: NDArray[np.int64]) -> NDArray[np.intp]:
     """The rows whose key another row has, too."""
     ordered = np.sort(keys)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    return np.flatnonzero(np.isin(keys, repeated)) if len(repeated) else np.arange(0)
+    if not len(repeated):
+        return np.arange(0)
+    del ordered
+    found = np.empty(len(keys), bool)
+    for start in range(0, len(keys), ROWS_AT_ONCE):  # `np.isin` needs several times the memory of the keys
+        part = keys[start : start + ROWS_AT_ONCE]
+        at = np.minimum(np.searchsorted(repeated, part), len(repeated) - 1)
+        found[start : start + ROWS_AT_ONCE] = repeated[at] == part
+    return np.flatnonzero(found)
 
 
 def _grouped(

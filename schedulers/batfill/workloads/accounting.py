@@ -1,0 +1,53 @@
+"""The readers of `batfill workload import`: batch systems' accounting, and what computing centres publish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from batfill.workloads.centres import CENTRES, read_centre
+from batfill.workloads.frontier_swf import read_frontier
+from batfill.workloads.oar import read_oar
+from batfill.workloads.pbs import read_pbs
+from batfill.workloads.slurm import read_slurm
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from batfill.workloads.centres import Unit
+    from batfill.workloads.cluster_log import Reading
+
+
+# Bytes of memory for a byte of text, measured: OAR's JSON is one document, and a PBS job's records are far apart.
+WHOLE = {"oar": 7, "pbs": 3}
+
+
+def memory_needed(system: str, paths: list[Path]) -> int:
+    """The bytes of memory that reading these files takes, roughly, by their size as stored; 0 if read in pieces."""
+    return WHOLE.get(system, 0) * sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def read_records(
+    system: str, paths: list[Path], *, zone: str = "UTC", cores_per_resource: int = 1, unit: Unit | None = None
+) -> Reading:
+    """The finished jobs in these files.
+
+    Args:
+        system: slurm, oar, pbs, frontier, or one of CENTRES.
+        paths: the files.
+        zone: the cluster's time zone; OAR and Frontier need none.
+        cores_per_resource: for OAR: the processors of a resource.
+        unit: for a published log: what a processor is; None for the centre's choice.
+
+    Raises:
+        WorkloadError: a file cannot be read as such.
+        MissingExtra: a library is missing that a table needs.
+    """
+    if system == "slurm":
+        return read_slurm(paths, zone=zone)
+    if system == "oar":
+        return read_oar(paths, cores_per_resource=cores_per_resource)
+    if system == "pbs":
+        return read_pbs(paths, zone=zone)
+    if system == "frontier":
+        return read_frontier(paths, unit=unit)
+    return read_centre(CENTRES[system], paths, unit=unit, zone=zone)

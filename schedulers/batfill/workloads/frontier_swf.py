@@ -1,0 +1,161 @@
+"""Reads the published trace of Frontier: SWF with three more fields, the last of which says how many nodes a job had.
+
+Field 19 is the number of GPUs used, field 20 the soft limit, field 21 the machine, the mode and the size of a job, such
+as frontier:excl:2500x112: 2500 nodes of 112 hardware threads. Source: see `docs/reference/formats.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batfill.errors import WorkloadError
+from batfill.workloads.centres import Unit, count_unmodelled
+from batfill.workloads.cluster_log import LARGEST_COUNT, LAST_S, NAMES, Names, Reading, pieces_of
+from batfill.workloads.swf_log import FIELD, FIELDS, NUMBER, Comment, SwfLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+N_FIELDS = 21
+GPUS, SOFT_LIMIT, SIZE = range(len(FIELDS), N_FIELDS)
+SIZES = re.compile(r"[^:]+:([^:]*):(\d+)x(\d+)")
+EXCLUSIVE = "excl"
+KEPT = ("cpu_s", "memory_kb", "requested_memory_kb")  # the fields of SWF that no accounting has
+
+
+def read_frontier(paths: list[Path], *, unit: Unit | None = None) -> Reading:
+    """The jobs of Frontier's SWF files with 21 fields.
+
+    A job's processors are the nodes of field 21, or their hardware threads. Fields 5 and 8, the processors allocated
+    and requested, count now nodes and now something else: they are compared with field 21 and not used.
+
+    Args:
+        paths: the files, plain or compressed. Each states its UnixStartTime.
+        unit: "nodes", the default, or "cores": what a processor of the log is.
+
+    Raises:
+        WorkloadError: a line does not hold 21 fields, a field is not a number, or a file has no UnixStartTime.
+    """
+    reading = Reading()
+    reading.jobs.names["mode"] = Names()
+    sizes = Names()
+    for path in paths:
+        _read(path, reading, sizes, "nodes" if unit is None else unit)
+    count_unmodelled(reading, "gpus", "used GPUs")
+    modes = reading.jobs.names["mode"]
+    if len(reading.jobs):
+        alone = np.array([modes.text(code) in ("", EXCLUSIVE) for code in range(len(modes))])
+        reading.unmodelled["shared their nodes"] += int(np.count_nonzero(~alone[reading.jobs["mode"]]))
+    return reading
+
+
+def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
+    """Add a file's jobs; `sizes` holds the texts of field 21."""
+    names, notes = reading.jobs.names, reading.notes
+    before = 0
+    began_s: int | None = None
+    for text in pieces_of(path):
+        piece, spans = _parsed(path, text, before)
+        before += text.count(b"\n")
+        began_s = _began(piece, began_s)
+        if not len(piece):
+            continue
+        if began_s is None:
+            raise WorkloadError(f"{path}: no UnixStartTime in its header; is it Frontier's published trace?")
+        field = {name: piece.rows[:, place] for name, place in FIELD.items()}
+        codes = sizes.codes(np.frombuffer(text, np.uint8), spans)
+        matches = [SIZES.fullmatch(sizes.text(code)) for code in range(len(sizes))]
+        nodes = np.array([int(found[2][:9]) if found else -1 for found in matches])[codes]
+        threads = np.array([int(found[3][:9]) if found else -1 for found in matches])[codes]
+        modes = names["mode"].of([found[1] if found else "" for found in matches])[codes]
+        sized = (nodes > 0) & (threads > 0) & (nodes * threads <= LARGEST_COUNT)
+        if missing := int(np.count_nonzero(~sized)):
+            notes["jobs without nodes in field 21, left out"] += missing
+        if odd := int(np.count_nonzero(sized & (field["procs"] > 0) & (field["procs"] != nodes))):
+            notes["jobs whose field 5 is not their nodes in field 21, which count"] += odd
+        if named := int(np.count_nonzero(sized & (field["preceding_job"] > 0))):
+            notes["jobs that name a preceding job, which is left out, since jobs are numbered again"] += named
+        procs = np.where(sized, nodes * (1 if unit == "nodes" else threads), -1)
+        submit_s = began_s + field["submit_s"]
+        started = (field["wait_s"] >= 0) & (field["runtime_s"] >= 0)
+        start_s = np.where(started, submit_s + field["wait_s"], 0)
+        columns: dict[str, NDArray[Any]] = {
+            "submit_s": _within(submit_s, LAST_S),
+            "start_s": _within(start_s, LAST_S),
+            "end_s": _within(np.where(started, start_s + field["runtime_s"], 0), LAST_S),
+            "procs": procs,
+            "requested_procs": procs,
+            "requested_s": _within(field["requested_s"], LAST_S),
+            "status": np.where(np.abs(field["status"]) <= 5, field["status"], -1),
+            **{kind: _codes(names[kind], field[kind]) for kind in NAMES},
+        }
+        extra: dict[str, NDArray[Any]] = {name: field[name] for name in KEPT}
+        extra |= {
+            "gpus": np.clip(piece.rows[:, GPUS], -1, LARGEST_COUNT).astype(np.int32),
+            "soft_limit_s": np.clip(piece.rows[:, SOFT_LIMIT], -1, LARGEST_COUNT).astype(np.int32),
+            "mode": modes,
+            "cores" if unit == "nodes" else "nodes": (nodes * threads if unit == "nodes" else nodes).astype(np.int32),
+        }
+        reading.add_ended(columns, sized, extra, allocated=True)
+
+
+def _within(values: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    return np.where((values >= 1) & (values <= most), values, 0)
+
+
+def _codes(names: Names, numbers: NDArray[np.float64]) -> NDArray[np.int32]:
+    """The number in `names` of each number's text, (n,); an unknown one (-1) has none."""
+    found, of = np.unique(numbers.astype(np.int64), return_inverse=True)
+    return names.of(["" if number < 0 else str(number) for number in found.tolist()])[of]
+
+
+def _began(piece: SwfLog, before_s: int | None) -> int | None:
+    """The UnixStartTime in this piece's comments, or what earlier ones said."""
+    clock = SwfLog(tuple(c._replace(rows_before=0) for c in piece.comments), piece.rows, piece.lines).clock
+    return before_s if clock is None else clock.unix_start_s
+
+
+def _parsed(path: Path, text: bytes, lines_before: int) -> tuple[SwfLog, NDArray[np.int32]]:
+    """Whole lines of the file: numbers, (n, 21), with 0 in field 21, its comments, and where field 21 is, (n, 2)."""
+    from batfill.workloads.swf_parse import TENS, parse_rows  # loads numba, which only reading needs
+
+    most = text.count(b"\n")
+    rows, lines = np.empty((most, N_FIELDS)), np.empty(most, np.int64)
+    hard = np.empty((min(most * N_FIELDS, len(text) // 2 + 1), 4), np.int64)
+    comments = np.empty((most, 3), np.int64)
+    found = parse_rows(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, comments)
+    n_rows, n_hard, n_comments, line, wrong = found
+    lines += lines_before + 1
+    if wrong >= 0:
+        raise WorkloadError(
+            f"{path}:{lines_before + line + 1}: {wrong} fields, but Frontier's trace has {N_FIELDS}; "
+            "read a log with 18 fields as it is, it needs no import"
+        )
+    spans = np.zeros((n_rows, 2), np.int32)
+    is_size = hard[:n_hard, 1] == SIZE
+    spans[hard[:n_hard][is_size, 0]] = hard[:n_hard][is_size, 2:]
+    rows[:n_rows, SIZE] = 0
+    for row, place, start, end in hard[:n_hard][~is_size]:
+        token = text[start:end]
+        if not NUMBER.fullmatch(token):
+            shown = ascii(token[:20].decode("latin-1"))
+            raise WorkloadError(
+                f"{path}:{lines[row]}: field {place + 1} is {shown}, not a number; fix or remove the line"
+            )
+        rows[row, place] = float(token)
+    return (
+        SwfLog(
+            tuple(
+                Comment(int(row), text[start:end].decode("utf-8", "replace"))
+                for row, start, end in comments[:n_comments]
+            ),
+            rows[:n_rows],
+            lines[:n_rows],
+        ),
+        spans,
+    )
