@@ -18,7 +18,7 @@ from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
 from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
-from command import batfill
+from command import batfill, refusal
 
 DATA = Path(__file__).parent / "data" / "accounting"
 HEAD = "JobID|User|JobName|Submit|Start|End|Timelimit|AllocCPUS|ReqCPUS|State\n"
@@ -384,5 +384,9 @@ def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, mo
     for system, file in (("oar", "oar.json"), ("pbs", "pbs.txt"), ("slurm", "slurm.txt")):
         done = batfill("workload", "import", system, DATA / file, "-o", tmp_path / "log.swf")
         assert done.status == 0
-        said = f"{system}: read as a whole, in about 0 GB of memory or more\n"
+        said = f"{system}: read as a whole, in about 0.0 GB of memory or more\n"
         assert done.err.startswith(said) == (system != "slurm")
+    monkeypatch.setattr("batfill.memory.available_bytes", lambda: 1000)
+    line = refusal("workload", "import", "oar", DATA / "oar.json", "-o", tmp_path / "none.swf")
+    assert "reading oar's records as a whole takes about 0.0 GB of memory" in line
+    assert line.rstrip().endswith("import fewer files at a time")
