@@ -42,7 +42,10 @@ BESIDE = {
     ("tune", "max_wait_growth"): ["--family", "aged"],
     ("tune", "p999_wait_growth"): ["--family", "aged"],
 }
-ARGUMENTS = {("workload import", "cores_per_resource"): {"system": "oar"}}
+ARGUMENTS = {
+    ("workload import", "cores_per_resource"): {"system": "oar"},
+    ("workload import", "unit"): {"system": "frontier"},
+}
 # These become a flag, a level of logging, a number of calls, and another function on their way.
 CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
 TEXTS = {"jobs": ("0:", "5:9"), "levels": ("0.5", "0.25,0.75"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}

@@ -91,6 +91,7 @@ def test_slurm_ids_used_again_by_another_job_are_another_job(tmp_path):
         (HEAD + "1|a|b\n", "2: 3 columns, but the first line names 10"),
         (HEAD, "no finished job"),
         ("", "no finished job"),
+        ("\ufeff\n \n", "no finished job"),
         (HEAD + "1|a|b|c|d|e|f|1|1|RUNNING\n", "1: jobs that have not ended"),
         (HEAD + "1|a|b|c|d|e|f|1|1|COMPLETED\n", "1: jobs without a submission time"),
     ],
@@ -380,7 +381,7 @@ def test_the_command_writes_a_log_that_reads_back(tmp_path, capsys, system, file
 
 
 def test_what_is_read_as_a_whole_says_its_memory_before_it_takes_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.cli.workload_sources.LARGE_BYTES", 1)
+    monkeypatch.setattr("batfill.workloads.accounting.LARGE_BYTES", 1)
     for system, file in (("oar", "oar.json"), ("pbs", "pbs.txt"), ("slurm", "slurm.txt")):
         done = batfill("workload", "import", system, DATA / file, "-o", tmp_path / "log.swf")
         assert done.status == 0

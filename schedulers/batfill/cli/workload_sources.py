@@ -171,7 +171,6 @@ def fetch(
 SYSTEMS = ("slurm", "oar", "pbs")
 TABLES = ("eagle", "kestrel", "fugaku", "pm100")
 PUBLISHED = ("frontier", *TABLES)
-LARGE_BYTES = 1e9  # of memory: said before it is taken
 
 
 @click.command("import")
@@ -210,8 +209,7 @@ def import_log(
     from batfill import __version__
     from batfill.errors import require
     from batfill.files import all_or_none, shown
-    from batfill.memory import in_gb, require_memory
-    from batfill.workloads.accounting import memory_needed, read_records
+    from batfill.workloads.accounting import memory_note, read_records
     from batfill.workloads.cluster_log import ClusterLog, Key
     from batfill.workloads.formats import format_of, save_imported
 
@@ -225,9 +223,8 @@ def import_log(
         require("tables", "pyarrow")
     names = Key() if key is None else Key.load(key)
     cores = 1 if cores_per_resource is None else cores_per_resource
-    if (needed := memory_needed(system, list(files))) >= LARGE_BYTES:
-        require_memory(files[0], f"reading {system}'s records as a whole", needed, "import fewer files at a time")
-        print(f"{system}: read as a whole, in about {in_gb(needed)} of memory or more", file=sys.stderr)
+    if said := memory_note(system, list(files)):
+        print(said, file=sys.stderr)
     reading = read_records(system, list(files), zone=timezone, cores_per_resource=cores, unit=unit)
     source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
     log = ClusterLog(reading, source=source, key=names, procs=procs, zone=timezone, **written)

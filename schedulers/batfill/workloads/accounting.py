@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from batfill.memory import in_gb, require_memory
 from batfill.workloads.centres import CENTRES, read_centre
 from batfill.workloads.frontier_swf import read_frontier
 from batfill.workloads.oar import read_oar
@@ -19,11 +20,22 @@ if TYPE_CHECKING:
 
 # Bytes of memory for a byte of text, measured: OAR's JSON is one document, and a PBS job's records are far apart.
 WHOLE = {"oar": 7, "pbs": 3}
+LARGE_BYTES = 1e9  # of memory: said before it is taken
 
 
-def memory_needed(system: str, paths: list[Path]) -> int:
-    """The bytes of memory that reading these files takes, roughly, by their size as stored; 0 if read in pieces."""
-    return WHOLE.get(system, 0) * sum(path.stat().st_size for path in paths if path.is_file())
+def memory_note(system: str, paths: list[Path]) -> str | None:
+    """What to say of the memory before these files are read; None if they are read in pieces, or are small.
+
+    The memory is estimated by the files' size as stored, and so too low for compressed ones.
+
+    Raises:
+        WorkloadError: reading takes more memory than is free.
+    """
+    needed = WHOLE.get(system, 0) * sum(path.stat().st_size for path in paths if path.is_file())
+    if needed < LARGE_BYTES:
+        return None
+    require_memory(paths[0], f"reading {system}'s records as a whole", needed, "import fewer files at a time")
+    return f"{system}: read as a whole, in about {in_gb(needed)} of memory or more"
 
 
 def read_records(

@@ -153,6 +153,8 @@ def _tables(path: Path) -> Iterator[_Table]:
                     raise WorkloadError(
                         f"{path}:{before}: no column {missing[0]}; use sacct -P -o {','.join(NEEDED)},..."
                     )
+        if not names:
+            continue
         columns = [name for name in READ_COLUMNS if name in names]
         wanted = np.array([names.index(name) for name in columns], np.int64)
         content = np.frombuffer(text, np.uint8)
