@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from bisect import bisect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,12 +18,14 @@ from batfill.errors import BatfillError
 from batfill.policy import BY_SECOND, UNLIMITED_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from batfill.engine.records import QueueArrays
     from batfill.policy import Policy
+
+Part = TypeVar("Part", bound=NamedTuple)
 
 FIRST_CAPACITY = 1024
 
@@ -67,7 +69,7 @@ class Queue:
             backfill_lines=engine.new_records(0 if backfill is None else capacity, engine.LINE),
             tries=engine.new_records(capacity if tries else 0, engine.TRY),
             tree=engine.new_tree(size, len(dividers)),
-            running=engine.new_records(min(capacity, size), engine.RUN),
+            running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
             dividers=dividers,
             rules=engine.new_records(1, engine.RULES),
@@ -137,7 +139,12 @@ class Queue:
     @property
     def running_rows(self) -> NDArray[np.intp]:
         """The running jobs, by expected end."""
-        return self.arrays.running["row"][: self.arrays.state["running"][0]].astype(np.intp)
+        return self.running["row"].astype(np.intp)
+
+    @property
+    def running(self) -> NDArray[np.void]:
+        """The running jobs by expected end, engine END (n,), a copy."""
+        return engine.listed(self.arrays.running)
 
     def waits(self, row: int) -> bool:
         """Whether the job waits."""
@@ -198,20 +205,17 @@ class Queue:
     def fork(self) -> Queue:
         """A copy that shares nothing."""
         other = copy.copy(self)
-        other.arrays = copied(self.arrays)
+        other.arrays = with_scratch(copied(without_scratch(self.arrays)))
         other.started, other.by_age = self.started.copy(), list(self.by_age)
         return other
 
     def saved(self) -> dict[str, NDArray[np.generic]]:
         """The whole state as plain arrays by name, the input of `restore`."""
-        columns = self.arrays._asdict()
-        return columns | {f"tree_{name}": array for name, array in columns.pop("tree")._asdict().items()}
+        return named(without_scratch(self.arrays))
 
     def restore(self, saved: dict[str, NDArray[np.generic]]) -> None:
         """Load the state from `saved` of a queue with the same rules."""
-        columns = {name: engine.as_records(array) for name, array in saved.items()}
-        tree = {name: columns.pop(f"tree_{name}") for name in self.arrays.tree._fields}
-        self.arrays = self.arrays._replace(tree=type(self.arrays.tree)(**tree), **columns)
+        self.arrays = with_scratch(restored(self.arrays, saved))
 
     def enlarge(self) -> None:
         """Double the tree's capacity."""
@@ -281,7 +285,7 @@ class Queue:
             ages=grown(old.ages),
             backfill_lines=grown(old.backfill_lines) if len(old.backfill_lines) else old.backfill_lines,
             tries=grown(old.tries),
-            running=grown(old.running, min(capacity, self.size)),
+            running=engine.enlarged_ends(old.running, min(capacity, self.size)),
             candidates=grown(old.candidates),
         )
 
@@ -355,9 +359,7 @@ class Queue:
 
     def change_release(self, row: int, by: int) -> None:
         """Change the number of processors that a running job will release."""
-        running = self.arrays.running[: self.arrays.state["running"][0]]
-        running["procs"][running["row"] == row] += by
-        self.arrays.state["settled"] = 0
+        engine.change_release(self.arrays, row, by)
 
     # Estimates, levels and rules
 
@@ -410,13 +412,12 @@ class Queue:
 
     def change_estimates(self, estimate_s: NDArray[np.float64]) -> None:
         """Expect these run times, shape (capacity,), from the next decision on; they apply to running jobs too."""
-        jobs, running = self.arrays.jobs, self.arrays.running[: self.arrays.state["running"][0]]
+        jobs, running = self.arrays.jobs, self.running
         jobs["estimate_s"] = estimate_s
         if len(self.arrays.tries):
             self.arrays.tries["whole_estimate_s"] = estimate_s
             self.arrays.tries["corrections"] = 0
-        running["end_s"] = jobs["start_s"][running["row"]] + estimate_s[running["row"]]
-        running[:] = running[np.argsort(running["end_s"], kind="stable")]
+        engine.expect(self.arrays, running)
         self.change_rules(self.policy, self.backfill, self.threshold_s)
 
     def change_rules(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
@@ -471,8 +472,44 @@ def keys_at(now_s: float, jobs: NDArray[np.void], lines: NDArray[np.void], polic
     return keys
 
 
-def copied(arrays: QueueArrays) -> QueueArrays:
-    """Copies of the arrays."""
-    tree = type(arrays.tree)._make(array.copy() for array in arrays.tree)
-    plain = {name: array.copy() for name, array in arrays._asdict().items() if name != "tree"}
-    return arrays._replace(tree=tree, **plain)
+def without_scratch(arrays: QueueArrays) -> QueueArrays:
+    """The arrays that outlast a pass."""
+    return arrays._replace(candidates=arrays.candidates[:0])
+
+
+def with_scratch(arrays: QueueArrays) -> QueueArrays:
+    """The arrays with scratch space for a pass."""
+    return arrays._replace(candidates=engine.new_records(len(arrays.jobs), engine.CANDIDATE))
+
+
+def copied(part: Part) -> Part:
+    """Copies of these arrays, a named tuple of arrays or of such tuples."""
+    return type(part)._make(copy_of(array) if isinstance(array, np.ndarray) else copied(array) for array in part)
+
+
+def copy_of(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy; numpy copies records field by field, four times slower than their bytes."""
+    if not array.dtype.names:
+        return array.copy()
+    same: NDArray[Any] = engine.as_records(array.view(np.uint8).copy().view(array.dtype))
+    return same
+
+
+def named(part: Any, prefix: str = "") -> dict[str, NDArray[np.generic]]:
+    """The arrays of `part`, as for `copied`, by name, those of a tuple within it as tuple_name."""
+    found: dict[str, NDArray[np.generic]] = {}
+    for name, array in part._asdict().items():
+        found |= {prefix + name: array} if isinstance(array, np.ndarray) else named(array, f"{prefix}{name}_")
+    return found
+
+
+def restored(part: Part, saved: Mapping[str, NDArray[np.generic]], prefix: str = "") -> Part:
+    """A tuple like `part` of the arrays in `saved`, as `named` gives them."""
+    return type(part)(
+        **{
+            name: engine.as_records(saved[prefix + name])
+            if isinstance(array, np.ndarray)
+            else restored(array, saved, f"{prefix}{name}_")
+            for name, array in part._asdict().items()
+        }
+    )

@@ -29,7 +29,7 @@ from batfill.files import whole_file
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, certify, summarize
 from batfill.policy import policy_named
-from batfill.queue import Queue
+from batfill.queue import Queue, copied, named, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 9"
+SAVED_FORMAT = "batfill replay 10"
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
@@ -203,7 +203,7 @@ class EngineReplay:
         self.queue.know(jobs.submit_s, jobs.expected_s, jobs.procs, outlives=jobs.outlives)
         self.events = engine.Events(
             duration_s=np.minimum(jobs.runtime_s, jobs.walltime_s),
-            ends=engine.new_records(at_once, engine.END),
+            ends=engine.new_ends(at_once),
             due=np.zeros(at_once if n_small else 0, np.uint32),
             starts=engine.new_records(n_jobs + n_small * levels, engine.STARTED),
             kills=engine.new_records(n_small * levels, engine.KILL),
@@ -237,8 +237,7 @@ class EngineReplay:
     @property
     def next_s(self) -> float:
         """The next instant with an event; inf if there is none."""
-        ends = self.events.clock["ends"][0]
-        end_s = self.events.ends["end_s"][ends - 1] if ends else np.inf
+        end_s = engine.next_end_s(self.events.ends)
         coming = self.table.submit_s[self.submitted : self.submitted + 1]
         return float(min(end_s, coming.min(initial=np.inf)))
 
@@ -320,8 +319,7 @@ class EngineReplay:
         running = np.flatnonzero(start_s <= now_s)
         for row in running.tolist():
             self.queue.start(row, float(start_s[row]))
-            engine.push(self.events.ends, clock["ends"][0], start_s[row] + self.events.duration_s[row], row)
-            clock["ends"] += 1
+            engine.enter(self.events.ends, start_s[row] + self.events.duration_s[row], 0, row)
         waiting = np.ones(submitted, bool)
         waiting[running] = False
         self.queue.enqueue_all(np.flatnonzero(waiting), submitted)
@@ -330,7 +328,7 @@ class EngineReplay:
         """A copy that continues independently from here."""
         other = copy.copy(self)
         other.queue = self.queue.fork()
-        other.events = type(self.events)._make(array.copy() for array in self.events)
+        other.events = copied(self.events)
         return other
 
     # What there is to see
@@ -519,7 +517,7 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
         "threshold_s": np.array(run.queue.threshold_s),
         "about": np.array(json.dumps(dict(about or {}))),
     }
-    parts = {"queue": run.queue.saved(), "events": run.events._asdict(), "table": table}
+    parts = {"queue": run.queue.saved(), "events": named(run.events), "table": table}
     for part, columns in parts.items():
         arrays |= {f"{part}.{name}": array for name, array in columns.items()}
     with whole_file(path) as stream:
@@ -569,5 +567,5 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
         learns=bool(arrays["learns"]),
     )
     run.queue.restore(queue)
-    run.events = type(run.events)(**{name: engine.as_records(array) for name, array in part("events").items()})
+    run.events = restored(run.events, part("events"))
     return run, json.loads(str(arrays["about"]))

@@ -205,7 +205,7 @@ class Cluster:
         If `need` is never met (machines are unavailable), the head holds back no job with a walltime, and all others.
         """
         free_at_s = np.full(self.ends, math.inf)
-        running = self.queue.arrays.running[: len(self.machines)]
+        running = self.queue.running
         for row, end_s in zip(running["row"].tolist(), running["end_s"].tolist(), strict=True):
             for first, last in self.machines[row]:
                 free_at_s[first : last + 1] = min(end_s, NEVER_S)

@@ -1,7 +1,6 @@
 """The compiled engine: the waiting jobs, the running jobs, and the scheduling decision. It reads no files.
 
-Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `running` (the running jobs and the
-reservation), `keys` (orders that move with time), `waiting` (joining and leaving the queue), `easy` (the decision),
+Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `ends` (the running jobs, sorted), `running` (the reservation), `keys` (orders that move with time), `waiting` (joining and leaving the queue), `easy` (the decision),
 `arrivals` (a shortcut for jobs submitted alone), `loop` (the replay's event loop). `jit` holds the compiler settings.
 
 Names load on first use, because importing numba takes most of a second.
@@ -15,14 +14,15 @@ from typing import Any
 PLACES = {
     "jit": "SOURCES announce_compilation",
     "records": (
-        "ALWAYS AWAY CANDIDATE IF_NEEDED IF_WAITING JOB LINE QUEUE RUN STARTED TRY QueueArrays RULES as_records "
+        "ALWAYS AWAY CANDIDATE IF_NEEDED IF_WAITING JOB LINE QUEUE STARTED TRY QueueArrays RULES as_records "
         "dividers_of new_records"
     ),
     "tree": "clear enlarged new_tree",
-    "running": "correct corrected finish start",
+    "ends": "END enlarged_ends enter listed new_ends next_end_s",
+    "running": "change_release correct corrected expect finish start",
     "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_level spare submit",
     "easy": "decide kill_pays start_waiting",
-    "loop": "CLOCK DONE END KILL NEEDS_ROOM Events Given advance advance_each push reset",
+    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given advance advance_each reset",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}
 # Kernels that the hosts of single events call at every event, always with arguments of the same types.

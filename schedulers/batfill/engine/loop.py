@@ -11,6 +11,7 @@ import numpy as np
 
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass, kill_pays, settle
+from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
 from batfill.engine.jit import kernel, outlined
 from batfill.engine.records import ALWAYS, AWAY, QUEUE
 from batfill.engine.running import correct, finish
@@ -21,15 +22,15 @@ from batfill.policy import UNLIMITED_S, mixed_key
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from batfill.engine.records import Ends
+
 # Why `advance` returned.
 DONE, REACHED, NEEDS_ROOM = range(3)
 
 KILL = np.dtype([("row", "u4"), ("level", "u4"), ("start_s", "f8"), ("ran_s", "f8")])  # a try killed at a divider
-END = np.dtype([("end_s", "f8"), ("row", "u4"), ("unused", "u4")])  # 16 bytes: one move
 CLOCK = np.dtype(
     [
         ("now_s", "f8"),  # the last instant handled
-        ("ends", "u4"),  # running jobs: entries of `ends` in use
         ("starts", "u4"),  # tries: entries of `starts` in use
         ("due", "u4"),  # tries that have reached their dividers: entries of `due` in use
         ("rejected", "i8"),  # jobs wider than the machine
@@ -43,9 +44,7 @@ class Events(NamedTuple):
     """Future and past events; no scheduler may read them."""
 
     duration_s: NDArray[np.float64]  # (n_jobs,)  min(p, p~): how long a job runs if it is not killed at a divider
-    ends: NDArray[
-        np.void
-    ]  # END (capacity,)  of the running jobs, latest first; a divider is an end until it is reached
+    ends: Ends  # of the running jobs; a divider is an end until it is reached. The processors are 0
     due: NDArray[np.uint32]  # (capacity,)  rows of tries at their dividers, to be decided on after this instant's pass
     starts: NDArray[np.void]  # records.STARTED (capacity,)  every try, in start order
     kills: NDArray[np.void]  # KILL (capacity,)  every kill, in time order
@@ -81,20 +80,8 @@ def reset(size, given, queue, events):
     queue.state[0] = AT_START[0]
     queue.state[0].free = size
     events.clock[0] = BEFORE_START[0]
-
-
-@kernel
-def push(ends, n, end_s, row):
-    """Insert an end into n ends, END (> n,), sorted latest first.
-
-    Few jobs run at once, so moving their ends is cheaper than a heap's unpredictable branches.
-    """
-    i = n
-    while i > 0 and ends[i - 1].end_s < end_s:
-        ends[i] = ends[i - 1]
-        i -= 1
-    ends[i].end_s = end_s
-    ends[i].row = row
+    clear_ends(queue.running)
+    clear_ends(events.ends)
 
 
 @kernel
@@ -107,8 +94,7 @@ def record_start(row, backfilled, queue, events):
         divider_s = queue.dividers[job.level - 1].divider_s
         queue.tries[row].divider_s = divider_s
         end_s = min(end_s, job.start_s + divider_s)
-    push(events.ends, clock.ends, end_s, row)
-    clock.ends += 1
+    enter(events.ends, end_s, 0, row)
     clock.starts += 1
 
 
@@ -157,8 +143,7 @@ def decide_due(queue, events):
         spare(clock.now_s, queue, row)
         queue.state[0].ahead = 0
         settle(queue)
-        push(events.ends, clock.ends, jobs[row].start_s + events.duration_s[row], row)
-        clock.ends += 1
+        enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
 
 
 @kernel
@@ -177,9 +162,7 @@ def advance(until_s, size, queue, events):
                 return NEEDS_ROOM
             decide_due(queue, events)
             continue
-        now_s = np.inf
-        if clock.ends > 0:
-            now_s = ends[clock.ends - 1].end_s
+        now_s = next_end_s(ends)
         if state.submitted < n_jobs:
             now_s = min(now_s, jobs[state.submitted].submit_s)
         if now_s == np.inf:
@@ -191,17 +174,17 @@ def advance(until_s, size, queue, events):
         if not sweep_overdue(now_s, queue):
             return NEEDS_ROOM
 
-        while clock.ends > 0 and ends[clock.ends - 1].end_s == now_s:
-            row = ends[clock.ends - 1].row
+        while next_end_s(ends) == now_s:
+            row = ends.slots[next_end(ends)].row
             killed = jobs[row].killable and queue.tries[row].divider_s < events.duration_s[row]
             if killed and queue.rules[0].kill_if != ALWAYS:
-                clock.ends -= 1
+                leave_next(ends)
                 events.due[clock.due] = row
                 clock.due += 1
                 continue
             if killed and not has_capacity(tree):
                 return NEEDS_ROOM
-            clock.ends -= 1
+            leave_next(ends)
             finish(queue, row)
             if killed:
                 kill(now_s, row, queue, events)

@@ -57,7 +57,6 @@ DIVIDER = np.dtype(
         ("bound_s", "f8"),  # cap on the job's expected run time: the divider, or inf for no cap
     ]
 )
-RUN = np.dtype([("end_s", "f8"), ("procs", "i4"), ("row", "u4")])  # a running job: expected end, what it will release
 STARTED = np.dtype([("row", "u4"), ("backfilled", "u4")])  # a try
 CANDIDATE = np.dtype([("key", "f8"), ("row", "u4"), ("rank", "i4")])  # a job that may be backfilled; lowest rank first
 
@@ -69,7 +68,6 @@ QUEUE = np.dtype(
         ("looked_at", "u4"),  # the oldest of these, already checked for being overdue
         ("free", "i8"),  # idle processors
         ("waiting", "u4"),  # waiting jobs
-        ("running", "u4"),  # running jobs
         ("settled", "u4"),  # 1 while no waiting job can start before a job ends
         ("ahead", "i8"),  # jobs that the pass started ahead of the head; NO_HEAD if every job fitted
         ("shadow_s", "f8"),  # the head's reservation,
@@ -114,6 +112,14 @@ class Tree(NamedTuple):
     spare: NDArray[np.void]  # tree.SPARE (1,)  unused nodes
 
 
+class Ends(NamedTuple):
+    """Running jobs by their ends, true or expected; `ends.py` explains it."""
+
+    slots: NDArray[np.void]  # ends.END (blocks * BLOCK,)
+    directory: NDArray[np.void]  # ends.ENTRY (blocks,)
+    total: NDArray[np.void]  # ends.TOTAL (1,)
+
+
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. `queue.Queue` owns it and is the only writer."""
 
@@ -122,7 +128,7 @@ class QueueArrays(NamedTuple):
     backfill_lines: NDArray[np.void]  # LINE (n_jobs,), or (0,) if the backfill order is the queue's
     tries: NDArray[np.void]  # TRY (n_jobs,), or (0,) if no job can be small or outlive its estimate
     tree: Tree
-    running: NDArray[np.void]  # RUN (capacity,)  by expected end, ascending; the first state[0].running count
+    running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass
     dividers: NDArray[np.void]  # DIVIDER (levels,), ascending
     rules: NDArray[np.void]  # RULES (1,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from batfill.engine.ends import block_of, clear_ends, enter, leave, released, slot_in
 from batfill.engine.jit import kernel, outlined
 from batfill.engine.records import AWAY, NEVER_S
 
@@ -24,40 +25,36 @@ def start(now_s, queue, row):
 @kernel
 def occupy(queue, row, procs):
     """Enter a job that has started among the running ones; `procs` is what it takes, and will release."""
-    running, state = queue.running, queue.state[0]
-    end_s = queue.jobs[row].start_s + queue.jobs[row].estimate_s
-    i = state.running
-    while i > 0 and running[i - 1].end_s > end_s:
-        running[i] = running[i - 1]
-        i -= 1
-    running[i].end_s = end_s
-    running[i].procs = procs
-    running[i].row = row
-    state.running += 1
-    state.free -= procs
+    enter(queue.running, queue.jobs[row].start_s + queue.jobs[row].estimate_s, procs, row)
+    queue.state[0].free -= procs
 
 
 @kernel
 def finish(queue, row):
     """End a running job and free its processors; returns their number."""
-    running, state = queue.running, queue.state[0]
-    end_s = queue.jobs[row].start_s + queue.jobs[row].estimate_s
-    low, high = 0, state.running
-    while low < high:
-        middle = (low + high) // 2
-        if running[middle].end_s < end_s:
-            low = middle + 1
-        else:
-            high = middle
-    while running[low].row != row:
-        low += 1
-    state.settled = 0
-    procs = running[low].procs
-    state.free += procs
-    state.running -= 1
-    for i in range(low, state.running):
-        running[i] = running[i + 1]
+    procs = leave(queue.running, queue.jobs[row].start_s + queue.jobs[row].estimate_s, row)
+    queue.state[0].settled = 0
+    queue.state[0].free += procs
     return procs
+
+
+@kernel
+def change_release(queue, row, by):
+    """Change the number of processors that a running job will release."""
+    running, end_s = queue.running, queue.jobs[row].start_s + queue.jobs[row].estimate_s
+    place = block_of(running, end_s, row)
+    running.slots[slot_in(running, place, end_s, row)].procs += by
+    running.directory[place].procs += by
+    queue.state[0].settled = 0
+
+
+@outlined
+def expect(queue, held):
+    """Sort the running jobs again, END (n,), whose estimates have changed."""
+    clear_ends(queue.running)
+    for i in range(len(held)):
+        job = queue.jobs[held[i].row]
+        enter(queue.running, job.start_s + job.estimate_s, held[i].procs, held[i].row)
 
 
 @kernel
@@ -67,19 +64,8 @@ def reservation(need, queue):
     All releases at exactly the shadow time count. If `need` is never met (machines are unavailable), the head holds
     back no job with a walltime: (NEVER_S, 0).
     """
-    running, state = queue.running, queue.state[0]
-    free = state.free
-    k = 0
-    while free < need:
-        if k == state.running:
-            return NEVER_S, np.int64(0)
-        free += running[k].procs
-        k += 1
-    shadow_s = running[k - 1].end_s
-    while k < state.running and running[k].end_s == shadow_s:
-        free += running[k].procs
-        k += 1
-    return min(shadow_s, NEVER_S), free - need
+    shadow_s, free = released(queue.running, need, queue.state[0].free)
+    return min(shadow_s, NEVER_S), max(free - need, np.int64(0))
 
 
 @kernel
@@ -112,26 +98,24 @@ def outlast(now_s, queue, row, procs):
 @outlined
 def correct(now_s, queue):
     """Raise the estimate of every running job that was expected to have ended by `now_s`, as `corrected` does."""
-    running, state = queue.running, queue.state[0]
-    n = state.running
-    late = 0
-    while late < n and running[late].end_s <= now_s:
-        late += 1
-    for i in range(late):
-        place = late - 1 - i
-        row, procs = running[place].row, running[place].procs
-        tried, start_s = queue.tries[row], queue.jobs[row].start_s
+    # Those at their limits stay where they are: so the late ones are listed first, in the scratch space of a pass.
+    late, n = queue.candidates, 0
+    for place in range(np.int64(queue.running.total[0].blocks) - 1, -1, -1):
+        block = queue.running.directory[place]
+        slot = np.int64(block.first) + block.count - 1
+        while slot >= block.first and queue.running.slots[slot].end_s <= now_s:
+            late[n].row = queue.running.slots[slot].row
+            n += 1
+            slot -= 1
+        if slot >= block.first:
+            break
+    for i in range(n):
+        row = late[i].row
+        job, tried = queue.jobs[row], queue.tries[row]
         estimate_s, tried.corrections = corrected(
-            now_s, start_s, queue.jobs[row].estimate_s, tried.corrections, tried.request_s, tried.limit_s
+            now_s, job.start_s, job.estimate_s, tried.corrections, tried.request_s, tried.limit_s
         )
-        if estimate_s == queue.jobs[row].estimate_s:
-            continue
-        queue.jobs[row].estimate_s = estimate_s
-        end_s = start_s + estimate_s
-        state.settled = 0  # the reservation may have changed
-        while place + 1 < n and running[place + 1].end_s < end_s:
-            running[place] = running[place + 1]
-            place += 1
-        running[place].end_s = end_s
-        running[place].procs = procs
-        running[place].row = row
+        if estimate_s != job.estimate_s:  # the reservation may change
+            procs = finish(queue, row)
+            job.estimate_s = estimate_s
+            occupy(queue, row, procs)
