@@ -162,7 +162,8 @@ def advance(until_s, size, queue, events):
                 return NEEDS_ROOM
             decide_due(queue, events)
             continue
-        now_s = next_end_s(ends)
+        end_s = next_end_s(ends)
+        now_s = end_s
         if state.submitted < n_jobs:
             now_s = min(now_s, jobs[state.submitted].submit_s)
         if now_s == np.inf:
@@ -174,17 +175,19 @@ def advance(until_s, size, queue, events):
         if not sweep_overdue(now_s, queue):
             return NEEDS_ROOM
 
-        while next_end_s(ends) == now_s:
+        while end_s == now_s:
             row = ends.slots[next_end(ends)].row
             killed = jobs[row].killable and queue.tries[row].divider_s < events.duration_s[row]
             if killed and queue.rules[0].kill_if != ALWAYS:
                 leave_next(ends)
+                end_s = next_end_s(ends)
                 events.due[clock.due] = row
                 clock.due += 1
                 continue
             if killed and not has_capacity(tree):
                 return NEEDS_ROOM
             leave_next(ends)
+            end_s = next_end_s(ends)
             finish(queue, row)
             if killed:
                 kill(now_s, row, queue, events)

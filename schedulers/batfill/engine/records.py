@@ -117,7 +117,7 @@ class Ends(NamedTuple):
 
     slots: NDArray[np.void]  # ends.END (blocks * BLOCK,)
     directory: NDArray[np.void]  # ends.ENTRY (blocks,)
-    total: NDArray[np.void]  # ends.TOTAL (1,)
+    used: NDArray[np.void]  # ends.USED (1,)
 
 
 class QueueArrays(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from batfill.engine.ends import block_of, clear_ends, enter, leave, released, slot_in
+from batfill.engine.ends import ONE, block_of, clear_ends, enter, last_block, leave, released, slot_in
 from batfill.engine.jit import kernel, outlined
 from batfill.engine.records import AWAY, NEVER_S
 
@@ -100,14 +100,15 @@ def correct(now_s, queue):
     """Raise the estimate of every running job that was expected to have ended by `now_s`, as `corrected` does."""
     # Those at their limits stay where they are: so the late ones are listed first, in the scratch space of a pass.
     late, n = queue.candidates, 0
-    for place in range(np.int64(queue.running.total[0].blocks) - 1, -1, -1):
-        block = queue.running.directory[place]
-        slot = np.int64(block.first) + block.count - 1
-        while slot >= block.first and queue.running.slots[slot].end_s <= now_s:
-            late[n].row = queue.running.slots[slot].row
+    running = queue.running
+    for place in range(last_block(running), -1, -1):
+        block = running.directory[place]
+        slot = block.first + block.count
+        while slot > block.first and running.slots[slot - ONE].end_s <= now_s:
+            slot -= ONE
+            late[n].row = running.slots[slot].row
             n += 1
-            slot -= 1
-        if slot >= block.first:
+        if slot > block.first:
             break
     for i in range(n):
         row = late[i].row
