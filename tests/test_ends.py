@@ -91,8 +91,8 @@ def test_the_blocks_hold_what_a_sorted_list_holds(steps, seed, instants, first):
                 outside.append(row)
             elif what == "next" and plain.jobs:
                 end_s, row, _ = plain.jobs.pop(0)
-                assert (next_end_s(ends), ends.slots["row"][next_of(ends)]) == (end_s, row)
-                leave_first(ends)
+                assert (next_end_s(ends), ends.slots["row"][next_end(ends)]) == (end_s, row)
+                leave_next(ends)
                 outside.append(row)
         require_sound(ends, plain)
         total, free = sum(procs for *_, procs in plain.jobs), int(rng.integers(0, 5))
@@ -102,16 +102,6 @@ def test_the_blocks_hold_what_a_sorted_list_holds(steps, seed, instants, first):
     require_sound(larger, plain)
     clear_ends(larger)
     require_sound(larger, Plain())
-
-
-def next_of(ends):
-    """`next_end`, an expression, from Python."""
-    return int(next_end(ends))
-
-
-def leave_first(ends):
-    """`leave_next`, an expression, from Python."""
-    leave_next(ends)
 
 
 def test_no_job_runs():

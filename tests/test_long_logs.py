@@ -263,7 +263,7 @@ def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_p
     monkeypatch.setattr(experiment, "LONG", 800)
     done = batfill("replay", "workloads/sample.json", "--policy", "saf")
     assert re.fullmatch(
-        r"800 jobs: 1\d\d B each in the table, \d+ B each in the replay, 0\.0 GB in all; the waiting jobs take more\n",
+        r"800 jobs: 1\d\d B each in the table, \d+ B each in the replay, 0\.0 GB in all; waiting and running jobs take more\n",
         done.err,
     )
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)

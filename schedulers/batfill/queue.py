@@ -144,7 +144,8 @@ class Queue:
     @property
     def running(self) -> NDArray[np.void]:
         """The running jobs by expected end, engine END (n,), a copy."""
-        return engine.listed(self.arrays.running)
+        jobs: NDArray[np.void] = engine.listed(self.arrays.running)
+        return jobs
 
     def waits(self, row: int) -> bool:
         """Whether the job waits."""
@@ -505,11 +506,10 @@ def named(part: Any, prefix: str = "") -> dict[str, NDArray[np.generic]]:
 
 def restored(part: Part, saved: Mapping[str, NDArray[np.generic]], prefix: str = "") -> Part:
     """A tuple like `part` of the arrays in `saved`, as `named` gives them."""
-    return type(part)(
-        **{
-            name: engine.as_records(saved[prefix + name])
-            if isinstance(array, np.ndarray)
-            else restored(array, saved, f"{prefix}{name}_")
-            for name, array in part._asdict().items()
-        }
+    columns = part._asdict().items()
+    return type(part)._make(
+        engine.as_records(saved[prefix + name])
+        if isinstance(array, np.ndarray)
+        else restored(array, saved, f"{prefix}{name}_")
+        for name, array in columns
     )

@@ -1,7 +1,9 @@
 """The compiled engine: the waiting jobs, the running jobs, and the scheduling decision. It reads no files.
 
-Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `ends` (the running jobs, sorted), `running` (the reservation), `keys` (orders that move with time), `waiting` (joining and leaving the queue), `easy` (the decision),
-`arrivals` (a shortcut for jobs submitted alone), `loop` (the replay's event loop). `jit` holds the compiler settings.
+Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `ends` (the running jobs, sorted),
+`running` (the reservation), `keys` (orders that move with time), `waiting` (joining and leaving the queue), `easy` (the
+decision), `arrivals` (a shortcut for jobs submitted alone), `loop` (the replay's event loop). `jit` holds the compiler
+settings.
 
 Names load on first use, because importing numba takes most of a second.
 """

@@ -1,9 +1,9 @@
 """Running jobs sorted by when they end: by the true ends in a replay, by the expected ones for the reservation.
 
-A sorted array in blocks of at most BLOCK jobs, the latest end first, so that the next job to end is the last of the last
-block. While the jobs fit in one block it is one short array: moving ends is then cheaper than a heap's unpredictable
-branches. A directory in the same order names each block's slots, its number of jobs and the processors they will
-release, so that a job is found by two binary searches, and the reservation skips whole blocks.
+A sorted array in blocks of at most BLOCK jobs, the latest end first, so that the next job to end is the last of the
+last block. While the jobs fit in one block it is one short array: moving ends is then cheaper than a heap's
+unpredictable branches. A directory in the same order names each block's slots, its number of jobs and the processors
+they will release, so that a job is found by two binary searches, and the reservation skips whole blocks.
 
 Two neighbouring blocks always hold more than half a block together, or they are merged. Kernels change `ends`,
 records.Ends, in place.
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 BLOCK = 128
 HALF = BLOCK // 2
-# Slots are counted without signs, in steps of this: numba then omits the test for negative indices, a fifth of the time.
+# Slots are counted without signs, in steps of this: numba then omits the test for negative indices, which took a fifth
+# of the time.
 ONE = np.uint32(1)
 
 # A running job: when it ends, or is expected to, and the processors it will then release.
@@ -223,7 +224,7 @@ def shrink(ends, place, procs):
 
 @outlined
 def merge_small(ends, place):
-    """Merge a block with the one before or after it if they hold at most half a block together, or drop an empty one."""
+    """Merge a block with a neighbour if they hold at most half a block together; drop an empty one."""
     directory = ends.directory
     count = directory[place].count
     if count == 0:
