@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from batfill.replays import replay
 BAR_BYTES = 200
 COPIES = 70
 # Numpy's arrays then always come from the system and go back to it, so that the peak counts all of them.
-ALWAYS_MAP = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+ALWAYS_MAP = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
 def resident_bytes(which: str) -> int:
@@ -32,14 +33,19 @@ def resident_bytes(which: str) -> int:
     return int(found[1]) * 1024
 
 
+def peak_growth(work: Callable[[], object]) -> int:
+    """By how many bytes this process grows at most while it does this."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    before = resident_bytes("VmRSS")
+    work()
+    return resident_bytes("VmHWM") - before
+
+
 def bytes_a_job(copies: int, squeeze: float, policy: str) -> float:
     """By how much this process grows at most during a replay."""
     jobs = workload(KTH, copies, squeeze).jobs
     replay(jobs.select(slice(100)), KTH.procs, policy_named(policy))  # load the engine
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-    before = resident_bytes("VmRSS")
-    replay(jobs, KTH.procs, policy_named(policy))
-    return (resident_bytes("VmHWM") - before) / len(jobs)
+    return peak_growth(lambda: replay(jobs, KTH.procs, policy_named(policy))) / len(jobs)
 
 
 def measured(squeeze: float, policy: str, _: Setting) -> list[Row]:
@@ -48,7 +54,7 @@ def measured(squeeze: float, policy: str, _: Setting) -> list[Row]:
         capture_output=True,
         text=True,
         check=True,
-        env=os.environ | ALWAYS_MAP | {"BATFILL_TRACES": str(KTH.path.parent)},
+        env=ALWAYS_MAP | {"BATFILL_TRACES": str(KTH.path.parent)},
     )
     used = float(done.stdout)
     load = "fixed load" if squeeze == 1 else "overloaded"

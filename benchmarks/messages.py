@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import cycle
 
 import numpy as np
 from table import Row, time_text
 from timing import Case, Setting, by_turns, timed
+from wide import wide_jobs
 
 from batfill.cluster import Cluster
 from batfill.options import Options
@@ -16,29 +19,31 @@ MACHINES = 128
 WAITING = (1_000, 10_000, 100_000)
 MESSAGES = 500
 BAR_S, BARRED = 1e-3, 10_000
+WIDE_MACHINES, WIDE_WAITING, WIDE_BAR_S = 70_000, 1_000, 60e-6  # 50,000 jobs run
 
 
 class Crowd:
-    """A busy cluster on which about so many seeded jobs always wait."""
+    """A busy cluster on which about so many jobs always wait; they come in the order of `jobs`, all at their turn."""
 
-    def __init__(self, waiting: int, policy: str, seed: int) -> None:
-        self.cluster = Cluster(range(MACHINES), Options.of({"policy": policy}))
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, machines: int, waiting: int, policy: str, jobs: Iterator[tuple[float, float, int]]) -> None:
+        """Fill the cluster; `jobs` gives run times, walltimes and numbers of machines, without end."""
+        self.cluster = Cluster(range(machines), Options.of({"policy": policy}))
+        self.jobs = jobs
         self.runtime_s: dict[str, float] = {}
         self.ends: list[tuple[float, str]] = []
         self.submitted = 0
         self.now_s = 0.0
-        for _ in range(waiting):
+        while self.submitted - len(self.ends) < waiting:
             self.submit()
-        self.decide()
+            if self.cluster.queue.free:
+                self.decide()
 
     def submit(self) -> None:
-        """Let one more job wait: any power of two of machines, a minute to two days."""
+        """Let one more job wait."""
         name = f"w0!{self.submitted:07}"
-        walltime_s = float(np.ceil(np.exp(self.rng.uniform(np.log(60), np.log(172_800)))))
-        self.runtime_s[name] = np.ceil(walltime_s * self.rng.uniform(0.01, 1))
+        self.runtime_s[name], walltime_s, procs = next(self.jobs)
         self.submitted += 1
-        self.cluster.submit(name, self.now_s, walltime_s, int(2 ** self.rng.integers(0, 8)))
+        self.cluster.submit(name, self.now_s, walltime_s, procs)
 
     def decide(self) -> None:
         """Start what the cluster starts."""
@@ -53,37 +58,54 @@ class Crowd:
         self.decide()
 
 
-def per_message(waiting: int, policy: str, setting: Setting) -> list[Row]:
-    crowd = Crowd(waiting, policy, setting.seed)
+def any_width(seed: int) -> Iterator[tuple[float, float, int]]:
+    """Jobs on any power of two of machines, a minute to two days long."""
+    rng = np.random.default_rng(seed)
+    while True:
+        walltime_s = float(np.ceil(np.exp(rng.uniform(np.log(60), np.log(172_800)))))
+        yield float(np.ceil(walltime_s * rng.uniform(0.01, 1))), walltime_s, int(2 ** rng.integers(0, 8))
+
+
+def mostly_narrow(seed: int) -> Iterator[tuple[float, float, int]]:
+    """The jobs of `wide.wide_jobs`, over and over."""
+    jobs = wide_jobs(200_000, WIDE_MACHINES, seed)
+    return cycle(zip(jobs.runtime_s.tolist(), jobs.walltime_s.tolist(), jobs.procs.tolist(), strict=True))
+
+
+def mean_message_s(crowd: Crowd) -> Callable[[], float]:
+    """A contender: the mean seconds of a message, its job's draw included."""
 
     def exchange() -> None:
         for _ in range(MESSAGES):
             crowd.message()
 
-    def mean_s() -> float:
-        return timed(exchange) / MESSAGES
+    return lambda: timed(exchange) / MESSAGES
 
+
+def per_message(waiting: int, policy: str, setting: Setting) -> list[Row]:
+    mean_s = mean_message_s(Crowd(MACHINES, waiting, policy, any_width(setting.seed)))
     mean_s()
     seconds = by_turns(setting.rounds, {"ours": mean_s})["ours"]
-    return [
-        Row(
-            f"{policy}, {waiting:,} waiting",
-            time_text(seconds),
-            figure=seconds,
-            bar=BAR_S if waiting == BARRED else None,
-            unit="s",
-        )
-    ]
+    bar = BAR_S if waiting == BARRED else None
+    return [Row(f"{policy}, {waiting:,} waiting", time_text(seconds), figure=seconds, bar=bar, unit="s")]
+
+
+def on_wide(policy: str, setting: Setting) -> list[Row]:
+    crowd = Crowd(WIDE_MACHINES, WIDE_WAITING, policy, mostly_narrow(setting.seed))
+    mean_s = mean_message_s(crowd)
+    mean_s()
+    seconds = by_turns(setting.rounds, {"ours": mean_s})["ours"]
+    case = f"{policy}, {len(crowd.ends):,} running on {WIDE_MACHINES:,} machines"
+    return [Row(case, time_text(seconds), figure=seconds, bar=WIDE_BAR_S, unit="s")]
 
 
 def cases() -> list[Case]:
+    section = "the plug-in's own time per message"
+    crowds = [(policy, waiting) for policy in ("fcfs", "saf", "wfp3") for waiting in WAITING]
     return [
-        Case(
-            "the plug-in's own time per message",
-            f"messages {policy} {waiting}",
-            partial(per_message, waiting, policy),
-            quick=waiting == WAITING[0],
-        )
-        for policy in ("fcfs", "saf", "wfp3")
-        for waiting in WAITING
+        *(
+            Case(section, f"messages {policy} {waiting}", partial(per_message, waiting, policy), waiting == WAITING[0])
+            for policy, waiting in crowds
+        ),
+        *(Case(section, f"messages {policy}, many running", partial(on_wide, policy)) for policy in ("fcfs", "saf")),
     ]

@@ -19,6 +19,7 @@ import messages
 import numpy as np
 import pair
 import reporting
+import wide
 from logs import LOGS, LogMissing
 from table import Row, as_text
 from timing import Case, Setting
@@ -59,7 +60,7 @@ def provenance(yardstick: Yardstick | None, rounds: int, seed: int) -> list[str]
 
 def chosen(quick: bool, only: str) -> list[Case]:
     """The cases asked for."""
-    every = [case for part in (engine, memory, commands, messages, pair, reporting) for case in part.cases()]
+    every = [case for part in (engine, wide, memory, commands, messages, pair, reporting) for case in part.cases()]
     return [case for case in every if (case.quick or not quick) and only in f"{case.section}: {case.title}"]
 
 

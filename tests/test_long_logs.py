@@ -263,14 +263,19 @@ def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_p
     monkeypatch.setattr(experiment, "LONG", 800)
     done = batfill("replay", "workloads/sample.json", "--policy", "saf")
     assert re.fullmatch(
-        r"800 jobs: 1\d\d B each in the table, \d+ B each in the replay, 0\.0 GB in all; waiting and running jobs take more\n",
+        r"800 jobs: 1\d\d B each in the table, \d+ B each in the replay, 0\.0 GB in all; "
+        r"waiting and running jobs take more\n",
         done.err,
     )
+    assert "lower bound  not computed for a million jobs or more; in Python, Result.schedule.certificate()" in done.out
+    assert "mean_wait_bound_s" not in json.loads(batfill("replay", "workloads/sample.json", "--json").out)
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     said = refusal("replay", "workloads/sample.json", "--policy", "saf")
     assert "sample.json: the replay of 800 jobs, 111 B each, takes about" in said
     monkeypatch.setattr(experiment, "LONG", 801)
-    assert batfill("replay", "workloads/sample.json", "--policy", "saf").err == ""
+    done = batfill("replay", "workloads/sample.json", "--policy", "saf")
+    assert (done.err, "not computed" in done.out) == ("", False)
+    assert "mean_wait_bound_s" in json.loads(batfill("replay", "workloads/sample.json", "--json").out)
 
 
 @pytest.mark.parametrize(

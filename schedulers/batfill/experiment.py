@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant
 LONG = 1_000_000  # jobs from which on a replay says what memory it takes
+UNBOUNDED = "not computed for a million jobs or more; in Python, Result.schedule.certificate() does"
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
 
 
@@ -81,10 +82,15 @@ class Result:
     def certificate(self) -> Certificate | None:
         """The mean wait that no scheduler can beat on this log, and the distance from it; None before the end.
 
-        It is computed when it is first read, and takes longer than the replay. `result.schedule.certificate(rounds)`
-        looks for a better one.
+        It is computed when it is first read, and takes longer than the replay, and more memory: it is also None from a
+        million jobs on. `result.schedule.certificate(rounds)` computes it for any log, and looks for a better one.
         """
-        return self.schedule.certificate() if self.ended else None
+        return self.schedule.certificate() if self.ended and not self.is_long else None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the log is so long that the lower bound is not computed unless asked for."""
+        return len(self.schedule.jobs) >= LONG
 
     def as_dict(self) -> dict[str, Any]:
         """Figures first, provenance last."""
@@ -187,7 +193,7 @@ class Result:
             *([("knowledge", self.learned.as_text())] if self.learned else []),
             *([] if self.ended else [("not ended", running)]),
             *figure_rows(self.figures.as_dict(), self.tau_s, of_replay=True),
-            *([("lower bound", self.certificate.as_text())] if self.certificate else []),
+            *([("lower bound", self.certificate.as_text() if self.certificate else UNBOUNDED)] if self.ended else []),
             ("time", f"{reading}{self.simulate_s:.3f} s simulating ({ENGINE} {__version__})"),
             *(("warning", warning) for warning in self.workload.warnings),
             *(("note", note) for note in self.workload.notes),
