@@ -179,6 +179,22 @@ def test_pieces_make_the_same_file_as_the_whole(converted, monkeypatch):
     assert converted(text) == whole
 
 
+@pytest.mark.parametrize("stored", [".swf", ".parquet"])
+def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
+    monkeypatch.setattr("batfill.workloads.swf_log.CHUNK_BYTES", 333)
+    monkeypatch.setattr("batfill.workloads.parquet_log.ROWS_AT_ONCE", 7)
+    source, log = tmp_path / "log.swf", tmp_path / f"x{stored}"
+    header = "; MaxProcs: 32\n; MaxRuntime: 700\n; Note: made by batfill 0.1 workload generate\n"
+    source.write_text(header + "".join(row(i, i, 5) for i in range(1, 50)) + "; MaxProcs: 64\n" + row(50, 50, 5))
+    convert(source, log)
+    made = convert(log, tmp_path / "out.json")
+    assert made.procs == 32
+    assert json.loads((tmp_path / "out.json").read_text())["description"]["unrequested"] == "runtime"
+    assert any("generated jobs have no user" in note for note in made.notes)
+    convert(log, tmp_path / "out.json", unrequested="queue")
+    assert {job["walltime"] for job in json.loads((tmp_path / "out.json").read_text())["jobs"]} == {700}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

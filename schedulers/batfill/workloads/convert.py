@@ -161,7 +161,8 @@ def convert(
     def first_pass() -> Iterator[SwfLog]:
         nonlocal head
         for batch in pieces_of(source, text):
-            head = head or batch.select(np.empty(0, np.intp))
+            if head is None:
+                head = batch.select(np.empty(0, np.intp))
             if unrequested in ("queue", "user-max"):
                 read.append(batch.select(slice(None)))
             yield batch
