@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,18 @@ from hypothesis import strategies as st
 import slow_slurm
 from batfill.cli import main
 from batfill.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, seconds_in, swf_of, unix_time, zone_of
+from batfill.workloads.cluster_log import (
+    ClusterJob,
+    ClusterLog,
+    Key,
+    Reading,
+    most_in_use,
+    seconds_in,
+    swf_of,
+    unix_time,
+    unix_times,
+    zone_of,
+)
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
 from batfill.workloads.slurm import read_slurm
@@ -232,7 +244,16 @@ def test_pbs_jobs_end_are_deleted_and_run_again():
 
 @pytest.mark.parametrize(
     ("hosts", "procs"),
-    [("n1/0", 1), ("n1/0+n1/1", 2), ("n1/0-5", 6), ("n1/0-5,8", 7), ("n1/0*16+n2/1*8", 24), ("n1", 1), ("", None)],
+    [
+        ("n1/0", 1),
+        ("n1/0+n1/1", 2),
+        ("n1/0-5", 6),
+        ("n1/0-5,8", 7),
+        ("n1/0*16+n2/1*8", 24),
+        ("n1", 1),
+        ("", None),
+        (f"n1/0-{'9' * 5000}", 1),
+    ],
 )
 def test_pbs_processors_given(hosts, procs):
     assert processors_used({"exec_host": hosts}) == procs
@@ -248,6 +269,7 @@ def test_pbs_processors_given(hosts, procs):
         ({"ncpus": "5", "select": "9:ncpus=9"}, 5),
         ({"procs": "12"}, 12),
         ({"nodect": "3"}, 3),
+        ({"ncpus": "9" * 5000}, None),
         ({}, None),
     ],
 )
@@ -332,6 +354,7 @@ def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
         ("", None),
         ("-5", None),
         ("a-5", None),
+        ("9" * 5000 + "-00:00:00", None),
     ],
 )
 def test_durations_in_every_form(text, seconds):
@@ -344,6 +367,38 @@ def test_times_that_are_none_and_zones_that_are_unknown():
     ] * 5
     with pytest.raises(WorkloadError, match="no time zone 'Mars'"):
         zone_of("Mars")
+
+
+@pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
+def test_an_unknown_zone_is_refused_for_every_system(tmp_path, system):
+    file = DATA / {"slurm": "slurm.txt", "oar": "oar.json", "pbs": "pbs.txt"}[system]
+    said = refusal("workload", "import", system, file, "-o", tmp_path / "log.swf", "--timezone", "Mars")
+    assert "no time zone 'Mars'" in said
+    assert not (tmp_path / "log.swf").exists()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "America/St_Johns"])
+def test_seconds_beyond_all_dates_keep_an_offset(zone):
+    far = np.array([-(2**62), -1, 0, 2**32, 2**62])
+    assert (np.abs(unix_times(far, zone_of(zone)) - far) <= 86_400).all()
+
+
+def test_numbers_of_processors_beyond_batsims_are_unknown(tmp_path):
+    path = tmp_path / "x.json"
+    job = {"state": "Terminated", "submissionTime": 1000, "startTime": 1001, "stopTime": 1100}
+    path.write_text(json.dumps([{**job, "assigned_resources": [1], "wanted_resources": "/nodes=99999/core=99999"}]))
+    (found,) = read_oar([path]).jobs
+    assert (found.procs, found.requested_procs) == (1, None)
+    (found,) = read_oar([path], cores_per_resource=2**31 - 1).jobs
+    assert (found.procs, found.requested_procs) == (2**31 - 1, None)
+    path.write_text("08/26/2014 17:07:44;E;1.a;qtime=1 start=2 end=3 exec_host=n1/0-99999999999\n")
+    (found,) = read_pbs([path]).jobs
+    assert found.procs is None
+
+
+def test_a_machines_name_is_one_line_of_the_header(tmp_path):
+    reading = read_slurm([DATA / "slurm.txt"])
+    assert "Computer: the old one" in ClusterLog(reading, source="x", computer="the old\n one").header
 
 
 @settings(max_examples=150, deadline=None)

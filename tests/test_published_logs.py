@@ -114,6 +114,7 @@ def test_frontiers_years_go_together_by_their_own_first_second(frontier, tmp_pat
         (FRONTIER.replace("; UnixStartTime: 1700000000\n", ""), "no UnixStartTime in its header"),
         ("; UnixStartTime: 1700000000\n" + "1 " * 18 + "\n", ":2: 18 fields, but Frontier's trace has 21"),
         (FRONTIER.replace("16 -1", "many -1"), ":3: field 19 is 'many', not a number"),
+        (FRONTIER.replace(" 3.5 ", " 1e999 "), ":4: field 6 (cpu_s) is '1e999', larger than 2^53"),
         ("; UnixStartTime: 1700000000\n", "no finished job in it"),
     ],
 )
@@ -122,6 +123,20 @@ def test_what_is_not_frontiers_trace_is_refused(tmp_path, text, said):
     path.write_text(text)
     assert said in refusal("workload", "import", "frontier", path, "-o", tmp_path / "log.swf")
     assert not (tmp_path / "log.swf").exists()
+
+
+def test_frontiers_text_may_begin_with_a_mark_of_its_byte_order(frontier, tmp_path):
+    plain, _ = imported("frontier", frontier, out=tmp_path / "log.swf")
+    frontier.write_text("\ufeff" + FRONTIER)
+    assert table(imported("frontier", frontier, out=tmp_path / "log.swf")[0]) == table(plain)
+
+
+def test_frontiers_states_and_sizes_outside_the_standard_are_unknown(frontier, tmp_path):
+    text = FRONTIER.replace("600 -1 1 7 3 -1 1 1 -1 -1 16", "600 -1 -2 7 3 -1 1 1 -1 -1 16")
+    frontier.write_text(text.replace("shared:1000x112", "shared:1000000000000x1"))
+    log, said = imported("frontier", frontier, out=tmp_path / "log.swf")
+    assert log["status"].tolist() == [-1, 0]
+    assert "2 records: jobs without nodes in field 21, left out" in said
 
 
 # NREL: Eagle and Kestrel
@@ -322,6 +337,13 @@ def test_pm100s_limits_are_in_minutes_and_may_be_infinite(tmp_path):
     assert cores["requested_procs"].tolist() == [64, 64]
 
 
+def test_a_flag_that_is_false_is_nothing_unmodelled(tmp_path):
+    path = tmp_path / "job_table.parquet"
+    write_table(path, [pm100(i, 0, 10, 70, 30, "COMPLETED", shared=i == 1) for i in (1, 2, 3)])
+    _, said = imported("pm100", path, out=tmp_path / "log.swf")
+    assert "1 of 3 jobs may share their nodes, which is not modelled" in said
+
+
 # What they share
 
 
@@ -384,6 +406,9 @@ def without(name):
         ([{**KESTREL_ROWS[0], "processors_req": "many"}], "column processors_req does not hold numbers"),
         ([{**KESTREL_ROWS[0], "submit_time": "7 o'clock"}], 'column submit_time does not hold dates ("7 o\'clock")'),
         ([{**KESTREL_ROWS[0], "wallclock_req": "1:2"}], "column wallclock_req does not hold durations"),
+        ([{**KESTREL_ROWS[0], "wallclock_req": [1]}], "column wallclock_req does not hold durations"),
+        ([{**KESTREL_ROWS[0], "submit_time": {"at": 1}}], "column submit_time does not hold dates;"),
+        ([{**KESTREL_ROWS[0], "name": b"\xff"}], "column name does not hold texts"),
         ([{**KESTREL_ROWS[0], "state_simple": "RUNNING"}], "no finished job in it (1: jobs that have not ended"),
     ],
 )
@@ -392,6 +417,35 @@ def test_a_table_that_is_not_the_published_one_is_refused_in_a_line(tmp_path, ro
     write_table(path, rows)
     assert said in refusal("workload", "import", "kestrel", path, "-o", tmp_path / "log.parquet")
     assert not (tmp_path / "log.parquet").exists()
+
+
+def test_a_column_that_occurs_twice_is_refused_in_a_line(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = ["submit_time", "start_time", "end_time", "wallclock_req", "state", "state", "nodes_req"]
+    (tmp_path / "x.csv").write_text(",".join(names) + "\n1,2,3,4,COMPLETED,FAILED,1\n")
+    pq.write_table(pa.Table.from_arrays([pa.array(["1"])] * len(names), names=names), tmp_path / "x.parquet")
+    for name in ("x.csv", "x.parquet"):
+        said = refusal("workload", "import", "eagle", tmp_path / name, "-o", tmp_path / "log.swf")
+        assert "has several columns state" in said
+
+
+def test_dates_without_a_time_are_midnight_and_dates_beyond_all_years_are_none(tmp_path):
+    path = tmp_path / "x.parquet"
+    days = [{**KESTREL_ROWS[0], "submit_time": dt.date(2023, 11, 14)}]
+    write_table(path, days)
+    log, _ = imported("kestrel", path, out=tmp_path / "log.swf", options=["--timezone", "America/Denver"])
+    assert log.header_value("UnixStartTime") == str(int(dt.datetime(2023, 11, 14, 7, tzinfo=dt.UTC).timestamp()))
+    write_table(path, [{**KESTREL_ROWS[0], "submit_time": -(10**18)}], submit_time=pa_timestamp())
+    said = refusal("workload", "import", "kestrel", path, "-o", tmp_path / "log.swf", "--timezone", "America/Denver")
+    assert "1: jobs without a submission time" in said
+
+
+def pa_timestamp():
+    import pyarrow as pa
+
+    return pa.timestamp("us")
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 and no more", b'a,b\n"1\n', b"\x00\x01"])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from batfill.memory import in_gb, require_memory
 from batfill.workloads.centres import CENTRES, read_centre
+from batfill.workloads.cluster_log import zone_of
 from batfill.workloads.frontier_swf import read_frontier
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import read_pbs
@@ -51,9 +52,10 @@ def read_records(
         unit: for a published log: what a processor is; None for the centre's choice.
 
     Raises:
-        WorkloadError: a file cannot be read as such.
+        WorkloadError: a file cannot be read as such, or the time zone is unknown.
         MissingExtra: a library is missing that a table needs.
     """
+    zone_of(zone)  # the header states it, also of a system whose times need none
     if system == "slurm":
         return read_slurm(paths, zone=zone)
     if system == "oar":

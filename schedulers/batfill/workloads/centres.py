@@ -41,7 +41,7 @@ UNITS: tuple[Unit, ...] = ("nodes", "cores")
 Columns = tuple[str, ...]  # the names of a column; a table has one of them
 BLANK = ord(" ")  # between a date and a time
 CSV_BYTES = 1 << 23
-NOTHING = ("", "0", "0.0")  # texts of what was not requested
+NOTHING = ("", "0", "0.0", "false", "False")  # texts of what was not requested
 GPUS, MEMORY = "requested GPUs", "requested memory"
 
 
@@ -213,7 +213,7 @@ class _Table:
         column = self._column(places)
         if column is None:
             return np.zeros(len(self), np.int32)
-        return names.codes(*_spans(column))
+        return names.codes(*self._spans(places, "texts"))
 
     def counts(self, places: Columns) -> NDArray[np.int32]:
         """The column's positive numbers, (n,), -1 for others."""
@@ -237,7 +237,7 @@ class _Table:
         if numbers is not None:
             seconds = numbers * unit_s
         else:
-            text, spans = _spans(column)
+            text, spans = self._spans(places, "durations")
             read, kinds = np.empty(len(self), np.int64), np.empty(len(self), np.int8)
             parse_durations(text, spans, unit_s, read, kinds)
             if (kinds == HARD).any():
@@ -257,13 +257,14 @@ class _Table:
             if column.type.tz is None:
                 seconds = np.where(seconds > 0, unix_times(seconds, clock), 0)
         else:
-            text, spans = _spans(column)
+            text, spans = self._spans(places, "dates")
             seconds, kinds = np.empty(len(self), np.int64), np.empty(len(self), np.int8)
             parse_times(text, spans, BLANK, seconds, kinds)
             local = kinds == LOCAL
             seconds[local] = unix_times(seconds[local], clock)
             for row in np.flatnonzero(kinds == HARD).tolist():
-                seconds[row] = self._time(places, column[row].as_py(), clock)
+                start, end = spans[row]
+                seconds[row] = self._time(places, text[start:end].tobytes().decode(), clock)
         return np.where((seconds > 0) & (seconds <= LAST_S), seconds, 0).astype(np.uint32)
 
     def _time(self, places: Columns, text: str, clock: tzinfo) -> int:
@@ -273,23 +274,25 @@ class _Table:
             raise self._odd(places, f"dates ({text!a})") from None
         return known_time((at if at.tzinfo else at.replace(tzinfo=clock)).timestamp())
 
+    def _spans(self, places: Columns, what: str) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """The column's texts: the bytes, and where each text is, (n, 2); a missing one is empty."""
+        pa = optional("pyarrow", "tables")
+        try:
+            texts = self._column(places).cast(pa.string())
+        except pa.ArrowException:
+            raise self._odd(places, what) from None
+        _, offsets, content = texts.buffers()
+        ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        spans = np.stack([ends[:-1], ends[1:]], axis=1)
+        if texts.null_count:
+            missing = texts.is_null().to_numpy(zero_copy_only=False)
+            spans[missing, 1] = spans[missing, 0]
+        has_content = content is not None and content.size
+        return np.frombuffer(content if has_content else b"\0", np.uint8), spans
+
     def _odd(self, places: Columns, what: str) -> WorkloadError:
         name = next(place for place in places if place in self.batch.schema.names)
         return WorkloadError(f"{self.path}: column {name} does not hold {what}; is it the published table?")
-
-
-def _spans(column: Any) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """The texts of an Arrow array: the bytes, and where each text is, (n, 2); a missing one is empty."""
-    pa = optional("pyarrow", "tables")
-    texts = column if column.type == pa.string() else column.cast(pa.string())
-    _, offsets, content = texts.buffers()
-    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    spans = np.stack([ends[:-1], ends[1:]], axis=1)
-    if texts.null_count:
-        missing = texts.is_null().to_numpy(zero_copy_only=False)
-        spans[missing, 1] = spans[missing, 0]
-    has_content = content is not None and content.size
-    return np.frombuffer(content if has_content else b"\0", np.uint8), spans
 
 
 def _numbers(column: Any) -> NDArray[np.float64] | None:
@@ -316,6 +319,8 @@ def _tables(path: Path, centre: Centre, unit: Unit) -> Iterator[_Table]:
         optional_columns = [*centre.allocated.values(), *centre.requested.values(), *centre.names.values()]
         optional_columns += [places for places, _ in (*centre.counts.values(), *centre.texts.values())]
         read = dict.fromkeys(place for places in (*needed, *optional_columns) for place in places if place in columns)
+        if twice := [place for place in read if columns.count(place) > 1]:
+            raise WorkloadError(f"{path}: has several columns {twice[0]}; keep one of them, and rename the others")
         for batch in batches(list(read)):
             yield _Table(path, batch)
 

@@ -19,7 +19,7 @@ from batfill.jobs import DAY_S
 from batfill.workloads.swf_log import FIELDS, Comment, SwfLog, new_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import tzinfo
     from pathlib import Path
 
@@ -151,13 +151,13 @@ class Jobs:
     def extend(self, jobs: Sequence[ClusterJob]) -> None:
         """Append jobs that were read one by one."""
 
-        def numbers(name: str, unknown: int) -> NDArray[Any]:
+        def numbers(name: str, known: Callable[[Any], int], unknown: int) -> NDArray[Any]:
             values = (getattr(job, name) for job in jobs)
-            kept = [unknown if value is None else known_time(value) if unknown == 0 else value for value in values]
-            return np.array(kept, TYPES[name])
+            return np.array([unknown if value is None else known(value) for value in values], TYPES[name])
 
-        columns = {name: numbers(name, 0) for name in ("submit_s", "start_s", "end_s", "requested_s")}
-        columns |= {name: numbers(name, -1) for name in ("procs", "requested_procs", "status")}
+        columns = {name: numbers(name, known_time, 0) for name in ("submit_s", "start_s", "end_s", "requested_s")}
+        columns |= {name: numbers(name, known_count, -1) for name in ("procs", "requested_procs")}
+        columns["status"] = numbers("status", int, -1)
         columns |= {kind: self.names[kind].of([getattr(job, kind) for job in jobs]) for kind in NAMES}
         self.add(columns)
 
@@ -337,7 +337,7 @@ class ClusterLog:
             )
         self.header = [
             "Version: 2.2",
-            f"Computer: {computer}",
+            f"Computer: {' '.join(computer.split())}",
             f"Conversion: batfill {__version__} workload import, from {source}",
             f"MaxJobs: {len(jobs)}",
             f"MaxRecords: {len(jobs)}",
@@ -494,14 +494,20 @@ def known_time(seconds: float) -> int:
     return int(seconds) if 1 <= seconds <= LAST_S else 0
 
 
+def known_count(number: int) -> int:
+    """A number of processors, -1 if it is beyond Batsim's largest integer."""
+    return number if number <= LARGEST_COUNT else -1
+
+
 def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> NDArray[np.int64]:
     """Seconds since 1970 of a clock's seconds in this zone, (n,), as `unix_time` reads them.
 
-    The zone's offset is looked up once in a quarter of an hour, since offsets change only then.
+    The zone's offset is looked up once in a quarter of an hour, since offsets change only then. Seconds that are no
+    known time get the offset of the nearest one, since Python has no dates for them.
     """
     if zone is UTC:
         return local_s
-    quarters, of = np.unique(local_s // QUARTER_S, return_inverse=True)
+    quarters, of = np.unique(np.clip(local_s, 0, LAST_S) // QUARTER_S, return_inverse=True)
     offsets = [
         datetime.fromtimestamp(quarter * QUARTER_S, UTC).replace(tzinfo=zone).utcoffset()
         for quarter in quarters.tolist()
@@ -529,7 +535,7 @@ def seconds_in(text: str, *, bare: float) -> float | None:
     days, dash, clock = text.rpartition("-")
     parts = clock.split(".")[0].split(":")
     if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in parts) or (
-        dash and not (days.isascii() and days.isdigit())
+        dash and not (days.isascii() and days.isdigit() and len(days) < 12)
     ):
         return None
     numbers = [int(part) for part in parts]
@@ -545,4 +551,4 @@ def seconds_in(text: str, *, bare: float) -> float | None:
 
 def count_of(text: str) -> int | None:
     """A positive whole number, or None."""
-    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**31 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) < 2**31 else None

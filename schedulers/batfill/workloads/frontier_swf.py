@@ -7,6 +7,7 @@ as frontier:excl:2500x112: 2500 nodes of 112 hardware threads. Source: see `docs
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from batfill.errors import WorkloadError
 from batfill.workloads.centres import Unit, count_unmodelled
 from batfill.workloads.cluster_log import LARGEST_COUNT, LAST_S, NAMES, Names, Reading, pieces_of
-from batfill.workloads.swf_log import FIELD, FIELDS, NUMBER, Comment, SwfLog
+from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, Comment, SwfLog, number_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 N_FIELDS = 21
 GPUS, SOFT_LIMIT, SIZE = range(len(FIELDS), N_FIELDS)
-SIZES = re.compile(r"[^:]+:([^:]*):(\d+)x(\d+)")
+SIZES = re.compile(r"[^:]+:([^:]*):(\d{1,9})x(\d{1,9})")
 EXCLUSIVE = "excl"
 KEPT = ("cpu_s", "memory_kb", "requested_memory_kb")  # the fields of SWF that no accounting has
 
@@ -32,14 +33,16 @@ def read_frontier(paths: list[Path], *, unit: Unit | None = None) -> Reading:
     """The jobs of Frontier's SWF files with 21 fields.
 
     A job's processors are the nodes of field 21, or their hardware threads. Fields 5 and 8, the processors allocated
-    and requested, count now nodes and now something else: they are compared with field 21 and not used.
+    and requested, are nodes of some jobs and something else of others: they are not used, and field 5 is compared with
+    field 21.
 
     Args:
         paths: the files, plain or compressed. Each states its UnixStartTime.
         unit: "nodes", the default, or "cores": what a processor of the log is.
 
     Raises:
-        WorkloadError: a line does not hold 21 fields, a field is not a number, or a file has no UnixStartTime.
+        WorkloadError: a line does not hold 21 fields, a field is not a number or beyond 2^53, or a file has no
+            UnixStartTime.
     """
     reading = Reading()
     reading.jobs.names["mode"] = Names()
@@ -60,6 +63,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
     before = 0
     began_s: int | None = None
     for text in pieces_of(path):
+        if not before:
+            text = text.removeprefix(BOM_UTF8)
         piece, spans = _parsed(path, text, before)
         before += text.count(b"\n")
         began_s = _began(piece, began_s)
@@ -70,8 +75,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         field = {name: piece.rows[:, place] for name, place in FIELD.items()}
         codes = sizes.codes(np.frombuffer(text, np.uint8), spans)
         matches = [SIZES.fullmatch(sizes.text(code)) for code in range(len(sizes))]
-        nodes = np.array([int(found[2][:9]) if found else -1 for found in matches])[codes]
-        threads = np.array([int(found[3][:9]) if found else -1 for found in matches])[codes]
+        nodes = np.array([int(found[2]) if found else -1 for found in matches])[codes]
+        threads = np.array([int(found[3]) if found else -1 for found in matches])[codes]
         modes = names["mode"].of([found[1] if found else "" for found in matches])[codes]
         sized = (nodes > 0) & (threads > 0) & (nodes * threads <= LARGEST_COUNT)
         if missing := int(np.count_nonzero(~sized)):
@@ -84,6 +89,7 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         submit_s = began_s + field["submit_s"]
         started = (field["wait_s"] >= 0) & (field["runtime_s"] >= 0)
         start_s = np.where(started, submit_s + field["wait_s"], 0)
+        known_status = (field["status"] >= FAILED) & (field["status"] <= CANCELLED)
         columns: dict[str, NDArray[Any]] = {
             "submit_s": _within(submit_s, LAST_S),
             "start_s": _within(start_s, LAST_S),
@@ -91,7 +97,7 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
             "procs": procs,
             "requested_procs": procs,
             "requested_s": _within(field["requested_s"], LAST_S),
-            "status": np.where(np.abs(field["status"]) <= 5, field["status"], -1),
+            "status": np.where(known_status, field["status"], UNKNOWN_STATUS),
             **{kind: _codes(names[kind], field[kind]) for kind in NAMES},
         }
         extra: dict[str, NDArray[Any]] = {name: field[name] for name in KEPT}
@@ -141,13 +147,7 @@ def _parsed(path: Path, text: bytes, lines_before: int) -> tuple[SwfLog, NDArray
     spans[hard[:n_hard][is_size, 0]] = hard[:n_hard][is_size, 2:]
     rows[:n_rows, SIZE] = 0
     for row, place, start, end in hard[:n_hard][~is_size]:
-        token = text[start:end]
-        if not NUMBER.fullmatch(token):
-            shown = ascii(token[:20].decode("latin-1"))
-            raise WorkloadError(
-                f"{path}:{lines[row]}: field {place + 1} is {shown}, not a number; fix or remove the line"
-            )
-        rows[row, place] = float(token)
+        rows[row, place] = number_in(path, lines[row], place, text[start:end])
     return (
         SwfLog(
             tuple(

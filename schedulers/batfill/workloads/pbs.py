@@ -125,7 +125,9 @@ def processors_used(fields: dict[str, str]) -> int | None:
 def _range(text: str) -> int:
     """The count of numbers in `3` or `0-5`."""
     first, dash, last = text.partition("-")
-    return int(last) - int(first) + 1 if dash and first.isdigit() and last.isdigit() and int(last) >= int(first) else 1
+    if not dash or not all(part.isascii() and part.isdigit() and len(part) < 12 for part in (first, last)):
+        return 1
+    return max(int(last) - int(first) + 1, 1)
 
 
 def processors_requested(fields: dict[str, str]) -> int | None:

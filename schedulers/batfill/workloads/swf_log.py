@@ -295,7 +295,7 @@ def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
     wrong_line = lines_before + line + 1
     for row, field, start, end in hard[:n_hard]:
         at_line = wrong_line if row == n_rows else lines[row]
-        rows[row, field] = _number(path, at_line, field, text[start:end])
+        rows[row, field] = number_in(path, at_line, field, text[start:end])
     if wrong >= 0:
         raise WorkloadError(
             f"{path}:{wrong_line}: {wrong} fields, but SWF has {N_FIELDS}; "
@@ -311,10 +311,20 @@ def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
     )
 
 
-def _number(path: Path, line: int, field: int, token: bytes) -> float:
-    """The value of a token that is not a plain short decimal: long, with an exponent, or invalid."""
+def number_in(path: Path, line: int, field: int, token: bytes) -> float:
+    """The value of a token that is not a plain short decimal: long, with an exponent, or invalid.
+
+    Args:
+        path: the file.
+        line: its line, counted from 1.
+        field: counted from 0; a file may have more than the 18 of SWF.
+        token: the field's text.
+
+    Raises:
+        WorkloadError: it is no number, or beyond 2^53.
+    """
     shown = ascii(token[:20].decode("latin-1")) + ("..." if len(token) > 20 else "")
-    where = f"{path}:{line}: field {field + 1} ({FIELDS[field]})"
+    where = f"{path}:{line}: field {field + 1}{f' ({FIELDS[field]})' if field < N_FIELDS else ''}"
     if not NUMBER.fullmatch(token):
         raise WorkloadError(f"{where} is {shown}, not a number; write -1 for unknown values")
     value = float(token)
