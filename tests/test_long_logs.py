@@ -322,3 +322,35 @@ def test_what_is_available_is_the_least_of_the_machine_and_the_control_group(tmp
     (proc / "self" / "cgroup").write_text("0::/elsewhere\n")
     (groups / "memory.max").write_text("6000\n")
     assert memory.available_bytes() == 1001
+    task = groups / "job" / "step" / "task"  # as batch systems nest them: the job is limited, its tasks are not
+    task.mkdir(parents=True)
+    (groups / "memory.max").write_text("max\n")
+    for folder, most in ((task.parent.parent, "70000"), (task.parent, "max"), (task, "max")):
+        for name, text in (("max", most), ("current", "10000"), ("stat", "inactive_file 0")):
+            (folder / f"memory.{name}").write_text(f"{text}\n")
+    (proc / "self" / "cgroup").write_text("0::/job/step/task\n")
+    assert memory.available_bytes() == 60_000
+    (task.parent / "memory.max").write_text("40000\n")
+    assert memory.available_bytes() == 30_000
+
+
+@pytest.mark.parametrize(("name", "value"), [("runtime_s", None), ("line", None), ("user", float("inf"))])
+def test_a_parquet_log_with_a_missing_value_is_refused(tmp_path, name, value):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "x.parquet"
+    write_log_of_ten_rows(path)
+    stored = pq.read_table(path)
+    column = pa.array([*stored[name].to_pylist()[:6], value, *stored[name].to_pylist()[7:]], pa.float64())
+    pq.write_table(stored.set_column(stored.schema.names.index(name), name, column), path)
+    assert f"x.parquet: {name} of row 7 is missing or beyond 2^53" in refusal("workload", "describe", path)
+    assert "of row 7 " in refusal("workload", "convert", path, "--out", tmp_path / "out.swf")
+    assert [file.name for file in tmp_path.iterdir()] == ["x.parquet"]
+
+
+def write_log_of_ten_rows(path):
+    swf = path.with_suffix(".swf")
+    swf.write_text("; MaxProcs: 8\n" + "".join(row(i, i, 5) for i in range(1, 11)))
+    parquet_log.write_parquet(read_log(swf), path)
+    swf.unlink()

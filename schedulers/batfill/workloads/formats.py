@@ -236,7 +236,7 @@ def load_log(path: Path, *, beside: int = 0, advance: Callable[[int], None] = la
 
 
 def require_memory_of(path: Path, bytes_a_row: int, what: str = "this command") -> None:
-    """Refuse a log whose rows, of so many bytes each, do not fit into the memory; small files are not counted.
+    """Refuse a log whose rows, of `bytes_a_row` each, do not fit into the memory; small files are not counted.
 
     Raises:
         WorkloadError: they do not fit.

@@ -16,7 +16,7 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import WorkloadError, optional
 from batfill.files import readable, whole_file
-from batfill.workloads.swf_log import FIELDS, N_FIELDS, Comment, SwfLog, joined
+from batfill.workloads.swf_log import FIELDS, LARGEST_EXACT, N_FIELDS, Comment, SwfLog, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -139,7 +139,7 @@ def read_parquet(path: Path, *, fields: Sequence[str] = FIELDS) -> SwfLog:
     """A log that `write_parquet` wrote, with these columns.
 
     Raises:
-        WorkloadError: the file is not Parquet, or lacks a column.
+        WorkloadError: the file is not Parquet, lacks a column or a value, or holds a number beyond 2^53.
     """
     return joined(parquet_pieces(path, fields=fields), fields=fields, n_rows=parquet_rows(path))
 
@@ -170,7 +170,10 @@ def parquet_pieces(path: Path, *, fields: Sequence[str] = FIELDS) -> Iterator[Sw
             rows = np.empty((len(batch), len(fields)))
             for place, name in enumerate(fields):
                 rows[:, place] = batch.column(name).to_numpy(zero_copy_only=False)
-            lines = batch.column(LINE).to_numpy(zero_copy_only=False).astype(np.int64)
+                _require_numbers(path, name, rows[:, place], done)
+            numbers = batch.column(LINE).to_numpy(zero_copy_only=False)
+            _require_numbers(path, LINE, numbers, done)
+            lines = numbers.astype(np.int64)
             end = done + len(batch)
             here = said
             while said < len(comments) and (comments[said].rows_before < end or end == n_rows):
@@ -181,6 +184,16 @@ def parquet_pieces(path: Path, *, fields: Sequence[str] = FIELDS) -> Iterator[Sw
         if said < len(comments):  # a log without rows
             empty = np.empty((0, len(fields))), np.empty(0, np.int64)
             yield SwfLog(tuple(comments), *empty, fields=tuple(fields))
+
+
+def _require_numbers(path: Path, name: str, values: NDArray[Any], rows_before: int) -> None:
+    """Refuse a missing value, which becomes NaN, and what is not exact in a float64, as in SWF."""
+    held = np.abs(values) <= LARGEST_EXACT
+    if not held.all():
+        row = rows_before + int(np.argmin(held)) + 1
+        raise WorkloadError(
+            f"{path}: {name} of row {row} is missing or beyond 2^53; only files that batfill wrote can be read"
+        )
 
 
 @contextmanager
