@@ -16,6 +16,7 @@ from batfill.workloads.batsim_json import read_batsim_json, write_batsim_json
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log, source_of
 from batfill.workloads.swf_log import write_log
+from command import refusal
 from swf_text import row
 
 
@@ -201,12 +202,28 @@ def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
         ({"procs": None}, "pass --procs"),
         ({"jobs": slice(5, 9)}, "select none of"),
         ({"fields": ("colour",)}, "there are group_id"),
+        ({"host_speed": 2e9}, "is a log; a host speed applies"),
     ],
 )
 def test_a_mistake_is_said_in_one_line_and_nothing_is_written(tmp_path, converted, options, said):
     with pytest.raises(WorkloadError, match=said):
         converted(row(1, 0, 5), **options)
     assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
+
+
+def test_a_batsim_workload_keeps_all_fields_and_takes_no_names(tmp_path, converted):
+    converted(row(1, 0, 5))
+    with pytest.raises(WorkloadError, match="whose jobs keep all their fields"):
+        convert(tmp_path / "out.json", tmp_path / "again.json", fields=("queue",))
+    assert not (tmp_path / "again.json").exists()
+
+
+@pytest.mark.parametrize("part", ["1:" + "9" * 5000, "-1:5", "5", "a:b"])
+def test_a_part_of_the_jobs_that_is_none_is_refused(tmp_path, converted, part):
+    converted(row(1, 0, 5))
+    out = tmp_path / "part.json"
+    assert "is not START:STOP" in refusal("workload", "convert", tmp_path / "log.swf", "--out", out, "--jobs", part)
+    assert not out.exists()
 
 
 def test_a_source_cut_off_leaves_no_file(tmp_path, converted):

@@ -396,6 +396,13 @@ def test_numbers_of_processors_beyond_batsims_are_unknown(tmp_path):
     assert found.procs is None
 
 
+def test_the_key_is_not_the_log(tmp_path):
+    log = tmp_path / "log.swf"
+    said = refusal("workload", "import", "slurm", DATA / "slurm.txt", "-o", log, "--key", tmp_path / "." / "log.swf")
+    assert "name two files" in said
+    assert not log.exists()
+
+
 def test_a_machines_name_is_one_line_of_the_header(tmp_path):
     reading = read_slurm([DATA / "slurm.txt"])
     assert "Computer: the old one" in ClusterLog(reading, source="x", computer="the old\n one").header

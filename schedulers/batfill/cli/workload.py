@@ -336,7 +336,9 @@ def scale(
 def job_slice(text: str) -> slice:
     """START:STOP as a slice; either may be left out."""
     start, colon, stop = text.partition(":")
-    if not colon or not all(part == "" or (part.isascii() and part.isdigit()) for part in (start, stop)):
+    if not colon or not all(
+        part == "" or (part.isascii() and part.isdigit() and len(part) < 19) for part in (start, stop)
+    ):
         raise click.UsageError(f"{text!r} is not START:STOP, as in 1000:2000")
     return slice(int(start or 0), int(stop) if stop else None)
 

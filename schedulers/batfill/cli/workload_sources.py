@@ -221,6 +221,8 @@ def import_log(
         )
     if format_of(out) == ".parquet" or system in TABLES:
         require("tables", "pyarrow")
+    if key is not None and key.resolve() == out.resolve():
+        raise click.UsageError(f"--key and --out are both {key}; name two files")
     names = Key() if key is None else Key.load(key)
     cores = 1 if cores_per_resource is None else cores_per_resource
     if said := memory_note(system, list(files)):

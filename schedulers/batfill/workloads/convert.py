@@ -129,7 +129,7 @@ def convert(
 
     Raises:
         WorkloadError: the log cannot be read, holds no job, or does not say the machine's size; an argument does
-            nothing for a log.
+            nothing for this source or output.
     """
     if format_of(out) != ".json":
         for name, given in (
@@ -147,10 +147,15 @@ def convert(
     for field in fields:
         if field not in JOB_FIELDS:
             raise WorkloadError(f"no field {field!r} to keep; there are {', '.join(JOB_FIELDS)}")
+    described = first_byte(source) == b"{"
+    if described and fields:
+        raise WorkloadError(f"{source}: is a Batsim workload, whose jobs keep all their fields; name none of them")
+    if not described and host_speed != HOST_SPEED:
+        raise WorkloadError(f"{source}: is a log; a host speed applies to a Batsim workload's profiles, leave it out")
     overrun = overrun or "keep"
     if unrequested is not None:
         unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
-    if first_byte(source) == b"{":
+    if described:
         return _convert_json(
             source, out, procs, overrun=overrun, unrequested=unrequested, jobs=jobs, host_speed=host_speed
         )
