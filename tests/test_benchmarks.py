@@ -185,11 +185,37 @@ def test_the_run_to_report_on_is_one_that_could_have_been(suite, tmp_path, monke
 
 
 def test_messages_keep_the_queue_as_long_as_they_say(suite):
-    crowd = suite.messages.Crowd(300, "fcfs", seed=1)
+    crowd = suite.messages.Crowd(128, 300, "fcfs", suite.messages.any_width(seed=1))
+    before = crowd.submitted
     for _ in range(200):
         crowd.message()
-    assert crowd.submitted == 500
+    assert crowd.submitted == before + 200
     assert abs(len(crowd.cluster.queue.waiting_rows) - 300) < 60
+
+
+def test_a_wide_cluster_runs_as_many_jobs_as_its_machines_hold(suite):
+    crowd = suite.messages.Crowd(2_000, 50, "fcfs", suite.messages.mostly_narrow(seed=1))
+    running = crowd.cluster.queue.running
+    assert len(crowd.ends) == len(running) > 1_000
+    assert running["procs"].sum() > 1_990
+
+
+def test_wide_jobs_are_those_of_the_seed_and_ask_for_more_than_there_is(suite):
+    jobs, again, other = (suite.wide.wide_jobs(20_000, 2_000, seed) for seed in (1, 1, 2))
+    assert np.array_equal(jobs.submit_s, again.submit_s)
+    assert not np.array_equal(jobs.submit_s, other.submit_s)
+    asked = (jobs.runtime_s * jobs.procs).sum() / 2_000 / (jobs.submit_s[-1] - jobs.submit_s[0])
+    assert 1.05 < asked < 1.3
+    assert 0.88 < (jobs.procs == 1).mean() < 0.92
+
+
+def test_a_wide_machine_beside_c_starts_every_job_at_the_same_second(suite, c_program, tmp_path, monkeypatch):
+    monkeypatch.setattr(suite.wide, "PROCS", 300)
+    suite.wide.wide_workload.cache_clear()
+    setting = suite.timing.Setting(rounds=1, seed=1, folder=tmp_path, yardstick=c_program)
+    (row,) = suite.wide.beside_c("saf", setting)
+    suite.wide.wide_workload.cache_clear()
+    assert row.case == "saf, 3,000 jobs on 300 processors, starts agree"
 
 
 def test_the_documentation_shows_the_latest_results():

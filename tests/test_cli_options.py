@@ -45,6 +45,7 @@ BESIDE = {
 ARGUMENTS = {
     ("workload import", "cores_per_resource"): {"system": "oar"},
     ("workload import", "unit"): {"system": "frontier"},
+    **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
 }
 # These become a flag, a level of logging, a number of calls, and another function on their way.
 CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}

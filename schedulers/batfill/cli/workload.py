@@ -387,9 +387,8 @@ def convert(
     from batfill.batsim.platform import homogeneous_platform
     from batfill.files import all_or_none, shown, write_text
     from batfill.workloads.convert import convert as library
-    from batfill.workloads.formats import format_of
 
-    batsim = format_of(out) == ".json"
+    batsim = ".json" in out.suffixes
     if platform is not None and not batsim:
         raise click.UsageError("--platform goes with a Batsim workload, OUT.json; leave it out")
     if first is not None and jobs is not None:
