@@ -2,7 +2,7 @@
 
 The format is that of Batsim 3 and 4, restricted to delays and sequences of them: `nb_res`, `jobs` (id, subtime, res,
 profile, walltime, further fields of the user) and `profiles` (type "delay": delay, ret; type "composed": seq, repeat,
-ret).
+ret). A file in Batsim 5's form is translated as it is read.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from batfill.jobs import (
     refuse_unrequested,
 )
 from batfill.options import unrequested_of
+from batfill.workloads.batsim5_json import NEW_TYPES, from_version_5, refuse_name, version_of
 from batfill.workloads.swf_log import number_text
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatsimDocument:
-    """A checked workload, unchanged from its file."""
+    """A checked workload, unchanged from its file, or translated to version 4's form from Batsim 5's."""
 
     path: Path
     nb_res: int
@@ -77,6 +78,8 @@ class BatsimDocument:
     profiles: dict[str, dict[str, Any]]  # every job's profile is among them
     digest: str  # sha256 of the file as stored, hexadecimal
     description: Mapping[str, Any] = field(default_factory=dict)  # its provenance, if batfill wrote it
+    version: int = 4  # of Batsim whose form the file has, 4 or 5
+    notes: tuple[str, ...] = ()  # what Batsim does not read, one line each
 
     def tasks(self) -> dict[str, Task]:
         """The work of each profile, by name."""
@@ -88,29 +91,54 @@ class BatsimDocument:
         return next((name for name, profile in delays if profile["delay"] == 0), None)
 
 
-def load_document(path: Path) -> BatsimDocument:
+def load_document(path: Path, *, version: int | None = None, workload: str | None = None) -> BatsimDocument:
     """The checked workload in this file, plain or compressed.
 
+    Args:
+        path: the file.
+        version: of the Batsim that is to read it, 4 or 5; None takes the form of either.
+        workload: the name that Batsim gives the workload, if known; version 5 refuses ids that contain it.
+
     Raises:
-        WorkloadError: the file cannot be read, is not JSON, or is not a workload of delays; the message names the place
-            inside the document.
+        WorkloadError: the file cannot be read, is not JSON, is not a workload of delays, or has the form of another
+            version; the message names the place inside the document.
     """
-    nb_res, jobs, profiles, description = read_members(path)
-    tasks_of(f"{path}: profiles", profiles)
+    nb_res, jobs, profiles, description, found, notes = read_members(path)
+    if version not in (None, found) and profiles:
+        option = " --format batsim5" if version == 5 else ""
+        raise WorkloadError(
+            f"{path}: has the profile types of Batsim {found}, which Batsim {version} refuses; make one for it with "
+            f"`batfill workload convert{option}`"
+        )
+    tasks_of(f"{path}: profiles", profiles, NEW_TYPES if found == 5 else {})
     seen: set[str] = set()
     for place, job in enumerate(jobs):
         check_job(f"{path}: jobs[{place}]", job, profiles)
+        if found == 5:
+            refuse_name(f"{path}: jobs[{place}].id", job["id"], workload)
         seen.add(str(job["id"]))
         if len(seen) == place:  # this id was already there
             raise WorkloadError(f"{path}: jobs[{place}].id: {job['id']!r} occurs before; ids must be unique")
-    return BatsimDocument(path, nb_res, jobs, profiles, digest(path), description)
+    return BatsimDocument(path, nb_res, jobs, profiles, digest(path), description, found, notes)
 
 
-def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any], dict[str, Any]]:
+class Members(NamedTuple):
+    """What is in a workload's file, in version 4's form."""
+
+    nb_res: int  # checked
+    jobs: list[Any]
+    profiles: dict[str, Any]
+    description: dict[str, Any]  # see `description_in`
+    version: int  # see `BatsimDocument`
+    notes: tuple[str, ...]
+
+
+def read_members(path: Path) -> Members:
     """The machine's size, the jobs, the profiles and the provenance in this file; only the size is checked.
 
     Raises:
-        WorkloadError: the file cannot be read, is not JSON, or lacks one of them.
+        WorkloadError: the file cannot be read, is not JSON, lacks one of them, or has Batsim 5's form and something
+            that only Batsim 5 refuses.
     """
     document = read_json(path, "fix the file or write it again")
     if not isinstance(document, dict):
@@ -119,7 +147,15 @@ def read_members(path: Path) -> tuple[int, list[Any], dict[str, Any], dict[str, 
         _member(path, document, key, kind) for key, kind in (("nb_res", int), ("jobs", list), ("profiles", dict))
     )
     check_size(path, nb_res)
-    return nb_res, jobs, profiles, description_in(document)
+    version = version_of(f"{path}: profiles", profiles)
+    notes: tuple[str, ...] = ()
+    if version == 5:
+        jobs, profiles, dropped = from_version_5(str(path), jobs, profiles)
+        notes = tuple(
+            f"{count} jobs have a field {name} that Batsim 5 does not read; put it into extra_data to keep it"
+            for name, count in dropped.items()
+        )
+    return Members(nb_res, jobs, profiles, description_in(document), version, notes)
 
 
 def description_in(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,6 +231,7 @@ def read_batsim_json(path: Path) -> Workload:
         overrun=stated,
         unrequested=unrequested_in(document.description),
         file=path,
+        notes=document.notes,
     )
 
 
@@ -313,8 +350,8 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
         )
 
 
-def tasks_of(where: str, profiles: Mapping[str, Any]) -> dict[str, Task]:
-    """The work of each of these profiles, by name; `where` begins the messages.
+def tasks_of(where: str, profiles: Mapping[str, Any], types: Mapping[str, str] | None = None) -> dict[str, Task]:
+    """The work of each of these profiles, by name; `where` begins the messages, `types` are as in `check_profile`.
 
     Raises:
         WorkloadError: as for `check_profile`, or a sequence contains itself.
@@ -323,7 +360,7 @@ def tasks_of(where: str, profiles: Mapping[str, Any]) -> dict[str, Task]:
     sequences: dict[str, list[str]] = {}
     for name, profile in profiles.items():
         place = f"{where}[{name!r}]"
-        check_profile(place, profile, profiles)
+        check_profile(place, profile, profiles, types)
         if profile["type"] == "composed":
             sequences[name] = profile["seq"]
         else:
@@ -366,8 +403,14 @@ def repeat_of(profile: Mapping[str, Any]) -> Any:
     return profile.get("repeat", profile.get("nb", 1))
 
 
-def check_profile(where: str, profile: Any, known: Mapping[str, Any]) -> None:
-    """Refuse a profile that is neither a delay nor a sequence of known profiles; `where` begins the message.
+def check_profile(where: str, profile: Any, known: Mapping[str, Any], types: Mapping[str, str] | None = None) -> None:
+    """Refuse a profile that is neither a delay nor a sequence of known profiles.
+
+    Args:
+        where: begins the message.
+        profile: the object.
+        known: the profiles that a sequence may have.
+        types: what the file calls types, if not by version 4's names.
 
     Raises:
         WorkloadError: it is of another type, a field is unusable, or a part is not among `known`.
@@ -376,9 +419,10 @@ def check_profile(where: str, profile: Any, known: Mapping[str, Any]) -> None:
         raise WorkloadError(f"{where}: {_shown(profile)} is not an object; a profile has a type and a delay")
     kind = profile.get("type")
     if kind not in SUPPORTED_PROFILES:
-        raise WorkloadError(
-            f"{where}.type: {_shown(kind)} is not supported; supported: {', '.join(SUPPORTED_PROFILES)}"
-        )
+        types = types or {}
+        supported = ", ".join(types.get(name, name) for name in SUPPORTED_PROFILES)
+        called = types.get(kind, kind) if isinstance(kind, str) else kind
+        raise WorkloadError(f"{where}.type: {_shown(called)} is not supported; supported: {supported}")
     if kind == "composed":
         _check_sequence(where, profile, known)
     else:

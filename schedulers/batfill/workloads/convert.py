@@ -270,7 +270,7 @@ def _convert_json(
         WorkloadError: the file is not such a workload, or holds a profile that no delay can replace; something else
             already stands in for missing requests.
     """
-    nb_res, described, profiles, before = read_members(source)
+    nb_res, described, profiles, before, _, dropped = read_members(source)
     stated = unrequested_in(before)
     if unrequested is not None and unrequested != stated:
         if (stated, unrequested) != ("refuse", "runtime") and any(invented(job) for job in described):

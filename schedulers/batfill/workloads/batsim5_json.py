@@ -1,0 +1,248 @@
+"""Batsim 5's form of jobs and profiles, and the translation from and to version 4's, which everything else here reads.
+
+Version 5 calls profile types by their schema's names, keeps the user's fields in a job's `extra_data` and drops others,
+has no walltime of -1 and no delay of 0, and refuses ids with a "!" or the workload's name in them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from batfill.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JOB_FIELDS = ("id", "subtime", "walltime", "res", "profile")  # Batsim's own, of both versions
+EXTRA_FIELD = "extra_data"
+# Version 5's types with version 4's names. Others are not translated: no workload with them was tried.
+TYPES = {
+    "DelayProfile": "delay",
+    "SequentialCompositionProfile": "composed",
+    "ParallelTaskHomogeneousProfile": "parallel_homogeneous",
+}
+NEW_TYPES = {old: new for new, old in TYPES.items()}
+# How a homogeneous task's amounts count; version 4's parallel_homogeneous is the default, the only one tried.
+STRATEGY = "generation_strategy"
+
+
+class Version4(NamedTuple):
+    """A version 5 workload in version 4's form."""
+
+    jobs: list[Any]
+    profiles: dict[str, Any]
+    dropped: dict[str, int]  # fields that Batsim 5 does not read, and the number of jobs that have them
+
+
+def version_of(where: str, profiles: Mapping[str, Any]) -> int:
+    """The version of Batsim, 4 or 5, by the types of these profiles; 4 without any. `where` begins the message.
+
+    Raises:
+        WorkloadError: there are types of both.
+    """
+    first: dict[int, str] = {}
+    for name, profile in profiles.items():
+        kind = profile.get("type") if isinstance(profile, dict) else None
+        if isinstance(kind, str):
+            first.setdefault(5 if kind.endswith("Profile") else 4, name)
+    if len(first) > 1:
+        old, new = (f"[{first[version]!r}].type {profiles[first[version]]['type']!r:.40}" for version in (4, 5))
+        raise WorkloadError(f"{where}{new} is Batsim 5's, and {old} Batsim 4's; write all types of one version")
+    return next(iter(first), 4)
+
+
+# From version 5
+
+
+def from_version_5(where: str, jobs: list[Any], profiles: Mapping[str, Any]) -> Version4:
+    """These jobs and profiles in version 4's form; what is wrong in both versions is left for its checks.
+
+    Raises:
+        WorkloadError: Batsim 5 refuses one of them; the message begins with `where` and the place.
+    """
+    dropped: dict[str, int] = {}
+    old_jobs = [job_from_version_5(f"{where}: jobs[{place}]", job, dropped) for place, job in enumerate(jobs)]
+    old_profiles = {
+        name: profile_from_version_5(f"{where}: profiles[{name!r}]", profile) for name, profile in profiles.items()
+    }
+    return Version4(old_jobs, old_profiles, dropped)
+
+
+def job_from_version_5(where: str, job: Any, dropped: dict[str, int]) -> Any:
+    """A job object with the fields of its `extra_data` as its own, as version 4 has them.
+
+    What is no field of an object (text, an array, Batsim's own names) stays in `extra_data`.
+
+    Args:
+        where: begins the messages.
+        job: the object; anything else is returned as it is.
+        dropped: counts the fields that Batsim 5 does not read, which are left out.
+
+    Raises:
+        WorkloadError: the id or the walltime is one that Batsim 5 refuses.
+    """
+    if not isinstance(job, dict):
+        return job
+    refuse_name(f"{where}.id", job.get("id"))
+    if "walltime" in job and not is_positive(job["walltime"]):
+        raise WorkloadError(
+            f"{where}.walltime: {job['walltime']!r:.60} is not a number > 0; leave it out for a job without one"
+        )
+    for name in job:
+        if name not in JOB_FIELDS and name != EXTRA_FIELD:
+            dropped[name] = dropped.get(name, 0) + 1
+    fields, rest = fields_in(job.get(EXTRA_FIELD))
+    own = {name: value for name, value in job.items() if name in JOB_FIELDS}
+    return own | fields | ({} if rest is None else {EXTRA_FIELD: rest})
+
+
+def fields_in(extra: Any) -> tuple[dict[str, Any], Any]:
+    """The user's fields in this `extra_data`, and the part of it that is none; None without such a part.
+
+    Batsim passes the data to the scheduler as text, so that an object and its JSON text say the same.
+    """
+    found = object_in(extra)
+    if found is None:
+        return {}, extra if extra not in (None, "") else None
+    reserved = (*JOB_FIELDS, EXTRA_FIELD)
+    fields = {name: value for name, value in found.items() if name not in reserved}
+    rest = {name: value for name, value in found.items() if name in reserved}
+    return fields, rest or None
+
+
+def object_in(extra: Any) -> dict[str, Any] | None:
+    """The object that this `extra_data` is, or is the JSON text of; None if it is something else."""
+    if isinstance(extra, str) and extra.lstrip().startswith("{"):
+        try:
+            extra = orjson.loads(extra)
+        except orjson.JSONDecodeError:
+            return None
+    return extra if isinstance(extra, dict) else None
+
+
+def profile_from_version_5(where: str, profile: Any) -> Any:
+    """The profile with version 4's name of its type; one that version 4 does not have keeps its type.
+
+    Raises:
+        WorkloadError: the delay is 0; `where` begins the message.
+    """
+    if not isinstance(profile, dict) or STRATEGY in profile:
+        return profile
+    if profile.get("type") == "DelayProfile":
+        refuse_no_delay(where, profile)
+    kind = profile.get("type")
+    return profile | {"type": TYPES.get(kind, kind)} if isinstance(kind, str) else profile
+
+
+# To version 5
+
+
+def job_for_version_5(where: str, job: Mapping[str, Any], workload: str) -> dict[str, Any]:
+    """Version 4's job object in version 5's form: the user's fields in `extra_data`, no walltime of -1.
+
+    Args:
+        where: begins the messages.
+        job: the object.
+        workload: the name that Batsim will give the workload, "w0" for the first.
+
+    Raises:
+        WorkloadError: Batsim 5 refuses its id, or its `extra_data` cannot take its fields.
+    """
+    for name in ("id", "profile"):
+        refuse_name(f"{where}.{name}", job.get(name), workload)
+    extra = extra_of(where, job)
+    own = {name: job[name] for name in job if name in JOB_FIELDS}
+    if "walltime" in own and not is_positive(own["walltime"]):
+        del own["walltime"]
+    return own if extra is None else own | {EXTRA_FIELD: extra}
+
+
+def extra_of(where: str, job: Mapping[str, Any]) -> Any:
+    """The `extra_data` of a job in version 4's form: an object of the user's fields; None without any.
+
+    Raises:
+        WorkloadError: it has an `extra_data` of its own that cannot take them; `where` begins the message.
+    """
+    fields = {name: job[name] for name in job if name not in JOB_FIELDS and name != EXTRA_FIELD}
+    given = job.get(EXTRA_FIELD)
+    if given in (None, ""):
+        return fields or None
+    if not fields:
+        return given
+    found = object_in(given)
+    if found is None:
+        raise WorkloadError(
+            f"{where}.{EXTRA_FIELD}: {given!r:.60} is not an object, so that {next(iter(fields))} cannot be put into it; "
+            "write it as an object"
+        )
+    for name in fields:
+        if name in found:
+            raise WorkloadError(f"{where}.{EXTRA_FIELD}: has {name}, as the job itself; remove one of them")
+    return found | fields
+
+
+def extra_text(extra: Any) -> str:
+    """This `extra_data` as Batsim 5 passes it to the scheduler: text as it is, or compact JSON; "" for none."""
+    if extra is None:
+        return ""
+    return extra if isinstance(extra, str) else orjson.dumps(extra).decode()
+
+
+def profile_for_version_5(where: str, name: str, profile: Any, workload: str) -> dict[str, Any]:
+    """Version 4's profile with version 5's name of its type.
+
+    Raises:
+        WorkloadError: Batsim 5 refuses its name or its delay, or has no such type; `where` begins the message.
+    """
+    refuse_name(where, name, workload)
+    kind = profile.get("type") if isinstance(profile, dict) else None
+    if kind not in NEW_TYPES:
+        raise WorkloadError(
+            f"{where}.type: {kind!r:.40} is not translated to Batsim 5; translated: {', '.join(NEW_TYPES)}"
+        )
+    made = {key: value for key, value in profile.items() if key != "nb"} | {"type": NEW_TYPES[kind]}
+    if kind == "delay":
+        refuse_no_delay(where, profile)
+    if "nb" in profile:  # the repetitions' name in Batsim up to 2.0
+        made.setdefault("repeat", profile["nb"])
+    return made
+
+
+# Both
+
+
+def refuse_name(where: str, name: Any, workload: str | None = None) -> None:
+    """Refuse a job's or a profile's name that Batsim 5 would take for one with its workload's name.
+
+    Raises:
+        WorkloadError: it has a "!" or the workload's name, if that is known, in it; `where` begins the message.
+    """
+    for part in ("!", *([] if workload is None else [workload])):
+        if part in str(name):
+            raise WorkloadError(
+                f"{where}: {name!r:.60} has {part!r} in it, which separates the workload's name from the rest on "
+                "Batsim 5's wire; rename it"
+                if part == "!"
+                else f"{where}: {name!r:.60} has the workload's name {part!r} in it, which Batsim 5 refuses; rename it"
+            )
+
+
+def refuse_no_delay(where: str, profile: Mapping[str, Any]) -> None:
+    """Refuse a delay of 0.
+
+    Raises:
+        WorkloadError: it is one; `where` begins the message.
+    """
+    delay = profile.get("delay")
+    if type(delay) in (int, float) and delay == 0:
+        raise WorkloadError(
+            f"{where}.delay: 0 is refused by Batsim 5; give a run time above 0, or drop such jobs with `batfill "
+            "workload clean --rule ran`"
+        )
+
+
+def is_positive(value: Any) -> bool:
+    """Whether this JSON value is a number above 0."""
+    return type(value) in (int, float) and value > 0
