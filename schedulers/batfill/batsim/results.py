@@ -1,12 +1,13 @@
 """Writes and reads Batsim's result files `<prefix>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`.
 
-Columns, order of rows and number formats are those of Batsim 4.2: six decimals, one row per job at its end, means over
+Batsim 5 writes `<prefix>jobs.csv` and `<prefix>schedule.json`, without a `_` of its own; they are read as well. Columns, order of rows and number formats are those of Batsim 4.2: six decimals, one row per job at its end, means over
 all jobs, rejected ones included. Files appear under their names only when complete.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import math
 import re
 import sys
@@ -49,12 +50,15 @@ STATES = {
 CUT, REQUEUED, REFUSED = (list(STATES).index(state) for state in (WALLTIME_REACHED, KILLED, REJECTED))
 
 JOBS_CSV = "_jobs.csv"  # after the prefix
+JOBS_CSV_5 = "jobs.csv"  # after version 5's prefix, which may be a folder
 REPORT_PAGE = "report.html"
 RUN_JSON = "run.json"  # the run that made the files: in a run's folder, and after a replay's prefix, see `result_file`
-# The files that Batsim and a replay write together, after the prefix.
+# The files that Batsim, 4 or 5, and a replay write together, after the prefix.
 WRITTEN = (
     "jobs.csv",
     "schedule.csv",
+    "schedule.json",
+    "real_exec_info.json",
     "schedule.trace",
     "machine_states.csv",
     "pstate_changes.csv",
@@ -78,6 +82,12 @@ class ResultError(BatfillError):
 def result_file(prefix: str | Path, name: str) -> Path:
     """The result file <prefix>_<name>."""
     return Path(f"{prefix}_{name}")
+
+
+def prefix_of(jobs_csv: Path) -> Path:
+    """The prefix of this file's run: x/out for x/out_jobs.csv, and for Batsim 5's x/out/jobs.csv and x/outjobs.csv."""
+    stem = jobs_csv.name.removesuffix(JOBS_CSV_5).removesuffix("_")
+    return jobs_csv.with_name(stem) if stem else jobs_csv.absolute().parent
 
 
 def remove_results(prefix: str) -> None:
@@ -429,7 +439,7 @@ class Results:
     workloads: NDArray[np.object_]  # str; "w0", "w1", ...
     names: NDArray[np.object_]  # str; the try's id in its workload
     ids: NDArray[np.object_]  # str; the job's, without the number of the try; with several workloads "w0!12"
-    submit_s: NDArray[np.float64]
+    submit_s: NDArray[np.float64]  # the job's, that of its first try
     start_s: NDArray[np.float64]  # nan for a rejected job
     runtime_s: NDArray[np.float64]  # the time the try ran; nan for a rejected job
     walltime_s: NDArray[np.float64]  # inf if the job has none
@@ -494,9 +504,12 @@ class Results:
 def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int] | None = None) -> Results:
     """The jobs of this `_jobs.csv`.
 
+    Every try counts from its job's first submission, which the files of Batsim 5 do not have: there a later try is
+    submitted when it is registered.
+
     Args:
         path: the file.
-        size: the machine's, see `read_schedule_csv`; None to infer it from the jobs.
+        size: the machine's, see `read_schedule`; None to infer it from the jobs.
         users: users by job id, if known from elsewhere than the file.
 
     Raises:
@@ -532,7 +545,7 @@ def read_results(path: Path, *, size: int | None = None, users: Mapping[str, int
         workloads=workloads[order],
         names=column["job_id"][order],
         ids=ids,
-        submit_s=submit_s[order],
+        submit_s=first_s[place[order]],
         start_s=column["starting_time"][order],
         runtime_s=np.where(ran_s == NULL_EXECUTION_S, 0.0, ran_s),
         walltime_s=np.where(walltime_s < 0, np.inf, walltime_s),
@@ -738,10 +751,27 @@ class ScheduleRow(NamedTuple):
     machines: int
 
 
-def read_schedule_csv(prefix: str | Path) -> ScheduleRow | None:
-    """The run's row in `_schedule.csv`; None if the file or the fields are missing."""
-    path = result_file(prefix, "schedule.csv")
-    with suppress(OSError, KeyError, ValueError, StopIteration, csv.Error), path.open(newline="") as file:
-        row = next(csv.DictReader(file))
+def read_schedule(jobs_csv: Path) -> ScheduleRow | None:
+    """The summary of the run next to this `_jobs.csv`; None if there is none, or the fields are missing.
+
+    That is Batsim 4's `_schedule.csv` or Batsim 5's `schedule.json`, the younger one if both are there.
+    """
+    stem = str(jobs_csv).removesuffix(JOBS_CSV_5)
+    found: list[tuple[int, Path]] = []
+    for name in ("schedule.csv", "schedule.json"):
+        with suppress(OSError):
+            path = Path(stem + name)
+            found.append((path.stat().st_mtime_ns, path))
+    with suppress(OSError, KeyError, ValueError, TypeError, StopIteration, csv.Error):
+        _, path = max(found)
+        text = path.read_text()
+        row = (
+            json.loads(NOT_A_NUMBER.sub("null", text))
+            if path.suffix == ".json"
+            else next(csv.DictReader(text.splitlines()))
+        )
         return ScheduleRow(row["batsim_version"], int(row["nb_computing_machines"]))
     return None
+
+
+NOT_A_NUMBER = re.compile(r"(?<=: )-?nan\b")  # as Batsim 5 writes the means of no job

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -369,6 +369,12 @@ def job_slice(text: str) -> slice:
     default=1e9,
     help="Flop/s of a host, for parallel_homogeneous profiles of a Batsim workload.",
 )
+@choice_option(
+    "--format",
+    "form",
+    choices=("batsim4", "batsim5"),
+    help="The Batsim that is to read OUT; batsim5 has other profile types, and the user's fields in extra_data.",
+)
 @JSON
 def convert(
     source: Path,
@@ -377,12 +383,14 @@ def convert(
     links: dict[str, str],
     first: int | None,
     jobs: str | None,
+    form: Literal["batsim4", "batsim5"],
     as_json: bool,
     **how: Any,
 ) -> None:
     """Write a log as a Batsim workload: zero-padded ids, delay profiles shared by duration. Or as Parquet or SWF.
 
-    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON. A log of any length is read and written piece by piece.
+    IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON, of Batsim 4 or 5. A log of any length is read and written
+    piece by piece.
     """
     from batfill.batsim.platform import homogeneous_platform
     from batfill.files import all_or_none, shown, write_text
@@ -398,7 +406,7 @@ def convert(
     homogeneous_platform(1, **links)  # refuses values that are none before the work
     part = slice(first) if first is not None else job_slice(jobs) if jobs is not None else slice(None)
     with progress("rows") as advance, all_or_none():
-        made = library(source, out, jobs=part, **how, advance=advance)
+        made = library(source, out, jobs=part, version=5 if form == "batsim5" else 4, **how, advance=advance)
         if platform is not None:
             assert made.procs is not None  # a Batsim workload has a size
             write_text(platform, homogeneous_platform(made.procs, **links))

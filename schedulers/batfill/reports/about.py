@@ -17,6 +17,7 @@ from batfill.files import decompressed, digest
 from batfill.jobs import Clock
 from batfill.metrics import TAU_S
 from batfill.options import LIVE, OPTIONS, Options, described
+from batfill.workloads.batsim5_json import EXTRA_FIELD, fields_in
 from batfill.workloads.batsim_json import user_of
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def of_batsim(record: Mapping[str, Any], batsim_version: str) -> tuple[About, di
     if len(workloads) == 1 and workloads[0].is_file() and digest(workloads[0]) == sums.get(str(workloads[0])):
         with decompressed(workloads[0]) as content:
             jobs = orjson.loads(content.read())["jobs"]
-        users = {str(job["id"]).rpartition("!")[2]: user_of(job) for job in jobs}
+        users = {str(job["id"]).rpartition("!")[2]: user_of(job | fields_in(job.get(EXTRA_FIELD))[0]) for job in jobs}
     stated = record.get("options")  # from the scheduler itself, if it is batfill's; policy None if it selects online
     if stated and stated["policy"]:
         options, scheduler = described(stated), ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.batsim.results import JOBS_CSV, STATES
+from batfill.batsim.results import STATES, prefix_of
 from batfill.reports.packing import packed
 from batfill.reports.sample import curves, rows_of, span_s
 
@@ -70,7 +70,7 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "tau": tau_s,
         "states": tuple(STATES.values()),
         "clock": run.about.clock.as_dict() if run.about.clock else None,
-        "file": run.path.name.removesuffix(JOBS_CSV),
+        "file": prefix_of(run.path).name,
         **span,
         "ids": base64.b64encode(ids).decode(),
         "numbers": numbers,

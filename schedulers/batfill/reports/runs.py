@@ -6,7 +6,16 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batfill.batsim.results import JOBS_CSV, ResultError, Results, read_results, read_schedule_csv, result_file
+from batfill.batsim.results import (
+    JOBS_CSV,
+    JOBS_CSV_5,
+    ResultError,
+    Results,
+    prefix_of,
+    read_results,
+    read_schedule,
+    result_file,
+)
 from batfill.errors import installed
 from batfill.files import digest
 from batfill.reports.about import About, about_run
@@ -66,6 +75,8 @@ def find_runs(
 ) -> list[ReportedRun]:
     """Every run in these places: a `_jobs.csv`, the prefix of one, or a folder and its subfolders.
 
+    Batsim 5's files `<prefix>jobs.csv` count if they are named, and those called `jobs.csv` also in a folder.
+
     Args:
         places: where to look.
         advance: called with 1 after each run that was read.
@@ -77,16 +88,13 @@ def find_runs(
     paths: list[Path] = []
     for place in places:
         if place.is_dir():
-            found = sorted(place.rglob(f"*{JOBS_CSV}"))
+            found = sorted({*place.rglob(f"*{JOBS_CSV}"), *place.rglob(JOBS_CSV_5)})
         else:
-            found = [
-                path
-                for path in (place, result_file(place, "jobs.csv"))
-                if path.is_file() and path.name.endswith(JOBS_CSV)
-            ]
+            named_so = (place, result_file(place, JOBS_CSV_5), Path(f"{place}{JOBS_CSV_5}"))
+            found = [path for path in named_so if path.is_file() and path.name.endswith(JOBS_CSV_5)]
         if not found:
             raise ResultError(
-                f"{place}: no run in it (no file *{JOBS_CSV}); make one with `batfill replay --out PREFIX`"
+                f"{place}: no run in it (no file *{JOBS_CSV} or {JOBS_CSV_5}); make one with `batfill replay --out PREFIX`"
             )
         paths += [path for path in found if path not in paths]
     if text := effort(paths):
@@ -114,24 +122,24 @@ def named(runs: list[ReportedRun]) -> list[ReportedRun]:
 
 def names_of(paths: Sequence[Path]) -> list[str]:
     """Names for these runs: the prefix if unique, else the folder, else both."""
-    prefixes = [path.name.removesuffix(JOBS_CSV) for path in paths]
-    folders = [path.resolve().parent.name for path in paths]
+    prefixes = [prefix_of(path).name for path in paths]
+    folders = [prefix_of(path.resolve()).parent.name for path in paths]
     both = [f"{folder}/{prefix}" for folder, prefix in zip(folders, prefixes, strict=True)]
     generic = set(prefixes) == {"out"}  # the usual prefix in robin's descriptors
     for names in (folders, both) if generic else (prefixes, folders, both):
         if len(set(names)) == len(names):
             return names
-    return [str(path).removesuffix(JOBS_CSV) for path in paths]
+    return [str(prefix_of(path)) for path in paths]
 
 
 def read_run(path: Path, name: str) -> ReportedRun:
-    """The run of this `_jobs.csv`; the machine's size comes from the `_schedule.csv` next to it, if present.
+    """The run of this `_jobs.csv`; the machine's size comes from the summary next to it, if present.
 
     Raises:
         ResultError: the file is not in Batsim's format.
     """
-    schedule = read_schedule_csv(str(path).removesuffix(JOBS_CSV))
-    about, users = about_run(path, path.name.removesuffix(JOBS_CSV), schedule.batsim_version if schedule else "")
+    schedule = read_schedule(path)
+    about, users = about_run(path, prefix_of(path).name, schedule.batsim_version if schedule else "")
     results = read_results(path, size=schedule.machines if schedule else None, users=users)
     columns = {field.name: getattr(results, field.name) for field in fields(results)}
     return ReportedRun(**columns, name=name, path=path, digest=digest(path), about=about)

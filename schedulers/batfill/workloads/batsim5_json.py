@@ -15,7 +15,7 @@ from batfill.errors import WorkloadError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-JOB_FIELDS = ("id", "subtime", "walltime", "res", "profile")  # Batsim's own, of both versions
+OWN_FIELDS = ("id", "subtime", "walltime", "res", "profile")  # Batsim's own, of both versions
 EXTRA_FIELD = "extra_data"
 # Version 5's types with version 4's names. Others are not translated: no workload with them was tried.
 TYPES = {
@@ -91,10 +91,10 @@ def job_from_version_5(where: str, job: Any, dropped: dict[str, int]) -> Any:
             f"{where}.walltime: {job['walltime']!r:.60} is not a number > 0; leave it out for a job without one"
         )
     for name in job:
-        if name not in JOB_FIELDS and name != EXTRA_FIELD:
+        if name not in OWN_FIELDS and name != EXTRA_FIELD:
             dropped[name] = dropped.get(name, 0) + 1
     fields, rest = fields_in(job.get(EXTRA_FIELD))
-    own = {name: value for name, value in job.items() if name in JOB_FIELDS}
+    own = {name: value for name, value in job.items() if name in OWN_FIELDS}
     return own | fields | ({} if rest is None else {EXTRA_FIELD: rest})
 
 
@@ -106,7 +106,7 @@ def fields_in(extra: Any) -> tuple[dict[str, Any], Any]:
     found = object_in(extra)
     if found is None:
         return {}, extra if extra not in (None, "") else None
-    reserved = (*JOB_FIELDS, EXTRA_FIELD)
+    reserved = (*OWN_FIELDS, EXTRA_FIELD)
     fields = {name: value for name, value in found.items() if name not in reserved}
     rest = {name: value for name, value in found.items() if name in reserved}
     return fields, rest or None
@@ -144,7 +144,7 @@ def job_for_version_5(where: str, job: Mapping[str, Any], workload: str) -> dict
 
     Args:
         where: begins the messages.
-        job: the object.
+        job: the object; `check_job` has passed it.
         workload: the name that Batsim will give the workload, "w0" for the first.
 
     Raises:
@@ -153,7 +153,7 @@ def job_for_version_5(where: str, job: Mapping[str, Any], workload: str) -> dict
     for name in ("id", "profile"):
         refuse_name(f"{where}.{name}", job.get(name), workload)
     extra = extra_of(where, job)
-    own = {name: job[name] for name in job if name in JOB_FIELDS}
+    own = {name: job[name] for name in job if name in OWN_FIELDS}
     if "walltime" in own and not is_positive(own["walltime"]):
         del own["walltime"]
     return own if extra is None else own | {EXTRA_FIELD: extra}
@@ -165,7 +165,7 @@ def extra_of(where: str, job: Mapping[str, Any]) -> Any:
     Raises:
         WorkloadError: it has an `extra_data` of its own that cannot take them; `where` begins the message.
     """
-    fields = {name: job[name] for name in job if name not in JOB_FIELDS and name != EXTRA_FIELD}
+    fields = {name: job[name] for name in job if name not in OWN_FIELDS and name != EXTRA_FIELD}
     given = job.get(EXTRA_FIELD)
     if given in (None, ""):
         return fields or None
@@ -174,7 +174,7 @@ def extra_of(where: str, job: Mapping[str, Any]) -> Any:
     found = object_in(given)
     if found is None:
         raise WorkloadError(
-            f"{where}.{EXTRA_FIELD}: {given!r:.60} is not an object, so that {next(iter(fields))} cannot be put into it; "
+            f"{where}.{EXTRA_FIELD}: {given!r:.60} is not an object, into which {next(iter(fields))} could be put; "
             "write it as an object"
         )
     for name in fields:

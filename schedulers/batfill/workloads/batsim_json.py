@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from math import inf, isfinite, isnan, nan
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, get_args
 
 import numpy as np
 import orjson
@@ -31,7 +31,14 @@ from batfill.jobs import (
     refuse_unrequested,
 )
 from batfill.options import unrequested_of
-from batfill.workloads.batsim5_json import NEW_TYPES, from_version_5, refuse_name, version_of
+from batfill.workloads.batsim5_json import (
+    EXTRA_FIELD,
+    NEW_TYPES,
+    from_version_5,
+    refuse_name,
+    refuse_no_delay,
+    version_of,
+)
 from batfill.workloads.swf_log import number_text
 
 if TYPE_CHECKING:
@@ -44,6 +51,8 @@ if TYPE_CHECKING:
 
     Jobs = tuple[JobColumns, Mapping[str, NDArray[np.int64]]]
 
+BatsimVersion = Literal[4, 5]  # those whose form of a workload is written
+FIRST_WORKLOAD = "w0"  # Batsim's name for it; the others are w1, w2, ...
 SUPPORTED_PROFILES = ("delay", "composed")
 NO_WALLTIME = -1
 BATSIM_MARGIN_S = 1  # Batsim ends a job with p = p~ as overrun; an extra second lets it complete
@@ -504,9 +513,14 @@ def _shown(value: Any) -> str:
 
 
 def write_batsim_json(
-    out: Path, batches: Iterable[Jobs], *, procs: int, description: Mapping[str, object] | None = None
+    out: Path,
+    batches: Iterable[Jobs],
+    *,
+    procs: int,
+    description: Mapping[str, object] | None = None,
+    version: BatsimVersion = 4,
 ) -> int:
-    """Write a workload that Batsim 4 reads; returns its number of jobs.
+    """Write a workload that Batsim reads; returns its number of jobs.
 
     Args:
         out: the file, compressed if its name ends in .gz, .xz or .bz2.
@@ -515,6 +529,10 @@ def write_batsim_json(
             it is not the walltime, and `expected_s` the `expected_time`.
         procs: the machine's size, "nb_res".
         description: the file's provenance, for human readers; Batsim ignores it.
+        version: the Batsim whose form the file gets.
+
+    Raises:
+        WorkloadError: a job takes no time, or has an id, that version 5 refuses.
     """
     n_jobs = 0
     durations: dict[str, float] = {}
@@ -524,18 +542,34 @@ def write_batsim_json(
             file.write(b'"description": %b,\n' % orjson.dumps(dict(description)))
         file.write(b'"jobs": [')
         for jobs, fields in batches:
-            lines = ",\n".join(job_lines(jobs, fields, durations))
+            lines = ",\n".join(job_lines(jobs, fields, durations, version))
+            if version == 5:
+                refuse_in_version_5(out, jobs)
             file.write((",\n" if n_jobs and lines else "\n" if lines else "").encode() + lines.encode())
             n_jobs += len(jobs)
         file.write(b'\n],\n"profiles": {')
-        profiles = (f'"delay{name}": {{"type": "delay", "delay": {name}}}' for name in sorted(durations, key=float))
+        kind = NEW_TYPES["delay"] if version == 5 else "delay"
+        profiles = (f'"delay{name}": {{"type": "{kind}", "delay": {name}}}' for name in sorted(durations, key=float))
         file.write(("\n" + ",\n".join(profiles) if durations else "").encode())
         file.write(b"\n}}\n")
     return n_jobs
 
 
-def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], durations: dict[str, float]) -> Iterator[str]:
-    """Each job as JSON text; `durations` collects the run times, by their text."""
+def refuse_in_version_5(out: Path, jobs: JobColumns) -> None:
+    """Refuse jobs that Batsim 5 would not take from this file.
+
+    Raises:
+        WorkloadError: there is one.
+    """
+    for name, runtime_s in zip(jobs.ids.tolist(), jobs.runtime_s.tolist(), strict=True):
+        refuse_name(f"{out}: job id", name, FIRST_WORKLOAD)
+        refuse_no_delay(f"{out}: job {name}", {"delay": runtime_s})
+
+
+def job_lines(
+    jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], durations: dict[str, float], version: BatsimVersion
+) -> Iterator[str]:
+    """Each job as JSON text in this version's form; `durations` collects the run times, by their text."""
     extra = {"user_id": jobs.user, **fields}
     columns = {name: column.tolist() for name, column in extra.items()}
     numbers = zip(
@@ -558,6 +592,8 @@ def job_lines(jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], duratio
             more += f', "{REQUEST_FIELD}": {number_text(requested_s)}'
         more += f', "{EXPECTED_FIELD}": {number_text(expected_s)}' if expected_s < walltime_s else ""
         more += f', "{ASSUMED_FIELD}": {number_text(assumed_s)}' if assumed_s < expected_s else ""
+        if version == 5 and more:
+            more = f', "{EXTRA_FIELD}": {{{more.removeprefix(", ")}}}'
         yield (
             f'{{"id": {json_string(name)}, "subtime": {number_text(submit_s)}, {walltime}"res": {procs}, '
             f'"profile": "delay{delay}"{more}}}'

@@ -5,6 +5,7 @@ A log is read piece by piece, in one or two passes over the file, so that memory
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
@@ -15,16 +16,25 @@ import numpy as np
 import orjson
 
 from batfill.errors import WorkloadError
-from batfill.files import whole_file
+from batfill.files import decompressed, whole_file
 from batfill.jobs import Overrun, Unrequested, checked_size, raised_warning, request_warning, stand_in
 from batfill.options import unrequested_of
+from batfill.workloads.batsim5_json import (
+    EXTRA_FIELD,
+    NEW_TYPES,
+    OWN_FIELDS,
+    job_for_version_5,
+    profile_for_version_5,
+)
 from batfill.workloads.batsim_json import (
     ASSUMED_FIELD,
     BATSIM_MARGIN_S,
     EXPECTED_FIELD,
+    FIRST_WORKLOAD,
     NO_REQUEST_FIELD,
     NO_WALLTIME,
     REQUEST_FIELD,
+    SUPPORTED_PROFILES,
     assumed_of,
     check_job,
     check_profile,
@@ -71,7 +81,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from batfill.workloads.batsim_json import Jobs
+    from batfill.workloads.batsim_json import BatsimVersion, Jobs
     from batfill.workloads.swf_log import Comment
 
 # Fields of a job object in addition to user_id, and the SWF columns they come from.
@@ -110,6 +120,7 @@ def convert(
     jobs: slice = ALL_JOBS,
     fields: tuple[str, ...] = (),
     host_speed: float = HOST_SPEED,
+    version: BatsimVersion = 4,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Converted:
     """Write the workload in `source` (SWF, Parquet or Batsim JSON) as Batsim JSON, or as a log with all its rows.
@@ -125,11 +136,12 @@ def convert(
         jobs: the jobs to convert, in submission order; times then count from the first of them.
         fields: those of JOB_FIELDS that a log's jobs keep in addition to user_id; a Batsim workload's jobs keep all.
         host_speed: flop/s; converts a Batsim workload's parallel_homogeneous profiles to delays.
+        version: the Batsim that is to read the workload; 5 wants other profile types, and fields in `extra_data`.
         advance: called with the number of rows done since the last call; each row counts twice.
 
     Raises:
         WorkloadError: the log cannot be read, holds no job, or does not say the machine's size; an argument does
-            nothing for this source or output.
+            nothing for this source or output; Batsim 5 refuses a job.
     """
     if format_of(out) != ".json":
         for name, given in (
@@ -138,6 +150,7 @@ def convert(
             ("a part of the jobs", jobs != ALL_JOBS),
             ("a field to keep", bool(fields)),
             ("a host speed", host_speed != HOST_SPEED),
+            ("a version of Batsim", version != 4),
         ):
             if given:
                 raise WorkloadError(
@@ -157,7 +170,14 @@ def convert(
         unrequested = unrequested_of("unrequested", unrequested)  # type: ignore[assignment]
     if described:
         return _convert_json(
-            source, out, procs, overrun=overrun, unrequested=unrequested, jobs=jobs, host_speed=host_speed
+            source,
+            out,
+            procs,
+            overrun=overrun,
+            unrequested=unrequested,
+            jobs=jobs,
+            host_speed=host_speed,
+            version=version,
         )
     text = sha256()
     read: list[SwfLog] = []  # the rows without texts, if what stands in for a request depends on all of them
@@ -202,7 +222,7 @@ def convert(
             advance(len(batch))
 
     made = _description(source, overrun, chosen, jobs)
-    n_jobs = write_batsim_json(out, second_pass(), procs=size, description=made)
+    n_jobs = write_batsim_json(out, second_pass(), procs=size, description=made, version=version)
     notes = (*size_notes(log, procs), *notes_of(rows, changed, chosen), *(noted if changed[NO_REQUEST] else ()))
     return Converted(n_jobs, size, notes, warnings_of(rows, changed, chosen))
 
@@ -258,6 +278,7 @@ def _convert_json(
     unrequested: Unrequested | None,
     jobs: slice,
     host_speed: float,
+    version: BatsimVersion,
 ) -> Converted:
     """Rewrite a Batsim workload: delays for other profiles, padded ids, raised walltimes; the rest is kept.
 
@@ -270,7 +291,7 @@ def _convert_json(
         WorkloadError: the file is not such a workload, or holds a profile that no delay can replace; something else
             already stands in for missing requests.
     """
-    nb_res, described, profiles, before, _, dropped = read_members(source)
+    nb_res, described, profiles, before, _, left_out = read_members(source)
     stated = unrequested_in(before)
     if unrequested is not None and unrequested != stated:
         if (stated, unrequested) != ("refuse", "runtime") and any(invented(job) for job in described):
@@ -309,16 +330,84 @@ def _convert_json(
             job["subtime"] -= first
     used = {job["profile"] for job in chosen}
     description = _description(source, overrun, stated, jobs)
-    with whole_file(out) as file:
-        file.write(b'{"nb_res": %d,\n"description": %b,\n"jobs": [\n' % (size, orjson.dumps(description)))
-        file.write(b",\n".join(orjson.dumps(job) for job in chosen))
-        file.write(b'\n],\n"profiles": {\n')
-        file.write(b",\n".join(b"%b: %b" % (orjson.dumps(n), orjson.dumps(p)) for n, p in made.items() if n in used))
-        file.write(b"\n}}\n")
+    profiles = {name: profile for name, profile in made.items() if name in used}
+    if version == 5:
+        chosen, profiles = for_version_5(source, chosen, profiles, FIRST_WORKLOAD)
+    write_members(out, size, chosen, profiles, description)
     notes["profiles whose communication takes no time as a delay"] = len(silent)
     missing = request_warning(n_missing(chosen, stated), len(chosen), stand_in(stated))
     warnings = (*missing, *raised_warning(sum(raised_by_overrun(job) for job in chosen), len(chosen)))
-    return Converted(len(chosen), size, tuple(f"{count} {what}" for what, count in notes.items() if count), warnings)
+    counted = (f"{count} {what}" for what, count in notes.items() if count)
+    return Converted(len(chosen), size, (*left_out, *counted), warnings)
+
+
+def write_members(
+    out: Path, nb_res: int, jobs: list[dict[str, Any]], profiles: Mapping[str, Any], description: Mapping[str, Any]
+) -> None:
+    """Write a Batsim workload, a line for each job and profile."""
+    with whole_file(out) as file:
+        file.write(b'{"nb_res": %d,\n' % nb_res)
+        if description:
+            file.write(b'"description": %b,\n' % orjson.dumps(description))
+        file.write(b'"jobs": [\n')
+        file.write(b",\n".join(orjson.dumps(job) for job in jobs))
+        file.write(b'\n],\n"profiles": {\n')
+        file.write(b",\n".join(b"%b: %b" % (orjson.dumps(n), orjson.dumps(p)) for n, p in profiles.items()))
+        file.write(b"\n}}\n")
+
+
+def for_version_5(
+    source: Path, jobs: list[dict[str, Any]], profiles: Mapping[str, Any], workload: str
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """These checked jobs and profiles in Batsim 5's form; `workload` is the name that Batsim will give the workload.
+
+    Raises:
+        WorkloadError: Batsim 5 refuses one of them.
+    """
+    return (
+        [job_for_version_5(f"{source}: job {job['id']!r}", job, workload) for job in jobs],
+        {
+            name: profile_for_version_5(f"{source}: profiles[{name!r}]", name, profile, workload)
+            for name, profile in profiles.items()
+        },
+    )
+
+
+def rewrite_for_batsim_5(source: Path, out: Path, *, workload: str = FIRST_WORKLOAD) -> tuple[str, ...]:
+    """Write a Batsim workload in version 5's form, job for job in the same order; returns what was changed, in lines.
+
+    Unlike `convert` it keeps ids, walltimes and profiles. A workload that has version 5's form is copied, unpacked.
+
+    Args:
+        source: the workload, of either version, plain or compressed.
+        out: the file.
+        workload: the name that Batsim will give the workload: w0 for the first on its command line, then w1, ...
+
+    Raises:
+        WorkloadError: the file is not a Batsim workload, or has something that Batsim 5 refuses.
+    """
+    members = read_members(source)
+    if members.version == 5:
+        with decompressed(source) as content, whole_file(out) as file:
+            shutil.copyfileobj(content, file)
+        return members.notes
+    for name, profile in members.profiles.items():
+        if isinstance(profile, dict) and profile.get("type") in SUPPORTED_PROFILES:
+            check_profile(f"{source}: profiles[{name!r}]", profile, members.profiles)
+    for place, job in enumerate(members.jobs):
+        check_job(f"{source}: jobs[{place}]", job, members.profiles)
+    jobs, profiles = for_version_5(source, members.jobs, members.profiles, workload)
+    write_members(out, members.nb_res, jobs, profiles, members.description)
+    fields = sorted({name for job in members.jobs for name in job if name not in (*OWN_FIELDS, EXTRA_FIELD)})
+    moved = sum(not job.keys() <= {*OWN_FIELDS, EXTRA_FIELD} for job in members.jobs)
+    unlimited = sum(job.get("walltime") == NO_WALLTIME for job in members.jobs)
+    types = sorted({profile["type"] for profile in members.profiles.values()})
+    changed = (
+        (bool(types), f"{len(profiles)} profiles: {', '.join(f'{old} is now {NEW_TYPES[old]}' for old in types)}"),
+        (moved, f"{moved} jobs: {', '.join(fields)} moved into {EXTRA_FIELD}"),
+        (unlimited, f"{unlimited} jobs: walltime {NO_WALLTIME} left out"),
+    )
+    return tuple(line for applies, line in changed if applies)
 
 
 def set_limit(job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: bool) -> bool:

@@ -20,7 +20,7 @@ from batfill.batsim.results import (
     EMBEDDED,
     ResultError,
     read_results,
-    read_schedule_csv,
+    read_schedule,
     remove_left_over_results,
     remove_results,
     result_file,
@@ -163,7 +163,7 @@ def run_in_folder(
         ends = run_pair(setting, lifeline, context, lookout)
     finally:
         remove_left_over_results(jobs_csv.parent)
-    schedule = read_schedule_csv(context.export_prefix)
+    schedule = read_schedule(jobs_csv)
     record["options"] = stated_options(setting.options_file)
     record["batsim_version"] = schedule.batsim_version if schedule else None
     if schedule and command.platform and EMBEDDED not in schedule.batsim_version:
