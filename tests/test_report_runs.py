@@ -1,15 +1,20 @@
 import csv
+import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import golden
 from batfill.batsim.results import Facts, ResultError, metadata_text
+from batfill.files import digest
 from batfill.reports.about import scheduler_of
 from batfill.reports.runs import find_runs, names_of, read_run
 from batfill.reports.sections import run_section
 from batfill.reports.single import slowdown_classes, wait_grid
 from command import result
+from golden5 import Recording5
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
 
 
@@ -149,6 +154,7 @@ def test_a_later_try_counts_alone_even_if_it_was_submitted_later(tmp_path):
     assert run.ids.tolist() == ["a", "a", "b"]
     assert run.final.tolist() == [False, True, True]
     assert (run.summary().jobs, run.summary().requeued) == (2, 1)
+    assert run.wait_s.tolist() == [0, 14, 2]  # from the job's first submission
 
 
 def test_a_page_counts_ends_at_the_walltime_and_figures_every_end_from_outside(tmp_path):
@@ -170,6 +176,53 @@ def test_no_machine_of_real_batsim_runs_has_two_jobs_at_once(name, tmp_path):
         held = held[np.argsort(run.start_s[held], kind="stable")]
         ends = (run.start_s + run.runtime_s)[held]
         assert (run.start_s[held][1:] >= ends[:-1] - 1e-3).all()
+
+
+def test_runs_of_batsim_5_are_found_by_file_prefix_and_folder(tmp_path):
+    for name, made in (("fcfs", "out"), ("saf-threshold", "out"), ("small-other-prefix", "res")):
+        shutil.copytree(Recording5(name).folder / made, tmp_path / name / made)
+    (tmp_path / "fcfs" / "out" / "more").mkdir()
+    (tmp_path / "fcfs" / "out" / "more" / "jobs.csv").write_text("name,wage\nann,7\n")  # another program's
+    fcfs, saf, other = find_runs([tmp_path])
+    assert [run.name for run in (fcfs, saf, other)] == ["fcfs/out", "saf-threshold/out", "small-other-prefix/x"]
+    assert [(run.size, run.size_stated, len(run)) for run in (fcfs, other)] == [(100, True, 2000), (4, True, 1)]
+    assert fcfs.about.engine == "Batsim v5.0.0-rc1-18-gba7ea85f"
+    for place in ("fcfs/out/jobs.csv", "fcfs/out/", "small-other-prefix/res/x", "small-other-prefix/res/x_"):
+        (run,) = find_runs([tmp_path / place])
+        assert run.path in (fcfs.path, other.path)
+    assert [run.name for run in find_runs([tmp_path / "fcfs", tmp_path / "saf-threshold"])] == ["fcfs", "saf-threshold"]
+    assert (
+        "fcfs"
+        in result("report", tmp_path / "fcfs", "--out", tmp_path / "page.html") + (tmp_path / "page.html").read_text()
+    )
+    prefix = tmp_path / "plain"
+    shutil.copy(fcfs.path, f"{prefix}jobs.csv")
+    assert [run.name for run in find_runs([prefix])] == [tmp_path.name]
+
+
+def test_an_empty_file_of_a_run_that_failed_is_not_passed_over(tmp_path):
+    (tmp_path / "jobs.csv").touch()
+    with pytest.raises(ResultError, match="jobs.csv:1: no column job_id"):
+        find_runs([tmp_path])
+
+
+def test_users_of_a_workload_in_batsim_5s_form_are_known(tmp_path):
+    run = Recording5("fcfs").folder
+    jobs_csv = shutil.copytree(run / "out", tmp_path / "out") / "jobs.csv"
+    workload = Path(shutil.copy(run / "workload.json", tmp_path))
+    record = {
+        "export_prefix": f"{tmp_path}/out/",
+        "inputs_sha256": {str(workload): digest(workload)},
+        "workloads": [str(workload)],
+        "scheduler_command": "batfill schedule",
+        "simulator": "batsim",
+        "made_by": "batfill",
+        "warnings": [],
+    }
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    users = {job["id"]: job["extra_data"]["user_id"] for job in json.loads(workload.read_text())["jobs"]}
+    found = read_run(jobs_csv, "x")
+    assert dict(zip(found.ids.tolist(), found.facts.user.tolist(), strict=True)) == users
 
 
 def test_a_run_without_jobs_can_be_read(tmp_path):

@@ -1,7 +1,8 @@
 """Writes and reads Batsim's result files `<prefix>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`.
 
-Batsim 5 writes `<prefix>jobs.csv` and `<prefix>schedule.json`, without a `_` of its own; they are read as well. Columns, order of rows and number formats are those of Batsim 4.2: six decimals, one row per job at its end, means over
-all jobs, rejected ones included. Files appear under their names only when complete.
+Columns, order of rows and number formats are those of Batsim 4.2: six decimals, one row per job at its end, means over
+all jobs, rejected ones included. Files appear under their names only when complete. Batsim 5's `<prefix>jobs.csv` and
+`<prefix>schedule.json`, which have no `_` of their own, are read, too.
 """
 
 from __future__ import annotations
@@ -88,6 +89,13 @@ def prefix_of(jobs_csv: Path) -> Path:
     """The prefix of this file's run: x/out for x/out_jobs.csv, and for Batsim 5's x/out/jobs.csv and x/outjobs.csv."""
     stem = jobs_csv.name.removesuffix(JOBS_CSV_5).removesuffix("_")
     return jobs_csv.with_name(stem) if stem else jobs_csv.absolute().parent
+
+
+def may_be_results(jobs_csv: Path) -> bool:
+    """Whether the file begins as Batsim's, or is empty, as Batsim 5 leaves it if it fails; other programs' do not."""
+    with suppress(OSError), jobs_csv.open("rb") as file:
+        return JOB_COLUMNS.startswith(file.read(len(JOB_COLUMNS)).decode(errors="replace"))
+    return False
 
 
 def remove_results(prefix: str) -> None:

@@ -11,6 +11,7 @@ from batfill.batsim.results import (
     JOBS_CSV_5,
     ResultError,
     Results,
+    may_be_results,
     prefix_of,
     read_results,
     read_schedule,
@@ -88,13 +89,15 @@ def find_runs(
     paths: list[Path] = []
     for place in places:
         if place.is_dir():
-            found = sorted({*place.rglob(f"*{JOBS_CSV}"), *place.rglob(JOBS_CSV_5)})
+            bare = (path for path in place.rglob(JOBS_CSV_5) if may_be_results(path))
+            found = sorted({*place.rglob(f"*{JOBS_CSV}"), *bare})
         else:
             named_so = (place, result_file(place, JOBS_CSV_5), Path(f"{place}{JOBS_CSV_5}"))
             found = [path for path in named_so if path.is_file() and path.name.endswith(JOBS_CSV_5)]
         if not found:
             raise ResultError(
-                f"{place}: no run in it (no file *{JOBS_CSV} or {JOBS_CSV_5}); make one with `batfill replay --out PREFIX`"
+                f"{place}: no run in it (no file *{JOBS_CSV} or {JOBS_CSV_5}); make one with `batfill replay "
+                "--out PREFIX`"
             )
         paths += [path for path in found if path not in paths]
     if text := effort(paths):

@@ -238,8 +238,8 @@ def refuse_no_delay(where: str, profile: Mapping[str, Any]) -> None:
     delay = profile.get("delay")
     if type(delay) in (int, float) and delay == 0:
         raise WorkloadError(
-            f"{where}.delay: 0 is refused by Batsim 5; give a run time above 0, or drop such jobs with `batfill "
-            "workload clean --rule ran`"
+            f"{where}.delay: 0 is not a number > 0, which Batsim 5 wants; give the run time in seconds, or drop its "
+            "jobs with `batfill workload clean --rule ran`"
         )
 
 

@@ -161,7 +161,7 @@ def read_members(path: Path) -> Members:
     if version == 5:
         jobs, profiles, dropped = from_version_5(str(path), jobs, profiles)
         notes = tuple(
-            f"{count} jobs have a field {name} that Batsim 5 does not read; put it into extra_data to keep it"
+            f"field {name} of {count} of {len(jobs)} jobs left out: Batsim 5 reads the user's fields in extra_data only"
             for name, count in dropped.items()
         )
     return Members(nb_res, jobs, profiles, description_in(document), version, notes)
