@@ -184,25 +184,21 @@ def test_runs_of_batsim_5_are_found_by_file_prefix_and_folder(tmp_path):
     (tmp_path / "fcfs" / "out" / "more").mkdir()
     (tmp_path / "fcfs" / "out" / "more" / "jobs.csv").write_text("name,wage\nann,7\n")  # another program's
     fcfs, saf, other = find_runs([tmp_path])
-    assert [run.name for run in (fcfs, saf, other)] == ["fcfs/out", "saf-threshold/out", "small-other-prefix/x"]
+    assert [run.name for run in (fcfs, saf, other)] == ["fcfs", "saf-threshold", "res"]
     assert [(run.size, run.size_stated, len(run)) for run in (fcfs, other)] == [(100, True, 2000), (4, True, 1)]
     assert fcfs.about.engine == "Batsim v5.0.0-rc1-18-gba7ea85f"
     for place in ("fcfs/out/jobs.csv", "fcfs/out/", "small-other-prefix/res/x", "small-other-prefix/res/x_"):
         (run,) = find_runs([tmp_path / place])
         assert run.path in (fcfs.path, other.path)
     assert [run.name for run in find_runs([tmp_path / "fcfs", tmp_path / "saf-threshold"])] == ["fcfs", "saf-threshold"]
-    assert (
-        "fcfs"
-        in result("report", tmp_path / "fcfs", "--out", tmp_path / "page.html") + (tmp_path / "page.html").read_text()
-    )
     prefix = tmp_path / "plain"
     shutil.copy(fcfs.path, f"{prefix}jobs.csv")
-    assert [run.name for run in find_runs([prefix])] == [tmp_path.name]
+    assert [run.name for run in find_runs([prefix])] == ["plain"]
 
 
 def test_an_empty_file_of_a_run_that_failed_is_not_passed_over(tmp_path):
     (tmp_path / "jobs.csv").touch()
-    with pytest.raises(ResultError, match="jobs.csv:1: no column job_id"):
+    with pytest.raises(ResultError, match=r"jobs\.csv:1: no column job_id"):
         find_runs([tmp_path])
 
 
