@@ -47,8 +47,9 @@ ARGUMENTS = {
     ("workload import", "unit"): {"system": "frontier"},
     **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
 }
-# These become a flag, a level of logging, a number of calls, and another function on their way.
+# These become a flag, a level of logging, a number of calls, another function, and a version on their way.
 CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
+CHANGED |= {("workload convert", "form")}
 TEXTS = {"jobs": ("0:", "5:9"), "levels": ("0.5", "0.25,0.75"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
