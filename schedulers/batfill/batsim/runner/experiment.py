@@ -115,7 +115,9 @@ def run(
     descriptor, digest, notes = read_descriptor(path)
     engine = choose_engine(simulator, os.environ)
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
-        env = command_environment(engine, os.environ, folder)
+        words = batsim5_words(engine, os.environ)
+        batsim5 = Place(words, descriptor.output_dir, str(folder / TRANSLATION)) if words else None
+        env = command_environment(engine, os.environ, folder, batsim5)
         setting = Setting(path, descriptor, simulator, engine, env, folder, interrupts, say, list(notes))
         record = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
         try:

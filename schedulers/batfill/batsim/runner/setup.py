@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from batfill.batsim.descriptor import Descriptor
 from batfill.batsim.results import RUN_JSON, remove_results
+from batfill.batsim.runner.batsim5 import PROGRAM as TRANSLATOR
+from batfill.batsim.runner.batsim5 import VARIABLE, Place, major_version
 from batfill.batsim.runner.context import (
     DUMP,
     ExecutionContext,
@@ -75,6 +77,11 @@ class Setting:
     def progress_file(self) -> Path:
         """The file for the progress of a simulator that can write it."""
         return self.scratch / "progress.json"
+
+    @property
+    def translation_file(self) -> Path:
+        """The file for what had to be translated for Batsim 5."""
+        return self.scratch / "batsim5.json"
 
     @property
     def options_file(self) -> Path:
@@ -299,16 +306,38 @@ def choose_engine(simulator: SimulatorChoice, environ: Mapping[str, str]) -> Eng
     return "embedded"
 
 
-def command_environment(engine: Engine, environ: Mapping[str, str], programs: Path) -> dict[str, str]:
+def batsim5_words(engine: Engine, environ: Mapping[str, str]) -> list[str] | None:
+    """The command that starts the caller's Batsim, if that is version 5; None otherwise."""
+    try:
+        words = shlex.split(environ["BATSIM"]) if engine == "environment" else ["batsim"]
+    except ValueError:  # bash will report it
+        return None
+    program = shutil.which(words[0], path=environ.get("PATH", os.defpath)) if words else None
+    if engine == "embedded" or program is None:
+        return None
+    words = [program, *words[1:]]
+    return words if major_version(words, environ) == 5 else None
+
+
+def command_environment(
+    engine: Engine, environ: Mapping[str, str], programs: Path, batsim5: Place | None = None
+) -> dict[str, str]:
     """The environment of a run's commands: `environ` with our programs first on PATH, written into `programs`.
 
     BATSIM becomes the word `batsim` unless the caller's value is used: bash splits an unquoted variable at spaces, and
     a name looked up on PATH has none, whatever this Python's path.
 
+    Args:
+        engine: the simulator.
+        environ: the caller's environment.
+        programs: a folder.
+        batsim5: where Batsim 5 is, for which `batsim` then translates.
+
     Raises:
         BatfillError: programs cannot be run from that folder.
     """
     ours = {**PROGRAMS, **(PYBATSIM if installed("batsim") else {}), **(EMBEDDED if engine == "embedded" else {})}
+    ours |= {"batsim": TRANSLATOR} if batsim5 else {}
     for name, arguments in ours.items():
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
@@ -316,6 +345,8 @@ def command_environment(engine: Engine, environ: Mapping[str, str], programs: Pa
         if not os.access(program, os.X_OK):
             raise BatfillError(f"{programs}: programs cannot be run there (mounted noexec?); set TMPDIR elsewhere")
     env = {**environ, "PATH": f"{programs}{os.pathsep}{environ.get('PATH', os.defpath)}"}
-    if engine != "environment":
+    if engine != "environment" or batsim5:
         env["BATSIM"] = "batsim"
+    if batsim5:
+        env[VARIABLE] = batsim5.variable
     return env

@@ -1,0 +1,207 @@
+"""Lets a batcmd written for Batsim 4 start Batsim 5: its options are translated, its workloads and events rewritten.
+
+Run as a program, `python -m batfill.batsim.runner.batsim5 ARGUMENT...` stands for `batsim` in a run: it is given version
+4's arguments, and becomes Batsim 5 with the translated ones. The environment's variable `VARIABLE` has its `Place`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from batfill.batsim.options import ArgumentsError, BatsimOptions, parse_arguments
+from batfill.batsim.runner.context import DUMP
+from batfill.errors import BatfillError, WorkloadError
+from batfill.files import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+VERSION_TIMEOUT_S = 10.0
+VARIABLE = "BATFILL_BATSIM5"
+PROGRAM = ["-P", "-m", "batfill.batsim.runner.batsim5"]  # of Python
+FORMER_MASTER = "master_host"  # version 4's default
+VERBOSITY = {"quiet": "quiet", "network-only": "info", "information": "info", "debug": "debug"}
+NUMBERING = (
+    "Batsim 5 numbers the hosts by the numbers in their names, node2 before node10, Batsim 4 by the names as text: "
+    "machine ids in the results may differ"
+)
+# Options of version 4 that are features of the handshake now: the scheduler asks for what it needs.
+FEATURES = {
+    "dynamic_jobs": "--enable-dynamic-jobs",
+    "acknowledge": "--acknowledge-dynamic-jobs",
+    "reuse_profiles": "--enable-profile-reuse",
+    "forward_profiles": "--forward-profiles-on-submission",
+}
+
+
+class Place(NamedTuple):
+    """Where things are, for the program."""
+
+    words: list[str]  # that start Batsim 5
+    folder: str  # for rewritten files
+    report: str  # the file for what was done, as `Done`
+
+    @property
+    def variable(self) -> str:
+        """The text of the environment's variable."""
+        return json.dumps(self._asdict())
+
+
+class Done(NamedTuple):
+    """What the program did."""
+
+    command: str = ""  # that it became
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def reported(cls, report: Path) -> Done:
+        """What this file says; nothing if there is none."""
+        try:
+            found = json.loads(report.read_bytes())
+        except (OSError, ValueError):
+            return cls()
+        return cls(found["command"], tuple(found["notes"]))
+
+
+class Translation(NamedTuple):
+    """A command line of Batsim 5, and what differs from version 4's, one line each."""
+
+    words: list[str]
+    notes: list[str]
+
+
+def major_version(words: Sequence[str], env: Mapping[str, str]) -> int | None:
+    """The major version of this Batsim, 4 or 5, as its --version says; None if it does not say.
+
+    Args:
+        words: the command that starts it, without arguments.
+        env: its environment.
+    """
+    try:
+        done = subprocess.run(
+            [*words, "--version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=VERSION_TIMEOUT_S,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\bv?(\d+)\.\d+", done.stdout)
+    return int(found[1]) if found else None
+
+
+def translated(options: BatsimOptions, folder: Path) -> Translation:
+    """Version 5's arguments for these of version 4; writes the workloads and events in version 5's form to `folder`.
+
+    Raises:
+        BatfillError: version 5 has nothing that does the same, or a file cannot be used.
+    """
+    if not options.scheduler:
+        raise ArgumentsError("--no-sched: Batsim 5 has none; give the run a scheduler")
+    if options.settings.share_compute or not options.settings.share_storage:
+        raise ArgumentsError(
+            "--enable-compute-sharing, --disable-storage-sharing: Batsim 5 ignores them; leave them out"
+        )
+    notes = [NUMBERING]
+    if options.split_events is not None:
+        notes.append("--split-events is the embedded Batsim's, and ignored")
+    asked = [option for name, option in FEATURES.items() if getattr(options.settings, name)]
+    if asked:
+        notes.append(f"{', '.join(asked)}: under Batsim 5 the scheduler asks for it when it connects")
+    words = ["-p", str(options.platform)]
+    for number, workload in enumerate(options.workloads):
+        words += ["-w", str(rewritten_workload(workload, folder, f"w{number}", notes))]
+    for number, events in enumerate(options.events):
+        words += ["--ee", str(rewritten_events(events, folder / f"events{number}.batsim5.txt", notes))]
+    words += ["-e", f"{options.export}_", "-s", options.socket_endpoint, options.settings.sched_config]
+    if options.master_host != FORMER_MASTER:
+        words += ["-m", options.master_host]
+    for host, role in options.roles.items():
+        words += ["-r", host, role]
+    if options.mmax:
+        words += ["--mmax", str(options.mmax)]
+    if options.mmax_workload:
+        words.append("--mmax-workload")
+    if options.machine_states:
+        words.append("--trace-machine-state")
+        notes.append("5.0.0-rc2 writes wrong machine states: utilisation is computed from the jobs")
+    return Translation([*words, "-v", VERBOSITY[options.verbosity]], notes)
+
+
+def rewritten_workload(workload: Path, folder: Path, name: str, notes: list[str]) -> Path:
+    """Write this workload in version 5's form to the folder, unless it has that form already; returns the file.
+
+    Raises:
+        WorkloadError: it cannot be read, or Batsim 5 refuses what is in it.
+    """
+    from batfill.workloads.convert import to_batsim5
+
+    written = folder / f"{name}.batsim5.json"
+    if not to_batsim5(workload, written, name):
+        return workload
+    notes.append(f"{workload} was rewritten in Batsim 5's form: {written}")
+    return written
+
+
+def rewritten_events(events: Path, written: Path, notes: list[str]) -> Path:
+    """Write version 4's external events as generic ones, with the event's JSON as data; returns the file.
+
+    Raises:
+        WorkloadError: a line is not an event.
+    """
+    lines = []
+    try:
+        stored = events.read_bytes().splitlines()
+    except OSError as error:
+        raise WorkloadError(f"{events}: {(error.strerror or str(error)).lower()}; check the path") from None
+    for number, line in enumerate(stored, 1):
+        if not line.strip():
+            continue
+        try:
+            event = orjson.loads(line)
+            date, kind = event["timestamp"], event["type"]
+        except (orjson.JSONDecodeError, TypeError, KeyError):
+            raise WorkloadError(f"{events}: line {number}: no event with a timestamp and a type; fix it") from None
+        if kind == "generic":
+            return events
+        data = {name: value for name, value in event.items() if name != "timestamp"}
+        lines.append(json.dumps({"type": "generic", "timestamp": date, "data": json.dumps(data)}))
+    write_text(written, "".join(f"{line}\n" for line in lines))
+    notes.append(f"{events} was rewritten as generic events: {written}")
+    return written
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answer version 4's --dump-execution-context, or become Batsim 5; returns the status of a failure."""
+    place = Place(**json.loads(os.environ[VARIABLE]))
+    try:
+        options = parse_arguments(arguments)
+        for path in (options.platform, *options.workloads):
+            if not path.exists():
+                raise WorkloadError(f"{path}: no such file or directory; check the path")
+        if DUMP in arguments:
+            print(json.dumps(options.execution_context(), separators=(",", ":")))
+            return 0
+        words, notes = translated(options, Path(place.folder))
+    except BatfillError as error:
+        print(f"batfill run, for Batsim 5: {error}", file=sys.stderr)
+        return 2
+    command = shlex.join([*place.words, *words])
+    Path(place.report).write_text(json.dumps(Done(command, tuple(notes))._asdict()))
+    os.execvp(place.words[0], [*place.words, *words])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
