@@ -1,7 +1,8 @@
 """Lets a batcmd written for Batsim 4 start Batsim 5: its options are translated, its workloads and events rewritten.
 
-Run as a program, `python -m batfill.batsim.runner.batsim5 ARGUMENT...` stands for `batsim` in a run: it is given version
-4's arguments, and becomes Batsim 5 with the translated ones. The environment's variable `VARIABLE` has its `Place`.
+Run as a program, `python -m batfill.batsim.runner.batsim5 ARGUMENT...` stands for `batsim` in a run: it is given
+version 4's arguments, and becomes Batsim 5 with the translated ones. The environment's variable `VARIABLE` has its
+`Place`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from batfill.batsim.options import ArgumentsError, BatsimOptions, parse_arguments
-from batfill.batsim.runner.context import DUMP
 from batfill.errors import BatfillError, WorkloadError
 from batfill.files import write_text
+from batfill.workloads.convert import rewrite_for_batsim_5
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,7 +123,10 @@ def translated(options: BatsimOptions, folder: Path) -> Translation:
         notes.append(f"{', '.join(asked)}: under Batsim 5 the scheduler asks for it when it connects")
     words = ["-p", str(options.platform)]
     for number, workload in enumerate(options.workloads):
-        words += ["-w", str(rewritten_workload(workload, folder, f"w{number}", notes))]
+        written = folder / f"w{number}.batsim5.json"
+        changes = rewrite_for_batsim_5(workload, written, workload=f"w{number}")
+        notes.append("; ".join([f"{workload} was rewritten in Batsim 5's form, {written}", *changes]))
+        words += ["-w", str(written)]
     for number, events in enumerate(options.events):
         words += ["--ee", str(rewritten_events(events, folder / f"events{number}.batsim5.txt", notes))]
     words += ["-e", f"{options.export}_", "-s", options.socket_endpoint, options.settings.sched_config]
@@ -138,21 +142,6 @@ def translated(options: BatsimOptions, folder: Path) -> Translation:
         words.append("--trace-machine-state")
         notes.append("5.0.0-rc2 writes wrong machine states: utilisation is computed from the jobs")
     return Translation([*words, "-v", VERBOSITY[options.verbosity]], notes)
-
-
-def rewritten_workload(workload: Path, folder: Path, name: str, notes: list[str]) -> Path:
-    """Write this workload in version 5's form to the folder, unless it has that form already; returns the file.
-
-    Raises:
-        WorkloadError: it cannot be read, or Batsim 5 refuses what is in it.
-    """
-    from batfill.workloads.convert import to_batsim5
-
-    written = folder / f"{name}.batsim5.json"
-    if not to_batsim5(workload, written, name):
-        return workload
-    notes.append(f"{workload} was rewritten in Batsim 5's form: {written}")
-    return written
 
 
 def rewritten_events(events: Path, written: Path, notes: list[str]) -> Path:
@@ -183,25 +172,28 @@ def rewritten_events(events: Path, written: Path, notes: list[str]) -> Path:
     return written
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Answer version 4's --dump-execution-context, or become Batsim 5; returns the status of a failure."""
-    place = Place(**json.loads(os.environ[VARIABLE]))
-    try:
-        options = parse_arguments(arguments)
-        for path in (options.platform, *options.workloads):
-            if not path.exists():
-                raise WorkloadError(f"{path}: no such file or directory; check the path")
-        if DUMP in arguments:
-            print(json.dumps(options.execution_context(), separators=(",", ":")))
-            return 0
-        words, notes = translated(options, Path(place.folder))
-    except BatfillError as error:
-        print(f"batfill run, for Batsim 5: {error}", file=sys.stderr)
-        return 2
-    command = shlex.join([*place.words, *words])
-    Path(place.report).write_text(json.dumps(Done(command, tuple(notes))._asdict()))
-    os.execvp(place.words[0], [*place.words, *words])
+def become_batsim(arguments: Sequence[str], place: Place) -> None:
+    """Answer version 4's --dump-execution-context, or become Batsim 5.
+
+    Raises:
+        BatfillError: the arguments cannot be translated, or a file cannot be used.
+    """
+    options = parse_arguments(arguments)
+    for path in (options.platform, *options.workloads):
+        if not path.exists():
+            raise WorkloadError(f"{path}: no such file or directory; check the path")
+    if options.dump_execution_context:
+        print(json.dumps(options.execution_context(), separators=(",", ":")))
+        return
+    words, notes = translated(options, Path(place.folder))
+    command = [*place.words, *words]
+    Path(place.report).write_text(json.dumps(Done(shlex.join(command), tuple(notes))._asdict()))
+    os.execvp(command[0], command)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        become_batsim(sys.argv[1:], Place(**json.loads(os.environ[VARIABLE])))
+    except BatfillError as error:
+        print(f"batfill run, for Batsim 5: {error}", file=sys.stderr)
+        sys.exit(2)

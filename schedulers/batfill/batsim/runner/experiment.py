@@ -26,6 +26,7 @@ from batfill.batsim.results import (
     result_file,
     written_by_run,
 )
+from batfill.batsim.runner.batsim5 import Done, Place
 from batfill.batsim.runner.pair import End, Lookout, SimulationState, Watch, run_pair
 from batfill.batsim.runner.processes import noted_interrupts
 from batfill.batsim.runner.sessions import Lifeline
@@ -33,6 +34,7 @@ from batfill.batsim.runner.setup import (
     BATSIM_LOG,
     Setting,
     SimulatorChoice,
+    batsim5_words,
     cannot_write,
     check_command,
     choose_engine,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 
 UNFINISHED_SHOWN = 3
 BATSIM_STUCK = "Deadlock detected"
+TRANSLATION = "batsim5.json"  # in the scratch folder: what was done for Batsim 5
 
 
 class SimulationOutcome(NamedTuple):
@@ -163,6 +166,10 @@ def run_in_folder(
     lookout = Lookout(setting, context, watch, show)
     try:
         ends = run_pair(setting, lifeline, context, lookout)
+        translation = Done.reported(setting.scratch / TRANSLATION)
+        setting.notes.extend(translation.notes)
+        if translation.command:
+            record["simulator_command"] = translation.command
     finally:
         remove_left_over_results(jobs_csv.parent)
     schedule = read_schedule(jobs_csv)

@@ -79,11 +79,6 @@ class Setting:
         return self.scratch / "progress.json"
 
     @property
-    def translation_file(self) -> Path:
-        """The file for what had to be translated for Batsim 5."""
-        return self.scratch / "batsim5.json"
-
-    @property
     def options_file(self) -> Path:
         """The file for the options in force of a scheduler that can write them."""
         return self.scratch / "options.json"
