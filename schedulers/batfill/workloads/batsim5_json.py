@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OWN_FIELDS = ("id", "subtime", "walltime", "res", "profile")  # Batsim's own, of both versions
 EXTRA_FIELD = "extra_data"
+RESERVED = frozenset((*OWN_FIELDS, EXTRA_FIELD))  # what is no field of the user's
 # Version 5's types with version 4's names. Others are not translated: no workload with them was tried.
 TYPES = {
     "DelayProfile": "delay",
@@ -90,12 +91,15 @@ def job_from_version_5(where: str, job: Any, dropped: dict[str, int]) -> Any:
         raise WorkloadError(
             f"{where}.walltime: {job['walltime']!r:.60} is not a number > 0; leave it out for a job without one"
         )
-    for name in job:
-        if name not in OWN_FIELDS and name != EXTRA_FIELD:
+    made = {name: value for name, value in job.items() if name in OWN_FIELDS}
+    if len(made) + (EXTRA_FIELD in job) < len(job):
+        for name in job.keys() - RESERVED:
             dropped[name] = dropped.get(name, 0) + 1
     fields, rest = fields_in(job.get(EXTRA_FIELD))
-    own = {name: value for name, value in job.items() if name in OWN_FIELDS}
-    return own | fields | ({} if rest is None else {EXTRA_FIELD: rest})
+    made |= fields
+    if rest is not None:
+        made[EXTRA_FIELD] = rest
+    return made
 
 
 def fields_in(extra: Any) -> tuple[dict[str, Any], Any]:
@@ -106,10 +110,10 @@ def fields_in(extra: Any) -> tuple[dict[str, Any], Any]:
     found = object_in(extra)
     if found is None:
         return {}, extra if extra not in (None, "") else None
-    reserved = (*OWN_FIELDS, EXTRA_FIELD)
-    fields = {name: value for name, value in found.items() if name not in reserved}
-    rest = {name: value for name, value in found.items() if name in reserved}
-    return fields, rest or None
+    if RESERVED.isdisjoint(found):
+        return found, None
+    fields = {name: value for name, value in found.items() if name not in RESERVED}
+    return fields, {name: value for name, value in found.items() if name in RESERVED}
 
 
 def object_in(extra: Any) -> dict[str, Any] | None:
@@ -165,7 +169,7 @@ def extra_of(where: str, job: Mapping[str, Any]) -> Any:
     Raises:
         WorkloadError: it has an `extra_data` of its own that cannot take them; `where` begins the message.
     """
-    fields = {name: job[name] for name in job if name not in OWN_FIELDS and name != EXTRA_FIELD}
+    fields = {name: job[name] for name in job if name not in RESERVED}
     given = job.get(EXTRA_FIELD)
     if given in (None, ""):
         return fields or None
@@ -219,14 +223,16 @@ def refuse_name(where: str, name: Any, workload: str | None = None) -> None:
     Raises:
         WorkloadError: it has a "!" or the workload's name, if that is known, in it; `where` begins the message.
     """
-    for part in ("!", *([] if workload is None else [workload])):
-        if part in str(name):
-            raise WorkloadError(
-                f"{where}: {name!r:.60} has {part!r} in it, which separates the workload's name from the rest on "
-                "Batsim 5's wire; rename it"
-                if part == "!"
-                else f"{where}: {name!r:.60} has the workload's name {part!r} in it, which Batsim 5 refuses; rename it"
-            )
+    text = str(name)
+    if "!" in text:
+        raise WorkloadError(
+            f"{where}: {name!r:.60} has '!' in it, which separates the workload's name from the rest on Batsim 5's "
+            "wire; rename it"
+        )
+    if workload is not None and workload in text:
+        raise WorkloadError(
+            f"{where}: {name!r:.60} has the workload's name {workload!r} in it, which Batsim 5 refuses; rename it"
+        )
 
 
 def refuse_no_delay(where: str, profile: Mapping[str, Any]) -> None:

@@ -125,7 +125,7 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
         if found == 5 and workload and isinstance(job, dict) and isinstance(job.get("profile"), str):
             job["profile"] = job["profile"].removeprefix(f"{workload}!")  # Batsim 5 takes either
         check_job(f"{path}: jobs[{place}]", job, profiles)
-        if found == 5:
+        if found == 5 and workload is not None:
             refuse_name(f"{path}: jobs[{place}].id", job["id"], workload)
         seen.add(str(job["id"]))
         if len(seen) == place:  # this id was already there

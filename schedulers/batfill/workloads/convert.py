@@ -22,7 +22,7 @@ from batfill.options import unrequested_of
 from batfill.workloads.batsim5_json import (
     EXTRA_FIELD,
     NEW_TYPES,
-    OWN_FIELDS,
+    RESERVED,
     job_for_version_5,
     profile_for_version_5,
 )
@@ -398,8 +398,8 @@ def rewrite_for_batsim_5(source: Path, out: Path, *, workload: str = FIRST_WORKL
         check_job(f"{source}: jobs[{place}]", job, members.profiles)
     jobs, profiles = for_version_5(source, members.jobs, members.profiles, workload)
     write_members(out, members.nb_res, jobs, profiles, members.description)
-    fields = sorted({name for job in members.jobs for name in job if name not in (*OWN_FIELDS, EXTRA_FIELD)})
-    moved = sum(not job.keys() <= {*OWN_FIELDS, EXTRA_FIELD} for job in members.jobs)
+    fields = sorted({name for job in members.jobs for name in job if name not in RESERVED})
+    moved = sum(not job.keys() <= RESERVED for job in members.jobs)
     unlimited = sum(job.get("walltime") == NO_WALLTIME for job in members.jobs)
     types = sorted({profile["type"] for profile in members.profiles.values()})
     changed = (
