@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from batfill.batsim.command import main as batsim
 from batfill.batsim.platform import homogeneous_platform, read_platform, split_instants_warning
-from batfill.batsim.protocol import SimulationSettings, introduction
+from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.protocol4 import introduction
 from batfill.errors import PlatformError
 from golden import RUNS, recording
 

@@ -22,10 +22,19 @@ NOT_SUBMITTED, SUBMITTED, RUNNING = "NOT_SUBMITTED", "SUBMITTED", "RUNNING"
 COMPLETED_BY_HAND = (SUCCESS, FAILED, WALLTIME_REACHED, KILLED)
 
 
+class Step(NamedTuple):
+    """A sequence that was running, and how far it had come."""
+
+    profile: str
+    repetition: int  # from 0
+    part: int  # the place of the running part, from 0
+    n_parts: int
+
+
 class Progress(NamedTuple):
     """What a job was doing at a date."""
 
-    way: list[tuple[str, int]]  # the sequences that led to its delay: each profile, and the place of the part in it
+    way: list[Step]  # the sequences that led to its delay, from the outermost on
     profile: str  # of the delay
     share: float  # of the delay, from 0 to 1
 
@@ -57,10 +66,6 @@ class Job:
         self.machines: MachineSet | None = None
         self.start_date = 0.0
 
-    def description(self) -> bytes:
-        """The job object sent to the scheduler: all the user's fields, and the id with the workload's name."""
-        return orjson.dumps({**self.raw, "id": self.id})
-
     def outcome(self) -> tuple[float, str, int]:
         """How it ends if it is not killed: (execution time, final state, return code)."""
         task = self.task
@@ -71,7 +76,7 @@ class Job:
     def progress(self, date: float) -> Progress:
         """The part that runs at this date, and the share of that part's work done."""
         task, left_s = self.task, date - self.start_date
-        way: list[tuple[str, int]] = []
+        way: list[Step] = []
         while task.parts:
             round_s = sum(part.run_s for part in task.parts)
             rounds = min(int(left_s // round_s), task.repeat - 1) if round_s else task.repeat - 1
@@ -80,7 +85,7 @@ class Job:
             while place < len(task.parts) - 1 and left_s >= task.parts[place].run_s and not task.parts[place].ret:
                 left_s -= task.parts[place].run_s
                 place += 1
-            way.append((task.profile, rounds * len(task.parts) + place))
+            way.append(Step(task.profile, rounds, place, len(task.parts)))
             task = task.parts[place]
         return Progress(way, task.profile, min(left_s / task.run_s, 1.0) if task.run_s else 1.0)
 
@@ -105,11 +110,23 @@ class Catalogue:
     """Every known job and profile, by workload.
 
     Like Batsim it drops profiles: at once those that no job of their file uses, itself or as a part of a sequence, and,
-    unless profiles may be reused, a job's profile when the first job of this profile ends. A name is never free again.
+    unless profiles may be reused, a job's profile when the first job of this profile ends (Batsim 4) or the last one
+    (Batsim 5). A name is never free again.
+
+    Args:
+        documents: the workloads, by name.
+        reuse_profiles: whether a job's profile stays when it ends.
+        until_last_job: whether a profile that does not stay is dropped with the last of its jobs, not with the first.
+        to_reuse: how profiles are reused, for messages.
     """
 
-    def __init__(self, documents: dict[str, BatsimDocument], *, reuse_profiles: bool) -> None:
+    def __init__(
+        self, documents: dict[str, BatsimDocument], *, reuse_profiles: bool, until_last_job: bool, to_reuse: str
+    ) -> None:
         self._reuse_profiles = reuse_profiles
+        self._to_reuse = to_reuse
+        # The number of jobs of each profile that have not ended; None if the first end drops it.
+        self._users: Counter[tuple[str, str]] | None = Counter() if until_last_job else None
         self._profiles: dict[str, dict[str, dict[str, Any] | None]] = {}
         self._tasks: dict[str, dict[str, Task]] = {}  # those of dropped profiles too
         self._jobs: dict[str, Job | None] = {}
@@ -124,6 +141,8 @@ class Catalogue:
             jobs.sort(key=lambda job: (job.subtime, job.id))
             self._static += jobs
             self._jobs.update((job.id, job) for job in jobs)
+            if self._users is not None:
+                self._users.update((workload, job.profile) for job in jobs)
         if len(self._jobs) < len(self._static):
             twice = next(job_id for job_id, n in Counter(job.id for job in self._static).items() if n > 1)
             raise WorkloadError(f"job {twice!r} occurs twice, with and without its workload's name; rename one")
@@ -170,7 +189,7 @@ class Catalogue:
         tasks = self._tasks.setdefault(workload, {})
         if profile["type"] == "composed":
             for part in profile["seq"]:
-                _must_remain(where, part, profiles[part])
+                self._must_remain(where, part, profiles[part])
             tasks[name] = composed_task(where, name, profile, tasks)
         elif profile["delay"] > 0:
             tasks[name] = Task(name, float(profile["delay"]), profile.get("ret", 0))
@@ -193,26 +212,32 @@ class Catalogue:
         check_job(f"job {job_id!r}", raw, known)
         if full_id(workload, raw["id"]) != job_id:
             raise WorkloadError(f"job {job_id!r} is called {raw['id']!r} in its description; use one name")
-        profile = _must_remain(f"job {job_id!r}", raw["profile"], known[raw["profile"]])
+        profile = self._must_remain(f"job {job_id!r}", raw["profile"], known[raw["profile"]])
         job = self._jobs[job_id] = Job(workload, raw, profile, self._tasks[workload][raw["profile"]])
         self.registered += 1
+        if self._users is not None:
+            self._users[workload, job.profile] += 1
         return job
 
     def forget(self, job: Job) -> None:
         """Drop a job whose end the scheduler knows or decided, and its profile unless profiles are reused."""
         self._jobs[job.id] = None
-        if not self._reuse_profiles:
-            self._profiles[job.workload][job.profile] = None
+        if self._reuse_profiles:
+            return
+        if self._users is not None:
+            self._users[job.workload, job.profile] -= 1
+            if self._users[job.workload, job.profile]:
+                return
+        self._profiles[job.workload][job.profile] = None
 
-
-def _must_remain(where: str, name: str, profile: dict[str, Any] | None) -> dict[str, Any]:
-    """The profile, if it was not dropped; `where` begins the message."""
-    if profile is None:
-        raise WorkloadError(
-            f"{where}: profile {name!r} was dropped when a job that used it ended, or never used;"
-            " register another profile, or run with --enable-profile-reuse"
-        )
-    return profile
+    def _must_remain(self, where: str, name: str, profile: dict[str, Any] | None) -> dict[str, Any]:
+        """The profile, if it was not dropped; `where` begins the message."""
+        if profile is None:
+            raise WorkloadError(
+                f"{where}: profile {name!r} was dropped when a job that used it ended, or never used;"
+                f" register another profile, or {self._to_reuse}"
+            )
+        return profile
 
 
 def _with_parts(names: set[str], tasks: dict[str, Task]) -> set[str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 IDLE, COMPUTING, UNAVAILABLE = 0, 1, 2
@@ -30,13 +32,24 @@ class Machines:
     Work is done on whole sets of machines at once: a job on 80,000 machines costs a few array operations.
     """
 
-    def __init__(self, n_compute: int, n_storage: int, *, share_compute: bool, share_storage: bool) -> None:
+    def __init__(
+        self,
+        n_compute: int,
+        n_storage: int,
+        *,
+        share_compute: bool,
+        share_storage: bool,
+        storage: Sequence[int] | None = None,
+    ) -> None:
+        """`storage`: the ids of the storage machines; by default the last ones."""
         n = n_compute + n_storage
         self.size = n
         self._state = np.full(n, IDLE, np.uint8)
         self._since = np.zeros(n)  # the date of each machine's last change
         self._jobs = np.zeros(n, np.int32)
-        self._exclusive = np.r_[np.full(n_compute, not share_compute), np.full(n_storage, not share_storage)]
+        self._exclusive = np.full(n, not share_compute)
+        last = range(n_compute, n)
+        self._exclusive[np.array(last if storage is None else storage, np.intp)] = not share_storage
         self._shares = not self._exclusive.all()
         # Batsim starts from the number of compute machines, but storage machines change the counts too.
         self._count = [n_compute, 0, 0]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from batfill.batsim.protocol import REDIS, SimulationSettings, refuse_port
+from batfill.batsim.protocol import SimulationSettings, refuse_port
+from batfill.batsim.protocol4 import REDIS
 from batfill.batsim.results import BATSIM_VERSION
 from batfill.errors import BatfillError
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from itertools import takewhile
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree.ElementTree import ParseError
 
 from defusedxml import DefusedXmlException
@@ -15,7 +15,7 @@ from defusedxml.ElementTree import fromstring
 from batfill.errors import PlatformError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -55,12 +55,14 @@ WITHOUT_NETWORK = {"delay", "composed"}  # types of profiles; a composition is o
 
 
 class Host(NamedTuple):
-    """One host: its name, its speed in flop/s, and the properties that Batsim sends to the scheduler."""
+    """One host: its name, its speed in flop/s, and what else Batsim sends to the scheduler."""
 
     name: str
-    speed: float
+    speed: float  # in the first power state
     properties: Mapping[str, str]
     zone_properties: Mapping[str, str]
+    slower: tuple[float, ...] = ()  # the speeds of the other power states
+    cores: int = 1
 
 
 class Place(NamedTuple):
@@ -71,22 +73,44 @@ class Place(NamedTuple):
 
 
 class Platform(NamedTuple):
-    """The machines of a simulation. A machine's resource id is its place in `compute + storage`."""
+    """The machines of a simulation, compute hosts and storage hosts in the order of their ids."""
 
     compute: tuple[Host, ...]
     storage: tuple[Host, ...]
     master_host: str
+    by_number: bool = False  # ids by the numbers in the names, whatever the role; else storage hosts come last
 
     @property
     def machines(self) -> tuple[Host, ...]:
         """Every machine, by resource id."""
-        return self.compute + self.storage
+        if not self.by_number:
+            return self.compute + self.storage
+        return tuple(sorted(self.compute + self.storage, key=lambda host: by_number(host.name)))
+
+    @property
+    def storage_ids(self) -> list[int]:
+        """The resource ids of the storage hosts."""
+        storage = {host.name for host in self.storage}
+        return [number for number, host in enumerate(self.machines) if host.name in storage]
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """The key of Batsim 5's order of names: numbers in them count as numbers, so that node2 comes before node10."""
+    return [(int(part), part) if part.isdigit() else (-1, part) for part in re.split("([0-9]+)", name)]
 
 
 def read_platform(
-    path: Path, master_host: str = MASTER_HOST, *, roles: Mapping[str, str] | None = None, limit: int | None = None
+    path: Path,
+    master_host: str = MASTER_HOST,
+    *,
+    roles: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    version: int = 4,
 ) -> Platform:
-    """The platform in this SimGrid XML file, with Batsim's resource ids: host names in the order of strings.
+    """The platform in this SimGrid XML file, with Batsim's resource ids.
+
+    Under Batsim 4 they follow the host names in the order of strings, storage hosts last; under Batsim 5 the numbers in
+    the names.
 
     Args:
         path: the file; zones, plain hosts and clusters (radical "0-9,15") are read. Of the network only the routes
@@ -94,12 +118,16 @@ def read_platform(
         master_host: the host that runs no jobs; a host of role "master" is one too.
         roles: roles by host name, in addition to those in the file.
         limit: number of compute hosts to keep, from the first on.
+        version: of Batsim, 4 or 5.
 
     Raises:
         PlatformError: the file cannot be read or does not describe a usable platform.
     """
     roles = roles or {}
-    found = sorted(_places(path, _root(path), (), {}), key=lambda place: place.host.name)
+    order: Callable[[Place], Any] = (
+        (lambda place: by_number(place.host.name)) if version == 5 else lambda place: place.host.name
+    )
+    found = sorted(_places(path, _root(path), (), {}), key=order)
     names = Counter(place.host.name for place in found)
     if twice := next((name for name, count in names.items() if count > 1), None):
         raise PlatformError(f"{path}: host {twice!r} is described {names[twice]} times; names must be unique")
@@ -126,7 +154,8 @@ def read_platform(
         raise PlatformError(f"{path}: {limit} machines are requested and it describes {len(compute)}; lower the limit")
     used = compute[:limit]
     _require_routes(path, used, masters[0])
-    return Platform(tuple(place.host for place in used), tuple(place.host for place in storage), first)
+    hosts, disks = (tuple(place.host for place in places) for places in (used, storage))
+    return Platform(hosts, disks, first, by_number=version == 5)
 
 
 def split_instants_warning(path: Path, profile_types: Collection[str]) -> tuple[str, ...]:
@@ -290,17 +319,21 @@ def _places(
             yield from _places(path, element, (*zones, element), {**zone_properties, **_properties(element)})
         elif element.tag in HOSTS:
             name = _attribute(path, element, "id")
-            yield Place(Host(name, _speed_of(path, element), _properties(element), zone_properties), zones)
+            speed, *slower = _speeds_of(path, element)
+            properties = _properties(element)
+            yield Place(Host(name, speed, properties, zone_properties, tuple(slower), _cores(path, element)), zones)
         elif element.tag in CLUSTERS:
             prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
-            speed, properties = _speed_of(path, element), _properties(element)
+            (speed, *slower), properties = _speeds_of(path, element), _properties(element)
+            cores = _cores(path, element)
             inside, around = zones, zone_properties
             if element.tag == "cluster":
                 inside = (*zones, element)
                 if element.get("topology", "FLAT") == "FLAT":
                     around = {**zone_properties, **properties}
             for number in _radical(path, _attribute(path, element, "radical")):
-                yield Place(Host(f"{prefix}{number}{suffix}", speed, properties, around), inside)
+                name = f"{prefix}{number}{suffix}"
+                yield Place(Host(name, speed, properties, around, tuple(slower), cores), inside)
 
 
 def _require_routes(path: Path, places: Sequence[Place], master: Place) -> None:
@@ -383,13 +416,21 @@ def _properties(element: Element) -> dict[str, str]:
     return {prop.get("id", ""): prop.get("value", "") for prop in reversed(element.findall("prop"))}
 
 
-def _speed_of(path: Path, element: Element) -> float:
-    """The element's speed in flop/s: that of its first power state."""
+def _speeds_of(path: Path, element: Element) -> list[float]:
+    """The element's speeds in flop/s, one a power state."""
     text = _attribute(path, element, "speed")
     try:
-        return _speed(text.split(",")[0])
+        return [_speed(part) for part in text.split(",")]
     except PlatformError as error:
         raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: {error}") from None
+
+
+def _cores(path: Path, element: Element) -> int:
+    """The number of cores of each of the element's hosts."""
+    text = element.get("core", "1")
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise PlatformError(f"{path}: <{element.tag}> {element.get('id')}: core {text!r:.40} is not an integer >= 1")
+    return int(text)
 
 
 def _speed(text: str) -> float:

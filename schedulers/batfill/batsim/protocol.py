@@ -1,25 +1,28 @@
-"""Batsim's JSON messages: writes events to the scheduler, and checks the form of its replies.
+"""What the simulation needs of a version of Batsim's protocol, and the checks that all versions share.
 
-A function for an event returns its bytes; a message is a list of events. Dates have six decimals, as in Batsim, so that
-they survive the round trip.
+`Wire` is the interface; `protocol4` and `protocol5` are its two versions. A wire writes what the simulation reports,
+one function an event, and turns the events of a reply into the simulation's own methods, so that the effect of a
+decision is written once.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 
-from batfill.errors import RunFailed
+from batfill.errors import RunFailed, WorkloadError
 from batfill.jobs import LONGEST_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from batfill.batsim.catalogue import Progress
+    from batfill.batsim.catalogue import Job, Progress
+    from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Platform
+    from batfill.batsim.simulation import Call, Simulation
 
 # The types of a field, and how messages call them; true is not a number.
 INTEGER, NUMBER, STRING, ARRAY, OBJECT = (int,), (int, float), (str,), (list,), (dict,)
@@ -31,18 +34,20 @@ JSON_TYPES: dict[tuple[type, ...], str] = {
     OBJECT: "an object",
 }
 
+# Messages round dates: a date may return with an error of half the last unit of Batsim 4's six decimals. Batsim 5's
+# twelve show the time that its own messages take, which is not meant.
+RESOLUTION_S = 1e-6
+
 PORT = re.compile(r"tcp://.+:(-?\d{1,18})")
 HIGHEST_PORT = 65_535
-
-# Redis is never used, but schedulers read its fields.
-REDIS = {"hostname": "127.0.0.1", "port": 6379, "prefix": "default"}
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """The settings of a simulation, sent to the scheduler; the defaults are those of Batsim's options."""
+    """The settings of a simulation; the defaults are those of Batsim 4's options."""
 
-    forward_profiles: bool = False
+    forward_profiles: bool = False  # with each submission
+    forward_profiles_first: bool = False  # all in the first message, in which Batsim 4 always has them
     dynamic_jobs: bool = False
     acknowledge: bool = False
     reuse_profiles: bool = False
@@ -50,19 +55,6 @@ class SimulationSettings:
     share_storage: bool = True
     forward_unknown_events: bool = False
     sched_config: str = ""
-
-    def config(self) -> dict[str, Any]:
-        """The `config` of SIMULATION_BEGINS."""
-        return {
-            "redis-enabled": False,
-            **{f"redis-{key}": value for key, value in REDIS.items()},
-            "profiles-forwarded-on-submission": self.forward_profiles,
-            "dynamic-jobs-enabled": self.dynamic_jobs,
-            "dynamic-jobs-acknowledged": self.acknowledge,
-            "profile-reuse-enabled": self.reuse_profiles,
-            "sched-config": self.sched_config,
-            "forward-unknown-events": self.forward_unknown_events,
-        }
 
 
 class SimulationStopped(RunFailed):
@@ -89,91 +81,76 @@ class Reply(NamedTuple):
     decisions: list[Decision]
 
 
-def message(now: float, events: Iterable[bytes]) -> bytes:
-    """The message that carries these events."""
-    return b'{"now":%.6f,"events":[%b]}' % (now, b",".join(events))
+class Wire(Protocol):
+    """A version of the protocol, as the simulation uses it. Dates are seconds."""
+
+    decisions: Mapping[str, Callable[[Simulation, dict[str, Any]], None]]
+    """What each event of a reply does; it raises WorkloadError or ReplyError with the reason why it cannot be."""
+    unsupported: Mapping[str, str]
+    """Batsim's other events, and why they are refused."""
+    notices_alone: bool
+    """Whether the end of the static submissions has a message of its own, unless all jobs are submitted at date 0."""
+    profiles_until_last_job: bool
+    """Whether a profile stays until the last of its jobs has ended, instead of the first."""
+    to_register: str
+    """How registrations are enabled, in words."""
+    to_reuse: str
+    """How profiles are reused, in words."""
+    end_of_registration: str
+    """What ends registrations, in words."""
+
+    def message(self, now: float, events: Sequence[bytes]) -> bytes:
+        """The message that carries these events."""
+
+    def simulation_begins(
+        self,
+        platform: Platform,
+        settings: SimulationSettings,
+        paths: dict[str, str],
+        profiles: dict[str, dict[str, dict[str, Any]]],
+    ) -> bytes:
+        """The first event: machines, settings, and each workload's path and profiles."""
+
+    def job_submitted(self, date: float, job: Job, *, with_profile: bool) -> bytes:
+        """A job was submitted."""
+
+    def job_completed(self, date: float, job: Job, return_code: int) -> bytes:
+        """A job ended in its state."""
+
+    def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
+        """The jobs of one request to kill, and the progress of those that ran."""
+
+    def requested_call(self, date: float, call: Call, *, last: bool) -> bytes:
+        """A requested call; `last`: of a periodic one that ends."""
+
+    def no_more_jobs(self, date: float) -> bytes:
+        """All static jobs have been submitted."""
+
+    def no_more_external_events(self, date: float) -> bytes:
+        """All external events have happened."""
+
+    def external_event(self, date: float, event: ExternalEvent) -> bytes:
+        """An external event happened."""
+
+    def simulation_ends(self, date: float) -> bytes:
+        """The simulation has ended."""
+
+    def read_reply(self, text: bytes, number: int, now: float) -> Reply:
+        """The reply to the message of this number and date, checked for its form.
+
+        Raises:
+            ReplyError: it is not a message.
+        """
 
 
-def event(date: float, kind: bytes, data: bytes = b"{}") -> bytes:
-    """An event of this type; `data` is a JSON object."""
-    return b'{"timestamp":%.6f,"type":"%b","data":%b}' % (date, kind, data)
-
-
-def introduction(
-    platform: Platform,
-    settings: SimulationSettings,
-    paths: dict[str, str],
-    profiles: dict[str, dict[str, dict[str, Any]]],
-) -> bytes:
-    """The data of SIMULATION_BEGINS: machines, settings, and each workload's path and profiles."""
-    n_compute = len(platform.compute)
-    resources = [
-        {
-            "id": number,
-            "name": host.name,
-            "state": "idle",
-            "properties": host.properties,
-            "zone_properties": host.zone_properties,
-        }
-        for number, host in enumerate(platform.machines)
-    ]
-    return orjson.dumps(
-        {
-            "nb_resources": len(resources),
-            "nb_compute_resources": n_compute,
-            "nb_storage_resources": len(platform.storage),
-            "allow_compute_sharing": settings.share_compute,
-            "allow_storage_sharing": settings.share_storage,
-            "config": settings.config(),
-            "compute_resources": resources[:n_compute],
-            "storage_resources": resources[n_compute:],
-            "workloads": paths,
-            "profiles": profiles,
-        }
-    )
-
-
-def job_submitted(date: float, job_id: bytes, description: bytes, profile: bytes | None) -> bytes:
-    """JOB_SUBMITTED; all arguments but the date are JSON values; `profile` is None unless profiles are forwarded."""
-    forwarded = b"" if profile is None else b',"profile":%b' % profile
-    return event(date, b"JOB_SUBMITTED", b'{"job_id":%b,"job":%b%b}' % (job_id, description, forwarded))
-
-
-def job_completed(date: float, job_id: bytes, state: str, return_code: int, machines: str) -> bytes:
-    """JOB_COMPLETED."""
-    return event(
-        date,
-        b"JOB_COMPLETED",
-        b'{"job_id":%b,"job_state":"%b","return_code":%d,"alloc":"%b"}'
-        % (job_id, state.encode(), return_code, machines.encode()),
-    )
-
-
-def job_killed(date: float, job_ids: Sequence[bytes], progress: Iterable[tuple[bytes, Progress]]) -> bytes:
-    """JOB_KILLED: every job of the request, and the progress of those that ran."""
-    done = b",".join(b"%b:%b" % (job_id, _progress(made)) for job_id, made in progress)
-    return event(date, b"JOB_KILLED", b'{"job_ids":[%b],"job_progress":{%b}}' % (b",".join(job_ids), done))
-
-
-def _progress(made: Progress) -> bytes:
-    """A job's entry in `job_progress`: for a sequence, the place of its current part and that part's own entry.
-
-    Source: Batsim's description of JOB_KILLED and its source code. The place counts on through the repetitions.
-    """
-    text = b'{"profile_name":%b,"progress":%.6f}' % (orjson.dumps(made.profile), made.share)
-    for profile, place in reversed(made.way):
-        text = b'{"profile_name":%b,"current_task_index":%d,"current_task":%b}' % (orjson.dumps(profile), place, text)
-    return text
-
-
-def notify(date: float, kind: str, machines: str | None = None) -> bytes:
-    """NOTIFY, with these machines if any."""
-    about = {} if machines is None else {"resources": machines}
-    return event(date, b"NOTIFY", orjson.dumps({"type": kind, **about}))
-
-
-def read_reply(text: bytes, number: int) -> Reply:
+def read_message(text: bytes, number: int, type_field: str, data_field: str) -> Reply:
     """The scheduler's reply to the message of this number, checked for its form.
+
+    Args:
+        text: JSON.
+        number: of the message that it answers.
+        type_field: the name of an event's member with its type.
+        data_field: the name of an event's member with its data.
 
     Raises:
         ReplyError: it is not a message.
@@ -181,7 +158,7 @@ def read_reply(text: bytes, number: int) -> Reply:
     try:
         reply = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise ReplyError(f"is not JSON: {error}: {_start(text)}") from None
+        raise ReplyError(f"is not JSON: {error}: {shown_start(text)}") from None
     now, events = needed(reply, "now", NUMBER), needed(reply, "events", ARRAY)
     if now > LONGEST_S:
         raise ReplyError(f"has the date {now:g} as its 'now', more than {LONGEST_S:g} s, 30,000 years")
@@ -190,10 +167,11 @@ def read_reply(text: bytes, number: int) -> Reply:
     date: Any
     for place, item in enumerate(events):
         fields: dict[str, Any] = item if type(item) is dict else {}
-        date, kind, data = fields.get("timestamp"), fields.get("type"), fields.get("data")
+        date, kind, data = fields.get("timestamp"), fields.get(type_field), fields.get(data_field)
         if not (type(date) in NUMBER and last <= date <= now and type(kind) is str and type(data) is dict):
             named = f" ({shown_type(kind)})" if type(kind) is str else ""
-            raise ReplyError(f"has events[{place}]{named}, which {_wrong_with(item, last, now)}")
+            wrong = _wrong_with(item, last, now, type_field, data_field)
+            raise ReplyError(f"has events[{place}]{named}, which {wrong}")
         last = date
         decisions.append(Decision(float(date), kind, data, (number, place)))
     return Reply(float(now), decisions)
@@ -211,6 +189,31 @@ def needed(holder: Any, name: str, kinds: tuple[type, ...]) -> Any:
     raise ReplyError(unfit(holder, name, kinds))
 
 
+def text_of(data: dict[str, Any], key: str) -> str:
+    """A string that an event's data must have.
+
+    Raises:
+        ReplyError: there is none.
+    """
+    text: str = needed(data, key, STRING)
+    return text
+
+
+def job_ids_of(data: dict[str, Any]) -> list[str]:
+    """The jobs to kill, at least one.
+
+    Raises:
+        WorkloadError, ReplyError: they are not ids, or there is none.
+    """
+    job_ids: list[str] = needed(data, "job_ids", ARRAY)
+    if not job_ids:
+        raise WorkloadError("'job_ids' is empty; name the jobs to kill")
+    for job_id in job_ids:
+        if type(job_id) is not str:
+            raise WorkloadError(f"{job_id!r:.60} in 'job_ids' is not a job's id, a string")
+    return job_ids
+
+
 def unfit(holder: Any, name: str, kinds: tuple[type, ...]) -> str:
     """Why a JSON value has no member of this name and one of these types, in words."""
     found = "is not an object"
@@ -219,12 +222,12 @@ def unfit(holder: Any, name: str, kinds: tuple[type, ...]) -> str:
     return f"needs {name!r}, {JSON_TYPES[kinds]}, and {found}"
 
 
-def _wrong_with(item: Any, last: float, now: float) -> str:
+def _wrong_with(item: Any, last: float, now: float, type_field: str, data_field: str) -> str:
     """What makes this event of a reply unusable; `last` is the timestamp of the event before it."""
     try:
         date = needed(item, "timestamp", NUMBER)
-        needed(item, "type", STRING)
-        needed(item, "data", OBJECT)
+        needed(item, type_field, STRING)
+        needed(item, data_field, OBJECT)
     except ReplyError as error:
         return str(error)
     if date > now:
@@ -248,7 +251,7 @@ def shown_type(kind: str) -> str:
     return kind if kind.isidentifier() and len(kind) < 40 else f"{kind!r:.40}"
 
 
-def _start(text: bytes) -> str:
+def shown_start(text: bytes) -> str:
     """The beginning of a message, on one line."""
     shown = repr(text[:100].decode(errors="replace"))
     return shown if len(text) <= 100 else f"{shown}..."

@@ -9,26 +9,15 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
+from dataclasses import dataclass
 from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from batfill.batsim import protocol
 from batfill.batsim.catalogue import COMPLETED_BY_HAND, NOT_SUBMITTED, RUNNING, SUBMITTED, Catalogue, Job
 from batfill.batsim.machines import Machines, MachineSet, machine_set
-from batfill.batsim.protocol import (
-    ARRAY,
-    NUMBER,
-    STRING,
-    Decision,
-    Reply,
-    ReplyError,
-    SimulationStopped,
-    needed,
-    read_reply,
-)
+from batfill.batsim.protocol import RESOLUTION_S, Decision, Reply, ReplyError, SimulationStopped, shown_type
+from batfill.batsim.protocol4 import Batsim4
 from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
 from batfill.errors import WorkloadError
 from batfill.jobs import LONGEST_S
@@ -38,7 +27,7 @@ if TYPE_CHECKING:
 
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Platform
-    from batfill.batsim.protocol import SimulationSettings
+    from batfill.batsim.protocol import SimulationSettings, Wire
     from batfill.batsim.results import JobRecord
     from batfill.workloads.batsim_json import BatsimDocument
 
@@ -47,9 +36,18 @@ if TYPE_CHECKING:
 DECISION, KILL, COMPLETION, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
 NO_MORE_JOBS, NO_MORE_EXTERNAL = "no_more_static_job_to_submit", "no_more_external_event_to_occur"
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
-# Messages round dates to six decimals: a date may return with an error of half the last unit.
-RESOLUTION_S = 1e-6
 SHOWN_JOBS = 5
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A call that the scheduler requested: one, or one at each multiple of a period, counted from date 0."""
+
+    id: str = ""
+    period_ms: int = 0  # 0: one call
+    left: int | None = None  # periodic calls still to come; None for ever
+    place: int = 0  # of the next periodic call: its date in periods
+    stopped: bool = False
 
 
 class Simulation:
@@ -59,7 +57,8 @@ class Simulation:
         platform: the machines.
         workloads: the documents, by name ("w0", "w1", ...).
         exchange: sends a message and returns the scheduler's reply.
-        settings: what Batsim's options determine.
+        settings: what Batsim's options, or the scheduler's features, determine.
+        wire: the version of the protocol.
         on_job_end: called with each job as it ends.
         on_machine_states: called with (date, idle machines, computing machines) after each start and end.
         events: external events in time order; None if there is no such input, and then the scheduler gets no
@@ -75,6 +74,7 @@ class Simulation:
         exchange: Callable[[bytes], bytes],
         *,
         settings: SimulationSettings,
+        wire: Wire = Batsim4(),  # noqa: B008 (it has no state)
         on_job_end: Callable[[JobRecord], None] = lambda record: None,
         on_machine_states: Callable[[tuple[float, int, int]], None] = lambda row: None,
         events: list[ExternalEvent] | None = None,
@@ -86,19 +86,28 @@ class Simulation:
         self.registering = settings.dynamic_jobs
         self.jobs_submitted = self.jobs_running = self.jobs_done = 0
         self.scheduling_s = 0.0  # wall-clock
-        self.catalogue = Catalogue(workloads, reuse_profiles=settings.reuse_profiles)
+        self.catalogue = Catalogue(
+            workloads,
+            reuse_profiles=settings.reuse_profiles,
+            until_last_job=wire.profiles_until_last_job,
+            to_reuse=wire.to_reuse,
+        )
         self.machines = Machines(
             len(platform.compute),
             len(platform.storage),
             share_compute=settings.share_compute,
             share_storage=settings.share_storage,
+            storage=platform.storage_ids,
         )
+        self._wire = wire
         self._platform = platform
         self._paths = {name: str(document.path.absolute()) for name, document in workloads.items()}
         self._exchange = exchange
         self._split = None if split_events is None else Random(split_events)
         self._on_job_end = on_job_end
         self._on_machine_states = on_machine_states
+        self._calls: list[Call] = []  # periodic ones that are not stopped
+        self._forced = False  # the scheduler ended the simulation
         self._ready = True  # the simulation has reached the date of the scheduler's last reply
         self._outbox: list[bytes] = []
         self._ended: list[Job] = []  # jobs to drop from the catalogue once their ends are sent
@@ -130,30 +139,45 @@ class Simulation:
         Raises:
             SimulationStopped: the scheduler did something Batsim does not allow, or left jobs waiting for ever.
         """
-        introduction = protocol.introduction(self._platform, self.settings, self._paths, self.catalogue.profiles)
-        self._post(b"SIMULATION_BEGINS", introduction)
+        self._begin()
         self._send()
-        while True:
+        while not self._forced:
             if self._ready and self._outbox:
                 self._send()
             elif self._ready and self._is_over():
                 break
             elif batch := self.next_batch():
-                self.now = batch[0][0]
-                for _, kind, _, subject in batch:
-                    self._happen(kind, subject)
+                self._advance(batch)
             else:
                 raise self._stuck()
-        self._post(b"SIMULATION_ENDS")
+        self._outbox[:] = [self._wire.simulation_ends(self.now)]
         if late := self._deliver().decisions:
-            raise self._refuse(late[0], "the simulation has ended; SIMULATION_ENDS is answered without events")
+            raise self._refuse(late[0], "the simulation has ended; its end is answered without events")
+
+    def _begin(self) -> None:
+        """Put the first event into the first message."""
+        self._outbox.append(
+            self._wire.simulation_begins(self._platform, self.settings, self._paths, self.catalogue.profiles)
+        )
+
+    def _advance(self, batch: list[HeapEntry]) -> None:
+        """Let these events of one date happen."""
+        self.now = batch[0][0]
+        for _, kind, _, subject in batch:
+            self._happen(kind, subject)
 
     def next_batch(self) -> list[HeapEntry]:
-        """Remove and return all events of the earliest date, but decisions alone, since kills may follow from them."""
+        """Remove and return all events of the earliest date, but decisions alone, since kills may follow from them.
+
+        Under Batsim 5 notices are alone, too, unless they are of date 0.
+        """
         queue = self._queue
         batch: list[HeapEntry] = []
+        alone = self._wire.notices_alone
         while queue and (not batch or queue[0][0] == batch[0][0]):
             if batch and batch[0][1] == DECISION != queue[0][1]:
+                break
+            if alone and batch and queue[0][0] > 0 and (batch[0][1] == NOTICE) != (queue[0][1] == NOTICE):
                 break
             entry = heapq.heappop(queue)
             if not _is_void(entry):
@@ -189,16 +213,120 @@ class Simulation:
                 heapq.heappush(self._queue, entry)
         return part
 
-    # Effects of decisions
+    # Decisions. One that would make Batsim abort raises WorkloadError with the reason; the simulation adds the date.
 
-    def submit(self, job: Job) -> None:
-        """Submit a job that the scheduler registered."""
+    def execute(self, job_id: str, machines: str, mapping: dict[str, Any] | None = None) -> None:
+        """Start a waiting job on these machines.
+
+        Args:
+            job_id: with its workload's name.
+            machines: such as "0-3 7".
+            mapping: the place within the machines of each executor 0, 1, ...; None for one on each machine.
+        """
+        job = self._job(job_id, SUBMITTED, "start")
+        try:
+            given = machine_set(machines, self.machines.size)
+        except ValueError as error:
+            raise WorkloadError(f"job {job.id!r}: {error}") from None
+        if why_not := self.machines.obstacle(given):
+            raise WorkloadError(f"job {job.id!r} cannot start on {given.text}: {why_not}")
+        n = given.size if mapping is None else _executors(job, mapping, given.size)
+        if n != job.res:
+            raise WorkloadError(f"job {job.id!r} requests {job.res} machines and gets {n} ({given.text})")
+        self._start(job, given)
+
+    def reject(self, job_id: str) -> None:
+        """Reject a waiting job."""
+        self._conclude(self._job(job_id, SUBMITTED, "be rejected"), REJECTED)
+
+    def kill(self, job_ids: list[str]) -> bool:
+        """Kill running jobs after the scheduler's whole reply has been applied; one that ends first is acknowledged.
+
+        Returns:
+            whether there is one whose kill was not requested before; the others are left out.
+        """
+        jobs = [job for job in map(self.catalogue.__getitem__, job_ids) if not job.kill_requested]
+        for job in jobs:
+            if job.state in (NOT_SUBMITTED, SUBMITTED):
+                raise WorkloadError(f"job {job.id!r} cannot be killed: its state is {job.state}, it does not run")
+            job.kill_requested = True
+        if jobs:
+            self._plan(self.now, KILL, list(dict.fromkeys(jobs)))
+        return bool(jobs)
+
+    def call_at(self, date: float, call: Call | None = None) -> None:
+        """Schedule a call of the scheduler at this date, at once if it is past."""
+        if date > LONGEST_S:
+            raise WorkloadError(f"the scheduler requests a call at {date:g}, later than {LONGEST_S:g} s, 30,000 years")
+        self._plan(max(date, self.now), CALL, call or Call())
+
+    def call_periodically(self, call: Call) -> None:
+        """Schedule calls of the scheduler at the coming multiples of a period; of two periods one divides the other."""
+        for other in self._calls:
+            if call.period_ms % other.period_ms and other.period_ms % call.period_ms:
+                raise WorkloadError(
+                    f"a period of {call.period_ms} ms and one of {other.period_ms} ms ({other.id!r:.40}): one must "
+                    "divide the other"
+                )
+        self._calls.append(call)
+        call.place = int(round(self.now * 1000, 3) // call.period_ms) + 1
+        self.call_at(call.place * call.period_ms / 1000, call)
+
+    def stop_calls(self, call_id: str) -> None:
+        """Stop the periodic calls of this id."""
+        found = [call for call in self._calls if call.id == call_id]
+        if not found:
+            raise WorkloadError(f"no periodic call {call_id!r:.60} is left to stop")
+        for call in found:
+            call.stopped = True
+            self._calls.remove(call)
+
+    def register_job(self, job_id: str, raw: Any) -> None:
+        """Add a job and submit it now."""
+        self._must_register("job")
+        job = self.catalogue.register_job(job_id, raw)
         job.state = SUBMITTED
         self.jobs_submitted += 1
         if self.settings.acknowledge:  # after the static submissions of this date, if those are still to come
             self._plan(self.now, SUBMISSION, job)
 
-    def start(self, job: Job, machines: MachineSet | None) -> None:
+    def register_profile(self, workload: str, name: str, raw: Any) -> None:
+        """Add a profile."""
+        self._must_register("profile")
+        self.catalogue.register_profile(workload, name, raw)
+
+    def change_state(self, job_id: str, state: str) -> None:
+        """Declare that a job runs or has ended outside the simulated machines."""
+        job = self.catalogue[job_id]
+        if job.state == SUBMITTED and state == RUNNING:
+            self._start(job, None)
+        elif job.state == RUNNING and job.machines is None and state in COMPLETED_BY_HAND:
+            self._conclude(job, state)
+        elif job.state == SUBMITTED and state == REJECTED:
+            raise WorkloadError(f"job {job.id!r} cannot become {REJECTED!r} in this way; send REJECT_JOB")
+        else:
+            started = " after EXECUTE_JOB" if job.machines else ""
+            raise WorkloadError(f"job {job.id!r} cannot become {state!r}: its state is {job.state}{started}")
+
+    def force_stop(self) -> None:
+        """End the simulation after this reply; jobs that have not ended are in no file."""
+        self._forced = True
+
+    def _job(self, job_id: str, state: str, to: str) -> Job:
+        """The job of this id, which must be in this state."""
+        job = self.catalogue[job_id]
+        if job.state != state:
+            raise WorkloadError(f"job {job.id!r} cannot {to}: its state is {job.state}, not {state}")
+        return job
+
+    def _must_register(self, what: str) -> None:
+        """Refuse a registration if registrations are off or finished."""
+        if not self.settings.dynamic_jobs:
+            raise WorkloadError(f"no {what} can be registered; {self._wire.to_register}")
+        if not self.registering:
+            raise WorkloadError(f"no {what} can be registered after {self._wire.end_of_registration}")
+
+    def _start(self, job: Job, machines: MachineSet | None) -> None:
         """Start a job: on these machines for its run time, or on none until the scheduler declares its end."""
         job.machines, job.start_date, job.state = machines, self.now, RUNNING
         self.jobs_running += 1
@@ -207,7 +335,7 @@ class Simulation:
             self._on_machine_states((self.now, self.machines.idle, self.machines.computing))
             self._plan(self.now + job.outcome()[0], COMPLETION, job)
 
-    def conclude(self, job: Job, state: str, execution_s: float | None = None) -> None:
+    def _conclude(self, job: Job, state: str, execution_s: float | None = None) -> None:
         """Put a job into a final state, after this execution time or, by default, the time since its start."""
         if job.state == RUNNING:
             self.jobs_running -= 1
@@ -221,14 +349,6 @@ class Simulation:
         if not execution_s:
             execution_s = 0.0 if state == KILLED else NULL_EXECUTION_S
         self._on_job_end(job.record(execution_s))
-
-    def kill(self, jobs: list[Job]) -> None:
-        """Schedule the kill of these jobs, which happens after the scheduler's whole reply has been applied."""
-        self._plan(self.now, KILL, jobs)
-
-    def call_at(self, date: float) -> None:
-        """Schedule a call of the scheduler at this date."""
-        self._plan(date, CALL, None)
 
     # Events
 
@@ -245,9 +365,10 @@ class Simulation:
                 self.jobs_submitted += 1
             self._announce(subject)
         elif kind == CALL:
-            self._post(b"REQUESTED_CALL")
+            self._call(subject)
         elif kind == NOTICE:
-            self._outbox.append(protocol.notify(self.now, subject))
+            notice = self._wire.no_more_jobs if subject == NO_MORE_JOBS else self._wire.no_more_external_events
+            self._outbox.append(notice(self.now))
         elif kind == DECISION:
             self._obey(subject)
         elif kind == KILL:
@@ -257,38 +378,50 @@ class Simulation:
 
     def _announce(self, job: Job) -> None:
         """Send a job's submission to the scheduler."""
-        profile = orjson.dumps(job.profile_raw) if self.settings.forward_profiles else None
-        self._outbox.append(protocol.job_submitted(self.now, job.id_json, job.description(), profile))
+        self._outbox.append(self._wire.job_submitted(self.now, job, with_profile=self.settings.forward_profiles))
 
     def _end(self, job: Job, execution_s: float, state: str, return_code: int) -> None:
         """Release a job's machines, and send its completion to the scheduler."""
         assert job.machines
-        self.conclude(job, state, execution_s)
-        self._outbox.append(protocol.job_completed(self.now, job.id_json, state, return_code, job.machines.text))
+        self._conclude(job, state, execution_s)
+        self._outbox.append(self._wire.job_completed(self.now, job, return_code))
 
     def _killed(self, jobs: list[Job]) -> None:
         """Kill those of the jobs that still run, and acknowledge all."""
         running = [job for job in jobs if job.state == RUNNING]
-        progress = [(job.id_json, job.progress(self.now)) for job in running]
+        progress = [(job, job.progress(self.now)) for job in running]
         for job in running:
             self._end(job, self.now - job.start_date, KILLED, -1)
-        self._outbox.append(protocol.job_killed(self.now, [job.id_json for job in jobs], progress))
+        self._outbox.append(self._wire.jobs_killed(self.now, jobs, progress))
+
+    def _call(self, call: Call) -> None:
+        """Call the scheduler, and plan the next call of a periodic one."""
+        last = False
+        if call.period_ms:
+            if call.left is not None:
+                call.left -= 1
+                last = call.left == 0
+            if last:
+                self._calls.remove(call)
+            else:
+                call.place += 1
+                self.call_at(call.place * call.period_ms / 1000, call)
+        self._outbox.append(self._wire.requested_call(self.now, call, last=last))
 
     def _external(self, event: ExternalEvent) -> None:
         """Handle an external event: machines change availability, or the scheduler gets an event to interpret."""
-        if event.machines is None:
-            self._post(b"NOTIFY", event.raw)
-            return
-        change = self.machines.restore if event.type == "machine_available" else self.machines.withdraw
-        if why_not := change(event.machines, self.now):
-            raise self._stop(f"the external event {event.type} of {event.machines.text} cannot happen: {why_not}")
-        self._outbox.append(protocol.notify(self.now, f"event_{event.type}", event.machines.text))
+        if event.machines is not None:
+            change = self.machines.restore if event.type == "machine_available" else self.machines.withdraw
+            if why_not := change(event.machines, self.now):
+                raise self._stop(f"the external event {event.type} of {event.machines.text} cannot happen: {why_not}")
+        self._outbox.append(self._wire.external_event(self.now, event))
 
     def _obey(self, decision: Decision) -> None:
         """Apply one decision."""
-        decide = DECISIONS.get(decision.type)
+        known = self._wire.decisions
+        decide = known.get(decision.type)
         if decide is None:
-            why = UNSUPPORTED.get(decision.type, f"not known; known: {', '.join(DECISIONS)}")
+            why = self._wire.unsupported.get(decision.type, f"not known; known: {', '.join(known)}")
             raise self._refuse(decision, why)
         try:
             decide(self, decision.data)
@@ -297,18 +430,9 @@ class Simulation:
 
     # The exchange with the scheduler
 
-    def _post(self, kind: bytes, data: bytes = b"{}") -> None:
-        """Put an event into the next message."""
-        self._outbox.append(protocol.event(self.now, kind, data))
-
     def _send(self) -> None:
         """Send the pending events, and apply the reply."""
         reply = self._deliver()
-        if reply.now < self.now - RESOLUTION_S:
-            raise self._stop(
-                f"the scheduler's reply to message {self.messages_sent} has the date {reply.now:.6f} as its 'now', "
-                "which is in the past"
-            )
         due = self.now
         for decision in reply.decisions:
             due = max(due, decision.date)
@@ -322,7 +446,7 @@ class Simulation:
 
     def _deliver(self) -> Reply:
         """Send the message, drop the jobs whose ends it reported, and return the reply."""
-        text = protocol.message(self.now, self._outbox)
+        text = self._wire.message(self.now, self._outbox)
         self._outbox.clear()
         self.messages_sent += 1
         started = perf_counter()
@@ -332,7 +456,7 @@ class Simulation:
             self.catalogue.forget(job)
         self._ended.clear()
         try:
-            return read_reply(reply, self.messages_sent)
+            return self._wire.read_reply(reply, self.messages_sent, self.now)
         except ReplyError as error:
             raise self._stop(f"the scheduler's reply to message {self.messages_sent} {error}") from None
 
@@ -350,7 +474,7 @@ class Simulation:
     def _refuse(self, decision: Decision, why: str) -> SimulationStopped:
         """The exception for a decision that Batsim does not allow."""
         number, place = decision.where
-        kind = protocol.shown_type(decision.type)
+        kind = shown_type(decision.type)
         return self._stop(f"the scheduler's reply to message {number}, events[{place}], {kind}: {why:.500}")
 
     def _stop(self, why: str) -> SimulationStopped:
@@ -362,8 +486,8 @@ class Simulation:
         left = [job.id for job in self.catalogue.unfinished()]
         if not left:
             return self._stop(
-                "all jobs have ended, and the scheduler never sent NOTIFY registration_finished; "
-                "it must, under --enable-dynamic-jobs"
+                f"all jobs have ended, and the scheduler never sent {self._wire.end_of_registration}; it must, if it "
+                "may register jobs"
             )
         some = ", ".join(left[:SHOWN_JOBS]) + (", ..." if len(left) > SHOWN_JOBS else "")
         return self._stop(
@@ -373,162 +497,18 @@ class Simulation:
 
 
 def _is_void(entry: HeapEntry) -> bool:
-    """Whether this is the completion of a job that has been killed."""
-    return entry[1] == COMPLETION and entry[3].state != RUNNING
-
-
-# The scheduler's decisions: one function per type of event. A decision that would make Batsim abort raises
-# WorkloadError with the reason; the simulation adds the date and stops.
-
-
-def execute_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Start a job on the given machines."""
-    job = _job(simulation, data, SUBMITTED, "start")
-    for field in ("storage_mapping", "additional_io_job"):
-        if field in data:
-            raise WorkloadError(f"job {job.id!r} has a {field}, which delay profiles do not use; leave it out")
-    try:
-        machines = machine_set(_text(data, "alloc"), simulation.machines.size)
-    except ValueError as error:
-        raise WorkloadError(f"job {job.id!r}: {error}") from None
-    if why_not := simulation.machines.obstacle(machines):
-        raise WorkloadError(f"job {job.id!r} cannot start on {machines.text}: {why_not}")
-    given = _executors(job, data["mapping"], machines.size) if "mapping" in data else machines.size
-    if given != job.res:
-        raise WorkloadError(f"job {job.id!r} requests {job.res} machines and gets {given} ({machines.text})")
-    simulation.start(job, machines)
-
-
-def reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Reject a waiting job."""
-    simulation.conclude(_job(simulation, data, SUBMITTED, "be rejected"), REJECTED)
-
-
-def kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Kill running jobs; one that has just ended by itself is only acknowledged."""
-    job_ids = needed(data, "job_ids", ARRAY)
-    if not job_ids:
-        raise WorkloadError("'job_ids' is empty; name the jobs to kill")
-    for job_id in job_ids:
-        if type(job_id) is not str:
-            raise WorkloadError(f"{job_id!r:.60} in 'job_ids' is not a job's id, a string")
-    jobs = [job for job in map(simulation.catalogue.__getitem__, job_ids) if not job.kill_requested]
-    for job in jobs:
-        if job.state in (NOT_SUBMITTED, SUBMITTED):
-            raise WorkloadError(f"job {job.id!r} cannot be killed: its state is {job.state}, it does not run")
-        job.kill_requested = True
-    if jobs:  # a second kill of the same job is not acknowledged
-        simulation.kill(list(dict.fromkeys(jobs)))
-
-
-def call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Request a call at a date."""
-    date = needed(data, "timestamp", NUMBER)
-    if date <= simulation.now:
-        raise WorkloadError(f"the scheduler requests a call at {date:.6f}, which is not in the future")
-    if date > LONGEST_S:
-        raise WorkloadError(f"the scheduler requests a call at {date:g}, later than {LONGEST_S:g} s, 30,000 years")
-    simulation.call_at(float(date))
-
-
-def register_job(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Add a job and submit it now."""
-    _must_register(simulation, "job")
-    simulation.submit(simulation.catalogue.register_job(_text(data, "job_id"), data.get("job")))
-
-
-def register_profile(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Add a profile."""
-    _must_register(simulation, "profile")
-    workload, name = _text(data, "workload_name"), _text(data, "profile_name")
-    simulation.catalogue.register_profile(workload, name, data.get("profile"))
-
-
-def set_job_metadata(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Attach a text to a job, for the result file."""
-    metadata = _text(data, "metadata")
-    if '"' in metadata:
-        raise WorkloadError(f"the metadata holds a double quote, which the csv file cannot: {metadata!r}")
-    _named(simulation, data).metadata = metadata
-
-
-def change_job_state(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Declare that a job runs or has ended outside the simulated machines."""
-    job, state = _named(simulation, data), _text(data, "job_state")
-    if job.state == SUBMITTED and state == RUNNING:
-        simulation.start(job, None)
-    elif job.state == RUNNING and job.machines is None and state in COMPLETED_BY_HAND:
-        simulation.conclude(job, state)
-    elif job.state == SUBMITTED and state == REJECTED:
-        raise WorkloadError(f"job {job.id!r} cannot become {REJECTED!r} in this way; send REJECT_JOB")
-    else:
-        started = " after EXECUTE_JOB" if job.machines else ""
-        raise WorkloadError(f"job {job.id!r} cannot become {state!r}: its state is {job.state}{started}")
-
-
-def notify(simulation: Simulation, data: dict[str, Any]) -> None:
-    """Set whether more jobs may be registered."""
-    kind = _text(data, "type")
-    if kind not in ("registration_finished", "continue_registration"):
-        raise WorkloadError(f"{kind!r} is not known; known: registration_finished, continue_registration")
-    simulation.registering = simulation.settings.dynamic_jobs and kind == "continue_registration"
-
-
-DECISIONS: dict[str, Callable[[Simulation, dict[str, Any]], None]] = {
-    "EXECUTE_JOB": execute_job,
-    "REJECT_JOB": reject_job,
-    "KILL_JOB": kill_job,
-    "CALL_ME_LATER": call_me_later,
-    "REGISTER_JOB": register_job,
-    "REGISTER_PROFILE": register_profile,
-    "SET_JOB_METADATA": set_job_metadata,
-    "CHANGE_JOB_STATE": change_job_state,
-    "NOTIFY": notify,
-}
-# Batsim's other events, and why they are refused.
-UNSUPPORTED = {
-    "SET_RESOURCE_STATE": "machines' power states need --energy, which is not simulated here; use Batsim itself",
-    "QUERY": "the energy consumed needs --energy, which is not simulated here; use Batsim itself",
-    "ANSWER": "schedulers receive no queries here; use Batsim itself",
-    "TO_JOB_MSG": "jobs receive no messages here; use Batsim itself",
-}
-
-
-def _named(simulation: Simulation, data: dict[str, Any]) -> Job:
-    """The job that a decision is about."""
-    return simulation.catalogue[_text(data, "job_id")]
-
-
-def _job(simulation: Simulation, data: dict[str, Any], state: str, to: str) -> Job:
-    """The job that a decision is about, which must be in this state."""
-    job = _named(simulation, data)
-    if job.state != state:
-        raise WorkloadError(f"job {job.id!r} cannot {to}: its state is {job.state}, not {state}")
-    return job
-
-
-def _must_register(simulation: Simulation, what: str) -> None:
-    """Refuse a registration if registrations are off or finished."""
-    if not simulation.settings.dynamic_jobs:
-        raise WorkloadError(f"no {what} can be registered; run with --enable-dynamic-jobs")
-    if not simulation.registering:
-        raise WorkloadError(f"no {what} can be registered after NOTIFY registration_finished")
+    """Whether this is the completion of a job that has been killed, or a call that has been stopped."""
+    return (entry[1] == COMPLETION and entry[3].state != RUNNING) or (entry[1] == CALL and entry[3].stopped)
 
 
 def _executors(job: Job, mapping: Any, n_machines: int) -> int:
     """The number of executors in this mapping {executor: place within the machines}."""
     try:
         places = {int(executor): int(place) for executor, place in mapping.items()}
-    except (AttributeError, TypeError, ValueError):
+    except (TypeError, ValueError):
         raise WorkloadError(f"job {job.id!r}: its mapping is not an object of executor: place") from None
     if sorted(places) != list(range(len(places))) or not all(0 <= p < n_machines for p in places.values()):
         raise WorkloadError(
             f"job {job.id!r}: its mapping must give each executor 0, 1, ... a place in its {n_machines} machines"
         )
     return len(places)
-
-
-def _text(data: dict[str, Any], key: str) -> str:
-    """A string that a decision must have."""
-    text: str = needed(data, key, STRING)
-    return text
