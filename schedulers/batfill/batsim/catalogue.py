@@ -12,7 +12,7 @@ from batfill.errors import WorkloadError
 from batfill.workloads.batsim_json import NO_WALLTIME, UNWRITABLE, Task, check_job, check_profile, composed_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from batfill.batsim.machines import MachineSet
     from batfill.workloads.batsim_json import BatsimDocument
@@ -44,7 +44,7 @@ class Job:
 
     __slots__ = (
         "id", "id_json", "kill_requested", "machines", "metadata", "name", "profile", "profile_raw", "raw",
-        "res", "start_date", "state", "subtime", "task", "walltime", "workload",
+        "registered", "res", "start_date", "state", "subtime", "task", "walltime", "workload",
     )  # fmt: skip
 
     def __init__(self, workload: str, raw: dict[str, Any], profile: dict[str, Any], task: Task) -> None:
@@ -61,6 +61,7 @@ class Job:
         self.profile_raw = profile
         self.task = task
         self.state = NOT_SUBMITTED
+        self.registered = False  # by the scheduler
         self.kill_requested = False
         self.metadata = ""
         self.machines: MachineSet | None = None
@@ -103,6 +104,7 @@ class Job:
             execution_time=execution_s,
             allocated=self.machines.text if self.machines else "",
             metadata=self.metadata,
+            registered=self.registered,
         )
 
 
@@ -134,7 +136,7 @@ class Catalogue:
         self.registered = 0  # jobs that the scheduler made
         for workload, document in documents.items():
             profiles, tasks = document.profiles, document.tasks()
-            used = _with_parts({job["profile"] for job in document.jobs}, tasks)
+            used = used_profiles(document.jobs, tasks)
             self._profiles[workload] = {name: p if name in used else None for name, p in profiles.items()}
             self._tasks[workload] = tasks
             jobs = [Job(workload, raw, profiles[raw["profile"]], tasks[raw["profile"]]) for raw in document.jobs]
@@ -214,6 +216,7 @@ class Catalogue:
             raise WorkloadError(f"job {job_id!r} is called {raw['id']!r} in its description; use one name")
         profile = self._must_remain(f"job {job_id!r}", raw["profile"], known[raw["profile"]])
         job = self._jobs[job_id] = Job(workload, raw, profile, self._tasks[workload][raw["profile"]])
+        job.registered = True
         self.registered += 1
         if self._users is not None:
             self._users[workload, job.profile] += 1
@@ -240,9 +243,10 @@ class Catalogue:
         return profile
 
 
-def _with_parts(names: set[str], tasks: dict[str, Task]) -> set[str]:
-    """These profiles, and all that they consist of."""
-    found, left = set(names), list(names)
+def used_profiles(jobs: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]) -> set[str]:
+    """The profiles of these jobs, and all that they consist of."""
+    found = {job["profile"] for job in jobs}
+    left = list(found)
     while left:
         new = {part.profile for part in tasks[left.pop()].parts} - found
         found |= new

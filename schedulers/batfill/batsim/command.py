@@ -6,21 +6,31 @@ import json
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batfill.batsim.external_events import read_external_events
-from batfill.batsim.options import ArgumentsError, BatsimOptions, parse_arguments
+from batfill.batsim.catalogue import used_profiles
+from batfill.batsim.external_events import read_external_events, read_generic_events
+from batfill.batsim.options import ArgumentsError, BatsimOptions, parse_arguments, protocol_of
+from batfill.batsim.options5 import parse_arguments_5
 from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import ProgressDisplay
 from batfill.batsim.protocol import SimulationStopped
+from batfill.batsim.protocol4 import Batsim4
+from batfill.batsim.protocol5 import Batsim5, handshake
 from batfill.batsim.results import (
+    BATSIM_5_VERSION,
     BATSIM_VERSION,
     JobRecord,
     ScheduleTotals,
+    job_row,
+    job_row_5,
     jobs_csv,
     machine_states_csv,
     result_file,
+    write_exec_info,
     write_schedule_csv,
+    write_schedule_json,
 )
 from batfill.batsim.simulation import Simulation
 from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed
@@ -30,15 +40,20 @@ from batfill.workloads.batsim_json import BatsimDocument, load_document, require
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from batfill.batsim.external_events import ExternalEvent
+    from batfill.batsim.protocol import SimulationSettings, Wire
+
+DEFAULT_VERBOSITIES = ("information", "info")  # Batsim 4's and 5's
 BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status; a failure is one line on stderr."""
     try:
-        options = parse_arguments(arguments)
+        protocol, others = protocol_of(arguments)
+        options = parse_arguments_5(others) if protocol == 5 else parse_arguments(others)
         if options.dump_execution_context:
-            print(json.dumps(options.execution_context(), separators=(",", ":")))
+            print(_context(options))
         else:
             simulate(options)
     except (BatfillError, RunFailed) as error:
@@ -52,7 +67,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def simulate(options: BatsimOptions) -> None:
-    """Simulate what the options say and write `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`.
+    """Simulate what the options say, and write the result files.
+
+    Batsim 4's are `<export>_jobs.csv`, `_schedule.csv` and `_machine_states.csv`; Batsim 5's `<export>jobs.csv`,
+    `schedule.json`, `real_exec_info.json` and, on request, `machine_states.csv`.
 
     Raises:
         ArgumentsError, PlatformError, WorkloadError: an input cannot be used; nothing is written.
@@ -60,24 +78,26 @@ def simulate(options: BatsimOptions) -> None:
         Interrupted: a signal stopped it; the files hold the results until then.
     """
     started = time.perf_counter()
-    folder = result_file(options.export, "jobs.csv").parent
-    if not folder.is_dir():
+    version = options.protocol
+    folder = _file(options, "jobs.csv").parent
+    if version == 4 and not folder.is_dir():
         raise ArgumentsError(f"--export: there is no folder {folder}; create it first")
     say = _speaker(options.verbosity)
-    documents = {f"w{i}": load_document(path) for i, path in enumerate(options.workloads)}
+    documents = {
+        f"w{i}": load_document(path, version=version, workload=f"w{i}") for i, path in enumerate(options.workloads)
+    }
     for document in documents.values():
         require_requests(document.path, document.jobs, document.description)
     platform = _platform(options, documents)
-    events = (
-        read_external_events(
-            options.events, len(platform.machines), forward_unknown=options.settings.forward_unknown_events
-        )
-        if options.events
-        else None
-    )
-    say(f"{BATSIM_VERSION}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
+    events = _external_events(options, len(platform.machines)) if options.events else None
+    if version == 5:
+        _create(folder)
+    program = BATSIM_5_VERSION if version == 5 else BATSIM_VERSION
+    say(f"{program}: {len(platform.compute)} compute and {len(platform.storage)} storage hosts")
     for name, document in documents.items():
         say(f"{name}: {len(document.jobs)} jobs of {document.path} (sha256 {document.digest[:12]})")
+        for note in document.notes:
+            say(f"{name}: {note}")
         if timeless := document.timeless():
             say(
                 f"{name}: profile {timeless!r} has a delay of 0, with which Batsim 4.2 aborts; here its jobs end as "
@@ -86,18 +106,29 @@ def simulate(options: BatsimOptions) -> None:
     if options.split_events is not None:
         say(f"the events of one date are split at random, seed {options.split_events}")
 
-    progress = ProgressDisplay(terminal=options.verbosity == "information")
+    progress = ProgressDisplay(terminal=options.verbosity in DEFAULT_VERBOSITIES)
     totals = ScheduleTotals()
     stopped: SimulationStopped | Interrupted | None = None
     with ExitStack() as stack:
         stack.enter_context(all_or_none())
         exchange = _exchange(options, stack)
+        settings = options.settings
+        wire: Wire = Batsim4()
+        if version == 5:
+            settings, remarks = handshake(exchange, options.init_text)
+            for remark in remarks:
+                say(remark)
+            _refuse_unused(settings, documents)
+            wire = Batsim5(options.arguments, _context(options))
+        if _shows_messages(options.verbosity):
+            exchange = _logged(exchange)
 
         def exchange_and_show(message: bytes) -> bytes:
             progress.tick(simulation)
             return exchange(message)
 
-        write_job = stack.enter_context(jobs_csv(result_file(options.export, "jobs.csv")))
+        row = job_row_5 if version == 5 else job_row
+        write_job = stack.enter_context(jobs_csv(_file(options, "jobs.csv"), row))
 
         def ended(record: JobRecord) -> None:
             write_job(record)
@@ -107,10 +138,11 @@ def simulate(options: BatsimOptions) -> None:
             platform,
             documents,
             exchange_and_show,
-            settings=options.settings,
+            settings=settings,
+            wire=wire,
             on_job_end=ended,
             on_machine_states=(
-                stack.enter_context(machine_states_csv(result_file(options.export, "machine_states.csv")))
+                stack.enter_context(machine_states_csv(_file(options, "machine_states.csv")))
                 if options.machine_states
                 else lambda row: None
             ),
@@ -124,14 +156,21 @@ def simulate(options: BatsimOptions) -> None:
         finally:
             progress.finish(simulation)
         simulation_s = time.perf_counter() - started
-        write_schedule_csv(
-            result_file(options.export, "schedule.csv"),
-            totals,
-            machines=len(platform.machines),
-            times=simulation.machines.times,
-            scheduling_s=simulation.scheduling_s,
-            simulation_s=simulation_s,
-        )
+        scheduling_s = simulation.scheduling_s
+        if version == 5:
+            times = simulation.machines.times
+            write_schedule_json(_file(options, "schedule.json"), totals, machines=len(platform.machines), times=times)
+            info = _file(options, "real_exec_info.json")
+            write_exec_info(info, scheduling_s=scheduling_s, simulation_s=simulation_s - scheduling_s)
+        else:
+            write_schedule_csv(
+                _file(options, "schedule.csv"),
+                totals,
+                machines=len(platform.machines),
+                times=simulation.machines.times,
+                scheduling_s=scheduling_s,
+                simulation_s=simulation_s,
+            )
     if isinstance(stopped, Interrupted):
         stopped.add_note(f"stopped at date {simulation.now:.6f}; the results so far are kept")
     if stopped:
@@ -147,7 +186,48 @@ def _platform(options: BatsimOptions, documents: dict[str, BatsimDocument]) -> P
     limits = [options.mmax] if options.mmax else []
     if options.mmax_workload and documents:
         limits.append(max(document.nb_res for document in documents.values()))
-    return read_platform(options.platform, options.master_host, roles=options.roles, limit=min(limits, default=None))
+    return read_platform(
+        options.platform,
+        options.master_host,
+        roles=options.roles,
+        limit=min(limits, default=None),
+        version=options.protocol,
+    )
+
+
+def _file(options: BatsimOptions, name: str) -> Path:
+    """The result file of this name; Batsim 5's prefix has nothing between it and the name."""
+    return Path(f"{options.export}{name}") if options.protocol == 5 else result_file(options.export, name)
+
+
+def _create(folder: Path) -> None:
+    """Create the folder of the result files."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentsError(f"--export: {folder} cannot be created ({error}); give another prefix") from None
+
+
+def _external_events(options: BatsimOptions, n_machines: int) -> list[ExternalEvent]:
+    """The external events in the options' files."""
+    if options.protocol == 5:
+        return read_generic_events(options.events)
+    return read_external_events(options.events, n_machines, forward_unknown=options.settings.forward_unknown_events)
+
+
+def _context(options: BatsimOptions) -> str:
+    """The execution context, as JSON."""
+    return json.dumps(options.execution_context(), separators=(",", ":"))
+
+
+def _refuse_unused(settings: SimulationSettings, documents: dict[str, BatsimDocument]) -> None:
+    """Refuse to send all profiles first if a workload has one that no job uses, on which Batsim 5.0.0-rc2 crashes."""
+    for name, document in documents.items() if settings.forward_profiles_first else ():
+        if unused := document.profiles.keys() - used_profiles(document.jobs, document.tasks()):
+            raise SimulationStopped(
+                f"the hello asks for forward_profiles_on_simulation_begins, and no job of {name} uses the profile "
+                f"{min(unused)!r}, with which Batsim 5.0.0-rc2 crashes; remove it from the workload"
+            )
 
 
 def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], bytes]:
@@ -162,12 +242,12 @@ def _exchange(options: BatsimOptions, stack: ExitStack) -> Callable[[bytes], byt
         from batfill.batsim.scheduler_link import NoScheduler
 
         exchange = NoScheduler()
-    return _logged(exchange) if _shows_messages(options.verbosity) else exchange
+    return exchange
 
 
 def _shows_messages(verbosity: str) -> bool:
     """Whether to print the messages, as Batsim does by default; by default a terminal shows the progress instead."""
-    return verbosity in ("network-only", "debug") or (verbosity == "information" and not sys.stderr.isatty())
+    return verbosity in ("network-only", "debug") or (verbosity in DEFAULT_VERBOSITIES and not sys.stderr.isatty())
 
 
 def _logged(exchange: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
@@ -176,10 +256,10 @@ def _logged(exchange: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     stream = sys.stderr.buffer
 
     def logged(message: bytes) -> bytes:
-        stream.write(b"Sending '%b'\n" % message)
+        stream.write(b"Sending '%b'\n" % message.rstrip(b"\0"))
         stream.flush()  # so that the message is there if the scheduler never answers it
         reply = exchange(message)
-        stream.write(b"Received '%b'\n" % reply)
+        stream.write(b"Received '%b'\n" % reply.rstrip(b"\0"))
         return reply
 
     return logged

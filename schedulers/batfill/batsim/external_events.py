@@ -1,11 +1,12 @@
-"""Reads files of external events: machines become unavailable or available, and events unknown to Batsim.
+"""Reads files of external events: machines become unavailable or available, and events for the scheduler to interpret.
 
-One JSON object per line, in any order: `{"type": "machine_unavailable", "resources": "0-3 7", "timestamp": 20}`.
+One JSON object per line, in any order. Batsim 4: `{"type": "machine_unavailable", "resources": "0-3 7", "timestamp":
+20}`; Batsim 5: `{"type": "generic", "timestamp": 20, "data": "any text"}`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # At one date machines become available before others become unavailable, as in Batsim.
 KNOWN = ("machine_available", "machine_unavailable")
+GENERIC = "generic"  # the only type of Batsim 5
 
 
 class ExternalEvent(NamedTuple):
@@ -27,7 +29,7 @@ class ExternalEvent(NamedTuple):
     date: float
     type: str
     machines: MachineSet | None  # None: an event of another type, for the scheduler to interpret
-    raw: bytes  # the event's text in its file
+    raw: bytes  # what the scheduler gets: the event's text in its file (Batsim 4), or its id and data (Batsim 5)
 
 
 def read_external_events(paths: Iterable[Path], n_machines: int, *, forward_unknown: bool) -> list[ExternalEvent]:
@@ -46,8 +48,35 @@ def read_external_events(paths: Iterable[Path], n_machines: int, *, forward_unkn
     return sorted(events, key=lambda event: (event.date, rank.get(event.type, len(KNOWN))))
 
 
-def _events(path: Path, n_machines: int, forward_unknown: bool) -> Iterator[ExternalEvent]:
-    """The events of one file, in file order."""
+def read_generic_events(paths: Iterable[Path]) -> list[ExternalEvent]:
+    """The events in these files of Batsim 5's form, in time order; of one date in the order of the files.
+
+    Raises:
+        WorkloadError: a file cannot be read, or a line is not a valid event.
+    """
+    events = []
+    for file, path in enumerate(paths):
+        for number, (where, line) in enumerate(_lines(path)):
+            event, kind, date = _parsed(where, line, (GENERIC,))
+            data = event.get("data")
+            if kind != GENERIC:
+                raise WorkloadError(
+                    f"{where}: type {kind!r:.60} is not {GENERIC!r}, the only one of Batsim 5; put the event's JSON "
+                    "text into 'data'"
+                )
+            if not isinstance(data, str):
+                raise WorkloadError(f"{where}: data: {data!r:.60} is not a string; write its JSON text as a string")
+            told = {
+                "id": f"ee{file}!{number}",
+                "external_event_type": "GenericExternalEvent",
+                "external_event": {"data": data},
+            }
+            events.append(ExternalEvent(date, kind, None, orjson.dumps(told)))
+    return sorted(events, key=lambda event: event.date)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The lines of one file that are not blank, each after its place, for messages."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -55,16 +84,27 @@ def _events(path: Path, n_machines: int, forward_unknown: bool) -> Iterator[Exte
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        where = f"{path}: line {number}"
-        try:
-            event = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise WorkloadError(f"{where}: not JSON ({error}); give one event per line") from None
-        kind, date = (event.get("type"), event.get("timestamp")) if isinstance(event, dict) else (None, None)
-        if not isinstance(kind, str):
-            raise WorkloadError(f"{where}: no event with a type; known types: {', '.join(KNOWN)}")
-        if not is_time(date):
-            raise WorkloadError(f"{where}: timestamp: {date!r} is not a number >= 0; give the date in seconds")
+        yield f"{path}: line {number}", line
+
+
+def _parsed(where: str, line: bytes, known: tuple[str, ...]) -> tuple[dict[str, Any], str, float]:
+    """The event in this line, its type and its date."""
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise WorkloadError(f"{where}: not JSON ({error}); give one event per line") from None
+    kind, date = (event.get("type"), event.get("timestamp")) if isinstance(event, dict) else (None, None)
+    if not isinstance(kind, str):
+        raise WorkloadError(f"{where}: no event with a type; known types: {', '.join(known)}")
+    if not is_time(date):
+        raise WorkloadError(f"{where}: timestamp: {date!r} is not a number >= 0; give the date in seconds")
+    return event, kind, float(date)
+
+
+def _events(path: Path, n_machines: int, forward_unknown: bool) -> Iterator[ExternalEvent]:
+    """The events of one file, in file order."""
+    for where, line in _lines(path):
+        event, kind, date = _parsed(where, line, KNOWN)
         machines = None
         if kind in KNOWN:
             machines = _machines(where, event.get("resources"), n_machines)
@@ -73,7 +113,7 @@ def _events(path: Path, n_machines: int, forward_unknown: bool) -> Iterator[Exte
                 f"{where}: type {kind!r} is not known (known: {', '.join(KNOWN)}); "
                 "pass it on with --forward-unknown-events"
             )
-        yield ExternalEvent(float(date), kind, machines, line)
+        yield ExternalEvent(date, kind, machines, line)
 
 
 def _machines(where: str, resources: object, n_machines: int) -> MachineSet:

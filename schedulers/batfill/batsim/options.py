@@ -14,7 +14,7 @@ from batfill.batsim.results import BATSIM_VERSION
 from batfill.errors import BatfillError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 VERBOSITIES = ("quiet", "network-only", "information", "debug")
 TIMEOUT_VARIABLE = "BATFILL_SCHED_TIMEOUT"
@@ -69,9 +69,14 @@ class BatsimOptions:
     scheduler: bool
     sched_timeout_s: float
     split_events: int | None  # seed; None for whole instants
+    protocol: int = 4
+    init_text: str = ""  # of Batsim 5, for the scheduler
+    arguments: tuple[str, ...] = ()  # the command line, which Batsim 5 sends to the scheduler
 
     def execution_context(self) -> dict[str, Any]:
         """The output of --dump-execution-context, for programs that start Batsim."""
+        if self.protocol == 5:
+            return {"socket_endpoint": self.socket_endpoint, "export_prefix": self.export}
         return {
             "socket_endpoint": self.socket_endpoint,
             "redis_enabled": False,
@@ -79,6 +84,26 @@ class BatsimOptions:
             "export_prefix": self.export,
             "external_scheduler": self.scheduler,
         }
+
+
+def protocol_of(arguments: Sequence[str]) -> tuple[int, list[str]]:
+    """The version of Batsim that this command line asks for with --protocol, 4 by default, and the other arguments.
+
+    Raises:
+        ArgumentsError: it is another one.
+    """
+    others, found = [], "4"
+    left = iter(arguments)
+    for argument in left:
+        if argument == "--protocol":
+            found = next(left, "")
+        elif argument.startswith("--protocol="):
+            found = argument.partition("=")[2]
+        else:
+            others.append(argument)
+    if found not in ("4", "5"):
+        raise ArgumentsError(f"--protocol: {found!r:.60} is not a version of Batsim's protocol; give 4 or 5")
+    return int(found), others
 
 
 def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
@@ -120,27 +145,53 @@ def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
         verbosity="quiet" if given.quiet else given.verbosity,
         dump_execution_context=given.dump_execution_context,
         scheduler=not given.no_sched,
-        sched_timeout_s=_timeout(given.sched_timeout),
-        split_events=_seed(given.split_events),
+        sched_timeout_s=timeout_of(given.sched_timeout),
+        split_events=seed_of(given.split_events),
     )
 
 
-class _OptionParser(argparse.ArgumentParser):
+class OptionParser(argparse.ArgumentParser):
     """A parser that raises ArgumentsError instead of printing usage."""
 
     def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
         raise ArgumentsError(f"{message} (see {self.prog} --help)")
 
 
 class _Refused(argparse.Action):
-    """An option of Batsim that does not apply here."""
+    """An option of Batsim that does not apply here; its help says why."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> NoReturn:
-        raise ArgumentsError(f"{option_string}: {REFUSED[tuple(self.option_strings)][1]}")
+        raise ArgumentsError(f"{option_string}: {self.help}")
+
+
+def refusing(group: argparse._ArgumentGroup, refused: Mapping[tuple[str, ...], tuple[int, str]]) -> None:
+    """Add options that are refused: their names, the number of their values, and why."""
+    for names, (n_values, why) in refused.items():
+        group.add_argument(*names, action=_Refused, nargs=n_values, metavar=("X",) * n_values or None, help=why)
+
+
+def add_own_options(group: argparse._ArgumentGroup) -> None:
+    """Add the options that Batsim does not have."""
+    add = group.add_argument
+    add(
+        "--sched-timeout", type=float, metavar="SECONDS",
+        help="stop if the scheduler does not connect or answer in this time, 0: never "
+        f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim",
+    )  # fmt: skip
+    add(
+        "--split-events", metavar="SEED",
+        help="send the events of one date in several messages, split at random by this seed, as Batsim does on "
+        "platforms with finite bandwidths [one message]; not an option of Batsim",
+    )  # fmt: skip
+    add(
+        "--protocol", metavar="4|5",
+        help="the version of Batsim, whose options, messages and files these are [4]; not an option of Batsim",
+    )  # fmt: skip
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _OptionParser(
+    parser = OptionParser(
         prog="batfill batsim",
         description=DESCRIPTION,
         epilog=EPILOGUE,
@@ -171,16 +222,7 @@ def _parser() -> argparse.ArgumentParser:
         "-s", "--socket-endpoint", default="tcp://localhost:28000", metavar="ENDPOINT",
         help="where the scheduler listens [%(default)s]",
     )  # fmt: skip
-    add(
-        "--sched-timeout", type=float, metavar="SECONDS",
-        help="stop if the scheduler does not connect or answer in this time, 0: never "
-        f"[{DEFAULT_TIMEOUT_S:g}, or ${TIMEOUT_VARIABLE}]; not an option of Batsim",
-    )  # fmt: skip
-    add(
-        "--split-events", metavar="SEED",
-        help="send the events of one date in several messages, split at random by this seed, as Batsim does on "
-        "platforms with finite bandwidths [one message]; not an option of Batsim",
-    )  # fmt: skip
+    add_own_options(group)
     config = group.add_mutually_exclusive_group()
     config.add_argument("--sched-cfg", metavar="TEXT", help="sent to the scheduler in the first message")
     config.add_argument("--sched-cfg-file", type=Path, metavar="FILE", help="the same, from a file")
@@ -210,9 +252,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-q", "--quiet", action="store_true", help="the same as --verbosity quiet")
     add("--dump-execution-context", action="store_true", help="print the execution context as JSON and exit")
 
-    group = parser.add_argument_group("refused", "options of Batsim that do not apply here")
-    for names, (n_values, why) in REFUSED.items():
-        group.add_argument(*names, action=_Refused, nargs=n_values, metavar=("X",) * n_values or None, help=why)
+    refusing(parser.add_argument_group("refused", "options of Batsim that do not apply here"), REFUSED)
     return parser
 
 
@@ -231,14 +271,22 @@ def _config(given: argparse.Namespace) -> str:
     """The configuration text for the scheduler."""
     if given.sched_cfg_file is None or given.dump_execution_context:
         return given.sched_cfg or ""
+    return text_in("--sched-cfg-file", given.sched_cfg_file)
+
+
+def text_in(option: str, path: Path) -> str:
+    """The text in this file.
+
+    Raises:
+        ArgumentsError: it cannot be read; the message begins with the option.
+    """
     try:
-        text: str = given.sched_cfg_file.read_text()
+        return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentsError(f"--sched-cfg-file: {given.sched_cfg_file} cannot be read ({error})") from None
-    return text
+        raise ArgumentsError(f"{option}: {path} cannot be read ({error})") from None
 
 
-def _seed(given: str | None) -> int | None:
+def seed_of(given: str | None) -> int | None:
     """The seed of the random order of split events; None if they are not split."""
     if given is None:
         return None
@@ -247,7 +295,7 @@ def _seed(given: str | None) -> int | None:
     return int(given)
 
 
-def _timeout(given: float | None) -> float:
+def timeout_of(given: float | None) -> float:
     """The time to wait for the scheduler, in seconds; 0 for ever."""
     text, where = (
         (given, "--sched-timeout") if given is not None else (os.environ.get(TIMEOUT_VARIABLE), f"${TIMEOUT_VARIABLE}")

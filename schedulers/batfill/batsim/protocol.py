@@ -143,7 +143,7 @@ class Wire(Protocol):
         """
 
 
-def read_message(text: bytes, number: int, type_field: str, data_field: str) -> Reply:
+def read_message(text: bytes, number: int, type_field: str, data_field: str, *, strict: bool = False) -> Reply:
     """The scheduler's reply to the message of this number, checked for its form.
 
     Args:
@@ -151,6 +151,7 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str) -> 
         number: of the message that it answers.
         type_field: the name of an event's member with its type.
         data_field: the name of an event's member with its data.
+        strict: whether to refuse members that the protocol does not know.
 
     Raises:
         ReplyError: it is not a message.
@@ -162,6 +163,8 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str) -> 
     now, events = needed(reply, "now", NUMBER), needed(reply, "events", ARRAY)
     if now > LONGEST_S:
         raise ReplyError(f"has the date {now:g} as its 'now', more than {LONGEST_S:g} s, 30,000 years")
+    if strict and len(reply) > len(("now", "events")):
+        raise ReplyError(f"has a member {_other(reply, ('now', 'events'))!r:.60}, which a message does not have")
     decisions = []
     last = -LONGEST_S
     date: Any
@@ -172,9 +175,19 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str) -> 
             named = f" ({shown_type(kind)})" if type(kind) is str else ""
             wrong = _wrong_with(item, last, now, type_field, data_field)
             raise ReplyError(f"has events[{place}]{named}, which {wrong}")
+        if strict and len(fields) > len(("timestamp", type_field, data_field)):
+            other = _other(fields, ("timestamp", type_field, data_field))
+            raise ReplyError(
+                f"has events[{place}] ({shown_type(kind)}), which has a member {other!r:.60} beside its data"
+            )
         last = date
         decisions.append(Decision(float(date), kind, data, (number, place)))
     return Reply(float(now), decisions)
+
+
+def _other(holder: dict[str, Any], known: tuple[str, ...]) -> str:
+    """The first member of this object whose name is not known."""
+    return next(name for name in holder if name not in known)
 
 
 def needed(holder: Any, name: str, kinds: tuple[type, ...]) -> Any:

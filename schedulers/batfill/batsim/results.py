@@ -37,6 +37,7 @@ ResultRow = TypeVar("ResultRow")
 # The version in the files: the Batsim whose format they have, then the program that wrote them.
 EMBEDDED = "+batfill-"
 BATSIM_VERSION = f"4.2.0{EMBEDDED}{__version__}"
+BATSIM_5_VERSION = f"v5.0.0-rc2{EMBEDDED}{__version__}"
 
 SUCCESS, FAILED = "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
 WALLTIME_REACHED, KILLED, REJECTED = "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED", "REJECTED"
@@ -137,6 +138,7 @@ class JobRecord(NamedTuple):
     execution_time: float = 0.0
     allocated: ProcSet | str = ""
     metadata: str = ""
+    registered: bool = False  # by the scheduler, not in the workload
 
     @property
     def success(self) -> bool:
@@ -223,12 +225,24 @@ def job_row(record: JobRecord) -> str:
     )
 
 
+def job_row_5(record: JobRecord) -> str:
+    """The job's line in Batsim 5's `jobs.csv`: the profile with its workload's name, metadata without quotes."""
+    row = job_row(record._replace(profile=f"{record.workload_name}!{record.profile}", metadata=""))
+    row = row.removesuffix('""\n') + "\n"
+    return row.replace(",-1.000000,\n", ",0.000000,\n") if record.registered else row
+
+
 @contextmanager
-def jobs_csv(path: Path) -> Iterator[Callable[[JobRecord], None]]:
-    """A function that writes a job to this file, which appears when the block ends without an exception."""
+def jobs_csv(path: Path, row: Callable[[JobRecord], str] = job_row) -> Iterator[Callable[[JobRecord], None]]:
+    """A function that writes a job to this file, which appears when the block ends without an exception.
+
+    Args:
+        path: the file.
+        row: the job's line.
+    """
     remove_left_over_results(path.parent)
     with whole_file(path) as stream:
-        yield _line_writer(stream, JOB_COLUMNS, job_row)
+        yield _line_writer(stream, JOB_COLUMNS, row)
 
 
 def write_jobs_csv(path: Path, records: Iterable[JobRecord]) -> ScheduleTotals:
@@ -268,14 +282,24 @@ def write_schedule_csv(
         simulation_s: wall-clock time of the whole run.
     """
     columns = {
-        **totals.columns(),
+        **_schedule(totals, machines, times),
         "batsim_version": BATSIM_VERSION,
+        "scheduling_time": f"{scheduling_s:.6f}",
+        "simulation_time": f"{simulation_s:.6f}",
+    }
+    names = sorted(columns)
+    with whole_file(path) as stream:
+        stream.write(f"{','.join(names)}\n{','.join(columns[name] for name in names)}\n".encode())
+
+
+def _schedule(totals: ScheduleTotals, machines: int, times: MachineTimes) -> dict[str, str]:
+    """What the summaries of Batsim 4 and 5 have in common, as `write_schedule_csv`."""
+    return {
+        **totals.columns(),
         "consumed_joules": "0.000000",
         "nb_computing_machines": str(machines),
         "nb_grouped_switches": "0",
         "nb_machine_switches": "0",
-        "scheduling_time": f"{scheduling_s:.6f}",
-        "simulation_time": f"{simulation_s:.6f}",
         "time_computing": f"{times.computing_s:.6f}",
         "time_idle": f"{times.idle_s:.6f}",
         "time_sleeping": "0.000000",
@@ -283,9 +307,34 @@ def write_schedule_csv(
         "time_switching_on": "0.000000",
         "time_unavailable": f"{times.unavailable_s:.6f}",
     }
-    names = sorted(columns)
+
+
+def write_schedule_json(path: Path, totals: ScheduleTotals, *, machines: int, times: MachineTimes) -> None:
+    """Write Batsim 5's summary of a run, as `write_schedule_csv`; means over no job are null, which is JSON."""
+    columns = {**_schedule(totals, machines, times), "batsim_version": f'"{BATSIM_5_VERSION}"'}
+    _write_members(path, {name: "null" if text == "nan" else text for name, text in columns.items()})
+
+
+def write_exec_info(path: Path, *, scheduling_s: float, simulation_s: float) -> None:
+    """Write Batsim 5's `real_exec_info.json`: this process's memory, and wall-clock times.
+
+    Args:
+        path: the file.
+        scheduling_s: time spent waiting for the scheduler.
+        simulation_s: time of the whole run without the former.
+    """
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    found = dict(line.split()[:2] for line in lines if line.startswith(("VmHWM:", "VmPeak:")))
+    times = {"time_in_edc_seconds": f"{scheduling_s:.6f}", "time_in_simu_seconds": f"{simulation_s:.6f}"}
+    _write_members(path, {f"memory_{name[:-1]}_kB": amount for name, amount in found.items()} | times)
+
+
+def _write_members(path: Path, members: Mapping[str, str]) -> None:
+    """Write a JSON object, a line for each of these members; values are JSON texts."""
+    lines = ",\n".join(f'  "{name}": {members[name]}' for name in sorted(members))
     with whole_file(path) as stream:
-        stream.write(f"{','.join(names)}\n{','.join(columns[name] for name in names)}\n".encode())
+        stream.write(f"{{\n{lines}\n}}\n".encode())
 
 
 def _line_writer(stream: BinaryIO, header: str, line: Callable[[ResultRow], str]) -> Callable[[ResultRow], None]:

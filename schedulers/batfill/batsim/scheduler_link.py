@@ -101,9 +101,7 @@ def scheduler_link(
             try:
                 socket.connect(endpoint)
             except zmq.ZMQError as error:
-                raise SimulationStopped(
-                    f"{endpoint} cannot be connected to ({error}); check --socket-endpoint"
-                ) from None
+                raise SimulationStopped(f"{endpoint} cannot be connected to ({error}); check -s") from None
             yield link
         finally:
             link.close()

@@ -1,0 +1,484 @@
+"""Batsim 5's JSON messages: the handshake, the simulation's events on its wire, and what each event of a reply does.
+
+The scheduler is an "external decision component" there. It is checked as strictly as Batsim 5.0.0-rc2 checks it: its
+parser refuses unknown members, missing ones, and values of other types. Members whose names are not known for sure are
+not sent: `profiles` of JobsKilledEvent, and of SimulationBeginsEvent the external events' files and Batsim's version.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from batfill.batsim.protocol import (
+    ARRAY,
+    INTEGER,
+    JSON_TYPES,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Reply,
+    ReplyError,
+    SimulationSettings,
+    SimulationStopped,
+    job_ids_of,
+    read_message,
+    shown_type,
+    unfit,
+)
+from batfill.batsim.simulation import Call
+from batfill.errors import WorkloadError
+from batfill.workloads.batsim5_json import EXTRA_FIELD, NEW_TYPES, extra_of, extra_text
+from batfill.workloads.batsim_json import NO_WALLTIME, repeat_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from batfill.batsim.catalogue import Job, Progress
+    from batfill.batsim.external_events import ExternalEvent
+    from batfill.batsim.platform import Host, Platform
+    from batfill.batsim.simulation import Simulation
+
+Fields = dict[str, tuple[type, ...]]
+BOOLEAN = (bool,)
+OPTIONAL_NUMBER = (int, float, type(None))
+KINDS = {**JSON_TYPES, BOOLEAN: "true or false", OPTIONAL_NUMBER: "a number or null"}
+
+JSON_FLAG = 2
+SMALLEST_ANSWER = 4  # bytes: the flags
+FEATURES = {  # of the hello, with what they set
+    "dynamic_registration": "dynamic_jobs",
+    "profile_reuse": "reuse_profiles",
+    "acknowledge_dynamic_jobs": "acknowledge",
+    "forward_profiles_on_job_submission": "forward_profiles",
+    "forward_profiles_on_simulation_begins": "forward_profiles_first",
+}
+KILL_FEATURE = "forward_profiles_on_jobs_killed"
+FORMER_FEATURE = "forward_unknown_external_events"
+HELLO: Fields = {
+    "batprotocol_version": STRING,
+    "decision_component_name": STRING,
+    "decision_component_version": STRING,
+    "decision_component_commit": STRING,
+    "requested_simulation_features": OBJECT,
+}
+UNITS_MS = {"Second": 1000, "Millisecond": 1}
+STRATEGIES = ("SpreadOverHostsFirst", "FillOneHostCoresFirst")
+SEQUENCE, DELAY = NEW_TYPES["composed"], NEW_TYPES["delay"]
+
+
+def handshake(exchange: Callable[[bytes], bytes], text: str) -> tuple[SimulationSettings, list[str]]:
+    """Introduce the simulation to the scheduler.
+
+    Args:
+        exchange: sends a frame and returns the scheduler's.
+        text: the initialisation text.
+
+    Returns:
+        the settings that its features make, and what is ignored of its answer, one line each.
+
+    Raises:
+        SimulationStopped: the answer is none of Batsim's protocol, or asks for something that is not simulated.
+    """
+    content = text.encode()
+    answer = exchange(struct.pack("=I", len(content)) + content)
+    try:
+        return _hello(answer)
+    except ReplyError as error:
+        raise SimulationStopped(f"the scheduler's answer to the handshake {error}") from None
+
+
+def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
+    """The settings and remarks of `handshake`, from the scheduler's answer."""
+    if len(answer) < SMALLEST_ANSWER:
+        raise ReplyError(f"has {len(answer)} bytes; it begins with 4 bytes of flags")
+    (flags,) = struct.unpack("=I", answer[:SMALLEST_ANSWER])
+    if not flags & JSON_FLAG:
+        raise ReplyError(f"has the flags {flags}, for binary messages; only JSON is spoken here, flags {JSON_FLAG}")
+    events = _message(answer[SMALLEST_ANSWER:], 0).decisions
+    if [event.type for event in events] != ["EDCHelloEvent"]:
+        shown = ", ".join(shown_type(event.type) for event in events) or "none"
+        raise ReplyError(f"needs one event, EDCHelloEvent, and has {shown:.200}")
+    hello = events[0].data
+    _check(hello, HELLO, {"scheduling_constraints": OBJECT}, "its hello ")
+    wanted = hello["requested_simulation_features"]
+    _check(wanted, {}, dict.fromkeys((*FEATURES, KILL_FEATURE, FORMER_FEATURE), BOOLEAN), "its features ")
+    if wanted.get(FORMER_FEATURE):
+        raise ReplyError(f"asks for {FORMER_FEATURE}, which Batsim 5 no longer has; leave it out")
+    remarks = []
+    if wanted.get(KILL_FEATURE):
+        remarks.append(f"{KILL_FEATURE} does nothing here: it is not known for sure where a kill's profiles stand")
+    if "scheduling_constraints" in hello:
+        remarks.append("the hello's scheduling_constraints are ignored, as by Batsim 5.0.0-rc2")
+    settings = SimulationSettings(**{name: wanted.get(feature, False) for feature, name in FEATURES.items()})
+    if settings.reuse_profiles and not settings.dynamic_jobs:
+        remarks.append("profile_reuse does nothing without dynamic_registration")
+        settings = replace(settings, reuse_profiles=False)
+    return settings, remarks
+
+
+# Messages to the scheduler
+
+
+def number(value: float) -> bytes:
+    """A JSON number with up to twelve decimals, at least one."""
+    if value.is_integer():
+        return b"%d.0" % value
+    text = b"%.12f" % value
+    shorter = text.rstrip(b"0")
+    return shorter + b"0" if shorter.endswith(b".") else shorter
+
+
+def event(date: float, kind: bytes, data: bytes = b"{}") -> bytes:
+    """An event of this type; `data` is a JSON object."""
+    return b'{"timestamp": %b,"event_type": "%b","event": %b}' % (number(date), kind, data)
+
+
+def _pairs(properties: Mapping[str, str]) -> list[dict[str, str]]:
+    """Properties as a list; a host without a role has no such property."""
+    return [{"key": key, "value": value} for key, value in properties.items() if (key, value) != ("role", "")]
+
+
+def _host(place: int, host: Host) -> dict[str, Any]:
+    """A host of this id, as the first message describes it."""
+    return {
+        "id": place,
+        "name": host.name,
+        "pstate": 0,
+        "pstate_count": 1 + len(host.slower),
+        "state": "IDLE",
+        "properties": _pairs(host.properties),
+        "zone_properties": _pairs(host.zone_properties),
+        "core_count": host.cores,
+        "computation_speed": [host.speed, *host.slower],
+    }
+
+
+def _profile(workload: str, name: str, raw: dict[str, Any]) -> dict[str, Any]:
+    """A profile, as messages describe it."""
+    if raw["type"] == "composed":
+        parts = [f"{workload}!{part}" for part in raw["seq"]]
+        content: dict[str, Any] = {"repetition_count": repeat_of(raw), "profile_ids": parts}
+    else:
+        content = {"delay": float(raw["delay"])}
+    described = {"id": f"{workload}!{name}", "profile_type": NEW_TYPES[raw["type"]], "profile": content}
+    return described | ({EXTRA_FIELD: extra_text(raw[EXTRA_FIELD])} if EXTRA_FIELD in raw else {})
+
+
+def _progress(workload: str, made: Progress) -> bytes:
+    """How far a job had come: the delay that ran, inside the sequences around it."""
+    text = b'{"kill_progress_type": "KillProgressAtomicProfile","kill_progress": {"profile_id": %b,"progress": %b}}' % (
+        orjson.dumps(f"{workload}!{made.profile}"),
+        number(made.share),
+    )
+    for step in reversed(made.way):
+        text = (
+            b'{"kill_progress_type": "KillProgressSequentialProfile","kill_progress": {"profile_id": %b,'
+            b'"current_repetition": %d,"current_task_index": %d,"current_task_progress": %b}}'
+            % (orjson.dumps(f"{workload}!{step.profile}"), step.repetition, step.part, text)
+        )
+    return text
+
+
+# The scheduler's replies
+
+
+def _message(text: bytes, number: int) -> Reply:
+    """The scheduler's message, with or without the NUL and white space that may follow."""
+    return read_message(text.rstrip(b"\0 \t\r\n"), number, "event_type", "event", strict=True)
+
+
+def _check(data: dict[str, Any], required: Fields, optional: Fields, where: str) -> None:
+    """Refuse an object with an unknown member, without a required one, or with a value of another type.
+
+    Raises:
+        ReplyError: it has, in words that begin with `where`.
+    """
+    for name, kinds in required.items():
+        if type(data.get(name)) not in kinds:
+            raise ReplyError(where + unfit(data, name, kinds))
+    if len(data) == len(required):
+        return
+    for name, value in data.items():
+        kinds = required.get(name) or optional.get(name, ())
+        if not kinds:
+            known = ", ".join([*required, *optional]) or "none"
+            raise ReplyError(f"{where}has a member {name!r:.60}, which Batsim 5 does not know; known: {known}")
+        if type(value) not in kinds:
+            raise ReplyError(f"{where}has {value!r:.60} as its {name!r}, which is not {KINDS[kinds]}")
+
+
+def _execute_job(simulation: Simulation, data: dict[str, Any]) -> None:
+    """Start a job on the given hosts."""
+    lists: Fields = {"profile_allocation_override": ARRAY, "storage_placement": ARRAY}
+    _check(data, {"job_id": STRING, "allocation": OBJECT}, lists, "")
+    for name in lists:
+        if data.get(name):
+            raise WorkloadError(f"job {data['job_id']!r} has a {name}, which delay profiles do not use; leave it out")
+    allocation = data["allocation"]
+    fields: Fields = {"host_allocation": STRING, "executor_placement_type": STRING, "executor_placement": OBJECT}
+    _check(allocation, fields, {}, "its allocation ")
+    kind, placement = allocation["executor_placement_type"], allocation["executor_placement"]
+    mapping: dict[str, Any] | None = None
+    if kind == "PredefinedExecutorPlacementStrategyWrapper":
+        _check(placement, {}, {"strategy": STRING}, "its executor_placement ")
+        if placement.get("strategy", STRATEGIES[0]) not in STRATEGIES:
+            raise ReplyError(f"has the strategy {placement['strategy']!r:.60}; known: {', '.join(STRATEGIES)}")
+    elif kind == "CustomExecutorToHostMapping":
+        _check(placement, {"mapping": ARRAY}, {}, "its executor_placement ")
+        mapping = {str(executor): place for executor, place in enumerate(placement["mapping"])}
+    else:
+        raise ReplyError(f"has the executor_placement_type {kind!r:.60}, which Batsim 5 does not know")
+    simulation.execute(data["job_id"], allocation["host_allocation"], mapping)
+
+
+def _reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
+    """Reject a waiting job."""
+    _check(data, {"job_id": STRING}, {}, "")
+    simulation.reject(data["job_id"])
+
+
+def _kill_jobs(simulation: Simulation, data: dict[str, Any]) -> None:
+    """Kill running jobs."""
+    _check(data, {"job_ids": ARRAY}, {}, "")
+    if not simulation.kill(job_ids_of(data)):
+        raise WorkloadError("the kill of each of these jobs is already requested, which leaves none to kill")
+
+
+def _call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
+    """Request one call, or periodic ones."""
+    _check(data, {"call_me_later_id": STRING, "when_type": STRING, "when": OBJECT}, {}, "")
+    call_id, kind, when = data["call_me_later_id"], data["when_type"], data["when"]
+    if kind == "OneShot":
+        _check(when, {"time": INTEGER}, {"time_unit": STRING}, "its when ")
+        simulation.call_at(_milliseconds(when, "time") / 1000, Call(call_id))
+    elif kind == "Periodic":
+        optional: Fields = {"time_unit": STRING, "offset": INTEGER}
+        _check(when, {"period": INTEGER, "mode_type": STRING, "mode": OBJECT}, optional, "its when ")
+        if when.get("offset", 0):
+            raise WorkloadError(f"the offset of a periodic call is {when['offset']}; Batsim 5 takes 0 only")
+        simulation.call_periodically(Call(call_id, _milliseconds(when, "period"), _number_of_calls(when)))
+    else:
+        raise ReplyError(f"has the when_type {kind!r:.60}; known: OneShot, Periodic")
+
+
+def _milliseconds(when: dict[str, Any], name: str) -> int:
+    """A date or a period in its unit."""
+    unit, value = when.get("time_unit", "Second"), when[name]
+    if unit not in UNITS_MS:
+        raise ReplyError(f"has the time_unit {unit!r:.60}; known: {', '.join(UNITS_MS)}")
+    if value < (1 if name == "period" else 0):
+        raise ReplyError(f"has {value} as its {name!r}, which is not {'above' if name == 'period' else 'at least'} 0")
+    return int(value) * UNITS_MS[unit]
+
+
+def _number_of_calls(when: dict[str, Any]) -> int | None:
+    """The number of periodic calls; None without an end."""
+    kind, mode = when["mode_type"], when["mode"]
+    if kind == "Infinite":
+        _check(mode, {}, {}, "its mode ")
+        return None
+    if kind != "FinitePeriodNumber":
+        raise ReplyError(f"has the mode_type {kind!r:.60}; known: Infinite, FinitePeriodNumber")
+    _check(mode, {"nb_periods": INTEGER}, {}, "its mode ")
+    if mode["nb_periods"] < 1:
+        raise ReplyError(f"has {mode['nb_periods']} as its 'nb_periods', which is not above 0")
+    return int(mode["nb_periods"])
+
+
+def _stop_call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
+    """Stop periodic calls."""
+    _check(data, {"call_me_later_id": STRING}, {}, "")
+    simulation.stop_calls(data["call_me_later_id"])
+
+
+def _register_job(simulation: Simulation, data: dict[str, Any]) -> None:
+    """Add a job and submit it now."""
+    _check(data, {"job_id": STRING, "job": OBJECT}, {}, "")
+    job_id, job = data["job_id"], data["job"]
+    optional: Fields = {"walltime": OPTIONAL_NUMBER, EXTRA_FIELD: STRING, "rigid": BOOLEAN}
+    _check(job, {"resource_request": INTEGER, "profile_id": STRING}, optional, "its job ")
+    workload, name = _parted("job", job_id)
+    owner, _, profile = job["profile_id"].rpartition("!")
+    if (owner or workload) != workload:
+        raise WorkloadError(f"job {job_id!r} has the profile {job['profile_id']!r} of another workload; use one of its")
+    raw = {"id": name, "subtime": simulation.now, "res": job["resource_request"], "profile": profile}
+    walltime = job.get("walltime")
+    if walltime is not None and walltime >= 0:
+        raw["walltime"] = walltime
+    simulation.register_job(job_id, raw | {key: job[key] for key in (EXTRA_FIELD,) if key in job})
+
+
+def _register_profile(simulation: Simulation, data: dict[str, Any]) -> None:
+    """Add a profile, and its workload if that is new."""
+    _check(data, {"profile": OBJECT}, {}, "")
+    given = data["profile"]
+    _check(given, {"id": STRING, "profile_type": STRING, "profile": OBJECT}, {EXTRA_FIELD: STRING}, "its profile ")
+    kind, content = given["profile_type"], given["profile"]
+    workload, name = _parted("profile", given["id"])
+    if kind == DELAY:
+        _check(content, {"delay": NUMBER}, {}, "its delay ")
+        raw: dict[str, Any] = {"type": "delay", "delay": content["delay"]}
+    elif kind == SEQUENCE:
+        _check(content, {"repetition_count": INTEGER, "profile_ids": ARRAY}, {}, "its sequence ")
+        parts = [str(part).removeprefix(f"{workload}!") for part in content["profile_ids"]]
+        raw = {"type": "composed", "repeat": content["repetition_count"], "seq": parts}
+    else:
+        raise WorkloadError(f"profile {given['id']!r} is a {kind!r:.60}; simulated are {DELAY} and {SEQUENCE}")
+    simulation.register_profile(workload, name, raw | {key: given[key] for key in (EXTRA_FIELD,) if key in given})
+
+
+def _parted(what: str, identifier: str) -> tuple[str, str]:
+    """The workload and the name in this id.
+
+    Raises:
+        WorkloadError: it does not have two parts.
+    """
+    workload, _, name = identifier.partition("!")
+    if not workload or not name or "!" in name:
+        raise WorkloadError(f"{identifier!r:.60} is not the id of a {what}, such as 'w0!1'")
+    return workload, name
+
+
+def _finish_registration(simulation: Simulation, data: dict[str, Any]) -> None:
+    """End the registrations."""
+    _check(data, {}, {}, "")
+    simulation.registering = False
+
+
+def _force_stop(simulation: Simulation, data: dict[str, Any]) -> None:
+    """End the simulation."""
+    _check(data, {}, {}, "")
+    simulation.force_stop()
+
+
+class Batsim5:
+    """The wire of Batsim 5.
+
+    Args:
+        arguments: the command line, which the first message repeats.
+        context: the execution context, JSON.
+    """
+
+    decisions: Mapping[str, Callable[[Simulation, dict[str, Any]], None]] = {
+        "ExecuteJobEvent": _execute_job,
+        "RejectJobEvent": _reject_job,
+        "KillJobsEvent": _kill_jobs,
+        "CallMeLaterEvent": _call_me_later,
+        "StopCallMeLaterEvent": _stop_call_me_later,
+        "RegisterJobEvent": _register_job,
+        "RegisterProfileEvent": _register_profile,
+        "FinishRegistrationEvent": _finish_registration,
+        "ForceSimulationStopEvent": _force_stop,
+    }
+    unsupported: Mapping[str, str] = {
+        **dict.fromkeys(
+            ("TurnOnOffHostsEvent", "ChangeHostsPStateEvent"), "power states are not simulated here; use Batsim itself"
+        ),
+        **dict.fromkeys(
+            ("CreateProbeEvent", "StopProbeEvent", "TriggerProbeEvent", "ResetProbeEvent"),
+            "there are no probes here; use Batsim itself",
+        ),
+        "EDCHelloEvent": "it belongs into the answer to the handshake",
+    }
+    notices_alone = True
+    profiles_until_last_job = True
+    to_register = "ask for dynamic_registration in the hello"
+    to_reuse = "ask for profile_reuse in the hello"
+    end_of_registration = "FinishRegistrationEvent"
+
+    def __init__(self, arguments: Sequence[str] = (), context: str = "{}") -> None:
+        self._arguments = list(arguments)
+        self._context = context
+
+    def message(self, now: float, events: Sequence[bytes]) -> bytes:
+        """The message that carries these events, and the NUL at its end."""
+        return b'{"now": %b,"events": [%b]}\0' % (number(now), b",".join(events))
+
+    def simulation_begins(
+        self,
+        platform: Platform,
+        settings: SimulationSettings,
+        paths: dict[str, str],
+        profiles: dict[str, dict[str, dict[str, Any]]],
+    ) -> bytes:
+        """SimulationBeginsEvent."""
+        storage = set(platform.storage_ids)
+        hosts = [_host(place, host) for place, host in enumerate(platform.machines)]
+        forwarded: list[dict[str, Any]] = []
+        if settings.forward_profiles_first:
+            forwarded = [_profile(w, name, raw) for w, known in profiles.items() for name, raw in known.items()]
+        data = {
+            "host_number": len(hosts),
+            "computation_host_number": len(platform.compute),
+            "computation_hosts": [host for host in hosts if host["id"] not in storage],
+            "storage_host_number": len(platform.storage),
+            "storage_hosts": [host for host in hosts if host["id"] in storage],
+            "batsim_arguments": self._arguments,
+            "batsim_execution_context_json": self._context,
+            "workloads": [{"name": name, "filename": path} for name, path in paths.items()],
+            "profiles": forwarded,
+        }
+        return event(0.0, b"SimulationBeginsEvent", orjson.dumps(data))
+
+    def job_submitted(self, date: float, job: Job, *, with_profile: bool) -> bytes:
+        """JobSubmittedEvent."""
+        described = {
+            "resource_request": job.res,
+            "walltime": job.walltime if job.walltime != NO_WALLTIME else None,
+            EXTRA_FIELD: extra_text(extra_of(job.id, job.raw)),
+            "rigid": True,
+            "profile_id": f"{job.workload}!{job.profile}",
+        }
+        profile = b""
+        if with_profile:
+            profile = b',"profile": %b' % orjson.dumps(_profile(job.workload, job.profile, job.profile_raw))
+        data = b'{"job_id": %b,"job": %b,"submission_time": %b%b}'
+        return event(
+            date, b"JobSubmittedEvent", data % (job.id_json, orjson.dumps(described), number(job.subtime), profile)
+        )
+
+    def job_completed(self, date: float, job: Job, return_code: int) -> bytes:
+        """JobCompletedEvent; the return code is unsigned."""
+        data = b'{"job_id": %b,"state": "%b","return_code": %d}'
+        return event(date, b"JobCompletedEvent", data % (job.id_json, job.state.encode(), return_code % 2**32))
+
+    def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
+        """JobsKilledEvent."""
+        ids = b",".join([job.id_json for job in jobs])
+        made = [(job.id_json, _progress(job.workload, how_far)) for job, how_far in progress]
+        done = b",".join([b'{"job_id": %b,"wrapper": %b}' % pair for pair in made])
+        return event(date, b"JobsKilledEvent", b'{"job_ids": [%b],"progresses": [%b]}' % (ids, done))
+
+    def requested_call(self, date: float, call: Call, *, last: bool) -> bytes:
+        """RequestedCallEvent."""
+        data = b'{"call_me_later_id": %b,"last_periodic_call": %b}'
+        return event(date, b"RequestedCallEvent", data % (orjson.dumps(call.id), b"true" if last else b"false"))
+
+    def no_more_jobs(self, date: float) -> bytes:
+        """AllStaticJobsHaveBeenSubmittedEvent."""
+        return event(date, b"AllStaticJobsHaveBeenSubmittedEvent")
+
+    def no_more_external_events(self, date: float) -> bytes:
+        """AllStaticExternalEventsHaveBeenInjectedEvent."""
+        return event(date, b"AllStaticExternalEventsHaveBeenInjectedEvent")
+
+    def external_event(self, date: float, event_: ExternalEvent) -> bytes:
+        """ExternalEventOccurredEvent."""
+        return event(date, b"ExternalEventOccurredEvent", event_.raw)
+
+    def simulation_ends(self, date: float) -> bytes:
+        """SimulationEndsEvent."""
+        return event(date, b"SimulationEndsEvent")
+
+    def read_reply(self, text: bytes, number: int, now: float) -> Reply:
+        """The reply to the message of this number and date, checked for its form; one dated before `now` counts now.
+
+        Raises:
+            ReplyError: it is not a message.
+        """
+        reply = _message(text, number)
+        return reply if reply.now >= now else reply._replace(now=now)
