@@ -90,6 +90,8 @@ class Wire(Protocol):
     """Batsim's other events, and why they are refused."""
     notices_alone: bool
     """Whether the end of the static submissions has a message of its own, unless all jobs are submitted at date 0."""
+    begins_with_submissions: bool
+    """Whether the first message has the events of date 0, too, if several files bring events."""
     profiles_until_last_job: bool
     """Whether a profile stays until the last of its jobs has ended, instead of the first."""
     to_register: str

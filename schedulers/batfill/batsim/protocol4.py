@@ -195,6 +195,7 @@ class Batsim4:
         "TO_JOB_MSG": "jobs receive no messages here; use Batsim itself",
     }
     notices_alone = False
+    begins_with_submissions = False
     profiles_until_last_job = False
     to_register = "run with --enable-dynamic-jobs"
     to_reuse = "run with --enable-profile-reuse"

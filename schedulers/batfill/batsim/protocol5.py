@@ -385,6 +385,7 @@ class Batsim5:
         "EDCHelloEvent": "it belongs into the answer to the handshake",
     }
     notices_alone = True
+    begins_with_submissions = True
     profiles_until_last_job = True
     to_register = "ask for dynamic_registration in the hello"
     to_reuse = "ask for profile_reuse in the hello"

@@ -110,6 +110,7 @@ class Simulation:
         self._forced = False  # the scheduler ended the simulation
         self._ready = True  # the simulation has reached the date of the scheduler's last reply
         self._outbox: list[bytes] = []
+        self._n_files = len(workloads) + (events is not None)
         self._ended: list[Job] = []  # jobs to drop from the catalogue once their ends are sent
         self._sequence = 0
         self._queue: list[HeapEntry] = []
@@ -159,6 +160,8 @@ class Simulation:
         self._outbox.append(
             self._wire.simulation_begins(self._platform, self.settings, self._paths, self.catalogue.profiles)
         )
+        if self._wire.begins_with_submissions and self._n_files > 1 and self._queue and self._queue[0][0] == 0:
+            self._advance(self.next_batch())
 
     def _advance(self, batch: list[HeapEntry]) -> None:
         """Let these events of one date happen."""

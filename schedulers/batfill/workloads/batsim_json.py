@@ -122,6 +122,8 @@ def load_document(path: Path, *, version: int | None = None, workload: str | Non
     tasks_of(f"{path}: profiles", profiles, NEW_TYPES if found == 5 else {})
     seen: set[str] = set()
     for place, job in enumerate(jobs):
+        if found == 5 and workload and isinstance(job, dict) and isinstance(job.get("profile"), str):
+            job["profile"] = job["profile"].removeprefix(f"{workload}!")  # Batsim 5 takes either
         check_job(f"{path}: jobs[{place}]", job, profiles)
         if found == 5 and workload is not None:
             refuse_name(f"{path}: jobs[{place}].id", job["id"], workload)
