@@ -34,7 +34,7 @@ import pytest
 import batfill
 from batfill import PLACES
 from batfill.batsim.descriptor import MEANING, read_descriptor
-from batfill.batsim.options import parse_arguments as parse_batsim
+from batfill.batsim.options5 import options_of as parse_batsim
 from batfill.campaigns.config import Campaign, read_campaign
 from batfill.campaigns.sections import keys_of
 from batfill.cli import main

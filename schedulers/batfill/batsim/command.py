@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from batfill.batsim.catalogue import used_profiles
 from batfill.batsim.external_events import read_external_events, read_generic_events
-from batfill.batsim.options import ArgumentsError, BatsimOptions, parse_arguments, protocol_of
-from batfill.batsim.options5 import parse_arguments_5
+from batfill.batsim.options import ArgumentsError, BatsimOptions
+from batfill.batsim.options5 import options_of
 from batfill.batsim.platform import Platform, read_platform
 from batfill.batsim.progress import ProgressDisplay
 from batfill.batsim.protocol import SimulationStopped
@@ -50,8 +50,7 @@ BAD_PLATFORM, BAD_WORKLOAD, BAD_ARGUMENTS, STOPPED = 1, 2, 255, 1
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status; a failure is one line on stderr."""
     try:
-        protocol, others = protocol_of(arguments)
-        options = parse_arguments_5(others) if protocol == 5 else parse_arguments(others)
+        options = options_of(arguments)
         if options.dump_execution_context:
             print(_context(options))
         else:

@@ -11,6 +11,8 @@ from batfill.batsim.options import (
     BatsimOptions,
     OptionParser,
     add_own_options,
+    parse_arguments,
+    protocol_of,
     refusing,
     seed_of,
     text_in,
@@ -68,6 +70,16 @@ Exit status, as with --protocol 4: 0 done, 1 a bad platform, 2 a bad workload, 2
 abort, hang or silently accept a mistake, the run stops with one line that says why, writes the results so far, and
 exits with 1.
 """
+
+
+def options_of(arguments: Sequence[str]) -> BatsimOptions:
+    """The options on this command line of the version that --protocol names; --help and --version print and exit.
+
+    Raises:
+        ArgumentsError: an option is unknown, refused, or cannot be used.
+    """
+    protocol, others = protocol_of(arguments)
+    return parse_arguments_5(others) if protocol == 5 else parse_arguments(others)
 
 
 def parse_arguments_5(arguments: Sequence[str]) -> BatsimOptions:

@@ -12,7 +12,7 @@ COMMANDS = {
     "run": "Run one experiment, simulator and scheduler, as robin would, print its figures and write a report.",
     "replay": "Run one policy over a whole workload in the compiled engine, and print its figures.",
     "schedule": "Run the scheduler for the Batsim that connects.",
-    "batsim": "The embedded simulator under Batsim 4.2's options and exit statuses (see `batfill batsim --help`).",
+    "batsim": "The embedded simulator under the options of Batsim 4.2, or 5 (see `batfill batsim --help`).",
     "conformance": "Say which variant of EASY a Batsim scheduler is, and where it breaks the protocol.",
     "policies": "List every policy: name, formula, whether its order changes while jobs wait, and source.",
     "platform": "Print the SimGrid platform of a cluster of N equal hosts, as Batsim reads it.",

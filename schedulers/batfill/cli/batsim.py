@@ -115,7 +115,7 @@ def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str,
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def batsim(arguments: tuple[str, ...]) -> int:
-    """The embedded simulator under Batsim 4.2's options and exit statuses (see `batfill batsim --help`)."""
+    """The embedded simulator under the options of Batsim 4.2, or 5 (see `batfill batsim --help`)."""
     from batfill.batsim.command import main
 
     return main(list(arguments))  # the command line is Batsim's; click passes it through

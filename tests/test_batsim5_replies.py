@@ -1,0 +1,499 @@
+"""Batsim 5's command line, and what a component may ask of the embedded simulator under its protocol."""
+
+from __future__ import annotations
+
+import json
+import struct
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batfill.batsim.command import main
+from batfill.batsim.options import ArgumentsError, protocol_of
+from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
+from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
+from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.protocol5 import Batsim5, handshake
+from batfill.batsim.results import BATSIM_5_VERSION
+from batfill.batsim.simulation import Simulation
+from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
+
+PLACED = {
+    "executor_placement_type": "PredefinedExecutorPlacementStrategyWrapper",
+    "executor_placement": {"strategy": "SpreadOverHostsFirst"},
+}
+HELLO = {
+    "batprotocol_version": "1.0.0",
+    "decision_component_name": "test",
+    "decision_component_version": "1",
+    "decision_component_commit": "",
+    "requested_simulation_features": {},
+}
+
+
+def start(identifier: str, hosts: str = "0", **fields: Any) -> tuple[str, dict[str, Any]]:
+    return "ExecuteJobEvent", {"job_id": identifier, "allocation": {"host_allocation": hosts, **PLACED, **fields}}
+
+
+def call(time: float, **fields: Any) -> tuple[str, dict[str, Any]]:
+    return "CallMeLaterEvent", {"call_me_later_id": "c", "when_type": "OneShot", "when": {"time": time, **fields}}
+
+
+def every(period: int, **fields: Any) -> tuple[str, dict[str, Any]]:
+    when = {"period": period, "mode_type": "Infinite", "mode": {}, **fields}
+    return "CallMeLaterEvent", {"call_me_later_id": f"every {period}", "when_type": "Periodic", "when": when}
+
+
+def stop(period: int) -> tuple[str, dict[str, Any]]:
+    return "StopCallMeLaterEvent", {"call_me_later_id": f"every {period}"}
+
+
+def profile(identifier: str, kind: str, **content: Any) -> tuple[str, dict[str, Any]]:
+    return "RegisterProfileEvent", {"profile": {"id": identifier, "profile_type": kind, "profile": content}}
+
+
+def registered(identifier: str, **fields: Any) -> tuple[str, dict[str, Any]]:
+    return "RegisterJobEvent", {"job_id": identifier, "job": {"resource_request": 1, "profile_id": "ten", **fields}}
+
+
+REUSE_OFF = SimulationSettings()
+FINISHED: tuple[str, dict[str, Any]] = ("FinishRegistrationEvent", {})
+
+
+def run(workload, script, *, settings: SimulationSettings = REUSE, platform: Platform | None = None):
+    """Run with these decisions by date, each in the first message of its date, "begin" being the first message.
+
+    Returns the messages, and the starts and ends by job.
+    """
+    told, ends = [], {}
+    left = dict(script)
+
+    def exchange(text: bytes) -> bytes:
+        told.append(message := json.loads(text[:-1]))
+        now = message["now"]
+        begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
+        decisions = left.pop("begin" if begins else now, [])
+        events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
+        return json.dumps({"now": now, "events": events}).encode()
+
+    def ended(record):
+        ends[record.job_id] = (record.starting_time, record.finish_time, record.final_state)
+
+    Simulation(
+        platform or machines(4), {"w0": workload}, exchange, settings=settings, wire=Batsim5(), on_job_end=ended
+    ).run()
+    return told, ends
+
+
+def kinds(told) -> list[tuple[float, str]]:
+    return [(m["now"], e["event_type"].removesuffix("Event")) for m in told[1:] for e in m["events"]]
+
+
+def of_kind(told, kind: str) -> list[dict[str, Any]]:
+    return [event["event"] for m in told for event in m["events"] if event["event_type"] == kind]
+
+
+# What a component may ask for
+
+
+def test_periodic_calls_come_at_multiples_of_their_period_until_they_are_stopped():
+    script = {"begin": [every(4)], 0: [start("w0!a")], 10: [every(8)], 12: [stop(4)], 24: [stop(8)]}
+    told, _ = run(document(job("a"), job("b", 10)), {**script, 10: [*script[10], start("w0!b")]}, settings=REUSE_OFF)
+    calls = [(m["now"], e["event"]["call_me_later_id"]) for m in told for e in m["events"]
+             if e["event_type"] == "RequestedCallEvent"]  # fmt: skip
+    assert calls == [(4, "every 4"), (8, "every 4"), (12, "every 4"), (16, "every 8"), (24, "every 8")]
+
+
+def test_calls_for_the_past_and_for_now_come_in_the_next_message_of_the_date():
+    told, _ = run(document(job("a")), {0: [start("w0!a")], 10: [call(3), call(10)]}, settings=REUSE_OFF)
+    assert kinds(told)[-4:] == [
+        (10, "JobCompleted"),
+        (10, "RequestedCall"),
+        (10, "RequestedCall"),
+        (10, "SimulationEnds"),
+    ]
+
+
+def test_a_registered_job_is_submitted_now_and_says_what_it_was_given():
+    extra = '{"mine": 1}'
+    acknowledged = SimulationSettings(dynamic_jobs=True, acknowledge=True)
+    script = {
+        0: [start("w0!a")],
+        10: [
+            profile("d!p", "DelayProfile", delay=3),
+            profile("d!q", "SequentialCompositionProfile", repetition_count=2, profile_ids=["d!p", "p"]),
+            registered("d!1", profile_id="d!q", walltime=None, extra_data=extra),
+            FINISHED,
+        ],
+    }  # fmt: skip
+    with pytest.raises(SimulationStopped, match="never executed"):
+        run(document(job("a")), script, settings=acknowledged)
+    _, ends = run(document(job("a")), {**script, 10: [*script[10], start("d!1", "1")]}, settings=DYNAMIC)
+    assert ends["1"] == (10, 22, "COMPLETED_SUCCESSFULLY")
+    script[10][-1:] = [FINISHED, call(11)]
+    told, _ = run(document(job("a")), {**script, 11: [start("d!1", "1")]}, settings=acknowledged)
+    submitted = of_kind(told, "JobSubmittedEvent")[-1]
+    assert submitted["submission_time"] == 10
+    assert submitted["job"] == {
+        "resource_request": 1, "walltime": None, "extra_data": extra, "rigid": True, "profile_id": "d!q",
+    }  # fmt: skip
+
+
+def test_a_profile_stays_until_the_last_of_its_jobs_has_ended():
+    workload = document(job("a"), job("b", 5))
+    script = {0: [start("w0!a")], 5: [start("w0!b", "1")], 10: [registered("w0!c"), start("w0!c")], 15: [FINISHED]}
+    _, ends = run(workload, script, settings=DYNAMIC)
+    assert ends["c"] == (10, 20, "COMPLETED_SUCCESSFULLY")  # Batsim 4 drops the profile with the first end
+    with pytest.raises(SimulationStopped, match=r"'ten' was dropped .* ask for profile_reuse in the hello"):
+        run(workload, {**script, 10: [], 15: [registered("w0!c")]}, settings=DYNAMIC)
+
+
+def test_killed_jobs_inside_sequences_say_where_they_were():
+    workload = document(job("a", profile="all"), five=5, all={"type": "composed", "repeat": 3, "seq": ["five", "ten"]})
+    script = {"begin": [call(23)], 0: [start("w0!a")], 23: [("KillJobsEvent", {"job_ids": ["w0!a"]})]}
+    told, _ = run(workload, script, settings=REUSE_OFF)
+    ((entry,),) = [event["progresses"] for event in of_kind(told, "JobsKilledEvent")]
+    made = entry["wrapper"]["kill_progress"]
+    assert (made["current_repetition"], made["current_task_index"]) == (1, 1)
+    assert made["current_task_progress"]["kill_progress"] == {"profile_id": "w0!ten", "progress": 0.3}
+
+
+def test_hosts_are_numbered_by_the_numbers_in_their_names_storage_among_them(tmp_path):
+    path = tmp_path / "platform.xml"
+    path.write_text(homogeneous_platform(12))
+    platform = read_platform(path, roles={"node3": "storage"}, version=5)
+    assert [host.name for host in platform.machines] == [f"node{i}" for i in range(12)]
+    assert platform.storage_ids == [3]
+    told, _ = run(document(job("a", res=3)), {0: [start("w0!a", "1 2 4")]}, settings=REUSE_OFF, platform=platform)
+    first = of_kind(told, "SimulationBeginsEvent")[0]
+    assert [host["id"] for host in first["storage_hosts"]] == [3]
+    assert [host["id"] for host in first["computation_hosts"]] == [0, 1, 2, *range(4, 12)]
+
+
+def test_power_states_and_cores_are_in_the_first_message(tmp_path):
+    path = tmp_path / "platform.xml"
+    host = '<host id="a" speed="2Gf,1Gf" core="4"><prop id="rack" value="7"/></host>'
+    path.write_text(f'<platform version="4.1"><zone id="z" routing="Full"><host id="master_host" speed="1f"/>{host}'
+                    "</zone></platform>")  # fmt: skip
+    told, _ = run(document(job("a")), {0: [start("w0!a")]}, settings=REUSE_OFF, platform=read_platform(path, version=5))
+    (described,) = of_kind(told, "SimulationBeginsEvent")[0]["computation_hosts"]
+    assert described == {
+        "id": 0, "name": "a", "pstate": 0, "pstate_count": 2, "state": "IDLE",
+        "properties": [{"key": "rack", "value": "7"}], "zone_properties": [], "core_count": 4,
+        "computation_speed": [2e9, 1e9],
+    }  # fmt: skip
+
+
+def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
+    path = tmp_path / "platform.xml"
+    path.write_text(homogeneous_platform(2).replace('speed="1Gf" bw', 'speed="1Gf" core="no" bw'))
+    with pytest.raises(Exception, match="core 'no' is not an integer >= 1"):
+        read_platform(path)
+
+
+# What it may not
+
+
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        (start("w0!a", "0,1"), "'0,1' is not a list of machines"),
+        (start("w0!a", "0", executor_placement={"strategy": "Best"}), "has the strategy 'Best'; known: SpreadOver"),
+        (start("w0!a", "0", executor_placement_type="Mine"), "has the executor_placement_type 'Mine'"),
+        (
+            start("w0!a", executor_placement_type="CustomExecutorToHostMapping", executor_placement={"mapping": [1]}),
+            "must give each executor 0, 1, ... a place in its 1 machines",
+        ),
+        (("ExecuteJobEvent", {"job_id": "w0!a", "allocation": []}), "needs 'allocation', an object, and has []"),
+        (
+            ("ExecuteJobEvent", {**start("w0!a")[1], "storage_placement": [{}]}),
+            "job 'w0!a' has a storage_placement, which delay profiles do not use",
+        ),
+        (call(-1), "has -1 as its 'time', which is not at least 0"),
+        (call(5, time_unit="Hour"), "has the time_unit 'Hour'; known: Second, Millisecond"),
+        (call(10**16), "later than 1e+12 s"),
+        (every(0), "has 0 as its 'period', which is not above 0"),
+        (every(4, mode_type="Often"), "has the mode_type 'Often'; known: Infinite, FinitePeriodNumber"),
+        (every(4, mode_type="FinitePeriodNumber", mode={"nb_periods": 0}), "has 0 as its 'nb_periods'"),
+        (("CallMeLaterEvent", {**every(4)[1], "when_type": "Soon"}), "has the when_type 'Soon'; known: OneShot"),
+        (stop(4), "no periodic call 'every 4' is left to stop"),
+        (registered("w0!a!b"), "'w0!a!b' is not the id of a job, such as 'w0!1'"),
+        (registered("w0!b", profile_id="w1!ten"), "has the profile 'w1!ten' of another workload"),
+        (registered("w0!b", walltime="9"), "has '9' as its 'walltime', which is not a number or null"),
+        (registered("w0!b", walltime=0), "walltime: 0 is not a number > 0"),
+        (registered("w0!b", resource_request=True), "needs 'resource_request', an integer, and has True"),
+        (
+            ("RegisterProfileEvent", {"profile": {"id": "w0!p", "profile_type": "Mine", "profile": {}}}),
+            "profile 'w0!p' is a 'Mine'; simulated are DelayProfile and SequentialCompositionProfile",
+        ),
+        (
+            ("RegisterProfileEvent", {"profile": {"id": "p", "profile_type": "DelayProfile", "profile": {"delay": 1}}}),
+            "'p' is not the id of a profile",
+        ),
+        (("KillJobsEvent", {"job_ids": []}), "'job_ids' is empty"),
+        (("TurnOnOffHostsEvent", {"host_ids": "0", "state": 1}), "power states are not simulated here"),
+        (("CreateProbeEvent", {}), "there are no probes here"),
+        (("EDCHelloEvent", HELLO), "it belongs into the answer to the handshake"),
+        (("FinishRegistrationEvent", {"why": 1}), "has a member 'why', which Batsim 5 does not know; known: none"),
+    ],
+)
+def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
+    with pytest.raises(SimulationStopped) as stopped:
+        run(document(job("a")), {0: [decision]})
+    line = str(stopped.value)
+    assert "\n" not in line
+    assert line.startswith(f"stopped at date 0.000000: the scheduler's reply to message 2, events[0], {decision[0]}: ")
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (b'{"now": 0, "events": [], "more": 1}', "has a member 'more', which a message does not have"),
+        (
+            b'{"now": 0, "events": [{"timestamp": 0, "event_type": "FinishRegistrationEvent", "event": {}, "x": 1}]}',
+            "has events[0] (FinishRegistrationEvent), which has a member 'x' beside its data",
+        ),
+        (b'{"now": 0, "events": [{"timestamp": 0, "type": "E", "event": {}}]}', "needs 'event_type', a string"),
+        (b"\0", "is not JSON"),
+        (b"[]\0", "needs 'now', a number, and is not an object"),
+    ],
+)
+def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
+    with pytest.raises(SimulationStopped) as stopped:
+        Simulation(machines(4), {}, lambda message: reply, settings=REUSE_OFF, wire=Batsim5()).run()
+    assert str(stopped.value).startswith("stopped at date 0.000000: the scheduler's reply to message 1 ")
+    assert said in str(stopped.value)
+
+
+def hello(**fields: Any) -> bytes:
+    event = {"timestamp": 0, "event_type": "EDCHelloEvent", "event": {**HELLO, **fields}}
+    return struct.pack("=I", 2) + json.dumps({"now": 0, "events": [event]}).encode()
+
+
+def test_features_of_the_hello_are_settings_and_what_does_nothing_is_said():
+    wanted = {"dynamic_registration": True, "profile_reuse": True, "forward_profiles_on_jobs_killed": True}
+    made, remarks = handshake(lambda frame: hello(requested_simulation_features=wanted), "text")
+    assert made == REUSE
+    assert len(remarks) == 1
+    assert "forward_profiles_on_jobs_killed does nothing here" in remarks[0]
+    made, remarks = handshake(
+        lambda frame: hello(requested_simulation_features={"profile_reuse": True}, scheduling_constraints={}), ""
+    )
+    assert made == SimulationSettings()
+    assert [remark.split(" ")[0] for remark in remarks] == ["the", "profile_reuse"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"requested_simulation_features": {"profile_reuse": 1}}, "has 1 as its 'profile_reuse', which is not true or"),
+        (
+            {"requested_simulation_features": {"forward_unknown_external_events": True}},
+            "asks for forward_unknown_external_events, which Batsim 5 no longer has",
+        ),
+        ({"decision_component_name": None}, "its hello needs 'decision_component_name', a string, and has None"),
+    ],
+)
+def test_a_hello_that_cannot_be_is_refused(fields, said):
+    with pytest.raises(SimulationStopped) as stopped:
+        handshake(lambda frame: hello(**fields), "")
+    assert str(stopped.value).startswith("the scheduler's answer to the handshake ")
+    assert said in str(stopped.value)
+
+
+# The same decisions under both versions
+
+
+def first_come(message_of, events_of):
+    """A scheduler that starts jobs in order of submission on the first free hosts, for either wire."""
+    waiting: list[tuple[str, int]] = []
+    held: dict[str, list[int]] = {}
+    free = list(range(4))
+
+    def decide(message):
+        done = []
+        for kind, job_id, res in message_of(message):
+            if kind == "submitted":
+                waiting.append((job_id, res))
+            else:
+                free.extend(held.pop(job_id))
+        while waiting and (waiting[0][1] > 4 or waiting[0][1] <= len(free)):
+            job_id, res = waiting.pop(0)
+            if res > 4:
+                done.append(("reject", job_id, ""))
+                continue
+            free.sort()
+            held[job_id], free[:res] = free[:res], []
+            done.append(("start", job_id, " ".join(map(str, held[job_id]))))
+        return [events_of(*decision) for decision in done]
+
+    return decide
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), st.integers(1, 9), st.integers(1, 9)), max_size=12))
+def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn):
+    jobs = [
+        job(str(i), subtime, res, f"p{run_s}", walltime=limit) for i, (subtime, res, run_s, limit) in enumerate(drawn)
+    ]
+    workload = document(*jobs, **{f"p{i}": i for i in range(1, 10)})
+
+    def told_4(message):
+        for event in message["events"]:
+            data = event["data"]
+            if event["type"] == "JOB_SUBMITTED":
+                yield "submitted", data["job_id"], data["job"]["res"]
+            elif event["type"] == "JOB_COMPLETED":
+                yield "ended", data["job_id"], 0
+
+    def decided_4(kind, job_id, hosts):
+        return execute(job_id, hosts) if kind == "start" else ("REJECT_JOB", {"job_id": job_id})
+
+    def told_5(message):
+        for event in message["events"]:
+            data = event["event"]
+            if event["event_type"] == "JobSubmittedEvent":
+                yield "submitted", data["job_id"], data["job"]["resource_request"]
+            elif event["event_type"] == "JobCompletedEvent":
+                yield "ended", data["job_id"], 0
+
+    def decided_5(kind, job_id, hosts):
+        return start(job_id, hosts) if kind == "start" else ("RejectJobEvent", {"job_id": job_id})
+
+    outcome = simulate(workload, first_come(told_4, decided_4))
+    decide = first_come(told_5, decided_5)
+    records: list[Any] = []
+
+    def exchange(text):
+        message = json.loads(text[:-1])
+        now = message["now"]
+        events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decide(message)]
+        return json.dumps({"now": now, "events": events}).encode() + b"\0"
+
+    Simulation(
+        machines(4), {"w0": workload}, exchange, settings=REUSE_OFF, wire=Batsim5(), on_job_end=records.append
+    ).run()
+    assert records == outcome.records
+
+
+# Mutations of a conversation in which all is well
+
+SCRIPT: dict[Any, Any] = {
+    "begin": [every(5), ("RegisterProfileEvent", {"profile": {"id": "w0!p", "profile_type": "DelayProfile",
+                                                              "profile": {"delay": 3}}})],
+    0: [start("w0!a"), registered("w0!n", profile_id="p", walltime=9, extra_data="x")],
+    10: [start("w0!b", "1-1"), ("RejectJobEvent", {"job_id": "w0!wide"}), start("w0!n", "2"), call(12)],
+    12: [("KillJobsEvent", {"job_ids": ["w0!n", "w0!b"]}), stop(5), FINISHED],
+}  # fmt: skip
+
+
+def test_mutated_replies_run_or_are_refused_in_one_line():
+    from test_batsim_replies import mutated
+
+    refused = 0
+    for seed in range(400):
+        random = Random(seed)
+        victim = random.randrange(1, 6)
+        script, left = dict(SCRIPT), iter(range(1, 200))
+
+        def exchange(text, random=random, victim=victim, script=script, left=left):
+            message = json.loads(text[:-1])
+            now = message["now"]
+            begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
+            decisions = script.pop("begin" if begins else now, [])
+            if now > 1000:  # periodic calls whose end was lost go on for ever
+                decisions = [("ForceSimulationStopEvent", {})]
+            events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
+            reply = json.dumps({"now": now, "events": events}).encode()
+            return mutated(reply, random) if next(left, 0) == victim else reply
+
+        said = "stopped at date "
+        try:
+            workload = document(job("a"), job("b", 10), job("wide", 10, 9))
+            Simulation(machines(4), {"w0": workload}, exchange, settings=REUSE, wire=Batsim5()).run()
+        except SimulationStopped as stopped:
+            said = str(stopped)
+            refused += 1
+        assert said.startswith("stopped at date "), seed
+        assert "\n" not in said, seed
+    assert 200 < refused < 400
+
+
+# The command line
+
+
+def test_the_version_and_the_help_are_those_of_batsim_5(capsys):
+    for words, said in ((["--version"], BATSIM_5_VERSION), (["--help"], "--trace-machine-state")):
+        with pytest.raises(SystemExit) as left:
+            main(["--protocol=5", *words])
+        assert left.value.code == 0
+        assert said in capsys.readouterr().out
+
+
+def test_the_context_has_what_batsim_5_says(capsys):
+    assert main(["--protocol", "5", "-p", "x.xml", "-s", "tcp://there:1", "", "--dump-execution-context"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"socket_endpoint": "tcp://there:1", "export_prefix": "out/"}
+
+
+GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-p", "x.xml"], "0 components are given; give one, with -s ENDPOINT TEXT or -S ENDPOINT FILE"),
+        ([*GIVEN, "-S", "tcp://there:2", "file"], "2 components are given"),
+        ([*GIVEN[:2], "-S", "tcp://there:2", "/no/file"], "-S: /no/file cannot be read"),
+        ([*GIVEN[:2], "-s", "tcp://there:70000", ""], "-s: tcp://there:70000: a port is a number from 1 to 65535"),
+        ([*GIVEN, "--mmax", "-1"], "--mmax: -1 is below 0"),
+        ([*GIVEN, "-v", "information"], "invalid choice: 'information'"),
+        (GIVEN[:-1], "expected 2 arguments"),
+        (GIVEN[2:], "-p/--platform"),
+        ([*GIVEN, "--unknown"], "unrecognized arguments: --unknown"),
+        *(
+            ([*GIVEN, names[0], *["x"] * n_values], f"{names[0]}: {why}")
+            for names, (n_values, why) in {**REFUSED, **GONE}.items()
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_one_line(words, said, capsys):
+    assert main(["--protocol", "5", *words]) == 255
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("batfill batsim: ")
+    assert said in line
+
+
+@pytest.mark.parametrize("words", [["--protocol", "6"], ["--protocol="], ["--protocol"]])
+def test_another_protocol_is_refused(words):
+    with pytest.raises(ArgumentsError, match="is not a version of Batsim's protocol; give 4 or 5"):
+        protocol_of(words)
+    assert protocol_of(["-p", "x", "--protocol", "5", "-q"]) == (5, ["-p", "x", "-q"])
+
+
+def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_words(tmp_path):
+    (tmp_path / "init.json").write_text('{"policy": "saf"}')
+    options = parse_arguments_5(
+        ["-p", "x.xml", "-S", "tcp://there:1", f"{tmp_path}/init.json", "-r", "a", "storage", "-r", "b", "master"]
+    )
+    assert options.init_text == '{"policy": "saf"}'
+    assert options.roles == {"a": "storage", "b": "master"}
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_component_is_called(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "platform.xml").write_text(homogeneous_platform(4))
+    words = ["-p", f"{tmp_path}/platform.xml", "-s", "tcp://127.0.0.1:1", "", "-e", f"{tmp_path}/file/out/", "-q"]
+    assert main(["--protocol", "5", *words]) == 255
+    assert "--export: " in capsys.readouterr().err
+
+
+def test_a_component_that_never_comes_is_not_waited_for_for_ever(tmp_path, capsys):
+    (tmp_path / "platform.xml").write_text(homogeneous_platform(4))
+    words = ["-p", f"{tmp_path}/platform.xml", "-s", "tcp://127.0.0.1:1", "", "-e", f"{tmp_path}/out/", "-q"]
+    assert main(["--protocol", "5", *words, "--sched-timeout", "0.3"]) == 1
+    assert "cannot be reached for 0.3 s" in capsys.readouterr().err
+    assert list((tmp_path / "out").iterdir()) == []
