@@ -11,7 +11,7 @@ from batsim.batsim import Batsim
 from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
-from batfill.cluster.loop import Conversation
+from batfill.cluster.batsim4 import Batsim4
 from batfill.errors import BatfillError
 from batfill.scheduler import Scheduler, give_up
 from batfill.workloads.batsim_json import BatsimDocument
@@ -32,7 +32,7 @@ class Plugin:
                 self.agent = Agent(options)
             except BatfillError as error:
                 give_up(str(error))
-            self.conversation = Conversation(self.agent)
+            self.conversation = Batsim4(self.agent)
         else:
             self.scheduler = Scheduler(options)
             self.agent = self.scheduler.agent

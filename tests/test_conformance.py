@@ -28,7 +28,7 @@ from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
 from batfill.cli.conformance import conformance
 from batfill.cluster.agent import Agent
-from batfill.cluster.loop import Conversation
+from batfill.cluster.batsim4 import Batsim4
 from batfill.workloads.batsim_json import load_document
 from command import batfill, free_port, refusal, result
 
@@ -150,7 +150,7 @@ def test_a_variant_gives_every_start_that_the_program_gave_on_the_sample(variant
 
 
 def by_machines():
-    return Conversation(Agent({"reservation": "machines"})).answer
+    return Batsim4(Agent({"reservation": "machines"})).answer
 
 
 def test_with_reserved_machines_batfill_gives_every_start_and_machine_of_easy_bf_on_the_sample():
@@ -168,7 +168,7 @@ def test_reserved_machines_go_together_with_predictions_and_kills(options, tmp_p
     Simulation(
         read_platform(ROOT / "platforms" / "sample.xml"),
         {"w0": load_document(tmp_path / "first.json")},
-        Conversation(Agent({"policy": "saf", "threshold": "1d", "reservation": "machines", **options})).answer,
+        Batsim4(Agent({"policy": "saf", "threshold": "1d", "reservation": "machines", **options})).answer,
         settings=SimulationSettings(dynamic_jobs=True, reuse_profiles=True),
         on_job_end=ended.append,
     ).run()
@@ -221,7 +221,7 @@ def runs_of(make_exchange, folder):
 
 
 def test_batfill_is_easy_with_one_decision_per_message_and_supports_what_is_optional(tmp_path):
-    verdict = Verdict(runs_of(lambda: Conversation(Agent({})).answer, tmp_path))
+    verdict = Verdict(runs_of(lambda: Batsim4(Agent({})).answer, tmp_path))
     assert verdict.fits == [("easy", "message")]
     assert verdict.conforms
     answers = {name: verdict.answer(name) for name in CASES}
@@ -245,7 +245,7 @@ def test_with_reserved_machines_batfill_is_what_batsched_easy_bf_is(tmp_path):
 
 
 def test_an_unknown_scheduler_is_compared_with_the_nearest_variant(tmp_path):
-    verdict = Verdict(runs_of(lambda: Conversation(Agent({"policy": "saf"})).answer, tmp_path))
+    verdict = Verdict(runs_of(lambda: Batsim4(Agent({"policy": "saf"})).answer, tmp_path))
     assert verdict.fits == []
     assert not verdict.conforms
     assert "none of the known; the nearest is easy, as which it runs 14 of 18 workloads" in verdict.summary()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.cluster.loop import request_of
+from batfill.cluster.conversation import request_of
 from batfill.errors import BatfillError
 from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.choice import make

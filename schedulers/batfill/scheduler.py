@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from procset import ProcSet
 
 from batfill.cluster.agent import Agent, Registration
-from batfill.cluster.loop import request_of
+from batfill.cluster.conversation import request_of
 from batfill.errors import BatfillError, missing
 
 try:

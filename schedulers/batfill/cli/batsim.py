@@ -92,7 +92,13 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     default="warning",
     help="info logs every message.",
 )
-def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str) -> None:
+@click.option(
+    "--protocol",
+    type=click.Choice(["auto", "4", "5"]),
+    default="auto",
+    help="Batsim's major version; auto finds it out from the first message.",
+)
+def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str, protocol: str) -> None:
     """Run the scheduler for the Batsim that connects."""
     import logging
 
@@ -101,7 +107,7 @@ def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str)
     level = logging.getLevelName(verbosity.upper())
     assert isinstance(level, int)
     logging.basicConfig(format="batfill: %(levelname)s: %(message)s", level=level)
-    serve(options, socket, timeout)
+    serve(options, socket, timeout, protocol)
 
 
 @click.command(

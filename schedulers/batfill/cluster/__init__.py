@@ -1,7 +1,7 @@
 """A cluster scheduled live: jobs arrive and end one at a time, and `decide` returns which jobs start where.
 
 Events arrive one by one instead of in advance, but the queue and the pass are those of the compiled replay. It speaks
-no protocol: `agent`, `loop` and `scheduler` adapt it to Batsim.
+no protocol: `agent` and the conversations, or `scheduler`, adapt it to Batsim.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The scheduler as a simulator sees it: a message's events in, decisions out, independent of the protocol.
 
 A simulator's adapter calls `Agent` for each event of a message and `decide` after the last one; `Agent` replies through
-`Host`. `loop.py` adapts Batsim's JSON over ZeroMQ, `scheduler.py` the callbacks of pybatsim.
+`Host`. `batsim4.py` and `batsim5.py` adapt Batsim's JSON, `scheduler.py` the callbacks of pybatsim.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Request(NamedTuple):
     killable: bool = True  # whether a try may be killed and the job requeued
     expected_s: float | None = None  # p~ if the job may run for longer; None if p~ is its walltime
     requested_s: float = math.nan  # the user's request, which learners see; nan if unknown
+    extra: Any = None  # further data, which only the simulator and the user understand; a later try keeps them
 
     @property
     def request_s(self) -> float:
@@ -150,6 +151,11 @@ class Agent:
             stated |= {"policy": None, **self.selection.as_dict()}
         return stated
 
+    @property
+    def kills(self) -> bool:
+        """Whether the options kill jobs and submit them again."""
+        return self.chosen.divider_s < math.inf or self.chosen.learning.kill
+
     @cached_property
     def cluster(self) -> Cluster:
         """The machines and their jobs. It loads the compiler, so it is made when the first event needs it."""
@@ -169,8 +175,7 @@ class Agent:
             from batfill.cluster.choice import PolicyChoice
 
             self.choice = PolicyChoice(self.cluster, self.chosen, self.selection)
-        kills = self.chosen.divider_s < math.inf or self.chosen.learning.kill
-        if kills and not (registration.allowed and registration.reuses_profiles):
+        if self.kills and not (registration.allowed and registration.reuses_profiles):
             name = "kill" if self.chosen.learning.kill else "divider"
             raise BatfillError(
                 f"option {name} kills jobs and submits them again; "

@@ -1,0 +1,257 @@
+"""Batsim 5's side of a conversation, in JSON: the handshake, its events' names and fields, and its form of decisions.
+
+Read from 5.0.0-rc2. Fields that nothing but its newest form has are read if they are there, and never sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import struct
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from batfill import __version__
+from batfill.batsim.machines import as_text
+from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING
+from batfill.cluster.agent import Registration
+from batfill.cluster.conversation import OF_USER, REJECTED, RUNS, Conversation
+from batfill.errors import BatfillError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from batfill.batsim.machines import Intervals
+    from batfill.cluster.agent import Agent, Request
+    from batfill.cluster.conversation import Fields
+
+log = logging.getLogger("batfill")
+
+LENGTH = struct.Struct("=I")  # of the initialisation text; the flags of the answer have the same form
+JSON_MESSAGES = LENGTH.pack(2)  # flags
+PROTOCOL_VERSION = "1.0.0"
+ACKNOWLEDGE = "acknowledge_dynamic_jobs"  # the feature that the initialisation text may add
+# Batsim requires a placement of a job's processes on its hosts; for delays it changes nothing.
+PLACEMENT_TYPE = "PredefinedExecutorPlacementStrategyWrapper"
+PLACEMENT = {"strategy": "SpreadOverHostsFirst"}
+
+BEGINS: Fields = (("computation_hosts", ARRAY),)
+STORAGE: Fields = (("storage_hosts", ARRAY),)
+SUBMITTED: Fields = (("job_id", STRING), ("job", OBJECT), ("submission_time", NUMBER))
+JOB: Fields = (("resource_request", INTEGER), ("profile_id", STRING))
+WALLTIME: Fields = (("walltime", NUMBER),)
+EXTRA: Fields = (("extra_data", STRING),)
+EXTERNAL: Fields = (("external_event_type", STRING),)
+GENERIC: Fields = (("external_event", OBJECT),)
+GENERIC_DATA: Fields = (("data", STRING),)
+
+
+def initialisation_text(frame: bytes) -> str | None:
+    """The text of a handshake's first frame; None if the frame is something else."""
+    if len(frame) < LENGTH.size or LENGTH.unpack_from(frame)[0] != len(frame) - LENGTH.size:
+        return None
+    return frame[LENGTH.size :].decode(errors="replace")
+
+
+def object_in(text: str) -> dict[str, Any]:
+    """The JSON object that a text holds; an empty one if it holds something else."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if type(found) is dict else {}
+
+
+def milliseconds_from(date_s: float) -> int:
+    """The first whole millisecond that is not before this date."""
+    time = math.ceil(date_s * 1000)
+    return time - 1 if (time - 1) / 1000 >= date_s else time  # 4.35 * 1000 is 4350.000000000001
+
+
+class Batsim5(Conversation):
+    """A conversation with Batsim 5; the first message is the handshake."""
+
+    version = "Batsim 5"
+    type_field, data_field = "event_type", "event"
+    event_fields = (("event_type", STRING), ("timestamp", NUMBER))
+    begins = "SimulationBeginsEvent"
+    completed_fields = (("job_id", STRING), ("state", STRING))
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(agent)
+        self.greeted = False
+        self.features: dict[str, bool] = {}  # what the simulation has to offer beyond Batsim's defaults
+        self.calls = 0  # requested
+        self.knows_all_external = True  # False after an external event that batfill does not know
+
+    def answer(self, text: bytes) -> bytes:
+        """As `Conversation.answer`; the first message is answered with this scheduler's hello."""
+        if self.greeted:
+            if initialisation_text(text) is not None:
+                self.messages += 1
+                raise self.wrong("is a second handshake: two simulators may be connected; give each its own scheduler")
+            return super().answer(text.removesuffix(b"\0"))
+        self.messages += 1
+        said = initialisation_text(text)
+        if said is None:
+            raise self.wrong(f"is {text[:100]!r} instead of a length of four bytes and a text of that length")
+        self.greeted = True
+        self.features = self.features_for(said)
+        log.info("Batsim 5 says %r at its start; features requested: %s", said, ", ".join(self.features) or "none")
+        hello = {
+            "batprotocol_version": PROTOCOL_VERSION,
+            "decision_component_name": "batfill",
+            "decision_component_version": __version__,
+            "decision_component_commit": "",
+            "requested_simulation_features": self.features,
+        }
+        event = {"timestamp": 0.0, "event_type": "EDCHelloEvent", "event": hello}
+        return JSON_MESSAGES + orjson.dumps({"now": 0.0, "events": [event]})
+
+    def features_for(self, text: str) -> dict[str, bool]:
+        """The features that the options need; the initialisation text may add the acknowledgement of registrations.
+
+        Raises:
+            BatfillError: the text is a JSON object with something else in it.
+        """
+        asked = object_in(text)
+        if text and not asked:
+            log.warning("Batsim's initialisation text is ignored: %.100r; options are given to batfill schedule", text)
+        for name, value in asked.items():
+            if name != ACKNOWLEDGE or type(value) is not bool:
+                raise BatfillError(
+                    f"Batsim's initialisation text has {name!r:.60}: {value!r:.60}; batfill reads {ACKNOWLEDGE}, true "
+                    "or false, there, and its options on the command line of batfill schedule"
+                )
+        if not self.agent.kills:
+            return {}
+        acknowledged = {ACKNOWLEDGE: True} if asked.get(ACKNOWLEDGE) else {}
+        return {"dynamic_registration": True, "profile_reuse": True, **acknowledged}
+
+    # Events from Batsim
+
+    def events_handled(self) -> dict[str, Callable[[Any], None]]:
+        """See `Conversation`."""
+        return {
+            "JobSubmittedEvent": self.submitted,
+            "JobCompletedEvent": self.completed,
+            "RequestedCallEvent": self.called,
+            "AllStaticJobsHaveBeenSubmittedEvent": self.no_more_jobs,
+            "ExternalEventOccurredEvent": self.occurred,
+            "SimulationEndsEvent": self.end,
+        }
+
+    def events_ignored(self) -> tuple[str, ...]:
+        """See `Conversation`."""
+        return (
+            "JobsKilledEvent",
+            "AllStaticExternalEventsHaveBeenInjectedEvent",
+            "HostsTurnedOnOffEvent",
+            "HostsPStateChangedEvent",
+        )
+
+    def begin(self, data: Any) -> None:
+        """SimulationBeginsEvent."""
+        self.refuse_second()
+        self.check(data, BEGINS)
+        if "storage_hosts" in data:
+            self.check(data, STORAGE)
+        asked = self.features.get
+        registration = Registration(
+            asked("dynamic_registration", False), asked("profile_reuse", False), asked(ACKNOWLEDGE, False)
+        )
+        self.begin_on(self.ids(data, "computation_hosts"), self.ids(data, "storage_hosts"), registration)
+
+    def check_submission(self, data: Any) -> str:
+        """See `Conversation`."""
+        self.check(data, SUBMITTED)
+        return str(data["job_id"])
+
+    def job_of(self, data: Any) -> dict[str, Any]:
+        """See `Conversation`; the user's fields are in `extra_data`, a text that may be anything."""
+        job = data["job"]
+        self.check(job, JOB)
+        walltime = job.get("walltime")
+        if walltime is not None:
+            self.check(job, WALLTIME)
+        text = job.get("extra_data")
+        fields = {}
+        if text is not None:
+            self.check(job, EXTRA)
+            fields = object_in(text)
+            if fields:
+                self.subject += "in extra_data "
+                self.check_given(fields, OF_USER)
+        fields["subtime"] = data["submission_time"]
+        fields["res"] = job["resource_request"]
+        fields["profile"] = job["profile_id"]
+        fields["walltime"] = -1 if walltime is None else walltime
+        fields["extra_data"] = text
+        return fields
+
+    def occurred(self, data: Any) -> None:
+        """ExternalEventOccurredEvent: machines leave or return, if its text says so in JSON."""
+        self.check(data, EXTERNAL)
+        event = {}
+        if data["external_event_type"] == "GenericExternalEvent":
+            self.check(data, GENERIC)
+            self.check(data["external_event"], GENERIC_DATA)
+            event = object_in(data["external_event"]["data"])
+        kind = event.get("type")
+        if kind == "machine_unavailable":
+            self.withdraw(event)
+        elif kind == "machine_available":
+            self.restore(event)
+        elif self.knows_all_external:
+            self.knows_all_external = False
+            log.warning(
+                "an external event at %f is neither machine_unavailable nor machine_available: ignored, as further "
+                "such events",
+                self.now_s,
+            )
+
+    # Requests of the agent: `cluster.agent.Host`
+
+    def execute(self, job: str, machines: Intervals) -> None:
+        """See `Host`."""
+        self.leaves_queue(job, RUNS)
+        allocation = {
+            "host_allocation": as_text(machines),
+            "executor_placement_type": PLACEMENT_TYPE,
+            "executor_placement": PLACEMENT,
+        }
+        self.send("ExecuteJobEvent", {"job_id": job, "allocation": allocation})
+
+    def reject(self, job: str) -> None:
+        """See `Host`."""
+        self.leaves_queue(job, REJECTED)
+        self.send("RejectJobEvent", {"job_id": job})
+
+    def kill(self, job: str) -> None:
+        """See `Host`."""
+        self.send("KillJobsEvent", {"job_ids": [job]})
+
+    def call_at(self, date_s: float) -> None:
+        """See `Host`; Batsim calls at whole milliseconds, so that a fraction of one is rounded up."""
+        self.calls += 1
+        if date_s == int(date_s):
+            when = {"time": int(date_s), "time_unit": "Second"}
+        else:
+            when = {"time": milliseconds_from(date_s), "time_unit": "Millisecond"}
+        call = {"call_me_later_id": f"divider {self.calls}", "when_type": "OneShot", "when": when}
+        self.send("CallMeLaterEvent", call)
+
+    def register(self, request: Request) -> None:
+        """See `Host`; Batsim takes the date of the registration for the job's submission."""
+        self.joins_queue(request)
+        job: dict[str, Any] = {"resource_request": request.procs, "profile_id": request.profile}
+        if request.walltime_s < math.inf:
+            job["walltime"] = request.walltime_s
+        if request.extra:
+            job["extra_data"] = request.extra
+        self.send("RegisterJobEvent", {"job_id": request.name, "job": job})
+
+    def finish_registration(self) -> None:
+        """See `Host`."""
+        self.send("FinishRegistrationEvent", {})
