@@ -37,7 +37,8 @@ class Batsim4(Conversation):
     type_field, data_field = "type", "data"
     event_fields = (("type", STRING), ("timestamp", NUMBER))
     begins = "SIMULATION_BEGINS"
-    completed_fields = (("job_id", STRING), ("job_state", STRING))
+    state_field = "job_state"
+    completed_fields = (("job_id", STRING), (state_field, STRING))
 
     def __init__(self, agent: Agent) -> None:
         super().__init__(agent)

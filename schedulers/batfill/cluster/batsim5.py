@@ -18,6 +18,7 @@ from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING
 from batfill.cluster.agent import Registration
 from batfill.cluster.conversation import OF_USER, REJECTED, RUNS, Conversation
 from batfill.errors import BatfillError
+from batfill.workloads.batsim_json import EXPECTED_FIELD, REQUEST_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ BEGINS: Fields = (("computation_hosts", ARRAY),)
 STORAGE: Fields = (("storage_hosts", ARRAY),)
 SUBMITTED: Fields = (("job_id", STRING), ("job", OBJECT), ("submission_time", NUMBER))
 JOB: Fields = (("resource_request", INTEGER), ("profile_id", STRING))
-WALLTIME: Fields = (("walltime", NUMBER),)
+LIMITED_JOB: Fields = (*JOB, ("walltime", NUMBER))
 EXTRA: Fields = (("extra_data", STRING),)
 EXTERNAL: Fields = (("external_event_type", STRING),)
 GENERIC: Fields = (("external_event", OBJECT),)
@@ -65,8 +66,10 @@ def object_in(text: str) -> dict[str, Any]:
 
 def milliseconds_from(date_s: float) -> int:
     """The first whole millisecond that is not before this date."""
-    time = math.ceil(date_s * 1000)
-    return time - 1 if (time - 1) / 1000 >= date_s else time  # 4.35 * 1000 is 4350.000000000001
+    time = math.ceil(date_s * 1000)  # which the product's rounding may put one too low or too high
+    if time / 1000 < date_s:
+        return time + 1
+    return time - 1 if (time - 1) / 1000 >= date_s else time
 
 
 class Batsim5(Conversation):
@@ -76,7 +79,8 @@ class Batsim5(Conversation):
     type_field, data_field = "event_type", "event"
     event_fields = (("event_type", STRING), ("timestamp", NUMBER))
     begins = "SimulationBeginsEvent"
-    completed_fields = (("job_id", STRING), ("state", STRING))
+    state_field = "state"
+    completed_fields = (("job_id", STRING), (state_field, STRING))
 
     def __init__(self, agent: Agent) -> None:
         super().__init__(agent)
@@ -88,9 +92,6 @@ class Batsim5(Conversation):
     def answer(self, text: bytes) -> bytes:
         """As `Conversation.answer`; the first message is answered with this scheduler's hello."""
         if self.greeted:
-            if initialisation_text(text) is not None:
-                self.messages += 1
-                raise self.wrong("is a second handshake: two simulators may be connected; give each its own scheduler")
             return super().answer(text.removesuffix(b"\0"))
         self.messages += 1
         said = initialisation_text(text)
@@ -108,6 +109,12 @@ class Batsim5(Conversation):
         }
         event = {"timestamp": 0.0, "event_type": "EDCHelloEvent", "event": hello}
         return JSON_MESSAGES + orjson.dumps({"now": 0.0, "events": [event]})
+
+    def unreadable(self, text: bytes, error: orjson.JSONDecodeError) -> BatfillError:
+        """As `Conversation.unreadable`; it may be another simulator's handshake."""
+        if initialisation_text(text) is None and initialisation_text(text + b"\0") is None:
+            return super().unreadable(text, error)
+        return self.wrong("is a second handshake: two simulators may be connected; give each its own scheduler")
 
     def features_for(self, text: str) -> dict[str, bool]:
         """The features that the options need; the initialisation text may add the acknowledgement of registrations.
@@ -171,21 +178,20 @@ class Batsim5(Conversation):
     def job_of(self, data: Any) -> dict[str, Any]:
         """See `Conversation`; the user's fields are in `extra_data`, a text that may be anything."""
         job = data["job"]
-        self.check(job, JOB)
-        walltime = job.get("walltime")
-        if walltime is not None:
-            self.check(job, WALLTIME)
+        procs, profile, walltime = job.get("resource_request"), job.get("profile_id"), job.get("walltime")
         text = job.get("extra_data")
-        fields = {}
-        if text is not None:
+        # One condition for what every good job has: a call of `check` for each costs a tenth of the message.
+        if type(procs) is not int or type(profile) is not str or type(walltime) is not float:
+            self.check(job, JOB if walltime is None else LIMITED_JOB)
+        if type(text) is not str and text is not None:
             self.check(job, EXTRA)
-            fields = object_in(text)
-            if fields:
-                self.subject += "in extra_data "
-                self.check_given(fields, OF_USER)
+        fields = object_in(text) if text else {}
+        if EXPECTED_FIELD in fields or REQUEST_FIELD in fields:
+            self.subject += "in extra_data "
+            self.check_given(fields, OF_USER)
         fields["subtime"] = data["submission_time"]
-        fields["res"] = job["resource_request"]
-        fields["profile"] = job["profile_id"]
+        fields["res"] = procs
+        fields["profile"] = profile
         fields["walltime"] = -1 if walltime is None else walltime
         fields["extra_data"] = text
         return fields

@@ -82,7 +82,8 @@ class Conversation(ABC):
     data_field: ClassVar[str]  # what the event is about
     event_fields: ClassVar[Fields]
     begins: ClassVar[str]  # the type of the simulation's first event
-    completed_fields: ClassVar[Fields]  # a job's name, and the state in which it ended
+    completed_fields: ClassVar[Fields]
+    state_field: ClassVar[str]  # in which a job ended
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -118,7 +119,7 @@ class Conversation(ABC):
         try:
             message = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise self.wrong(f"is not JSON: {error}: {text[:100].decode(errors='replace')!r}") from None
+            raise self.unreadable(text, error) from None
         self.check(message, MESSAGE)
         now = message["now"]
         if now < self.now:
@@ -159,10 +160,11 @@ class Conversation(ABC):
         """Check one event of the message and pass it to the agent."""
         self.place, self.subject = place, ""
         kind = self.kind = event.get(self.type_field, "") if type(event) is dict else ""
-        self.check(event, self.event_fields)
+        handler = self.handlers.get(kind) if type(kind) is str else None
+        if handler is None or type(event.get("timestamp")) not in NUMBER:
+            self.check(event, self.event_fields)
         if not self.begun and kind != self.begins:
             raise self.wrong(f"comes before {self.begins}")
-        handler = self.handlers.get(kind)
         if handler is None:
             raise self.wrong(f"is of a type that {self.version} does not send")
         handler(event.get(self.data_field, {}))
@@ -205,13 +207,12 @@ class Conversation(ABC):
     def completed(self, data: Any) -> None:
         """A job has ended."""
         self.check(data, self.completed_fields)
-        (name_field, _), (state_field, _) = self.completed_fields
-        name = data[name_field]
+        name = data["job_id"]
         known = self.jobs.get(name)
         if known != RUNS:
             raise self.wrong(f"names job {name!r:.60}, which {known or 'was never submitted'}, so it cannot end now")
         self.jobs[name] = ENDED
-        self.agent.ended(name, self.now_s, killed=data[state_field] == KILLED)
+        self.agent.ended(name, self.now_s, killed=data[self.state_field] == KILLED)
 
     def called(self, data: Any) -> None:
         """A date of `call_at` has come."""
@@ -249,9 +250,10 @@ class Conversation(ABC):
 
     def check(self, holder: Any, fields: Fields) -> None:
         """Refuse a JSON value that is not an object with these fields; true and false are not numbers."""
-        is_object = type(holder) is dict
+        if type(holder) is not dict:
+            raise self.wrong(self.subject + unfit(holder, *fields[0]))
         for name, types in fields:
-            if not is_object or type(holder.get(name)) not in types:
+            if type(holder.get(name)) not in types:
                 raise self.wrong(self.subject + unfit(holder, name, types))
 
     def check_given(self, holder: dict[str, Any], fields: Fields) -> None:
@@ -259,6 +261,10 @@ class Conversation(ABC):
         for name, types in fields:
             if name in holder and type(holder[name]) not in types:
                 raise self.wrong(self.subject + unfit(holder, name, types))
+
+    def unreadable(self, text: bytes, error: orjson.JSONDecodeError) -> BatfillError:
+        """The error for a message that is not JSON."""
+        return self.wrong(f"is not JSON: {error}: {text[:100].decode(errors='replace')!r}")
 
     def wrong(self, what: str) -> BatfillError:
         """The error for the current event, or for the message as a whole."""

@@ -1,0 +1,702 @@
+"""The scheduler in a conversation with Batsim 5: recorded ones, Batsim 4's in other words, and what is no message."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zmq
+from hypothesis import given
+from hypothesis import strategies as st
+from procset import ProcSet
+
+from batfill import __version__
+from batfill.batsim.protocol import SimulationSettings
+from batfill.batsim.simulation import Simulation
+from batfill.cluster.agent import Agent
+from batfill.cluster.batsim4 import Batsim4
+from batfill.cluster.batsim5 import Batsim5, milliseconds_from
+from batfill.cluster.loop import conversation_with
+from batfill.errors import BatfillError
+from batfill.jobs import WEEK_S
+from batfill.workloads.batsim_json import load_document
+from command import COMPILING, free_port, refusal
+from golden5 import recordings
+from plugin import assert_same_starts
+from small_runs import machines
+
+ACKNOWLEDGE = '{"acknowledge_dynamic_jobs": true}'
+
+
+# The first message
+
+
+def handshake(text=""):
+    said = text.encode()
+    return len(said).to_bytes(4, sys.byteorder) + said
+
+
+def hello(answer):
+    """The hello in the answer to a handshake."""
+    assert answer[:4] == (2).to_bytes(4, sys.byteorder)  # JSON from now on
+    (event,) = json.loads(answer[4:])["events"]
+    assert event["event_type"] == "EDCHelloEvent"
+    return event["event"]
+
+
+def greeted(text="", **options):
+    """A conversation after its handshake."""
+    talk = Batsim5(Agent(options))
+    hello(talk.answer(handshake(text)))
+    return talk
+
+
+def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_without_kills():
+    assert hello(Batsim5(Agent({})).answer(handshake("any text"))) == {
+        "batprotocol_version": "1.0.0",
+        "decision_component_name": "batfill",
+        "decision_component_version": __version__,
+        "decision_component_commit": "",
+        "requested_simulation_features": {},
+    }
+
+
+@pytest.mark.parametrize("options", [{"divider": 60}, {"knowledge": "classifier", "kill": True}])
+@pytest.mark.parametrize("text", ["", ACKNOWLEDGE])
+def test_options_that_kill_ask_for_registrations_on_old_profiles(options, text):
+    asked = hello(Batsim5(Agent(options)).answer(handshake(text)))["requested_simulation_features"]
+    acknowledged = {"acknowledge_dynamic_jobs": True} if text else {}
+    assert asked == {"dynamic_registration": True, "profile_reuse": True, **acknowledged}
+
+
+@pytest.mark.parametrize("text", ["any text", "[1]", "7", "{"])
+def test_an_initialisation_text_without_an_object_is_ignored_with_a_warning(text, caplog):
+    greeted(text)
+    (line,) = caplog.messages
+    assert line.startswith(f"Batsim's initialisation text is ignored: {text!r}; ")
+
+
+def test_no_text_and_an_empty_object_are_not_worth_a_word(caplog):
+    greeted("")
+    greeted(ACKNOWLEDGE, divider=60)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '{"policy": "saf"}',
+            "Batsim's initialisation text has 'policy': 'saf'; batfill reads acknowledge_dynamic_jobs",
+        ),
+        ('{"acknowledge_dynamic_jobs": 1}', "Batsim's initialisation text has 'acknowledge_dynamic_jobs': 1; "),
+    ],
+)
+def test_an_option_that_would_be_ignored_in_the_initialisation_text_is_refused(text, said):
+    with pytest.raises(BatfillError, match="on the command line of batfill schedule") as refused:
+        greeted(text)
+    assert str(refused.value).startswith(said)
+
+
+BEGINS_4 = b'{"now": 0, "events": []}'
+
+
+@pytest.mark.parametrize("protocol", ["auto", "4", "5"])
+def test_the_first_frame_says_which_batsim_it_is(protocol):
+    for frame, version, kind in ((BEGINS_4, "4", Batsim4), (handshake("x"), "5", Batsim5), (handshake(), "5", Batsim5)):
+        if protocol in ("auto", version):
+            assert type(conversation_with(frame, Agent({}), protocol)) is kind
+        else:
+            with pytest.raises(BatfillError) as refused:
+                conversation_with(frame, Agent({}), protocol)
+            start = f"option protocol: Batsim {version} has connected; leave it out, or start Batsim {protocol}"
+            assert str(refused.value) == start
+
+
+@pytest.mark.parametrize("frame", [b"", b"abc", b"\5\0\0\0text", b"\3\0\0\0text", b"[]", b"now"])
+def test_a_first_frame_of_no_batsim_is_refused(frame):
+    with pytest.raises(BatfillError) as refused:
+        conversation_with(frame, Agent({}))
+    assert str(refused.value).startswith(f"message 1 from Batsim is {frame!r}; Batsim 4 begins with a JSON object, ")
+    with pytest.raises(BatfillError) as refused:
+        conversation_with(frame, Agent({}), "5").answer(frame)
+    assert str(refused.value) == (
+        f"message 1 from Batsim is {frame!r} instead of a length of four bytes and a text of that length; "
+        "this is not Batsim 5's protocol"
+    )
+
+
+# Recorded conversations
+
+
+def messages_of(recorded):
+    """Each message of Batsim's as it was on the wire, with the recorded answer's events, or None if it has none."""
+    lines = (recorded.folder / "messages.jsonl").read_text().splitlines()[2:]
+    for line, reply in zip(lines[::2], [*lines[1::2], "{}"], strict=False):
+        assert json.loads(line)["dir"] == "batsim->edc"
+        answered = json.loads(reply).get("msg")
+        events = answered.get("events") if type(answered) is dict else None
+        yield line.partition('"msg": ')[2][:-1].encode() + b"\0", events
+
+
+def decisions(events, *, calls):
+    """What is decided: one tuple per job, whatever the order; with the calls requested, or without."""
+    decided = set()
+    for event in events:
+        kind, data = event["event_type"], event["event"]
+        if kind == "ExecuteJobEvent":
+            decided.add((kind, data["job_id"], str(ProcSet.from_str(data["allocation"]["host_allocation"]))))
+        elif kind == "RejectJobEvent":
+            decided.add((kind, data["job_id"]))
+        elif kind == "KillJobsEvent":
+            decided |= {(kind, job) for job in data["job_ids"]}
+        elif kind == "RegisterJobEvent":
+            decided.add((kind, data["job_id"], json.dumps(data["job"], sort_keys=True)))
+        elif kind == "CallMeLaterEvent" and calls:
+            decided.add((kind, *data["when"].values()))
+    return decided
+
+
+STUDIES = [recorded for recorded in recordings() if (recorded.folder / "run.json").exists()]
+OTHERS = [recorded for recorded in recordings() if recorded not in STUDIES]
+
+
+@pytest.mark.parametrize("recorded", STUDIES, ids=lambda recorded: recorded.name)
+def test_the_decisions_of_a_recorded_study_are_made_message_by_message(recorded):
+    run = json.loads((recorded.folder / "run.json").read_text())
+    talk = Batsim5(Agent(run["scheduler"]))
+    text = ACKNOWLEDGE if run["features"]["acknowledge_dynamic_jobs"] else ""
+    asked = hello(talk.answer(handshake(text)))["requested_simulation_features"]
+    assert asked == {name: True for name, wanted in run["features"].items() if wanted}
+    wrong, finished = [], []
+    for message, recorded_events in messages_of(recorded):
+        answer = json.loads(talk.answer(message))
+        ours, theirs = (decisions(events, calls=True) for events in (answer["events"], recorded_events))
+        if ours != theirs:
+            wrong.append((message, ours ^ theirs))
+        now = json.loads(message[:-1])["now"]
+        assert {answer["now"], *(event["timestamp"] for event in answer["events"])} == {now}
+        finished += [event for event in answer["events"] if event["event_type"] == "FinishRegistrationEvent"]
+    assert not wrong, f"{len(wrong)} replies differ; the first: {wrong[0]}"
+    assert talk.ended
+    assert talk.left == 0
+    assert len(finished) == asked.get("dynamic_registration", False)
+    assert not finished or recorded_events == answer["events"] == []
+
+
+# Recorded schedulers that do not decide as EASY would, and what they do instead.
+PLAIN_FCFS = "no backfilling"
+WRONG_HOSTS = "other hosts than the lowest, or more or fewer of them than the job requests"
+KILLS_AND_SUBMITS = "kills or registers jobs of its own choice"
+OTHERWISE = {
+    "small-answer-in-the-past": "rejects a job that fits",
+    "small-allocation-commas": "a list of hosts that is none",
+    "small-decisions-later": "decides for a later date",
+    "small-force-stop": "stops the simulation",
+    "small-calls": PLAIN_FCFS,
+    "small-fcfs": PLAIN_FCFS,
+    "small-periodic-asked-late": PLAIN_FCFS,
+    "small-external-events": "goes on using unavailable machines",
+    "small-shared-hosts": WRONG_HOSTS,
+    "small-too-few-hosts": WRONG_HOSTS,
+    "small-too-many-hosts": WRONG_HOSTS,
+    "small-dynamic": KILLS_AND_SUBMITS,
+    "small-execute-registered-at-once": KILLS_AND_SUBMITS,
+    "small-kill": KILLS_AND_SUBMITS,
+    "small-negative-walltime-registered": KILLS_AND_SUBMITS,
+    "small-null-walltime": KILLS_AND_SUBMITS,
+    "small-requeue": KILLS_AND_SUBMITS,
+    "error-": "makes a mistake, or does not get as far as deciding",
+}
+
+
+@pytest.mark.parametrize("recorded", OTHERS, ids=lambda recorded: recorded.name)
+def test_a_small_recording_is_decided_as_recorded_or_differs_for_a_stated_reason(recorded):
+    """Up to the first difference Batsim's messages are understood; after it they answer another scheduler."""
+    talk, n_messages, difference = Batsim5(Agent({})), 0, None
+    lines = (recorded.folder / "messages.jsonl").read_text().splitlines()
+    if lines:
+        talk.answer(bytes.fromhex(json.loads(lines[0])["bytes_hex"]))
+    for message, recorded_events in messages_of(recorded):
+        events = json.loads(talk.answer(message))["events"]
+        n_messages += 1
+        try:
+            same = recorded_events is None or decisions(events, calls=False) == decisions(recorded_events, calls=False)
+        except (KeyError, ValueError, AttributeError):  # no decision in Batsim's form
+            same = False
+        if not same:
+            difference = message
+            break
+    reason = next((reason for prefix, reason in OTHERWISE.items() if recorded.name.startswith(prefix)), None)
+    if reason is None:
+        assert difference is None
+        assert talk.ended
+        assert n_messages > 2
+    elif not recorded.name.startswith("error-"):
+        assert difference is not None, f"{recorded.name} is decided as recorded, so that no reason is needed: {reason}"
+
+
+# Batsim 4's messages in Batsim 5's words
+
+
+class Through5:
+    """Answers Batsim 4's messages; translated, with dates as Batsim 5 writes them, they go to a `Batsim5`."""
+
+    def __init__(self, text="", **options):
+        self.talk = greeted(text, **options)
+        self.submit_s = {}
+        self.seed = np.random.default_rng(5)
+        self.now = 0.0
+
+    def __call__(self, message):
+        told = json.loads(message)
+        exact = told["now"]
+        # On either side, up to 5e-8, but never back.
+        self.now = max(self.now, 0.0 if exact == 0 else exact + self.seed.uniform(-4e-8, 4e-8))
+        events = [event for told_event in told["events"] for event in self.event(**told_event)]
+        text = json.dumps({"now": self.now, "events": events})
+        answer = json.loads(self.talk.answer(text.encode() + b"\0"))
+        assert answer["now"] == self.now
+        decided = [self.decision(event["event_type"], event["event"]) for event in answer["events"]]
+        return json.dumps(
+            {"now": exact, "events": [{"timestamp": exact, "type": kind, "data": data} for kind, data in decided]}
+        ).encode()
+
+    def event(self, timestamp, type, data):  # noqa: A002 # Batsim's name of the field
+        kind = {
+            "SIMULATION_BEGINS": "SimulationBeginsEvent",
+            "JOB_SUBMITTED": "JobSubmittedEvent",
+            "JOB_COMPLETED": "JobCompletedEvent",
+            "JOB_KILLED": "JobsKilledEvent",
+            "REQUESTED_CALL": "RequestedCallEvent",
+            "NOTIFY": "AllStaticJobsHaveBeenSubmittedEvent",
+            "SIMULATION_ENDS": "SimulationEndsEvent",
+        }[type]
+        said = {}
+        if type == "SIMULATION_BEGINS":
+            said = {"computation_hosts": data["compute_resources"], "storage_hosts": data["storage_resources"]}
+        elif type == "JOB_SUBMITTED":
+            job = dict(data["job"])
+            self.submit_s[data["job_id"]] = job["subtime"]
+            walltime, own = job.pop("walltime", -1), {"id", "subtime", "res", "profile"}
+            extra = {name: value for name, value in job.items() if name not in own}
+            said_job = {"resource_request": job["res"], "profile_id": f"w0!{job['profile']}", "rigid": True}
+            said_job |= {"walltime": None if walltime < 0 else walltime}
+            said_job |= {"extra_data": json.dumps(extra, separators=(",", ":"))} if extra else {}
+            said = {"job_id": data["job_id"], "job": said_job, "submission_time": job["subtime"]}
+        elif type == "JOB_COMPLETED":
+            said = {"job_id": data["job_id"], "state": data["job_state"], "return_code": data["return_code"] % 2**32}
+        elif type == "JOB_KILLED":
+            said = {"job_ids": data["job_ids"], "progresses": []}
+        elif type == "NOTIFY":
+            assert data["type"] == "no_more_static_job_to_submit"
+        yield {"timestamp": self.now, "event_type": kind, "event": said}
+
+    def decision(self, kind, data):
+        if kind == "ExecuteJobEvent":
+            return "EXECUTE_JOB", {"job_id": data["job_id"], "alloc": data["allocation"]["host_allocation"]}
+        if kind == "CallMeLaterEvent":
+            unit = {"Second": 1, "Millisecond": 1000}[data["when"]["time_unit"]]
+            return "CALL_ME_LATER", {"timestamp": data["when"]["time"] / unit}
+        if kind == "RegisterJobEvent":
+            name, job = data["job_id"], data["job"]
+            first = name.partition("#")[0]
+            said = {"id": name, "subtime": self.submit_s[first], "res": job["resource_request"]}
+            said |= {"walltime": job.get("walltime", -1), "profile": job["profile_id"].removeprefix("w0!")}
+            return "REGISTER_JOB", {"job_id": name, "job": said | json.loads(job.get("extra_data", "{}"))}
+        return {
+            "RejectJobEvent": ("REJECT_JOB", data),
+            "KillJobsEvent": ("KILL_JOB", data),
+            "FinishRegistrationEvent": ("NOTIFY", {"type": "registration_finished"}),
+        }[kind]
+
+
+def starts(document, size, answer, settings):
+    records = []
+    Simulation(machines(size), {"w0": document}, answer, settings=settings, on_job_end=records.append).run()
+    return {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
+
+
+def written(path, seed, *, size=12, n_jobs=350, span_s=40_000, unit_s=1.0):
+    """A workload with every field that the scheduler reads."""
+    rng = np.random.default_rng(seed)
+    jobs, profiles = [], {}
+    for row, submit_s in enumerate(np.sort(rng.integers(0, span_s, n_jobs)).tolist()):
+        delay_s = unit_s * math.ceil(math.exp(rng.normal(5.5, 1.2)))
+        profiles[f"d{delay_s:g}"] = {"type": "delay", "delay": delay_s}
+        job = {"id": f"{row:04}", "subtime": submit_s * unit_s, "res": int(rng.integers(1, size + 2))}
+        job |= {"profile": f"d{delay_s:g}", "user_id": int(rng.integers(5))}
+        job |= {"class": str(rng.choice(["small", "large"]))} if rng.random() < 0.7 else {}
+        job |= {"walltime": delay_s * float(rng.choice([0.5, 1, 1.5, 4]))} if rng.random() < 0.9 else {}
+        job |= {"killable": False} if rng.random() < 0.1 else {}
+        jobs.append(job)
+    path.write_text(json.dumps({"nb_res": size, "jobs": jobs, "profiles": profiles}))
+    return load_document(path)
+
+
+EVERY_OPTION = [
+    {"policy": "fcfs"},
+    {"policy": "wfp3", "threshold": 3000, "backfill": "spf"},
+    {"policy": "saf", "reservation": "machines"},
+    {"policy": "spf", "divider": 300},
+    {"policy": "saf", "divider": 300, "kill-if": "waiting", "threshold": 3000},
+    {"policy": "saf", "divider": 300, "kill-if": "needed", "overdue-before": "large", "threshold": 3000},
+    {"policy": "fcfs", "divider": 301.0625, "try-width": 0.5},
+    {"policy": "saf", "knowledge": "easy++"},
+    {"policy": "saf", "knowledge": "classifier", "cut": 0, "kill": True, "levels": "0.5,0.75"},
+    {"select": "full", "policies": "fcfs,spf,lpf", "period": 4000},
+]
+KILLING = [options for options in EVERY_OPTION if "divider" in options or "kill" in options]
+
+
+@pytest.mark.parametrize(
+    ("options", "acknowledged"),
+    [*((options, False) for options in EVERY_OPTION), *((options, True) for options in KILLING)],
+    ids=str,
+)
+def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options, acknowledged):
+    kills = options in KILLING
+    settings = SimulationSettings(dynamic_jobs=kills, reuse_profiles=kills, acknowledge=acknowledged)
+    # The classifier learns from whole weeks.
+    document = written(tmp_path / "made.json", 3, span_s=4 * WEEK_S if "knowledge" in options else 40_000)
+    budget = {"budget": 1000.0} if "select" in options else {}
+    under_4 = starts(document, 12, Batsim4(Agent(options | budget)).answer, settings)
+    under_5 = starts(document, 12, Through5(ACKNOWLEDGE if acknowledged else "", **options, **budget), settings)
+    if options.get("divider") == 301.0625:  # Batsim 5 calls at whole milliseconds
+        late = [under_5[name] - start_s for name, start_s in under_4.items() if name in under_5]
+        assert under_4.keys() == under_5.keys()
+        assert 0 < np.mean(np.array(late) != 0) < 1
+        return
+    assert_same_starts(under_4, under_5)
+    assert any("#" in name for name in under_4) == kills
+
+
+@given(st.floats(0, 1e10))
+def test_a_call_is_for_the_first_millisecond_that_is_not_too_early(date_s):
+    time = milliseconds_from(date_s)
+    assert (time - 1) / 1000 < date_s <= time / 1000 or time == date_s == 0
+
+
+# Events by hand
+
+
+def event(kind, **data):
+    return {"event_type": kind, "event": data}
+
+
+def begins(n=4, storage=()):
+    return event(
+        "SimulationBeginsEvent",
+        computation_hosts=[{"id": host, "name": f"node{host}"} for host in range(n)],
+        storage_hosts=[{"id": host} for host in storage],
+    )
+
+
+def submitted(name, walltime=100.0, procs=1, *, at=0.0, **fields):
+    job = {"resource_request": procs, "walltime": walltime, "profile_id": "w0!d", **fields}
+    return event("JobSubmittedEvent", job_id=f"w0!{name}", job=job, submission_time=at)
+
+
+def completed(name, state="COMPLETED_SUCCESSFULLY"):
+    code = 0 if state == "COMPLETED_SUCCESSFULLY" else 2**32 - 1
+    return event("JobCompletedEvent", job_id=f"w0!{name}", state=state, return_code=code)
+
+
+def occurred(data):
+    told = {"external_event_type": "GenericExternalEvent", "external_event": {"data": data}}
+    return event("ExternalEventOccurredEvent", id="ee0!0", **told)
+
+
+def as_message(now, *events):
+    return json.dumps({"now": now, "events": [{"timestamp": now, **told} for told in events]}).encode() + b"\0"
+
+
+def answered(talk, now, *events):
+    return [(told["event_type"], told["event"]) for told in json.loads(talk.answer(as_message(now, *events)))["events"]]
+
+
+def in_words(talk, now, *events):
+    """Starts as "1 on 0-3", and other decisions by their type."""
+    return [
+        f"{data['job_id'].removeprefix('w0!')} on {data['allocation']['host_allocation']}"
+        if "allocation" in data
+        else kind
+        for kind, data in answered(talk, now, *events)
+    ]
+
+
+BEGIN = begins()
+CALL = event("RequestedCallEvent", call_me_later_id="divider 1", last_periodic_call=False)
+
+
+def test_a_start_names_hosts_and_a_placement():
+    (start,) = answered(greeted(), 3e-12, BEGIN, submitted("1", procs=3))
+    assert start == (
+        "ExecuteJobEvent",
+        {
+            "job_id": "w0!1",
+            "allocation": {
+                "host_allocation": "0-2",
+                "executor_placement_type": "PredefinedExecutorPlacementStrategyWrapper",
+                "executor_placement": {"strategy": "SpreadOverHostsFirst"},
+            },
+        },
+    )
+
+
+def test_jobs_of_date_0_may_come_with_the_beginning_and_storage_hosts_are_never_allocated():
+    talk = greeted()
+    assert in_words(talk, 0, begins(2, storage=[2, 3]), submitted("1", procs=2), submitted("2")) == ["1 on 0-1"]
+    assert in_words(talk, 1, submitted("3", procs=3)) == ["RejectJobEvent"]
+    assert in_words(talk, 5, completed("1")) == ["2 on 0"]
+
+
+@pytest.mark.parametrize("extra", [{}, {"extra_data": None}, {"extra_data": ""}])
+@pytest.mark.parametrize("walltime", [None, 100.0, 100])
+def test_a_killed_job_is_registered_and_started_with_what_it_had(walltime, extra):
+    fields = extra or {"extra_data": '{"user_id":3,"class":"small","k":[1]}'}
+    small = "extra_data" in fields and bool(fields["extra_data"])
+    talk = greeted(divider=7)
+    words = answered(talk, 1e-12, BEGIN, submitted("1", walltime, **fields))
+    assert [kind for kind, _ in words] == ["ExecuteJobEvent", "CallMeLaterEvent"][: 1 + small]
+    if not small:  # only jobs of class small are killed
+        return
+    assert words[1][1]["when"] == {"time": 7, "time_unit": "Second"}
+    assert words[1][1]["when_type"] == "OneShot"
+    # just below the second that is meant
+    assert answered(talk, 6.99999999, CALL) == [("KillJobsEvent", {"job_ids": ["w0!1"]})]
+    killed = event("JobsKilledEvent", job_ids=["w0!1"], progresses=[])
+    again, start = answered(talk, 7.0, completed("1", "COMPLETED_KILLED"), killed)
+    job = {"resource_request": 1, "profile_id": "w0!d", "extra_data": fields["extra_data"]}
+    limit = {} if walltime is None else {"walltime": walltime}
+    assert again == ("RegisterJobEvent", {"job_id": "w0!1#1", "job": job | limit})
+    assert start[1]["job_id"] == "w0!1#1"
+    ended = in_words(talk, 9, event("AllStaticJobsHaveBeenSubmittedEvent"), completed("1#1"))
+    assert ended == ["FinishRegistrationEvent"]
+    assert answered(talk, 9, event("SimulationEndsEvent")) == []
+    assert talk.ended
+
+
+def test_a_job_that_ends_in_the_message_of_its_call_is_not_killed():
+    small = {"extra_data": '{"class": "small"}'}
+    for events in ([CALL, completed("1")], [completed("1"), CALL]):
+        talk = greeted(divider=7)
+        answered(talk, 0, BEGIN, submitted("1", **small))
+        assert answered(talk, 7, *events) == []
+
+
+def test_a_kill_that_crosses_the_jobs_own_end_submits_nothing():
+    talk = greeted(divider=7)
+    answered(talk, 0, BEGIN, submitted("1", extra_data='{"class": "small"}'))
+    answered(talk, 7, CALL)
+    assert answered(talk, 7, completed("1"), event("JobsKilledEvent", job_ids=["w0!1"], progresses=[])) == []
+
+
+def test_machines_leave_and_return_by_external_events():
+    talk = greeted()
+    gone = occurred('{"type": "machine_unavailable", "resources": "0-1 3"}')
+    assert in_words(talk, 0, BEGIN, gone, submitted("1"), submitted("2", procs=2)) == ["1 on 2"]
+    back = occurred('{"type": "machine_available", "resources": "0-1"}')
+    assert in_words(talk, 5, back) == ["2 on 0-1"]
+    assert answered(talk, 6, event("AllStaticExternalEventsHaveBeenInjectedEvent")) == []
+
+
+def test_an_external_event_of_another_kind_is_ignored_with_one_line(caplog):
+    talk = greeted()
+    other = event("ExternalEventOccurredEvent", id="ee0!1", external_event_type="ProbeEvent")
+    told = [occurred("serves somebody else"), occurred('{"type": "rain"}'), occurred("[]"), other]
+    assert in_words(talk, 0, BEGIN, *told, submitted("1")) == ["1 on 0"]
+    (line,) = caplog.messages
+    assert "neither machine_unavailable nor machine_available: ignored" in line
+
+
+def test_events_that_change_no_decision_are_passed_over():
+    talk = greeted()
+    hosts = [event("HostsTurnedOnOffEvent", host_ids="2-3", state=1), event("HostsPStateChangedEvent", host_ids="0")]
+    assert in_words(talk, 0, BEGIN, *hosts, submitted("1")) == ["1 on 0"]
+
+
+def test_user_data_that_is_no_object_is_none_of_the_schedulers_business():
+    for text in ("serves", "[1]", '"a"', "{", "NaN"):
+        assert in_words(greeted(), 0, BEGIN, submitted("1", extra_data=text)) == ["1 on 0"]
+
+
+def test_the_request_behind_a_walltime_is_read_from_the_user_data():
+    talk = greeted(policy="spf")
+    long, short = ({"extra_data": json.dumps({"expected_time": seconds})} for seconds in (50, 5))
+    words = in_words(
+        talk, 0, BEGIN, submitted("1", procs=4), submitted("2", procs=4, **long), submitted("3", procs=4, **short)
+    )
+    assert words == ["3 on 0-3"]
+    assert in_words(talk, 1, completed("3")) == ["2 on 0-3"]
+
+
+def test_messages_are_logged_on_request(caplog):
+    with caplog.at_level(logging.INFO):
+        talk = greeted(divider=7)
+        answered(talk, 0, BEGIN, submitted("1"))
+    assert caplog.messages == [
+        "Batsim 5 says '' at its start; features requested: dynamic_registration, profile_reuse",
+        "message 2 at 0.000000: 2 events, 1 in the answer",
+    ]
+
+
+# What is no message
+
+
+def without(told, name, *place):
+    """The event without one field of its data, or of the object at this place in it."""
+    changed = json.loads(json.dumps(told))
+    holder = changed["event"]
+    for step in place:
+        holder = holder[step]
+    del holder[name]
+    return changed
+
+
+def refused(*messages):
+    """What the last of these messages is refused with."""
+    talk = greeted()
+    for message in messages[:-1]:
+        talk.answer(message)
+    with pytest.raises(BatfillError) as error:
+        talk.answer(messages[-1])
+    (line,) = str(error.value).splitlines()
+    return line.removesuffix("; this is not Batsim 5's protocol")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "message 2 from Batsim is not JSON: "),
+        (b"now\0", "message 2 from Batsim is not JSON: "),
+        (b'{"now": 0, "events": []}\0\0', "message 2 from Batsim is not JSON: "),
+        (handshake("text"), "message 2 from Batsim is a second handshake: two simulators may be connected"),
+        (handshake(), "message 2 from Batsim is a second handshake: two simulators may be connected"),
+        (b"[]\0", "message 2 from Batsim needs 'now', a number, and is not an object"),
+        (b'{"now": 0}', "message 2 from Batsim needs 'events', an array, and lacks it"),
+        (b'{"now": null, "events": []}', "message 2 from Batsim needs 'now', a number, and has None"),
+        (b'{"now": 0, "events": [7]}', "message 2 from Batsim at 0.000000 events[0] needs 'event_type', a string, and"),
+        (
+            b'{"now": 0, "events": [{"event_type": "SimulationBeginsEvent"}]}',
+            "message 2 from Batsim at 0.000000 events[0] (SimulationBeginsEvent) needs 'timestamp', a number",
+        ),
+        (as_message(0, event("SIMULATION_BEGINS")), "(SIMULATION_BEGINS) comes before SimulationBeginsEvent"),
+    ],
+)
+def test_what_is_no_message_is_refused_with_its_number(text, said):
+    assert said in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([CALL], "(RequestedCallEvent) comes before SimulationBeginsEvent"),
+        ([BEGIN, BEGIN], "(SimulationBeginsEvent) is the second: two simulators may be connected"),
+        ([without(BEGIN, "computation_hosts")], "needs 'computation_hosts', an array, and lacks it"),
+        ([{**BEGIN, "event": {**BEGIN["event"], "storage_hosts": 1}}], "needs 'storage_hosts', an array, and has 1"),
+        ([without(BEGIN, "id", "computation_hosts", 2)], "in computation_hosts needs 'id', an integer, and lacks it"),
+        ([begins(2, [1])], "(SimulationBeginsEvent) gives one id to two machines"),
+        ([begins(2, [-1])], "in storage_hosts has the id -1; ids begin at 0"),
+        ([BEGIN, event("DanceEvent")], "(DanceEvent) is of a type that Batsim 5 does not send"),
+        ([BEGIN, {"event_type": "JobSubmittedEvent"}], "(JobSubmittedEvent) needs 'job_id', a string, and lacks it"),
+        ([BEGIN, without(submitted("1"), "job")], "needs 'job', an object, and lacks it"),
+        ([BEGIN, without(submitted("1"), "submission_time")], "needs 'submission_time', a number, and lacks it"),
+        ([BEGIN, without(submitted("1"), "profile_id", "job")], "of 'w0!1' needs 'profile_id', a string, and lacks it"),
+        ([BEGIN, submitted("1", procs=1.5)], "of 'w0!1' needs 'resource_request', an integer, and has 1.5"),
+        ([BEGIN, submitted("1", None, procs="1")], "of 'w0!1' needs 'resource_request', an integer, and has '1'"),
+        ([BEGIN, submitted("1", "long")], "of 'w0!1' needs 'walltime', a number, and has 'long'"),
+        ([BEGIN, submitted("1", extra_data={"a": 1})], "of 'w0!1' needs 'extra_data', a string, and has {'a': 1}"),
+        (
+            [BEGIN, submitted("1", extra_data='{"expected_time": "1h"}')],
+            "of 'w0!1' in extra_data needs 'expected_time', a number, and has '1h'",
+        ),
+        ([BEGIN, submitted("1"), submitted("1")], "names job 'w0!1', which was submitted before and waits"),
+        ([BEGIN, completed("1")], "names job 'w0!1', which was never submitted, so it cannot end"),
+        ([BEGIN, submitted("1"), completed("1")], "names job 'w0!1', which waits, so it cannot end"),
+        ([BEGIN, without(completed("1"), "state")], "needs 'state', a string, and lacks it"),
+        ([BEGIN, event("ExternalEventOccurredEvent")], "needs 'external_event_type', a string, and lacks it"),
+        ([BEGIN, without(occurred(""), "external_event")], "needs 'external_event', an object, and lacks it"),
+        ([BEGIN, occurred({"type": "rain"})], "needs 'data', a string, and has {'type': 'rain'}"),
+        ([BEGIN, occurred('{"type": "machine_available"}')], "needs 'resources', a string, and lacks it"),
+        ([BEGIN, occurred('{"type": "machine_unavailable", "resources": "4"}')], "but the machines' ids are 0-3"),
+        ([BEGIN, occurred('{"type": "machine_unavailable", "resources": "a"}')], "which are not machine ids"),
+    ],
+)
+def test_an_event_that_cannot_be_is_refused_with_its_place(events, said):
+    line = refused(as_message(0, *events))
+    assert line.startswith(f"message 2 from Batsim at 0.000000 events[{len(events) - 1}] ")
+    assert said in line
+
+
+def test_a_date_before_the_last_one_is_refused():
+    line = refused(as_message(5, BEGIN), as_message(4, CALL))
+    assert line == "message 3 from Batsim at 5.000000 goes back in time: the previous one was at 5"
+
+
+# The command
+
+
+def conversed(frames, *options):
+    """Exit status and both streams of `batfill schedule` after these frames, and its answers."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "batfill", "schedule", *options, "-s", endpoint]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+        zmq.Context() as context,
+        context.socket(zmq.REQ) as socket,
+    ):
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.connect(endpoint)
+        answers = []
+        for frame in frames:
+            socket.send(frame)
+            while process.poll() is None and not socket.poll(50):
+                pass
+            if socket.poll(0):
+                answers.append(socket.recv())
+        out, err = process.communicate(timeout=120)
+    usual = COMPILING, "batfill: listening on tcp://127.0.0.1:"
+    return process.returncode, out, [line for line in err.splitlines() if not line.startswith(usual)], answers
+
+
+@pytest.mark.parametrize("options", [(), ("--protocol", "5")])
+def test_the_command_schedules_for_batsim_5_until_the_end_is_answered(options):
+    frames = [handshake(), as_message(1e-12, BEGIN), as_message(2e-12, submitted("1"))]
+    frames += [as_message(5, completed("1")), as_message(5, event("SimulationEndsEvent"))]
+    status, out, err, answers = conversed(frames, "--policy", "saf", *options)
+    assert (status, out, err) == (0, "", [])
+    assert len(answers) == len(frames)
+    assert json.loads(answers[-1]) == {"now": 5, "events": []}
+
+
+@pytest.mark.parametrize(
+    ("frames", "options", "said"),
+    [
+        ([b"coffee"], (), "batfill: message 1 from Batsim is b'coffee'; Batsim 4 begins with a JSON object, "),
+        ([handshake()], ("--protocol", "4"), "batfill: option protocol: Batsim 5 has connected; leave it out, or "),
+        ([BEGINS_4], ("--protocol", "5"), "batfill: option protocol: Batsim 4 has connected; leave it out, or "),
+        ([handshake('{"policy": "saf"}')], (), "batfill: Batsim's initialisation text has 'policy': 'saf'; "),
+        ([handshake(), as_message(0, CALL)], (), "batfill: message 2 from Batsim at 0.000000 events[0] (RequestedCall"),
+        ([handshake(), b"\0"], (), "batfill: message 2 from Batsim is not JSON: "),
+    ],
+)
+def test_the_command_ends_with_one_line_and_status_2_if_it_cannot_go_on(frames, options, said):
+    status, out, (line,), _ = conversed(frames, *options)
+    assert (status, out) == (2, "")
+    assert line.startswith(said)
+
+
+def test_a_batsim_5_that_falls_silent_is_given_up_after_the_timeout():
+    status, out, (line,), _ = conversed([handshake(), as_message(0, BEGIN)], "--timeout", "200")
+    assert (status, out) == (1, "")
+    assert line.startswith("batfill: Batsim has not sent a message for 200 ms")
+
+
+def test_a_protocol_that_is_not_spoken_is_refused():
+    assert "'6' is not one of 'auto', '4', '5'" in refusal("schedule", "--protocol", "6")
