@@ -10,7 +10,7 @@ import sys
 import tomllib
 import zipfile
 from configparser import ConfigParser
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
