@@ -76,8 +76,7 @@ class Batsim5(Conversation):
     """A conversation with Batsim 5; the first message is the handshake."""
 
     version = "Batsim 5"
-    # It writes 12, the last of which are the cost of its messages to itself: 10.000000000802 where 10 is meant.
-    decimals = 6
+    exact_dates = False
     suffix = b"\0"
     type_field, data_field = "event_type", "event"
     event_fields = (("event_type", STRING), ("timestamp", NUMBER))
