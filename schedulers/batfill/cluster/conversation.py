@@ -69,7 +69,7 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
 def date_meant(now: float) -> float:
     """The date rounded to microseconds: Batsim 5 writes 10.000000000802, with its inner messages' cost, for 10."""
     whole = round(now)
-    return whole if abs(now - whole) < 5e-7 else round(now, 6)  # which takes four times as long
+    return float(whole) if abs(now - whole) < 5e-7 else round(now, 6)  # which takes four times as long
 
 
 def ignore(data: Any) -> None:
