@@ -21,6 +21,7 @@ from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
 from batfill.cluster.batsim4 import Batsim4
 from batfill.cluster.batsim5 import Batsim5, milliseconds_from
+from batfill.cluster.conversation import date_meant
 from batfill.cluster.loop import conversation_with
 from batfill.errors import BatfillError
 from batfill.jobs import WEEK_S
@@ -380,6 +381,13 @@ def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options
 def test_a_call_is_for_the_first_millisecond_that_is_not_too_early(date_s):
     time = milliseconds_from(date_s)
     assert (time - 1) / 1000 < date_s <= time / 1000 or time == date_s == 0
+
+
+@given(
+    st.one_of(st.floats(0, 1e10), st.builds(lambda n, more: n + more, st.integers(0, 10**9), st.floats(-1e-6, 1e-6)))
+)
+def test_the_date_of_a_decision_is_rounded_to_microseconds(now):
+    assert date_meant(now) == round(now, 6)
 
 
 # Events by hand

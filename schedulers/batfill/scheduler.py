@@ -1,7 +1,7 @@
 """The pybatsim plug-in: passes pybatsim's callbacks to an `Agent` and the agent's requests to pybatsim.
 
 Start it as `pybatsim batfill/scheduler -t 0 -v warning -o '{"policy": "saf", "threshold": 200000}'`. `batfill schedule`
-makes the same decisions without pybatsim (`cluster/loop.py`), and faster.
+makes the same decisions without pybatsim (`cluster/loop.py`), faster, and under Batsim 5, too.
 """
 
 from __future__ import annotations

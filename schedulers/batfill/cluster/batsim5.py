@@ -76,6 +76,8 @@ class Batsim5(Conversation):
     """A conversation with Batsim 5; the first message is the handshake."""
 
     version = "Batsim 5"
+    exact_dates = False
+    suffix = b"\0"
     type_field, data_field = "event_type", "event"
     event_fields = (("event_type", STRING), ("timestamp", NUMBER))
     begins = "SimulationBeginsEvent"
@@ -89,14 +91,11 @@ class Batsim5(Conversation):
         self.calls = 0  # requested
         self.knows_all_external = True  # False after an external event that batfill does not know
 
-    def answer(self, text: bytes) -> bytes:
-        """As `Conversation.answer`; the first message is answered with this scheduler's hello."""
-        if self.greeted:
-            return super().answer(text.removesuffix(b"\0"))
-        self.messages += 1
-        said = initialisation_text(text)
+    def greet(self, frame: bytes) -> bytes:
+        """This scheduler's hello, in answer to the handshake."""
+        said = initialisation_text(frame)
         if said is None:
-            raise self.wrong(f"is {text[:100]!r} instead of a length of four bytes and a text of that length")
+            raise self.wrong(f"is {frame[:100]!r} instead of a length of four bytes and a text of that length")
         self.greeted = True
         self.features = self.features_for(said)
         log.info("Batsim 5 says %r at its start; features requested: %s", said, ", ".join(self.features) or "none")
@@ -112,7 +111,7 @@ class Batsim5(Conversation):
 
     def unreadable(self, text: bytes, error: orjson.JSONDecodeError) -> BatfillError:
         """As `Conversation.unreadable`; it may be another simulator's handshake."""
-        if initialisation_text(text) is None and initialisation_text(text + b"\0") is None:
+        if initialisation_text(text) is None:
             return super().unreadable(text, error)
         return self.wrong("is a second handshake: two simulators may be connected; give each its own scheduler")
 

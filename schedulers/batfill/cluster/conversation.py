@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("batfill")
 
-# Batsim 4 writes no more decimals. Batsim 5 writes 12, the last of which are the cost of its own messages to itself:
-# 10.000000000802 where 10 is meant.
-DATE_DECIMALS = 6
-
 # States of a job, worded for messages.
 WAITS, RUNS, REGISTERED, ENDED, REJECTED = "waits", "runs", "is being registered", "has ended", "was rejected"
 
@@ -70,6 +66,12 @@ def request_of(name: str, fields: Mapping[str, Any]) -> Request:
     )
 
 
+def date_meant(now: float) -> float:
+    """The date rounded to microseconds: Batsim 5 writes 10.000000000802, with its inner messages' cost, for 10."""
+    whole = round(now)
+    return float(whole) if abs(now - whole) < 5e-7 else round(now, 6)  # which takes four times as long
+
+
 def ignore(data: Any) -> None:
     """Handle an event that changes no decision."""
 
@@ -78,6 +80,9 @@ class Conversation(ABC):
     """One simulation: passes Batsim's messages to an agent and, as its `Host`, the agent's requests to Batsim."""
 
     version: ClassVar[str]
+    greeted: bool = True  # False: the next message is a handshake
+    exact_dates: ClassVar[bool] = True  # False: decisions see `date_meant` by Batsim
+    suffix: ClassVar[bytes] = b""  # of a message, after its JSON
     type_field: ClassVar[str]  # the event's type
     data_field: ClassVar[str]  # what the event is about
     event_fields: ClassVar[Fields]
@@ -115,16 +120,19 @@ class Conversation(ABC):
                 Batsim was started without.
         """
         self.messages += 1
+        if not self.greeted:
+            return self.greet(text)
         self.place, self.kind, self.subject = None, "", ""
         try:
-            message = orjson.loads(text)
+            message = orjson.loads(text.removesuffix(self.suffix))
         except orjson.JSONDecodeError as error:
             raise self.unreadable(text, error) from None
         self.check(message, MESSAGE)
         now = message["now"]
         if now < self.now:
             raise self.wrong(f"goes back in time: the previous one was at {self.now:g}")
-        self.now, self.now_s = now, round(now, DATE_DECIMALS)
+        self.now = now
+        self.now_s = now if self.exact_dates else date_meant(now)
         self.events = []
         for place, event in enumerate(message["events"]):
             self.take(place, event)
@@ -135,6 +143,10 @@ class Conversation(ABC):
         return orjson.dumps({"now": now, "events": self.events})
 
     # Events from Batsim
+
+    def greet(self, frame: bytes) -> bytes:
+        """The answer to a handshake."""
+        raise NotImplementedError  # for a version that has none
 
     @abstractmethod
     def events_handled(self) -> dict[str, Callable[[Any], None]]:
