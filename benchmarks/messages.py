@@ -23,7 +23,7 @@ WIDE_MACHINES, WIDE_WAITING, WIDE_BAR_S = 70_000, 1_000, 60e-6  # 50,000 jobs ru
 
 
 class Crowd:
-    """A busy cluster on which about so many jobs always wait; they come in the order of `jobs`, all at their turn."""
+    """A busy cluster on which about the same number of jobs always waits; they are submitted in the order of `jobs`."""
 
     def __init__(self, machines: int, waiting: int, policy: str, jobs: Iterator[tuple[float, float, int]]) -> None:
         """Fill the cluster; `jobs` gives run times, walltimes and numbers of machines, without end."""

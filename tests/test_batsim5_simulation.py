@@ -28,14 +28,14 @@ from golden5 import Recording5, recordings
 
 EXACT = "-exact-dates"
 ENDED_WELL = [recording for recording in recordings() if recording.exit.startswith("batsim: 0")]
-# What 5.0.0-rc2 accepts and a stand-in that means to help must not, with what is said of it here.
+# Mistakes that 5.0.0-rc2 accepts, and the message that ends them here.
 MISTAKES = {
     "small-shared-hosts": "job 'w0!2' cannot start on 0-1: machine 0 already runs a job",
     "small-too-few-hosts": "job 'w0!1' requests 2 machines and gets 1 (0)",
     "small-too-many-hosts": "job 'w0!1' requests 2 machines and gets 4 (0-3)",
     "small-dynamic-not-enabled": "no profile can be registered; ask for dynamic_registration in the hello",
 }
-# What is not simulated or not known, with what is said of it here.
+# Recordings of what is not simulated or not known, and the message that ends them here.
 NOT_SIMULATED = {
     "small-on-off": "power states are not simulated here",
     "small-allocation-commas": "'0,1' is not a list of machines",  # a stand-in read it for Batsim

@@ -187,7 +187,7 @@ def parquet_pieces(path: Path, *, fields: Sequence[str] = FIELDS) -> Iterator[Sw
 
 
 def _require_numbers(path: Path, name: str, values: NDArray[Any], rows_before: int) -> None:
-    """Refuse a missing value, which becomes NaN, and what is not exact in a float64, as in SWF."""
+    """Refuse missing values, which become NaN, and, as in SWF, numbers that a float64 does not hold exactly."""
     held = np.abs(values) <= LARGEST_EXACT
     if not held.all():
         row = rows_before + int(np.argmin(held)) + 1
