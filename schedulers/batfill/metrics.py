@@ -28,6 +28,22 @@ def bounded_slowdown(
     return np.maximum((wait_s + runtime_s) / np.maximum(runtime_s, tau_s), 1.0)
 
 
+def span_and_work(
+    submit_s: NDArray[np.float64],
+    start_s: NDArray[np.float64],
+    runtime_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    wasted_proc_s: float = 0.0,
+) -> tuple[float, float]:
+    """The time from the first submission to the last end, and the processor-seconds of all tries."""
+    return float((start_s + runtime_s).max() - submit_s.min()), float((procs * runtime_s).sum()) + wasted_proc_s
+
+
+def utilisation(size: int, makespan_s: float, used_proc_s: float) -> float:
+    """The share of a machine of `size` processors that is in use over this time; 0 if it has no length."""
+    return used_proc_s / (size * makespan_s) if makespan_s > 0 else 0.0
+
+
 def per_processor_slowdown(
     wait_s: NDArray[np.float64], runtime_s: NDArray[np.float64], procs: NDArray[np.int64], tau_s: float = TAU_S
 ) -> NDArray[np.float64]:
@@ -250,8 +266,7 @@ def summarize(
         return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
     wait_s = start_s - submit_s
     bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
-    makespan_s = float((start_s + runtime_s).max() - submit_s.min())
-    used_proc_s = float((procs * runtime_s).sum()) + wasted_proc_s
+    makespan_s, used_proc_s = span_and_work(submit_s, start_s, runtime_s, procs, wasted_proc_s)
     classes = np.bincount(np.searchsorted(SLOWDOWN_CLASSES, bsld), minlength=4) / len(bsld)
     return Summary(
         jobs=len(submit_s) + rejected,
@@ -260,7 +275,7 @@ def summarize(
         requeued=requeued,
         backfilled=backfilled,
         makespan_s=makespan_s,
-        utilisation=used_proc_s / (size * makespan_s) if makespan_s > 0 else 0.0,
+        utilisation=utilisation(size, makespan_s, used_proc_s),
         wasted=wasted_proc_s / used_proc_s if used_proc_s > 0 else 0.0,
         mean_wait_s=float(wait_s.mean()),
         max_wait_s=float(wait_s.max()),

@@ -43,6 +43,15 @@ SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
 FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """A small neural network that picks the next job among the first waiting ones; see `engine/picks.py`."""
+
+    layers: tuple[int, ...]  # the layers' widths: the inputs first, then hidden ones if there are any, 1 last
+    weights: NDArray[np.float32]  # of each layer in turn (inputs, outputs), then its biases (outputs,), in one row
+    visible: int  # the most jobs it chooses from
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """One queue order, lowest key first.
@@ -63,8 +72,11 @@ class Policy:
     formula: str = field(default="", kw_only=True)
     source: str = field(default="", kw_only=True)
     weights: tuple[float, ...] | None = field(default=None, kw_only=True)  # of a mixed policy, on FEATURES; L1 norm 1
+    network: Network | None = field(default=None, kw_only=True)  # which picks the next job; `key` then orders the rest
 
     def __post_init__(self) -> None:
+        if self.network is not None and self.moves:
+            raise PolicyError(f"policy {self.name}: a network needs a fixed order, and this one moves; give another")
         if self.per_wait is not None and self.per_expansion is not None:
             raise PolicyError(f"policy {self.name}: per_wait and per_expansion are both given; give one of them")
 
@@ -257,7 +269,8 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
         )
 
     def size(p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.power(np.maximum(p, SHORTEST_S), alpha) * np.power(q.astype(np.float64), beta)
+        sizes: NDArray[np.float64] = aged_size(p, q, alpha, beta)  # type: ignore[no-untyped-call]
+        return sizes
 
     moves = alpha != 0 or beta != 0
     return Policy(
@@ -267,6 +280,11 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
         formula=AGED_FORMULA,
         source=AGED_SOURCE,
     )
+
+
+def aged_size(p, q, alpha, beta):  # type: ignore[no-untyped-def]  # of arrays, and compiled of one job
+    """The size of a job in an aged order."""
+    return np.power(np.maximum(p, SHORTEST_S), alpha) * np.power(q * 1.0, beta)
 
 
 def policy_named(text: str) -> Policy:

@@ -72,6 +72,7 @@ class Queue:
             running=engine.new_ends(min(capacity, size)),
             candidates=engine.new_records(capacity, engine.CANDIDATE),
             dividers=dividers,
+            picks=engine.new_picks(size),
             rules=engine.new_records(1, engine.RULES),
             state=engine.new_records(1, engine.QUEUE),
         )
@@ -452,6 +453,11 @@ class Queue:
         rules = self.arrays.rules
         rules["moves"], rules["threshold_s"] = policy.motion, threshold_s
         rules["backfill_same"], rules["backfill_moves"] = backfill is None, (backfill or policy).motion
+        rules["picks"], picks = engine.NO_PICKS, engine.new_picks(self.size)
+        if network := policy.network:
+            rules["picks"] = engine.BY_NETWORK
+            picks = engine.new_picks(self.size, network.visible, network.layers, network.weights)
+        self.arrays = self.arrays._replace(picks=picks)
 
     def resort(self) -> None:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""

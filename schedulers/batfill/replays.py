@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 10"
+SAVED_FORMAT = "batfill replay 11"
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 

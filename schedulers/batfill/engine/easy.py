@@ -1,6 +1,6 @@
 """Decides which waiting jobs start now: EASY backfilling for every host, as defined in docs/background/semantics.md.
 
-`may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a queue whose
+`running.may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a queue whose
 order is fixed and also the backfill order; `pass_by_key` starts heads while they fit, then takes backfill candidates
 from a heap. Both skip the leaves and groups of the tree in which no job can start.
 
@@ -14,8 +14,9 @@ import numpy as np
 
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.keys import find_head, key_at, unit_of
-from batfill.engine.records import IF_WAITING, NEVER_S, NO_HEAD, UNRESERVED
-from batfill.engine.running import correct, finish, occupy, outlast, reservation, start
+from batfill.engine.picks import best_of, first_waiting
+from batfill.engine.records import BY_NETWORK, IF_WAITING, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED
+from batfill.engine.running import correct, finish, may_backfill, occupy, outlast, reservation, start
 from batfill.engine.tree import (
     EXACT,
     LEAF,
@@ -34,15 +35,6 @@ from batfill.engine.waiting import NONE_WAITS, dequeue, is_walk, sweep_overdue
 
 
 @expression
-def may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
-    """Whether a job fits now and either ends by the shadow time or needs only processors that are spare then.
-
-    Given a group's smallest q and the smallest estimate among its jobs that fit: whether any of them may be backfilled.
-    """
-    return procs <= free and (now_s + estimate_s <= shadow_s or procs <= extra)
-
-
-@expression
 def easy_pass(now_s, queue, started):
     """Run one EASY pass at `now_s`; returns how many jobs start, and how many of them ahead of the reservation.
 
@@ -55,7 +47,11 @@ def easy_pass(now_s, queue, started):
     if is_walk(queue):
         return pass_in_order(now_s, queue, started)
     if state.free < state.fewest:
+        if queue.rules[0].picks != NO_PICKS:
+            settle(queue)
         return 0, 0
+    if queue.rules[0].picks == BY_NETWORK:
+        return pass_by_network(now_s, queue, started)
     return pass_by_key(now_s, queue, started)
 
 
@@ -90,6 +86,9 @@ def reserve(queue):
 def settle(queue):
     """Record at the end of a pass whether no waiting job can start before a job ends, for `arrivals.py`."""
     state = queue.state[0]
+    if queue.rules[0].picks != NO_PICKS:  # the next pass may reserve for another job
+        state.settled = state.free < state.fewest
+        return
     # If the head waits for jobs without walltime, a backfilled one counts in the next reservation too, which then finds
     # more spare processors than this pass has left.
     state.settled = state.ahead != NO_HEAD and (state.extra == UNRESERVED or state.shadow_s < NEVER_S)
@@ -226,11 +225,19 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
 @kernel
 def pass_by_key(now_s, queue, started):
     """Run the pass if keys move with time or the backfill order is a separate one."""
+    state = queue.state[0]
+    ahead = start_heads(now_s, queue, started)
+    if state.waiting == 0 or state.free == 0:
+        return ahead, ahead
+    return backfill_behind_head(now_s, queue, started, ahead), ahead
+
+
+@kernel
+def start_heads(now_s, queue, started):
+    """Start the first jobs of the queue while they fit; returns their number. `state.head` is then the next."""
     state, jobs = queue.state[0], queue.jobs
-    n = 0
-    while True:  # the jobs ahead of the reservation
-        if state.waiting == 0:
-            return n, n
+    n = np.int64(0)
+    while state.waiting > 0 and state.free > 0:
         if not queue.rules[0].moves or now_s >= state.head_until_s:
             find_head(now_s, queue)
         if jobs[state.head].procs > state.free:
@@ -239,14 +246,22 @@ def pass_by_key(now_s, queue, started):
         n += 1
         dequeue(queue, state.head)
         start(now_s, queue, state.head)
-        if state.free == 0:
-            return n, n
-    ahead = n
+    return n
+
+
+@kernel
+def backfill_behind_head(now_s, queue, started, ahead):
+    """Make the reservation of the head, which does not fit, and backfill; `ahead` jobs are in `started` already.
+
+    Returns how many the pass has started.
+    """
+    state, jobs = queue.state[0], queue.jobs
+    n = ahead
     state.ahead = ahead
     reserve(queue)
     if state.fewest > state.extra and now_s + state.shortest_s > state.shadow_s:
         settle(queue)
-        return n, ahead
+        return n
     size, fewest, shortest_s = gather_candidates(now_s, queue)
     candidates = queue.candidates
     for i in range(size // 2 - 1, -1, -1):
@@ -271,7 +286,24 @@ def pass_by_key(now_s, queue, started):
         fewest, shortest_s = min(fewest, jobs[row].procs), min(shortest_s, jobs[row].estimate_s)
     state.fewest, state.shortest_s = fewest, shortest_s
     settle(queue)
-    return n, ahead
+    return n
+
+
+@outlined
+def pass_by_network(now_s, queue, started):
+    """Run the pass if a network picks, one job after another, the next to start or to reserve for."""
+    state, jobs, rows = queue.state[0], queue.jobs, queue.picks.rows
+    n = np.int64(0)
+    while state.waiting > 0 and state.free > 0:
+        seen = first_waiting(queue, rows)
+        row = rows[best_of(now_s, queue, rows, seen)]
+        if jobs[row].procs > state.free:
+            state.head = row
+            return backfill_behind_head(now_s, queue, started, n), n
+        start_waiting(now_s, queue, row)
+        started[n].row = row
+        n += 1
+    return n, n
 
 
 @kernel

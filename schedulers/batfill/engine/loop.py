@@ -13,7 +13,7 @@ from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass, kill_pays, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
 from batfill.engine.jit import kernel, outlined
-from batfill.engine.records import ALWAYS, AWAY, QUEUE
+from batfill.engine.records import ALWAYS, AWAY, FROM_OUTSIDE, QUEUE
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
 from batfill.engine.waiting import demote, requeue, spare, sweep_overdue
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from batfill.engine.records import Ends
 
 # Why `advance` returned.
-DONE, REACHED, NEEDS_ROOM = range(3)
+DONE, REACHED, NEEDS_ROOM, TO_DECIDE = range(4)
 
 KILL = np.dtype([("row", "u4"), ("level", "u4"), ("start_s", "f8"), ("ran_s", "f8")])  # a try killed at a divider
 CLOCK = np.dtype(
@@ -146,12 +146,12 @@ def decide_due(queue, events):
         enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
 
 
-@kernel
+@outlined
 def advance(until_s, size, queue, events):
     """Handle every instant up to and including `until_s` on a machine of `size` processors.
 
-    Returns DONE, REACHED (the next instant is later than until_s) or NEEDS_ROOM (enlarge the tree and call again to
-    resume within the instant).
+    Returns DONE, REACHED (the next instant is later than until_s), NEEDS_ROOM (enlarge the tree and call again to resume
+    within the instant) or, if RULES.picks is FROM_OUTSIDE, TO_DECIDE: the instant lacks its pass.
     """
     jobs, tree, state = queue.jobs, queue.tree, queue.state[0]
     ends, clock = events.ends, events.clock[0]
@@ -215,6 +215,8 @@ def advance(until_s, size, queue, events):
         if decided or (clock.due > 0 and state.settled and not queue.rules[0].moves):
             continue
 
+        if queue.rules[0].picks == FROM_OUTSIDE:
+            return TO_DECIDE
         run_pass(now_s, queue, events)
 
 

@@ -92,9 +92,11 @@ RULES = np.dtype(
         ("threshold_s", "f8"),  # Theta; inf for none
         ("overdue", "i8"),  # section of overdue jobs: 0, or the number of levels, behind which only large jobs come
         ("kill_if", "i8"),  # when a try is killed at its divider: ALWAYS, IF_WAITING or IF_NEEDED
+        ("picks", "i8"),  # who picks the next job: NO_PICKS (the queue's order does), BY_NETWORK or FROM_OUTSIDE
     ],
     align=True,
 )
+NO_PICKS, BY_NETWORK, FROM_OUTSIDE = range(3)  # see `picks.py`
 ALWAYS, IF_WAITING, IF_NEEDED = range(3)  # at its divider; only if a job waits; only if its processors are needed
 NO_HEAD = np.int64(-1)
 UNRESERVED = np.int64(-1)
@@ -120,6 +122,21 @@ class Ends(NamedTuple):
     used: NDArray[np.void]  # ends.USED (1,)
 
 
+# What a decision by picks sees.
+SIGHT = np.dtype([("size", "i8"), ("visible", "i8")])  # m; the most jobs it chooses from
+
+
+class Picks(NamedTuple):
+    """Who picks the next job instead of the queue's order: a network, unless `layers` is empty; see `picks.py`."""
+
+    sight: NDArray[np.void]  # SIGHT (1,)
+    layers: NDArray[np.int64]  # (n_layers + 1,)  the widths of the network's layers: its inputs first, 1 last
+    weights: NDArray[np.float32]  # of each layer (inputs, outputs), then its biases (outputs,)
+    rows: NDArray[np.uint32]  # (visible,)  scratch space: the jobs to choose from,
+    features: NDArray[np.float32]  # (n_features,)  what is known of one of them and of the cluster,
+    values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
+
+
 class QueueArrays(NamedTuple):
     """All that a decision reads and changes. `queue.Queue` owns it and is the only writer."""
 
@@ -131,6 +148,7 @@ class QueueArrays(NamedTuple):
     running: Ends  # by expected end, with what they will release
     candidates: NDArray[np.void]  # CANDIDATE (n_jobs,)  scratch space of a pass
     dividers: NDArray[np.void]  # DIVIDER (levels,), ascending
+    picks: Picks
     rules: NDArray[np.void]  # RULES (1,)
     state: NDArray[np.void]  # QUEUE (1,)
 
@@ -138,6 +156,22 @@ class QueueArrays(NamedTuple):
 def new_records(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """`n` records of zeros."""
     return as_records(np.zeros(n, dtype))
+
+
+def new_picks(
+    size: int, visible: int = 0, layers: Sequence[int] = (), weights: NDArray[np.float32] | None = None
+) -> Picks:
+    """What a decision by picks needs on a machine of `size` processors; without arguments, nothing."""
+    sight = new_records(1, SIGHT)
+    sight["size"], sight["visible"] = size, visible
+    return Picks(
+        sight=sight,
+        layers=np.array(layers, np.int64),
+        weights=np.zeros(0, np.float32) if weights is None else np.ascontiguousarray(weights, np.float32),
+        rows=np.zeros(visible, np.uint32),
+        features=np.zeros(max(layers, default=0), np.float32),
+        values=np.zeros((3, max(layers, default=0)), np.float32),
+    )
 
 
 def as_records(array: NDArray[Any]) -> NDArray[Any]:

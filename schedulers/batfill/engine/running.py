@@ -1,11 +1,11 @@
-"""The running jobs by expected end, the head's reservation, and the correction of estimates that jobs outlive."""
+"""The running jobs by expected end, the head's reservation and the rule of backfilling, and the correction of estimates that jobs outlive."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from batfill.engine.ends import ONE, block_of, clear_ends, enter, last_block, leave, released, slot_in
-from batfill.engine.jit import kernel, outlined
+from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.records import AWAY, NEVER_S
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
@@ -66,6 +66,15 @@ def reservation(need, queue):
     """
     shadow_s, free = released(queue.running, need, queue.state[0].free)
     return min(shadow_s, NEVER_S), max(free - need, np.int64(0))
+
+
+@expression
+def may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
+    """Whether a job fits now and either ends by the shadow time or needs only processors that are spare then.
+
+    Given a group's smallest q and the smallest estimate among its jobs that fit: whether any of them may be backfilled.
+    """
+    return procs <= free and (now_s + estimate_s <= shadow_s or procs <= extra)
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.keys import head_with, place_key, section_of, slope_of
-from batfill.engine.records import AWAY
+from batfill.engine.records import AWAY, NO_PICKS
 from batfill.engine.running import finish, outlast
 from batfill.engine.tree import has_capacity, insert, remove
 
@@ -22,7 +22,7 @@ FULL, CROWDED, QUEUED = range(3)  # outcomes of `submit`
 @expression
 def is_walk(queue):
     """Whether a pass is one walk through the queue: its order is fixed and also the backfill order."""
-    return queue.rules[0].backfill_same and not queue.rules[0].moves
+    return queue.rules[0].backfill_same and not queue.rules[0].moves and queue.rules[0].picks == NO_PICKS
 
 
 @expression

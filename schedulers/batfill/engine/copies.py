@@ -1,0 +1,432 @@
+"""Many short replays side by side, each of which stops where an agent has to decide.
+
+A copy replays consecutive jobs of a log, its episode. `step` applies one action to each of a range of copies and
+replays on to the next decision that matters; everything between is EASY in the base order. The copies' arrays are those
+of single replays with one more axis in front, so that threads can step different copies at once.
+
+Kernels change `queue`, records.QueueArrays, and `events`, loop.Events, of one copy in place, or all of `copies`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_heads, start_waiting
+from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset, set_mixed_key
+from batfill.engine.picks import OF_CLUSTER, OF_JOB, first_waiting, see_all
+from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
+from batfill.engine.running import may_backfill
+from batfill.engine.waiting import dequeue, enqueue_at, section_of
+from batfill.policy import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# What an action is.
+PICK, BACKFILL, PRIORITIES, MIXED_WEIGHTS, AGED_WEIGHTS = range(5)
+ACTS, BEGINS, RESTS = range(3)  # what a copy does in a step
+
+SETTING = np.dtype(
+    [
+        ("action", "i8"),  # PICK, ...
+        ("size", "i8"),  # m
+        ("warm", "i8"),  # jobs before the scored ones: while only they have been submitted, no agent decides
+        ("every", "i8"),  # weights hold until this many more jobs have been submitted
+        ("moves", "i8"),  # RULES.moves of the base order
+        ("picks", "i8"),  # FROM_OUTSIDE, or NO_PICKS if actions are weights
+    ]
+)
+COPY = np.dtype(
+    [
+        ("first", "i8"),  # the row in the log of its first job
+        ("seen", "i8"),  # the jobs in the last observation
+        ("reported", "i8"),  # tries in `Fresh` so far
+        ("counted", "i8"),  # tries so far that `unscheduled` counts
+        ("unscheduled", "i8"),  # scored jobs that have not started
+        ("decisions", "i8"),
+        ("invalid", "i8"),  # actions that named no job that could be chosen
+    ]
+)
+
+
+class Copies(NamedTuple):
+    """All copies; every array but `setting` and those of the log has one more axis in front, the copy."""
+
+    queue: QueueArrays
+    events: Events
+    state: NDArray[np.void]  # COPY (1,)
+    weights: NDArray[np.float64]  # (6,)  those in force, of a mixed order, or c, alpha, beta of an aged one
+    setting: NDArray[np.void]  # SETTING (1,)
+    jobs: NDArray[np.void]  # JOB (n_jobs,)  the log's, with their keys in the base order
+    duration_s: NDArray[np.float64]  # (n_jobs,)  and their run times
+
+
+class Seen(NamedTuple):
+    """What the agents see, (copies, ...)."""
+
+    jobs: NDArray[np.float32]  # (visible, OF_JOB), zeros beyond the visible jobs
+    cluster: NDArray[np.float32]  # (OF_CLUSTER,)
+    mask: NDArray[np.int8]  # (visible,), with one more for BACKFILL: the last action is to backfill no more
+    done: NDArray[np.uint8]  # whether the episode is over
+
+
+class Fresh(NamedTuple):
+    """The tries started by a step, of all copies."""
+
+    copy: NDArray[np.int64]  # (capacity,)
+    row: NDArray[np.int64]  # (capacity,)  in the copy
+    used: NDArray[np.int64]  # (1,)
+
+
+@kernel
+def queue_of(many, i):
+    """The queue of copy i."""
+    tree, running, picks = many.tree, many.running, many.picks
+    return QueueArrays(
+        many.jobs[i],
+        many.ages[i],
+        many.backfill_lines[i],
+        many.tries[i],
+        Tree(
+            tree.slots[i],
+            tree.nodes[i],
+            tree.shortest_s[i],
+            tree.children[i],
+            tree.groups[i],
+            tree.sections[i],
+            tree.spare[i],
+        ),
+        Ends(running.slots[i], running.directory[i], running.used[i]),
+        many.candidates[i],
+        many.dividers[i],
+        Picks(picks.sight[i], picks.layers[i], picks.weights[i], picks.rows[i], picks.features[i], picks.values[i]),
+        many.rules[i],
+        many.state[i],
+    )
+
+
+@kernel
+def events_of(many, i):
+    """The events of copy i."""
+    ends = many.ends
+    return Events(
+        many.duration_s[i],
+        Ends(ends.slots[i], ends.directory[i], ends.used[i]),
+        many.due[i],
+        many.starts[i],
+        many.kills[i],
+        many.clock[i],
+    )
+
+
+@outlined
+def begin(queue, events, copies, first):
+    """Reset a copy to the beginning of the episode of the log's jobs from row `first` on."""
+    setting, jobs = copies.setting[0], queue.jobs
+    for row in range(len(jobs)):
+        if jobs[row].section != AWAY:  # jobs before the scored ones may still wait
+            dequeue(queue, row)
+    for row in range(len(jobs)):
+        jobs[row] = copies.jobs[first + row]
+        jobs[row].seq = row
+        events.duration_s[row] = copies.duration_s[first + row]
+    queue.rules[0].moves = setting.moves
+    queue.rules[0].picks = setting.picks
+    reset(setting.size, Given(jobs.estimate_s, jobs.level, jobs.killable), queue, events)
+
+
+@kernel
+def record_pass(n, ahead, queue, events):
+    """Record the first n tries after the known ones in `events.starts`; those from `ahead` on were backfilled."""
+    first = np.int64(events.clock[0].starts)
+    for place in range(n):
+        record_start(events.starts[first + place].row, place >= ahead, queue, events)
+
+
+@outlined
+def decide_rest(queue, events):
+    """Decide the rest of the instant in the base order."""
+    clock = events.clock[0]
+    n, ahead = easy_pass(clock.now_s, queue, events.starts[clock.starts :])
+    record_pass(n, ahead, queue, events)
+
+
+@outlined
+def start_one(queue, events, row, backfilled):
+    """Start a waiting job."""
+    clock = events.clock[0]
+    start_waiting(clock.now_s, queue, row)
+    events.starts[clock.starts].row = row
+    record_start(row, backfilled, queue, events)
+
+
+@outlined
+def backfill_behind(queue, events, row):
+    """Reserve for a job that does not fit, and backfill in the base order."""
+    clock = events.clock[0]
+    queue.state[0].head = row
+    n = backfill_behind_head(clock.now_s, queue, events.starts[clock.starts :], np.int64(0))
+    record_pass(n, 0, queue, events)
+
+
+@outlined
+def open_backfilling(queue, events):
+    """Start the jobs before the head, and reserve for it."""
+    state, clock = queue.state[0], events.clock[0]
+    n = start_heads(clock.now_s, queue, events.starts[clock.starts :])
+    record_pass(n, n, queue, events)
+    if state.waiting > 0 and state.free > 0:
+        state.ahead = 0
+        reserve(queue)
+
+
+@outlined
+def choices(now_s, queue, action, mask):
+    """What the agent may choose: writes `mask`, int8 (n_actions,), and returns how many jobs it sees; 0 if none matters.
+
+    It matters which job is picked if one fits, and not all of them do together; and of which jobs are backfilled behind
+    the head, if any may be.
+    """
+    state, rows = queue.state[0], queue.picks.rows
+    if state.waiting < 2 or state.free == 0:
+        return 0
+    seen = first_waiting(queue, rows)
+    fewest, total, may = np.int64(state.free) + 1, np.int64(0), False
+    for place in range(seen):
+        procs, estimate_s = np.int64(queue.jobs[rows[place]].procs), queue.jobs[rows[place]].estimate_s
+        fewest, total = min(fewest, procs), total + procs
+        mask[place] = 1
+        if action == BACKFILL:
+            mask[place] = place > 0 and may_backfill(
+                now_s, procs, estimate_s, state.free, state.shadow_s, state.extra
+            )
+            may = may or mask[place] != 0
+    if action == BACKFILL:
+        mask[len(mask) - 1] = 1
+        return seen if may else 0
+    if seen < state.waiting:  # an overdue job, or more jobs than the agent sees
+        return seen if seen > 1 and min(fewest, state.fewest) <= state.free else 0
+    return seen if fewest <= state.free and state.free < total else 0
+
+
+@outlined
+def show(now_s, queue, seen, before, of_jobs, of_cluster):
+    """Write the features of the first `seen` of `picks.rows`, and zeros for jobs of the observation before."""
+    for place in range(seen, before):
+        for feature in range(OF_JOB):
+            of_jobs[place, feature] = 0
+    if seen > 0:
+        see_all(now_s, queue, queue.picks.rows, seen, of_jobs, of_cluster)
+    else:
+        for feature in range(OF_CLUSTER):
+            of_cluster[feature] = 0
+
+
+@expression
+def next_by_priority(order, seen, priorities):
+    """The place of the next job by priority, float64 (>= seen,), highest first, of equals the first; notes it in
+    `order`, CANDIDATE (>= seen,), whose `rank` is 0 for those that are left.
+    """
+    best = -1
+    for place in range(seen):
+        if order[place].rank == 0 and (best < 0 or priorities[place] > priorities[best]):
+            best = place
+    order[best].rank = 1
+    return best
+
+
+compiled_aged_size = kernel(aged_size)
+
+
+@kernel
+def set_aged_key(weights, job):
+    """Set a job's key and rise in the aged order of c, alpha, beta, which moves; see `policy.aged`."""
+    size = compiled_aged_size(min(job.estimate_s, UNLIMITED_S), job.procs, weights[1], weights[2])
+    job.key, job.rise = -weights[0] / size, -1 / size
+
+
+@expression
+def set_key(action, weights, job):
+    """Set a job's key by these weights, float64 (6,)."""
+    if action == MIXED_WEIGHTS:
+        set_mixed_key(weights, job)
+    else:
+        set_aged_key(weights, job)
+
+
+@outlined
+def take_weights(queue, events, action, weights):
+    """Order the waiting jobs by these weights, float64 (6,): of a mixed order, or c, alpha, beta of an aged one."""
+    state, waiting = queue.state[0], queue.candidates
+    n = np.int64(0)
+    for row in range(np.int64(state.submitted)):
+        if queue.jobs[row].section != AWAY:
+            dequeue(queue, row)
+            waiting[n].row = row
+            n += 1
+    queue.rules[0].moves = BY_SECOND if action == AGED_WEIGHTS else BY_ESTIMATE if weights[4] != 0 else FIXED
+    for place in range(n):
+        row = waiting[place].row
+        set_key(action, weights, queue.jobs[row])
+        enqueue_at(events.clock[0].now_s, queue, section_of(queue, queue.jobs[row].level), row)
+
+
+@outlined
+def rows_until(queue, action, weights, own, more):
+    """The row after the next `more` jobs to be submitted, with those submitted with the last of them.
+
+    Sets their keys by the weights if `own`, which says whether the agent's weights are in force.
+    """
+    jobs = queue.jobs
+    known = np.int64(queue.state[0].submitted)
+    last = min(known + more, len(jobs))
+    while known < last < len(jobs) and jobs[last].submit_s == jobs[last - 1].submit_s:
+        last += 1
+    if own:
+        for row in range(known, last):
+            set_key(action, weights, jobs[row])
+    return last
+
+
+@kernel
+def count_scored(copy, warm, events):
+    """Update how many scored jobs have not started; returns it."""
+    clock = events.clock[0]
+    for place in range(copy.counted, np.int64(clock.starts)):
+        copy.unscheduled -= np.int64(events.starts[place].row) >= warm
+    copy.counted = clock.starts
+    return copy.unscheduled
+
+
+@kernel
+def report(copy, i, events, fresh):
+    """Add the copy's tries since the last report to `fresh`."""
+    n = fresh.used[0]
+    for place in range(copy.reported, np.int64(events.clock[0].starts)):
+        fresh.copy[n] = i
+        fresh.row[n] = events.starts[place].row
+        n += 1
+    fresh.used[0] = n
+    copy.reported = events.clock[0].starts
+
+
+# Where a step has got to within an instant.
+ADVANCES, OPENS, ASKS, LEAVES_REST = range(4)
+
+
+@kernel
+def carry_out(queue, events, copy, kind, action, values, mask):
+    """Carry out an action of PICK, BACKFILL or PRIORITIES; returns where the step has got to."""
+    state, rows, order = queue.state[0], queue.picks.rows, queue.candidates
+    now_s, left = events.clock[0].now_s, copy.seen
+    if kind == PRIORITIES:
+        for place in range(left):
+            order[place].rank = 0
+    elif not 0 <= action < len(mask) or mask[action] == 0:
+        copy.invalid += 1
+        action = 0 if kind == PICK else len(mask) - 1
+    if kind == BACKFILL and action == len(mask) - 1:
+        return ADVANCES
+    while True:
+        row = rows[next_by_priority(order, copy.seen, values) if kind == PRIORITIES else action]
+        if queue.jobs[row].procs > state.free:
+            backfill_behind(queue, events, row)
+            return ADVANCES
+        if kind == BACKFILL and now_s + queue.jobs[row].estimate_s > state.shadow_s:
+            state.extra -= queue.jobs[row].procs
+        start_one(queue, events, row, kind == BACKFILL)
+        left -= 1
+        if kind != PRIORITIES:
+            return ASKS
+        if left == 0:
+            return LEAVES_REST
+
+
+@outlined
+def step(copies, low, high, actions, values, begins, firsts, out, fresh):
+    """Apply an action to each copy from `low` to below `high`, or begin an episode, and go on to the next decision.
+
+    Args:
+        copies: Copies.
+        low: the first copy.
+        high: the one after the last.
+        actions: int64 (copies,), of PICK and BACKFILL.
+        values: float64 (copies, n), of the others.
+        begins: uint8 (copies,): BEGINS where an episode begins instead, RESTS where nothing happens, else ACTS.
+        firsts: int64 (copies,), the rows in the log where those episodes begin.
+        out: Seen, receives the observations.
+        fresh: Fresh, receives the tries.
+    """
+    setting = copies.setting[0]
+    kind, by_weights = setting.action, setting.picks == NO_PICKS
+    fresh.used[0] = 0
+    for i in range(low, high):
+        if begins[i] == RESTS:
+            continue
+        queue, events = queue_of(copies.queue, i), events_of(copies.events, i)
+        copy, mask, weights = copies.state[i, 0], out.mask[i], copies.weights[i]
+        state, clock = queue.state[0], events.clock[0]
+        at, own, more = ADVANCES, False, setting.warm + 1
+        if begins[i] == BEGINS:
+            begin(queue, events, copies, firsts[i])
+            copy.first, copy.reported, copy.counted, copy.unscheduled = firsts[i], 0, 0, len(queue.jobs) - setting.warm
+            copy.decisions, copy.invalid = 0, 0
+        elif by_weights:
+            for place in range(len(weights)):
+                weights[place] = values[i, place]
+            take_weights(queue, events, kind, weights)
+            own, more = True, setting.every
+        else:
+            at = carry_out(queue, events, copy, kind, actions[i], values[i], mask)
+        seen = 0
+        while True:
+            if at == ADVANCES:
+                if count_scored(copy, setting.warm, events) == 0:
+                    break
+                until_s = np.inf
+                if by_weights:
+                    last = rows_until(queue, kind, weights, own, more)
+                    if state.submitted < len(queue.jobs):
+                        until_s = queue.jobs[last - 1].submit_s
+                    more = np.int64(1)
+                what = advance(until_s, setting.size, queue, events)
+                if what == DONE or what == NEEDS_ROOM:
+                    count_scored(copy, setting.warm, events)
+                    break
+                at = OPENS
+            if by_weights:
+                if state.waiting > 0:
+                    seen = first_waiting(queue, queue.picks.rows)
+                    for place in range(seen):
+                        mask[place] = 1
+                    break
+            elif state.submitted <= setting.warm:
+                decide_rest(queue, events)
+            else:
+                if at == OPENS and kind == BACKFILL:
+                    open_backfilling(queue, events)
+                if at != LEAVES_REST:
+                    seen = choices(clock.now_s, queue, kind, mask)
+                    if seen > 0:
+                        break
+                if kind != BACKFILL:
+                    decide_rest(queue, events)
+                elif state.waiting > 0 and state.free > 0:  # jobs that the agent does not see
+                    backfill_behind(queue, events, state.head)
+            at = ADVANCES
+        before, copy.seen = copy.seen, seen
+        show(clock.now_s, queue, seen, before, out.jobs[i], out.cluster[i])
+        for place in range(seen, min(before, len(mask))):
+            mask[place] = 0
+        if seen > 0:
+            copy.decisions += 1
+            if kind == BACKFILL:
+                mask[len(mask) - 1] = 1
+        else:
+            mask[:] = 0
+            mask[0] = 1
+        out.done[i] = seen == 0
+        report(copy, i, events, fresh)

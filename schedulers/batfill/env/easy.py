@@ -1,0 +1,164 @@
+"""Copies of the engine's replay for environments: EASY as everywhere else, with decisions taken from outside."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from batfill import engine
+from batfill.errors import BatfillError
+from batfill.replays import EngineReplay
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from batfill.jobs import Workload
+    from batfill.policy import Policy
+
+Part = TypeVar("Part", bound=NamedTuple)
+
+# What an agent decides; see `SchedulingEnv`.
+ACTIONS = {
+    "pick": engine.PICK,
+    "backfill": engine.BACKFILL,
+    "priorities": engine.PRIORITIES,
+    "mixed": engine.MIXED_WEIGHTS,
+    "aged": engine.AGED_WEIGHTS,
+}
+WEIGHTS = {"mixed": 6, "aged": 3}
+JOBS_PER_NODE = 16  # of the tree of waiting jobs; a leaf that splits keeps at least twice as many
+
+
+class EasyCopies:
+    """Many episodes side by side. The arrays of `seen` are overwritten by each step."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        *,
+        copies: int,
+        action: str,
+        visible: int,
+        base: Policy,
+        jobs: int,
+        warm: int,
+        every: int,
+        threads: int,
+    ) -> None:
+        """Set up the copies; all of them need `step` with `begins` first.
+
+        Args:
+            workload: the log. Jobs wider than the machine are left out.
+            copies: how many.
+            action: one of ACTIONS.
+            visible: the most jobs that an agent sees.
+            base: the order in which it sees them, and of backfilling.
+            jobs: the scored jobs of an episode.
+            warm: the jobs before them.
+            every: how many submissions the weights of "mixed" and "aged" hold.
+            threads: how many step copies at once.
+
+        Raises:
+            BatfillError: the log has fewer jobs than an episode, or the base order moves.
+        """
+        table = workload.jobs
+        table = table if (table.procs <= workload.procs).all() else table.select(table.procs <= workload.procs)
+        if len(table) < warm + jobs:
+            raise BatfillError(
+                f"{workload.source}: {len(table)} jobs fit the machine, and an episode takes {warm + jobs}; give fewer jobs"
+            )
+        if base.moves or base.network is not None:
+            raise BatfillError(f"base: the order {base.name} changes while jobs wait; give one that is fixed, as fcfs or saf")
+        self.size, self.warm, self.length = workload.procs, warm, warm + jobs
+        self.firsts = len(table) - self.length + 1
+        log = EngineReplay(table, self.size, base)
+        self.submit_s, self.runtime_s = table.submit_s, log.events.duration_s
+        self.procs = table.procs
+        self.ids = table.ids
+        one = EngineReplay(table.select(slice(self.length)), self.size, base)
+        while len(one.queue.arrays.tree.nodes) < 32 + self.length // JOBS_PER_NODE:
+            one.queue.enlarge()
+        setting = engine.new_records(1, engine.SETTING)
+        setting["action"], setting["size"], setting["warm"] = ACTIONS[action], self.size, warm
+        setting["every"], setting["moves"] = every, base.motion
+        setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
+        self.copies = engine.Copies(
+            queue=repeated(one.queue.arrays._replace(picks=engine.new_picks(self.size, visible)), copies),
+            events=repeated(one.events, copies),
+            state=engine.new_records(copies, engine.COPY).reshape(copies, 1),
+            weights=np.zeros((copies, 6)),
+            setting=setting,
+            jobs=log.queue.arrays.jobs,
+            duration_s=log.events.duration_s,
+        )
+        self.seen = engine.Seen(
+            jobs=np.zeros((copies, visible, engine.OF_JOB), np.float32),
+            cluster=np.zeros((copies, engine.OF_CLUSTER), np.float32),
+            mask=np.zeros((copies, visible + (action == "backfill")), np.int8),
+            done=np.zeros(copies, np.uint8),
+        )
+        bounds = np.linspace(0, copies, min(threads, copies) + 1).astype(int).tolist()
+        self.parts = [
+            (low, high, engine.Fresh(*np.zeros((2, (high - low) * self.length), np.int64), np.zeros(1, np.int64)))
+            for low, high in zip(bounds, bounds[1:], strict=False)
+        ]
+        self.pool = ThreadPoolExecutor(len(self.parts)) if len(self.parts) > 1 else None
+
+    def step(
+        self,
+        actions: NDArray[np.int64],
+        values: NDArray[np.float64],
+        begins: NDArray[np.uint8],
+        firsts: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Apply an action to each copy, or begin an episode, and go on to the next decisions.
+
+        Args:
+            actions: (copies,) places of visible jobs, for "pick" and "backfill".
+            values: (copies, n) of the other actions.
+            begins: (copies,) where an episode begins instead.
+            firsts: (copies,) the row in the log of its first job.
+
+        Returns:
+            The jobs started meanwhile: of each its copy, and its row there; shape (n_started,).
+        """
+
+        def part(low: int, high: int, fresh: engine.Fresh) -> None:
+            engine.step(self.copies, low, high, actions, values, begins, firsts, self.seen, fresh)
+
+        if self.pool is None:
+            part(*self.parts[0])
+        else:
+            for finished in [self.pool.submit(part, *each) for each in self.parts]:
+                finished.result()
+        used = [(fresh, fresh.used[0]) for _, _, fresh in self.parts]
+        copy = np.concatenate([fresh.copy[:n] for fresh, n in used])
+        return copy, np.concatenate([fresh.row[:n] for fresh, n in used])
+
+    def starts(self, copy: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
+        """When these jobs started, (n,)."""
+        start_s: NDArray[np.float64] = self.copies.queue.jobs["start_s"][copy, row]
+        return start_s
+
+    def counts(self, copy: int) -> tuple[int, int]:
+        """The decisions of a copy's episode so far, and those whose action named nothing that could be chosen."""
+        state = self.copies.state[copy, 0]
+        return int(state["decisions"]), int(state["invalid"])
+
+    def close(self) -> None:
+        """End the threads."""
+        if self.pool is not None:
+            self.pool.shutdown()
+
+
+def repeated(part: Part, n: int) -> Part:
+    """The arrays of a named tuple, or of such tuples in it, n times along a new first axis."""
+
+    def many(array: Any) -> Any:
+        if isinstance(array, np.ndarray):
+            return engine.as_records(np.repeat(array[None], n, axis=0))
+        return repeated(array, n)
+
+    return type(part)._make(many(array) for array in part)
