@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from batfill import engine
 from batfill.env.easy import ACTIONS, WEIGHTS, EasyCopies
 from batfill.env.rewards import REWARDS, Reward, reward_named
 from batfill.errors import BatfillError, nearest, optional
@@ -16,7 +17,7 @@ from batfill.policy import policy_named
 from batfill.workloads import read_workload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,6 +27,7 @@ vector = optional("gymnasium.vector", "rl")
 
 Observation = dict[str, Any]
 SEMANTICS = ("easy", "schedgym")
+DRAWS = 1000  # of an episode, if none has a decision to take
 
 
 class Episodes:
@@ -76,43 +78,81 @@ class Episodes:
             every=every,
             threads=threads or len(os.sched_getaffinity(0)),
         )
-        last = self.copies.firsts - 1
-        self.firsts = np.arange(last + 1) if firsts is None else np.asarray(firsts, np.int64)
-        if self.firsts.ndim != 1 or not len(self.firsts) or self.firsts.min() < 0 or self.firsts.max() > last:
-            raise BatfillError(f"firsts: not rows of the log from 0 to {last}, where an episode of {jobs} jobs may begin")
+        everywhere = np.arange(self.copies.firsts)
+        self.firsts = everywhere if firsts is None else self.checked(np.asarray(firsts, np.int64), "firsts")
         self.jobs, self.warm = jobs, warm
-        self.final = reward == "utilisation"
-        self.reward = None if self.final else reward_named(reward, tau_s) if isinstance(reward, str) else reward
+        self.reward = reward_named(reward, tau_s) if isinstance(reward, str) else reward
         self.first = np.zeros(copies, np.int64)
+        self.owed = np.zeros(copies)  # the rewards of jobs that started before an episode's first decision
         self.none = np.zeros(copies, np.int64), np.zeros((copies, max(visible, 6)))
 
-    def begin(self, copies: NDArray[np.intp], firsts: Sequence[int]) -> NDArray[np.uint8]:
-        """Note the episodes that begin in these copies at the next step; returns which they are."""
-        begins = np.zeros(len(self.first), np.uint8)
-        begins[copies] = 1
-        self.first[copies] = firsts
-        return begins
+    def checked(self, firsts: NDArray[np.int64], what: str) -> NDArray[np.int64]:
+        """These rows, if episodes can begin there."""
+        last = self.copies.firsts - 1
+        if firsts.ndim != 1 or not len(firsts) or firsts.min() < 0 or firsts.max() > last:
+            raise BatfillError(f"{what}: not rows of the log from 0 to {last}, where episodes can begin")
+        return firsts
+
+    def draw(self, random: np.random.Generator, given: NDArray[np.int64] | None, copy: int) -> int:
+        """Where a copy's episode begins: at the given row, or at random."""
+        return int(self.firsts[random.integers(len(self.firsts))] if given is None else given[copy])
+
+    def begin(self, copies: Sequence[int], draw: Callable[[int], int], *, again: bool) -> None:
+        """Begin episodes in these copies, the others resting.
+
+        Args:
+            copies: which.
+            draw: of a copy, the row of the log where its episode begins.
+            again: whether to draw again where an episode has no decision to take.
+
+        Raises:
+            BatfillError: there is no decision to take.
+        """
+        for _ in range(DRAWS):
+            begins = np.full(len(self.first), engine.RESTS, np.uint8)
+            begins[copies] = engine.BEGINS
+            for copy in copies:
+                self.first[copy] = draw(copy)
+            self.owed[copies] = 0.0
+            self.owed += self.advance(*self.none, begins)
+            copies = [copy for copy in copies if self.copies.seen.done[copy]]
+            if not copies:
+                return
+            if not again:
+                break
+        what = f"the episode from row {self.first[copies[0]]} on" if not again else f"{DRAWS} episodes at random"
+        raise BatfillError(f"jobs: no decision to take in {what}; make episodes of more than {self.jobs} jobs")
 
     def step(self, actions: Any, begins: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Step every copy; returns the rewards, (copies,)."""
+        """Carry out an action in every copy but those that rest; returns the rewards, (copies,)."""
         places, values = self.none
-        if actions is not None:
-            if self.action in ("pick", "backfill"):
-                places = np.ascontiguousarray(actions, np.int64)
-            else:
-                values = self.values_of(np.asarray(actions, np.float64))
+        if self.action in ("pick", "backfill"):
+            places = np.ascontiguousarray(actions, np.int64)
+        else:
+            values = self.values_of(np.asarray(actions, np.float64))
+        rewards = self.advance(places, values, begins)
+        acted = begins == engine.ACTS
+        rewards[acted] += self.owed[acted]
+        self.owed[acted] = 0.0
+        if self.reward is None:
+            for each in np.flatnonzero(acted & self.done).tolist():
+                rewards[each] = self.summary(each)["utilisation"]
+        return rewards
+
+    def advance(
+        self, places: NDArray[np.int64], values: NDArray[np.float64], begins: NDArray[np.uint8]
+    ) -> NDArray[np.float64]:
+        """Step the simulation; returns the sum of the values of the jobs that started, over the episode's jobs."""
         copy, row = self.copies.step(places, values, begins, self.first)
-        rewards = np.zeros(len(self.first))
-        scored = row >= self.warm
-        if self.reward is not None and scored.any():
-            copy, row = (copy, row) if self.warm == 0 else (copy[scored], row[scored])
-            in_log = self.first[copy] + row
-            wait_s = self.copies.starts(copy, row) - self.copies.submit_s[in_log]
-            value = self.reward(wait_s, self.copies.runtime_s[in_log], self.copies.procs[in_log])
-            rewards = np.bincount(copy, value, len(rewards)) / self.jobs
-        elif self.final:
-            for each in np.flatnonzero(self.done).tolist():
-                rewards[each] = self.summary(each)["utilisation"] if not begins[each] else 0.0
+        if self.warm:
+            scored = row >= self.warm
+            copy, row = copy[scored], row[scored]
+        if self.reward is None or not len(copy):
+            return np.zeros(len(self.first))
+        in_log = self.first[copy] + row
+        wait_s = self.copies.starts(copy, row) - self.copies.submit_s[in_log]
+        value = self.reward(wait_s, self.copies.runtime_s[in_log], self.copies.procs[in_log])
+        rewards: NDArray[np.float64] = np.bincount(copy, value, len(self.first)) / self.jobs
         return rewards
 
     def values_of(self, actions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -188,9 +228,9 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc] # gymnasium is optiona
             options: {"first": row} begins at this row of the log instead of a random one.
         """
         super().reset(seed=seed)
-        first = first_of(options, self.episodes.firsts, self.np_random, 0)
-        self.episodes.step(None, self.episodes.begin(np.zeros(1, np.intp), [first]))
-        return self.observation(), {"first": first}
+        given = given_firsts(options, 1, self.episodes)
+        self.episodes.begin([0], lambda copy: self.episodes.draw(self.np_random, given, copy), again=given is None)
+        return self.observation(), {"first": int(self.episodes.first[0])}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Carry out an action."""
@@ -235,15 +275,20 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium i
         if seed is not None or not self.randoms:
             seeds = [None if seed is None else seed + i for i in range(self.num_envs)] if not np.ndim(seed) else list(seed)  # type: ignore[operator, arg-type]
             self.randoms = [gymnasium.utils.seeding.np_random(each)[0] for each in seeds]
-        firsts = [first_of(options, self.episodes.firsts, random, i) for i, random in enumerate(self.randoms)]
-        self.episodes.step(None, self.episodes.begin(np.arange(self.num_envs), firsts))
-        return self.observation(), {"first": np.array(firsts), "_first": np.ones(self.num_envs, bool)}
+        self.begin(range(self.num_envs), given_firsts(options, self.num_envs, self.episodes))
+        return self.observation(), {"first": self.episodes.first.copy(), "_first": np.ones(self.num_envs, bool)}
+
+    def begin(self, copies: Sequence[int], given: NDArray[np.int64] | None = None) -> None:
+        """Begin episodes in these copies."""
+        self.episodes.begin(copies, lambda copy: self.episodes.draw(self.randoms[copy], given, copy), again=given is None)
 
     def step(self, actions: Any) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Carry out an action in each copy; where an episode has ended, begin the next instead."""
-        over = np.flatnonzero(self.episodes.done)
-        begins = self.episodes.begin(over, [first_of(None, self.episodes.firsts, self.randoms[i], 0) for i in over])
+        begins = np.where(self.episodes.done, engine.RESTS, engine.ACTS).astype(np.uint8)
+        over = np.flatnonzero(begins == engine.RESTS).tolist()
         rewards = self.episodes.step(actions, begins)
+        if over:
+            self.begin(over)
         done = self.episodes.done
         infos: dict[str, Any] = {}
         for each in np.flatnonzero(done).tolist():
@@ -265,9 +310,15 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium i
         self.episodes.copies.close()
 
 
-def first_of(options: dict[str, Any] | None, firsts: NDArray[np.int64], random: np.random.Generator, copy: int) -> int:
-    """Where an episode begins: as the options say, else at random."""
-    if options and "first" in options:
-        given = np.asarray(options["first"])
-        return int(given[copy] if given.ndim else given)
-    return int(firsts[random.integers(len(firsts))])
+def given_firsts(options: dict[str, Any] | None, copies: int, episodes: Episodes) -> NDArray[np.int64] | None:
+    """Where the options have the episodes begin, (copies,); None if they leave it to chance.
+
+    Raises:
+        BatfillError: not a row for each copy, or no episode can begin there.
+    """
+    if not options or "first" not in options:
+        return None
+    firsts = np.asarray(options["first"])
+    if firsts.dtype.kind not in "iu" or firsts.shape not in ((), (copies,)):
+        raise BatfillError(f"options: first is not a row of the log, nor one for each of {copies} copies")
+    return episodes.checked(np.broadcast_to(firsts, copies).astype(np.int64), "options: first")

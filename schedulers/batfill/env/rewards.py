@@ -24,8 +24,10 @@ REWARDS: Mapping[str, str] = {
 }
 
 
-def reward_named(name: str, tau_s: float = TAU_S) -> Reward:
-    """The values of started jobs of "bsld" or "wait"."""
+def reward_named(name: str, tau_s: float = TAU_S) -> Reward | None:
+    """The values of started jobs of a reward in REWARDS; None for the one that is given at the end."""
     if name == "bsld":
         return lambda wait_s, runtime_s, procs: -bounded_slowdown(wait_s, runtime_s, tau_s)
-    return lambda wait_s, runtime_s, procs: -wait_s / 3600
+    if name == "wait":
+        return lambda wait_s, runtime_s, procs: -wait_s / 3600
+    return None
