@@ -33,15 +33,18 @@ def span_and_work(
     start_s: NDArray[np.float64],
     runtime_s: NDArray[np.float64],
     procs: NDArray[np.int64],
-    wasted_proc_s: float = 0.0,
-) -> tuple[float, float]:
-    """The time from the first submission to the last end, and the processor-seconds of all tries."""
-    return float((start_s + runtime_s).max() - submit_s.min()), float((procs * runtime_s).sum()) + wasted_proc_s
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The time from the first submission to the last end, and the processor-seconds; over the last axis of (..., n)."""
+    span_s: NDArray[np.float64] = (start_s + runtime_s).max(axis=-1) - submit_s.min(axis=-1)
+    return span_s, (procs * runtime_s).sum(axis=-1)
 
 
-def utilisation(size: int, makespan_s: float, used_proc_s: float) -> float:
+def utilisation(
+    size: int, makespan_s: NDArray[np.float64] | float, used_proc_s: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
     """The share of a machine of `size` processors that is in use over this time; 0 if it has no length."""
-    return used_proc_s / (size * makespan_s) if makespan_s > 0 else 0.0
+    lasts = np.asarray(makespan_s) > 0
+    return np.where(lasts, used_proc_s / (size * np.where(lasts, makespan_s, 1.0)), 0.0)
 
 
 def per_processor_slowdown(
@@ -266,7 +269,8 @@ def summarize(
         return Summary(rejected, rejected, *([0] * 3), *([0.0] * 13))
     wait_s = start_s - submit_s
     bsld = bounded_slowdown(wait_s, runtime_s, tau_s)
-    makespan_s, used_proc_s = span_and_work(submit_s, start_s, runtime_s, procs, wasted_proc_s)
+    makespan_s, used_proc_s = (float(each) for each in span_and_work(submit_s, start_s, runtime_s, procs))
+    used_proc_s += wasted_proc_s
     classes = np.bincount(np.searchsorted(SLOWDOWN_CLASSES, bsld), minlength=4) / len(bsld)
     return Summary(
         jobs=len(submit_s) + rejected,
@@ -275,7 +279,7 @@ def summarize(
         requeued=requeued,
         backfilled=backfilled,
         makespan_s=makespan_s,
-        utilisation=utilisation(size, makespan_s, used_proc_s),
+        utilisation=float(utilisation(size, makespan_s, used_proc_s)),
         wasted=wasted_proc_s / used_proc_s if used_proc_s > 0 else 0.0,
         mean_wait_s=float(wait_s.mean()),
         max_wait_s=float(wait_s.max()),

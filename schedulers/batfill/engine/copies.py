@@ -16,7 +16,7 @@ import numpy as np
 from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_heads, start_waiting
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset, set_mixed_key
-from batfill.engine.picks import OF_CLUSTER, OF_JOB, first_waiting, see_all
+from batfill.engine.picks import OF_CLUSTER, OF_JOB, first_waiting, note_logs, see_all
 from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
 from batfill.engine.running import may_backfill
 from batfill.engine.waiting import dequeue, enqueue_at, section_of
@@ -102,7 +102,7 @@ def queue_of(many, i):
         Ends(running.slots[i], running.directory[i], running.used[i]),
         many.candidates[i],
         many.dividers[i],
-        Picks(picks.sight[i], picks.layers[i], picks.weights[i], picks.rows[i], picks.features[i], picks.values[i]),
+        Picks(picks.sight[i], picks.layers[i], picks.weights[i], picks.logs[i], picks.rows[i], picks.features[i], picks.values[i]),
         many.rules[i],
         many.state[i],
     )
@@ -136,6 +136,7 @@ def begin(queue, events, copies, first):
     queue.rules[0].moves = setting.moves
     queue.rules[0].picks = setting.picks
     reset(setting.size, Given(jobs.estimate_s, jobs.level, jobs.killable), queue, events)
+    note_logs(queue)
 
 
 @kernel
@@ -154,7 +155,7 @@ def decide_rest(queue, events):
     record_pass(n, ahead, queue, events)
 
 
-@outlined
+@kernel
 def start_one(queue, events, row, backfilled):
     """Start a waiting job."""
     clock = events.clock[0]
@@ -183,7 +184,7 @@ def open_backfilling(queue, events):
         reserve(queue)
 
 
-@outlined
+@kernel
 def choices(now_s, queue, action, mask):
     """What the agent may choose: writes `mask`, int8 (n_actions,), and returns how many jobs it sees; 0 if none matters.
 
@@ -212,7 +213,7 @@ def choices(now_s, queue, action, mask):
     return seen if fewest <= state.free and state.free < total else 0
 
 
-@outlined
+@kernel
 def show(now_s, queue, seen, before, of_jobs, of_cluster):
     """Write the features of the first `seen` of `picks.rows`, and zeros for jobs of the observation before."""
     for place in range(seen, before):
@@ -346,7 +347,7 @@ def carry_out(queue, events, copy, kind, action, values, mask):
 
 
 @outlined
-def step(copies, low, high, actions, values, begins, firsts, out, fresh):
+def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
     """Apply an action to each copy from `low` to below `high`, or begin an episode, and go on to the next decision.
 
     Args:
@@ -355,7 +356,7 @@ def step(copies, low, high, actions, values, begins, firsts, out, fresh):
         high: the one after the last.
         actions: int64 (copies,), of PICK and BACKFILL.
         values: float64 (copies, n), of the others.
-        begins: uint8 (copies,): BEGINS where an episode begins instead, RESTS where nothing happens, else ACTS.
+        tasks: uint8 (copies,): BEGINS where an episode begins instead, RESTS where nothing happens, else ACTS.
         firsts: int64 (copies,), the rows in the log where those episodes begin.
         out: Seen, receives the observations.
         fresh: Fresh, receives the tries.
@@ -364,13 +365,13 @@ def step(copies, low, high, actions, values, begins, firsts, out, fresh):
     kind, by_weights = setting.action, setting.picks == NO_PICKS
     fresh.used[0] = 0
     for i in range(low, high):
-        if begins[i] == RESTS:
+        if tasks[i] == RESTS:
             continue
         queue, events = queue_of(copies.queue, i), events_of(copies.events, i)
         copy, mask, weights = copies.state[i, 0], out.mask[i], copies.weights[i]
         state, clock = queue.state[0], events.clock[0]
         at, own, more = ADVANCES, False, setting.warm + 1
-        if begins[i] == BEGINS:
+        if tasks[i] == BEGINS:
             begin(queue, events, copies, firsts[i])
             copy.first, copy.reported, copy.counted, copy.unscheduled = firsts[i], 0, 0, len(queue.jobs) - setting.warm
             copy.decisions, copy.invalid = 0, 0
@@ -403,19 +404,19 @@ def step(copies, low, high, actions, values, begins, firsts, out, fresh):
                     for place in range(seen):
                         mask[place] = 1
                     break
-            elif state.submitted <= setting.warm:
-                decide_rest(queue, events)
             else:
-                if at == OPENS and kind == BACKFILL:
+                warm = state.submitted <= setting.warm
+                if not warm and at == OPENS and kind == BACKFILL:
                     open_backfilling(queue, events)
-                if at != LEAVES_REST:
+                if not warm and at != LEAVES_REST:
                     seen = choices(clock.now_s, queue, kind, mask)
                     if seen > 0:
                         break
-                if kind != BACKFILL:
-                    decide_rest(queue, events)
-                elif state.waiting > 0 and state.free > 0:  # jobs that the agent does not see
-                    backfill_behind(queue, events, state.head)
+                if state.waiting > 0 and state.free > 0:
+                    if warm or kind != BACKFILL:
+                        decide_rest(queue, events)
+                    else:  # jobs that the agent does not see
+                        backfill_behind(queue, events, state.head)
             at = ADVANCES
         before, copy.seen = copy.seen, seen
         show(clock.now_s, queue, seen, before, out.jobs[i], out.cluster[i])

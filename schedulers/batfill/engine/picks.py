@@ -73,6 +73,15 @@ def first_waiting(queue, rows):
     return n
 
 
+@kernel
+def note_logs(queue):
+    """Write the logarithms of all jobs, whose estimates must not change from now on."""
+    for row in range(len(queue.picks.logs)):
+        job = queue.jobs[row]
+        queue.picks.logs[row, 0] = bits(within_limits(job.estimate_s))
+        queue.picks.logs[row, 1] = bits(job.procs)
+
+
 @expression
 def bits(number):
     """The binary logarithm, float32, of a number >= 1."""
@@ -91,13 +100,19 @@ def see_job(now_s, submit_s, estimate_s, procs, size, free, safe, seen):
 
     The arguments are what the features name; `size` is m, and `free` the idle processors.
     """
+    see_known(now_s, submit_s, estimate_s, procs, bits(within_limits(estimate_s)), bits(procs), size, free, safe, seen)
+
+
+@kernel
+def see_known(now_s, submit_s, estimate_s, procs, log_estimate, log_procs, size, free, safe, seen):
+    """As `see_job`, with the binary logarithms of the features' p~ and of q, float32."""
     wait_s, estimate_s = now_s - submit_s, within_limits(estimate_s)
-    share, request = np.float32(procs / size), bits(estimate_s) / np.float32(20)
+    share, request = np.float32(procs / size), log_estimate / np.float32(20)
     seen[0] = bits(1 + wait_s / 60) / np.float32(16)
     seen[1] = bits(1 + wait_s / (10 * HOUR_S)) / np.float32(8)
     seen[2] = wait_s / (wait_s + estimate_s)
     seen[3] = request
-    seen[4] = bits(procs) / bits(size) if size > 1 else 0
+    seen[4] = log_procs / bits(size) if size > 1 else 0
     seen[5] = share
     seen[6] = request * share
     seen[7] = procs <= free
@@ -145,7 +160,11 @@ def see_row(now_s, queue, row, is_first, shadow_s, extra, seen):
     """Write the features of a visible job; `shadow_s` and `extra` are those of the queue's first job."""
     job, free = queue.jobs[row], queue.state[0].free
     safe = job.procs <= free if is_first else may_backfill(now_s, job.procs, job.estimate_s, free, shadow_s, extra)
-    see_job(now_s, job.submit_s, job.estimate_s, job.procs, queue.picks.sight[0].size, free, safe, seen)
+    size, logs = queue.picks.sight[0].size, queue.picks.logs
+    if len(logs):
+        see_known(now_s, job.submit_s, job.estimate_s, job.procs, logs[row, 0], logs[row, 1], size, free, safe, seen)
+    else:
+        see_job(now_s, job.submit_s, job.estimate_s, job.procs, size, free, safe, seen)
 
 
 @kernel

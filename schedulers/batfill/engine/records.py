@@ -132,6 +132,7 @@ class Picks(NamedTuple):
     sight: NDArray[np.void]  # SIGHT (1,)
     layers: NDArray[np.int64]  # (n_layers + 1,)  the widths of the network's layers: its inputs first, 1 last
     weights: NDArray[np.float32]  # of each layer (inputs, outputs), then its biases (outputs,)
+    logs: NDArray[np.float32]  # (n_jobs, 2)  the binary logarithms of p~ and q if they do not change, else (0, 2)
     rows: NDArray[np.uint32]  # (visible,)  scratch space: the jobs to choose from,
     features: NDArray[np.float32]  # (n_features,)  what is known of one of them and of the cluster,
     values: NDArray[np.float32]  # (3, widest layer)  and the values of two layers and of the cluster's share in one
@@ -168,6 +169,7 @@ def new_picks(
         sight=sight,
         layers=np.array(layers, np.int64),
         weights=np.zeros(0, np.float32) if weights is None else np.ascontiguousarray(weights, np.float32),
+        logs=np.zeros((0, 2), np.float32),
         rows=np.zeros(visible, np.uint32),
         features=np.zeros(max(layers, default=0), np.float32),
         values=np.zeros((3, max(layers, default=0)), np.float32),

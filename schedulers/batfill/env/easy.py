@@ -47,7 +47,7 @@ class EasyCopies:
         every: int,
         threads: int,
     ) -> None:
-        """Set up the copies; all of them need `step` with `begins` first.
+        """Set up the copies; begin an episode in each first.
 
         Args:
             workload: the log. Jobs wider than the machine are left out.
@@ -84,8 +84,9 @@ class EasyCopies:
         setting["action"], setting["size"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion
         setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
+        picks = engine.new_picks(self.size, visible)._replace(logs=np.zeros((self.length, 2), np.float32))
         self.copies = engine.Copies(
-            queue=repeated(one.queue.arrays._replace(picks=engine.new_picks(self.size, visible)), copies),
+            queue=repeated(one.queue.arrays._replace(picks=picks), copies),
             events=repeated(one.events, copies),
             state=engine.new_records(copies, engine.COPY).reshape(copies, 1),
             weights=np.zeros((copies, 6)),
@@ -110,7 +111,7 @@ class EasyCopies:
         self,
         actions: NDArray[np.int64],
         values: NDArray[np.float64],
-        begins: NDArray[np.uint8],
+        tasks: NDArray[np.uint8],
         firsts: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Apply an action to each copy, or begin an episode, and go on to the next decisions.
@@ -118,7 +119,7 @@ class EasyCopies:
         Args:
             actions: (copies,) places of visible jobs, for "pick" and "backfill".
             values: (copies, n) of the other actions.
-            begins: (copies,) where an episode begins instead.
+            tasks: (copies,) engine.ACTS, BEGINS where an episode begins instead, or RESTS where nothing happens.
             firsts: (copies,) the row in the log of its first job.
 
         Returns:
@@ -126,7 +127,7 @@ class EasyCopies:
         """
 
         def part(low: int, high: int, fresh: engine.Fresh) -> None:
-            engine.step(self.copies, low, high, actions, values, begins, firsts, self.seen, fresh)
+            engine.step(self.copies, low, high, actions, values, tasks, firsts, self.seen, fresh)
 
         if self.pool is None:
             part(*self.parts[0])
@@ -142,10 +143,10 @@ class EasyCopies:
         start_s: NDArray[np.float64] = self.copies.queue.jobs["start_s"][copy, row]
         return start_s
 
-    def counts(self, copy: int) -> tuple[int, int]:
-        """The decisions of a copy's episode so far, and those whose action named nothing that could be chosen."""
-        state = self.copies.state[copy, 0]
-        return int(state["decisions"]), int(state["invalid"])
+    def counts(self, copies: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The decisions of these copies' episodes so far, and those whose action named nothing that could be chosen."""
+        state = self.copies.state[copies, 0]
+        return state["decisions"], state["invalid"]
 
     def close(self) -> None:
         """End the threads."""

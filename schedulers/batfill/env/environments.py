@@ -108,52 +108,72 @@ class Episodes:
         Raises:
             BatfillError: there is no decision to take.
         """
+        tasks = np.full(len(self.first), engine.RESTS, np.uint8)
+        self.step(None, tasks, copies, draw, again=again)
+
+    def step(
+        self,
+        actions: Any,
+        tasks: NDArray[np.uint8],
+        beginning: Sequence[int],
+        draw: Callable[[int], int],
+        *,
+        again: bool = True,
+    ) -> NDArray[np.float64]:
+        """Carry out the actions, and begin episodes; returns the rewards of the actions, (copies,).
+
+        Args:
+            actions: one for each copy; None if none acts.
+            tasks: uint8 (copies,), engine.ACTS or RESTS; changed in place.
+            beginning: the copies where episodes begin, as for `begin`.
+            draw: as for `begin`.
+            again: as for `begin`.
+        """
+        places, values = self.none
+        if actions is not None:
+            if self.action in ("pick", "backfill"):
+                places = np.ascontiguousarray(actions, np.int64)
+            else:
+                values = self.values_of(np.asarray(actions, np.float64))
+        rewards = np.zeros(len(self.first))
         for _ in range(DRAWS):
-            begins = np.full(len(self.first), engine.RESTS, np.uint8)
-            begins[copies] = engine.BEGINS
-            for copy in copies:
+            tasks[beginning] = engine.BEGINS
+            for copy in beginning:
                 self.first[copy] = draw(copy)
-            self.owed[copies] = 0.0
-            self.owed += self.advance(*self.none, begins)
-            copies = [copy for copy in copies if self.copies.seen.done[copy]]
-            if not copies:
-                return
+            gained = self.advance(places, values, tasks)
+            acted = tasks == engine.ACTS
+            rewards[acted] = gained[acted] + self.owed[acted]
+            self.owed = np.where(acted, 0.0, self.owed)
+            self.owed[beginning] = gained[beginning]
+            beginning = [copy for copy in beginning if self.copies.seen.done[copy]]
+            if not beginning:
+                return rewards
             if not again:
                 break
-        what = f"the episode from row {self.first[copies[0]]} on" if not again else f"{DRAWS} episodes at random"
-        raise BatfillError(f"jobs: no decision to take in {what}; make episodes of more than {self.jobs} jobs")
-
-    def step(self, actions: Any, begins: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Carry out an action in every copy but those that rest; returns the rewards, (copies,)."""
-        places, values = self.none
-        if self.action in ("pick", "backfill"):
-            places = np.ascontiguousarray(actions, np.int64)
-        else:
-            values = self.values_of(np.asarray(actions, np.float64))
-        rewards = self.advance(places, values, begins)
-        acted = begins == engine.ACTS
-        rewards[acted] += self.owed[acted]
-        self.owed[acted] = 0.0
-        if self.reward is None:
-            for each in np.flatnonzero(acted & self.done).tolist():
-                rewards[each] = self.summary(each)["utilisation"]
-        return rewards
+            tasks[:] = engine.RESTS
+        where = f"{DRAWS} episodes at random" if again else f"the episode from row {self.first[beginning[0]]} on"
+        raise BatfillError(f"jobs: no decision to take in {where}; make episodes of more than {self.jobs} jobs")
 
     def advance(
-        self, places: NDArray[np.int64], values: NDArray[np.float64], begins: NDArray[np.uint8]
+        self, places: NDArray[np.int64], values: NDArray[np.float64], tasks: NDArray[np.uint8]
     ) -> NDArray[np.float64]:
-        """Step the simulation; returns the sum of the values of the jobs that started, over the episode's jobs."""
-        copy, row = self.copies.step(places, values, begins, self.first)
+        """Step the simulation; returns what the step is worth, (copies,).
+
+        That is the sum of the values of the jobs that started, over the number of the episode's jobs.
+        """
+        copy, row = self.copies.step(places, values, tasks, self.first)
         if self.warm:
             scored = row >= self.warm
             copy, row = copy[scored], row[scored]
-        if self.reward is None or not len(copy):
-            return np.zeros(len(self.first))
+        if self.reward is None:
+            over = np.flatnonzero(self.done & (tasks == engine.ACTS))
+            rewards = np.zeros(len(self.first))
+            rewards[over] = self.figures(over)["utilisation"]
+            return rewards
         in_log = self.first[copy] + row
         wait_s = self.copies.starts(copy, row) - self.copies.submit_s[in_log]
         value = self.reward(wait_s, self.copies.runtime_s[in_log], self.copies.procs[in_log])
-        rewards: NDArray[np.float64] = np.bincount(copy, value, len(self.first)) / self.jobs
-        return rewards
+        return np.bincount(copy, value, len(self.first)) / self.jobs
 
     def values_of(self, actions: NDArray[np.float64]) -> NDArray[np.float64]:
         """The priorities or weights that actions name, (copies, n)."""
@@ -170,22 +190,21 @@ class Episodes:
         """Whose episodes are over, (copies,)."""
         return self.copies.seen.done.astype(bool)
 
-    def summary(self, copy: int) -> dict[str, float]:
-        """The figures of a copy's episode, all of whose scored jobs have started."""
-        rows = np.arange(self.warm, self.warm + self.jobs)
-        in_log = slice(self.first[copy] + self.warm, self.first[copy] + self.warm + self.jobs)
-        submit_s, runtime_s = self.copies.submit_s[in_log], self.copies.runtime_s[in_log]
-        start_s = self.copies.starts(np.int64(copy), rows)
+    def figures(self, copies: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        """The figures of the episodes of these copies, which are over; each of shape (n,)."""
+        in_log = self.first[copies, None] + np.arange(self.warm, self.warm + self.jobs)
+        submit_s, runtime_s, procs = (
+            column[in_log] for column in (self.copies.submit_s, self.copies.runtime_s, self.copies.procs)
+        )
+        start_s = self.copies.starts(copies[:, None], np.arange(self.warm, self.warm + self.jobs))
         wait_s = start_s - submit_s
-        decisions, invalid = self.copies.counts(copy)
+        decisions, invalid = self.copies.counts(copies)
         return {
-            "mean_bsld": float(bounded_slowdown(wait_s, runtime_s, self.tau_s).mean()),
-            "mean_wait_s": float(wait_s.mean()),
-            "max_wait_s": float(wait_s.max()),
-            "utilisation": utilisation(
-                self.copies.size, *span_and_work(submit_s, start_s, runtime_s, self.copies.procs[in_log])
-            ),
-            "first": int(self.first[copy]),
+            "mean_bsld": bounded_slowdown(wait_s, runtime_s, self.tau_s).mean(axis=1),
+            "mean_wait_s": wait_s.mean(axis=1),
+            "max_wait_s": wait_s.max(axis=1),
+            "utilisation": utilisation(self.copies.size, *span_and_work(submit_s, start_s, runtime_s, procs)),
+            "first": self.first[copies],
             "decisions": decisions,
             "invalid_actions": invalid,
         }
@@ -236,9 +255,12 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc] # gymnasium is optiona
         """Carry out an action."""
         if self.episodes.done[0]:
             raise BatfillError("step: the episode is over, or none has begun; call reset first")
-        rewards = self.episodes.step(np.asarray(action)[None], np.zeros(1, np.uint8))
+        tasks = np.full(1, engine.ACTS, np.uint8)
+        rewards = self.episodes.step(np.asarray(action)[None], tasks, [], lambda copy: 0)
         done = bool(self.episodes.done[0])
-        return self.observation(), float(rewards[0]), done, False, self.episodes.summary(0) if done else {}
+        figures = self.episodes.figures(np.zeros(1, np.intp)) if done else {}
+        info = {name: values[0].item() for name, values in figures.items()}
+        return self.observation(), float(rewards[0]), done, False, info
 
     def observation(self) -> Observation:
         """What the agent sees: copies."""
@@ -284,15 +306,14 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium i
 
     def step(self, actions: Any) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Carry out an action in each copy; where an episode has ended, begin the next instead."""
-        begins = np.where(self.episodes.done, engine.RESTS, engine.ACTS).astype(np.uint8)
-        over = np.flatnonzero(begins == engine.RESTS).tolist()
-        rewards = self.episodes.step(actions, begins)
-        if over:
-            self.begin(over)
-        done = self.episodes.done
-        infos: dict[str, Any] = {}
-        for each in np.flatnonzero(done).tolist():
-            infos = self._add_info(infos, self.episodes.summary(each), each)
+        tasks = np.full(self.num_envs, engine.ACTS, np.uint8)
+        over = np.flatnonzero(self.episodes.done).tolist()
+        rewards = self.episodes.step(actions, tasks, over, lambda copy: self.episodes.draw(self.randoms[copy], None, copy))
+        done, infos = self.episodes.done, {}
+        if done.any():
+            for name, values in self.episodes.figures(np.flatnonzero(done)).items():
+                infos[name] = np.zeros(self.num_envs, values.dtype)
+                infos[name][done], infos[f"_{name}"] = values, done.copy()
         return self.observation(), rewards, done, np.zeros(self.num_envs, bool), infos
 
     def observation(self) -> Observation:
