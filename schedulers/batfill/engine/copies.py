@@ -32,7 +32,7 @@ ACTS, BEGINS, RESTS = range(3)  # what a copy does in a step
 SETTING = np.dtype(
     [
         ("action", "i8"),  # PICK, ...
-        ("size", "i8"),  # m
+        ("procs", "i8"),  # m
         ("warm", "i8"),  # jobs before the scored ones: while only they have been submitted, no agent decides
         ("every", "i8"),  # weights hold until this many more jobs have been submitted
         ("moves", "i8"),  # RULES.moves of the base order
@@ -135,7 +135,7 @@ def begin(queue, events, copies, first):
         events.duration_s[row] = copies.duration_s[first + row]
     queue.rules[0].moves = setting.moves
     queue.rules[0].picks = setting.picks
-    reset(setting.size, Given(jobs.estimate_s, jobs.level, jobs.killable), queue, events)
+    reset(setting.procs, Given(jobs.estimate_s, jobs.level, jobs.killable), queue, events)
     note_logs(queue)
 
 
@@ -393,7 +393,7 @@ def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
                     if state.submitted < len(queue.jobs):
                         until_s = queue.jobs[last - 1].submit_s
                     more = np.int64(1)
-                what = advance(until_s, setting.size, queue, events)
+                what = advance(until_s, setting.procs, queue, events)
                 if what == DONE or what == NEEDS_ROOM:
                     count_scored(copy, setting.warm, events)
                     break

@@ -160,7 +160,7 @@ def see_row(now_s, queue, row, is_first, shadow_s, extra, seen):
     """Write the features of a visible job; `shadow_s` and `extra` are those of the queue's first job."""
     job, free = queue.jobs[row], queue.state[0].free
     safe = job.procs <= free if is_first else may_backfill(now_s, job.procs, job.estimate_s, free, shadow_s, extra)
-    size, logs = queue.picks.sight[0].size, queue.picks.logs
+    size, logs = queue.picks.sight[0].procs, queue.picks.logs
     if len(logs):
         see_known(now_s, job.submit_s, job.estimate_s, job.procs, logs[row, 0], logs[row, 1], size, free, safe, seen)
     else:
@@ -179,7 +179,7 @@ def see_queue(now_s, queue, rows, n, seen):
     free_1h = state.free + released_by(queue.running, now_s + HOUR_S)
     free_8h = state.free + released_by(queue.running, now_s + 8 * HOUR_S)
     see_cluster(
-        now_s, sight.size, state.free, free_1h, free_8h, state.waiting, sight.visible, work_proc_s, shadow_s, extra, seen
+        now_s, sight.procs, state.free, free_1h, free_8h, state.waiting, sight.visible, work_proc_s, shadow_s, extra, seen
     )
     return shadow_s, extra
 

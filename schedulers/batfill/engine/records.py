@@ -123,7 +123,7 @@ class Ends(NamedTuple):
 
 
 # What a decision by picks sees.
-SIGHT = np.dtype([("size", "i8"), ("visible", "i8")])  # m; the most jobs it chooses from
+SIGHT = np.dtype([("procs", "i8"), ("visible", "i8")])  # m; the most jobs it chooses from
 
 
 class Picks(NamedTuple):
@@ -164,7 +164,7 @@ def new_picks(
 ) -> Picks:
     """What a decision by picks needs on a machine of `size` processors; without arguments, nothing."""
     sight = new_records(1, SIGHT)
-    sight["size"], sight["visible"] = size, visible
+    sight["procs"], sight["visible"] = size, visible
     return Picks(
         sight=sight,
         layers=np.array(layers, np.int64),

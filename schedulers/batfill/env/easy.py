@@ -63,11 +63,12 @@ class EasyCopies:
         Raises:
             BatfillError: the log has fewer jobs than an episode, or the base order moves.
         """
-        table = workload.jobs
-        table = table if (table.procs <= workload.procs).all() else table.select(table.procs <= workload.procs)
+        assert workload.procs is not None, "`Episodes` has checked it"
+        table, fits = workload.jobs, workload.jobs.procs <= workload.procs
+        table = table if fits.all() else table.select(fits)
         if len(table) < warm + jobs:
             raise BatfillError(
-                f"{workload.source}: {len(table)} jobs fit the machine, and an episode takes {warm + jobs}; give fewer jobs"
+                f"{workload.name}: {len(table)} jobs fit the machine, and an episode takes {warm + jobs}; give fewer jobs"
             )
         if base.moves or base.network is not None:
             raise BatfillError(f"base: the order {base.name} changes while jobs wait; give one that is fixed, as fcfs or saf")
@@ -81,7 +82,7 @@ class EasyCopies:
         while len(one.queue.arrays.tree.nodes) < 32 + self.length // JOBS_PER_NODE:
             one.queue.enlarge()
         setting = engine.new_records(1, engine.SETTING)
-        setting["action"], setting["size"], setting["warm"] = ACTIONS[action], self.size, warm
+        setting["action"], setting["procs"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion
         setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
         picks = engine.new_picks(self.size, visible)._replace(logs=np.zeros((self.length, 2), np.float32))

@@ -11,14 +11,15 @@ from batfill import engine
 from batfill.env.easy import ACTIONS, WEIGHTS, EasyCopies
 from batfill.env.rewards import REWARDS, Reward, reward_named
 from batfill.errors import BatfillError, nearest, optional
-from batfill.jobs import Workload
 from batfill.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
 from batfill.policy import policy_named
-from batfill.workloads import read_workload
+from batfill.workloads import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from batfill.jobs import Workload
 
     from numpy.typing import NDArray
 
@@ -49,7 +50,7 @@ class Episodes:
         tau_s: float = TAU_S,
         threads: int | None = None,
     ) -> None:
-        workload = log if isinstance(log, Workload) else read_workload(log)
+        workload, _ = opened(log)
         for name, number, least in (
             ("num_envs", copies, 1),
             ("visible", visible, 1),
