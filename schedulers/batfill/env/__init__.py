@@ -1,7 +1,7 @@
 """Environments for reinforcement learning: an agent takes the decisions that the queue's order takes elsewhere.
 
 `SchedulingEnv` is a `gymnasium.Env`, `SchedulingVectorEnv` a `gymnasium.vector.VectorEnv` of many copies, stepped in
-compiled code on all cores. `actions` lists what an agent may decide, `rewards` what it may be rewarded for.
+compiled code on all cores; they need gymnasium, the extra `rl`. `schedgym` is the simulator of RLScheduler.
 
 >>> from batfill.env import SchedulingEnv
 >>> env = SchedulingEnv("workloads/sample.json", jobs=100, visible=16)
@@ -13,7 +13,20 @@ compiled code on all cores. `actions` lists what an agent may decide, `rewards` 
 
 from __future__ import annotations
 
-from batfill.env.environments import SchedulingEnv, SchedulingVectorEnv
-from batfill.env.rewards import REWARDS
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["REWARDS", "SchedulingEnv", "SchedulingVectorEnv"]
+if TYPE_CHECKING:
+    from batfill.env.environments import SchedulingEnv as SchedulingEnv
+    from batfill.env.environments import SchedulingVectorEnv as SchedulingVectorEnv
+
+__all__ = ["SchedulingEnv", "SchedulingVectorEnv"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Load the environments on first use: they need gymnasium, and the rest of this package does not."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from batfill.env import environments
+
+        return getattr(environments, name)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from batfill import engine
+from batfill.env.threads import Threads
 from batfill.errors import BatfillError
 from batfill.replays import EngineReplay
 
@@ -101,12 +101,7 @@ class EasyCopies:
             mask=np.zeros((copies, visible + (action == "backfill")), np.int8),
             done=np.zeros(copies, np.uint8),
         )
-        bounds = np.linspace(0, copies, min(threads, copies) + 1).astype(int).tolist()
-        self.parts = [
-            (low, high, engine.Fresh(*np.zeros((2, (high - low) * self.length), np.int64), np.zeros(1, np.int64)))
-            for low, high in zip(bounds, bounds[1:], strict=False)
-        ]
-        self.pool = ThreadPoolExecutor(len(self.parts)) if len(self.parts) > 1 else None
+        self.threads = Threads(copies, self.length, threads)
 
     def step(
         self,
@@ -127,17 +122,11 @@ class EasyCopies:
             The jobs started meanwhile: of each its copy, and its row there; shape (n_started,).
         """
 
-        def part(low: int, high: int, fresh: engine.Fresh) -> None:
-            engine.step(self.copies, low, high, actions, values, tasks, firsts, self.seen, fresh)
-
-        if self.pool is None:
-            part(*self.parts[0])
-        else:
-            for finished in [self.pool.submit(part, *each) for each in self.parts]:
-                finished.result()
-        used = [(fresh, fresh.used[0]) for _, _, fresh in self.parts]
-        copy = np.concatenate([fresh.copy[:n] for fresh, n in used])
-        return copy, np.concatenate([fresh.row[:n] for fresh, n in used])
+        return self.threads.run(
+            lambda low, high, fresh: engine.step(
+                self.copies, low, high, actions, values, tasks, firsts, self.seen, fresh
+            )
+        )
 
     def starts(self, copy: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
         """When these jobs started, (n,)."""
@@ -151,8 +140,7 @@ class EasyCopies:
 
     def close(self) -> None:
         """End the threads."""
-        if self.pool is not None:
-            self.pool.shutdown()
+        self.threads.close()
 
 
 def repeated(part: Part, n: int) -> Part:

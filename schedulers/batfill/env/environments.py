@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
 from batfill import engine
 from batfill.env.easy import ACTIONS, WEIGHTS, EasyCopies
+from batfill.env.gym_copies import GymCopies
 from batfill.env.rewards import REWARDS, Reward, reward_named
+from batfill.env.schedgym import read_gym_log
 from batfill.errors import BatfillError, nearest, optional
 from batfill.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
 from batfill.policy import policy_named
@@ -18,10 +20,11 @@ from batfill.workloads import opened
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from batfill.jobs import Workload
+    from typing import Unpack
 
     from numpy.typing import NDArray
+
+    from batfill.jobs import Workload
 
 gymnasium = optional("gymnasium", "rl")
 vector = optional("gymnasium.vector", "rl")
@@ -29,113 +32,142 @@ vector = optional("gymnasium.vector", "rl")
 Observation = dict[str, Any]
 SEMANTICS = ("easy", "schedgym")
 DRAWS = 1000  # of an episode, if none has a decision to take
+PLACES = ("pick", "backfill")  # kinds of action that name a visible job
+
+
+class How(TypedDict, total=False):
+    """The keywords of both environments; `SchedulingEnv` explains them."""
+
+    semantics: str
+    action: str
+    visible: int
+    base: str
+    jobs: int
+    warm: int
+    firsts: Sequence[int] | NDArray[np.integer[Any]]
+    every: int
+    backfill: bool
+    reward: str | Reward
+    tau_s: float
+
+
+DEFAULTS: How = {
+    "semantics": "easy",
+    "action": "pick",
+    "visible": 128,
+    "base": "fcfs",
+    "jobs": 256,
+    "warm": 0,
+    "every": 16,
+    "backfill": True,
+    "reward": "bsld",
+    "tau_s": TAU_S,
+}
 
 
 class Episodes:
-    """Copies of a simulation, with the random starts of their episodes, and their rewards."""
+    """Copies of a simulation, with the random beginnings of their episodes, and their rewards."""
 
-    def __init__(
-        self,
-        log: Workload | str | Path,
-        *,
-        copies: int,
-        action: str = "pick",
-        visible: int = 128,
-        base: str = "fcfs",
-        jobs: int = 256,
-        warm: int = 0,
-        firsts: Sequence[int] | None = None,
-        every: int = 16,
-        reward: str | Reward = "bsld",
-        tau_s: float = TAU_S,
-        threads: int | None = None,
-    ) -> None:
-        workload, _ = opened(log)
-        for name, number, least in (
-            ("num_envs", copies, 1),
-            ("visible", visible, 1),
-            ("jobs", jobs, 1),
-            ("warm", warm, 0),
-            ("every", every, 1),
-            ("threads", 1 if threads is None else threads, 1),
-        ):
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-                raise BatfillError(f"{name}: {number!r} is not a whole number of at least {least}")
-        if action not in ACTIONS:
-            raise BatfillError(f"action: {action!r} is none of {', '.join(ACTIONS)}{nearest(action, ACTIONS)}")
-        if isinstance(reward, str) and reward not in REWARDS:
-            raise BatfillError(
-                f"reward: {reward!r} is none of {', '.join(REWARDS)}, nor a function{nearest(reward, REWARDS)}"
+    def __init__(self, log: Workload | str | Path, *, copies: int, threads: int | None, how: How) -> None:
+        """Set up the copies; the arguments are those of the environments."""
+        for name in how:
+            if name not in How.__annotations__:
+                raise BatfillError(f"{name}: an environment has no such argument{nearest(name, How.__annotations__)}")
+        given = DEFAULTS | how
+        self.action, self.visible, self.tau_s = given["action"], given["visible"], given["tau_s"]
+        self.jobs, self.warm, reward = given["jobs"], given["warm"], given["reward"]
+        check_choice("semantics", given["semantics"], SEMANTICS)
+        check_choice("action", self.action, ACTIONS)
+        threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        check_number("num_envs", copies, 1)
+        check_number("threads", threads, 1)
+        check_number("visible", self.visible, 1 if self.action in WEIGHTS else 2)
+        check_number("jobs", self.jobs, 2)
+        check_number("warm", self.warm, 0)
+        check_number("every", given["every"], 1)
+        if "every" in how and self.action not in WEIGHTS:
+            raise BatfillError(f"every: does nothing with the action {self.action}, which is asked for at each decision")
+        if not isinstance(self.tau_s, int | float) or not 0 < self.tau_s < np.inf:
+            raise BatfillError(f"tau_s: {self.tau_s!r} is not a number of seconds > 0")
+        if not callable(reward):
+            check_choice("reward", reward, REWARDS, ", nor a function")
+        self.copies: EasyCopies | GymCopies
+        if given["semantics"] == "schedgym":
+            for name in ("action", "base", "warm"):
+                if given[name] != DEFAULTS[name]:  # type: ignore[literal-required]
+                    raise BatfillError(
+                        f"{name}: {given[name]!r} needs the semantics easy; "  # type: ignore[literal-required]
+                        f"schedgym has {DEFAULTS[name]!r} only"  # type: ignore[literal-required]
+                    )
+            self.copies = GymCopies(
+                read_gym_log(gym_path(log)),
+                copies=copies,
+                visible=self.visible,
+                jobs=self.jobs,
+                backfill=bool(given["backfill"]),
+                threads=threads,
             )
-        self.action, self.visible, self.tau_s = action, visible, tau_s
-        self.copies = EasyCopies(
-            workload,
-            copies=copies,
-            action=action,
-            visible=visible,
-            base=policy_named(base),
-            jobs=jobs,
-            warm=warm,
-            every=every,
-            threads=threads or len(os.sched_getaffinity(0)),
-        )
+        else:
+            if "backfill" in how:
+                raise BatfillError("backfill: the semantics easy always backfills; leave it out")
+            self.copies = EasyCopies(
+                opened(log)[0],
+                copies=copies,
+                action=self.action,
+                visible=self.visible,
+                base=policy_named(given["base"]),
+                jobs=self.jobs,
+                warm=self.warm,
+                every=given["every"],
+                threads=threads,
+            )
         everywhere = np.arange(self.copies.firsts)
-        self.firsts = everywhere if firsts is None else self.checked(np.asarray(firsts, np.int64), "firsts")
-        self.jobs, self.warm = jobs, warm
-        self.reward = reward_named(reward, tau_s) if isinstance(reward, str) else reward
+        self.firsts = self.checked(given["firsts"], "firsts") if "firsts" in given else everywhere
+        self.reward = reward if callable(reward) else reward_named(reward, self.tau_s)
         self.first = np.zeros(copies, np.int64)
         self.owed = np.zeros(copies)  # the rewards of jobs that started before an episode's first decision
-        self.none = np.zeros(copies, np.int64), np.zeros((copies, max(visible, 6)))
+        self.none = np.zeros(copies, np.int64), np.zeros((copies, self.visible))
+        self.copies.seen.done[:] = 1
 
-    def checked(self, firsts: NDArray[np.int64], what: str) -> NDArray[np.int64]:
+    def checked(self, firsts: Any, what: str) -> NDArray[np.int64]:
         """These rows, if episodes can begin there."""
-        last = self.copies.firsts - 1
-        if firsts.ndim != 1 or not len(firsts) or firsts.min() < 0 or firsts.max() > last:
+        last, rows = self.copies.firsts - 1, np.asarray(firsts)
+        if rows.dtype.kind not in "iu" or rows.ndim != 1 or not len(rows) or rows.min() < 0 or rows.max() > last:
             raise BatfillError(f"{what}: not rows of the log from 0 to {last}, where episodes can begin")
-        return firsts
+        return rows.astype(np.int64)
+
+    def given_firsts(self, options: dict[str, Any] | None) -> NDArray[np.int64] | None:
+        """Where the options have the episodes begin, (copies,); None if they leave it to chance."""
+        for name in options or {}:
+            if name != "first":
+                raise BatfillError(f"options: there is no {name!r}; the only one is 'first'")
+        if not options:
+            return None
+        firsts = np.asarray(options["first"])
+        if firsts.shape not in ((), self.first.shape):
+            raise BatfillError(f"options: first is neither a row of the log nor one for each of {len(self.first)} copies")
+        return self.checked(np.broadcast_to(firsts, self.first.shape), "options: first")
 
     def draw(self, random: np.random.Generator, given: NDArray[np.int64] | None, copy: int) -> int:
         """Where a copy's episode begins: at the given row, or at random."""
         return int(self.firsts[random.integers(len(self.firsts))] if given is None else given[copy])
 
-    def begin(self, copies: Sequence[int], draw: Callable[[int], int], *, again: bool) -> None:
-        """Begin episodes in these copies, the others resting.
-
-        Args:
-            copies: which.
-            draw: of a copy, the row of the log where its episode begins.
-            again: whether to draw again where an episode has no decision to take.
-
-        Raises:
-            BatfillError: there is no decision to take.
-        """
-        tasks = np.full(len(self.first), engine.RESTS, np.uint8)
-        self.step(None, tasks, copies, draw, again=again)
-
     def step(
-        self,
-        actions: Any,
-        tasks: NDArray[np.uint8],
-        beginning: Sequence[int],
-        draw: Callable[[int], int],
-        *,
-        again: bool = True,
+        self, actions: Any, tasks: NDArray[np.uint8], beginning: Sequence[int], draw: Callable[[int], int], *, again: bool
     ) -> NDArray[np.float64]:
         """Carry out the actions, and begin episodes; returns the rewards of the actions, (copies,).
 
         Args:
             actions: one for each copy; None if none acts.
             tasks: uint8 (copies,), engine.ACTS or RESTS; changed in place.
-            beginning: the copies where episodes begin, as for `begin`.
-            draw: as for `begin`.
-            again: as for `begin`.
+            beginning: the copies where episodes begin.
+            draw: of a copy, the row of the log where its episode begins.
+            again: whether to draw again where an episode has no decision to take.
+
+        Raises:
+            BatfillError: the actions have another shape or are not finite, or there is no decision to take.
         """
-        places, values = self.none
-        if actions is not None:
-            if self.action in ("pick", "backfill"):
-                places = np.ascontiguousarray(actions, np.int64)
-            else:
-                values = self.values_of(np.asarray(actions, np.float64))
+        places, values = self.none if actions is None else self.actions_of(actions)
         rewards = np.zeros(len(self.first))
         for _ in range(DRAWS):
             tasks[beginning] = engine.BEGINS
@@ -144,7 +176,7 @@ class Episodes:
             gained = self.advance(places, values, tasks)
             acted = tasks == engine.ACTS
             rewards[acted] = gained[acted] + self.owed[acted]
-            self.owed = np.where(acted, 0.0, self.owed)
+            self.owed[acted] = 0.0
             self.owed[beginning] = gained[beginning]
             beginning = [copy for copy in beginning if self.copies.seen.done[copy]]
             if not beginning:
@@ -155,6 +187,26 @@ class Episodes:
         where = f"{DRAWS} episodes at random" if again else f"the episode from row {self.first[beginning[0]]} on"
         raise BatfillError(f"jobs: no decision to take in {where}; make episodes of more than {self.jobs} jobs")
 
+    def actions_of(self, actions: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The actions as the simulation takes them: places (copies,), and values (copies, n)."""
+        places, values = self.none
+        given = np.asarray(actions)
+        shape = self.first.shape if self.action in PLACES else (*self.first.shape, self.width)
+        if given.shape != shape or given.dtype.kind not in ("iu" if self.action in PLACES else "iuf"):
+            raise BatfillError(f"action: of shape {given.shape} and type {given.dtype}; it needs {shape}, see action_space")
+        if self.action in PLACES:
+            return np.ascontiguousarray(given, np.int64), values
+        if not np.isfinite(given).all():
+            raise BatfillError("action: a value is not finite")
+        if self.action == "priorities":
+            return places, np.ascontiguousarray(given, np.float64)
+        weights = np.clip(given, -1, 1).astype(np.float64)
+        if self.action == "aged":
+            return places, np.column_stack([10 ** (4 + 2 * weights[:, 0]), 1 + weights[:, 1], 1 + weights[:, 2]])
+        norm = np.abs(weights).sum(axis=1, keepdims=True)
+        fcfs = np.array([0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+        return places, np.where(norm > 0, weights / np.where(norm > 0, norm, 1.0), fcfs)
+
     def advance(
         self, places: NDArray[np.int64], values: NDArray[np.float64], tasks: NDArray[np.uint8]
     ) -> NDArray[np.float64]:
@@ -163,41 +215,34 @@ class Episodes:
         That is the sum of the values of the jobs that started, over the number of the episode's jobs.
         """
         copy, row = self.copies.step(places, values, tasks, self.first)
-        if self.warm:
-            scored = row >= self.warm
-            copy, row = copy[scored], row[scored]
         if self.reward is None:
             over = np.flatnonzero(self.done & (tasks == engine.ACTS))
             rewards = np.zeros(len(self.first))
             rewards[over] = self.figures(over)["utilisation"]
             return rewards
+        if self.warm:
+            scored = row >= self.warm
+            copy, row = copy[scored], row[scored]
         in_log = self.first[copy] + row
         wait_s = self.copies.starts(copy, row) - self.copies.submit_s[in_log]
-        value = self.reward(wait_s, self.copies.runtime_s[in_log], self.copies.procs[in_log])
+        value = np.asarray(self.reward(wait_s, self.copies.runtime_s[in_log], self.copies.procs[in_log]))
+        if value.shape != wait_s.shape:
+            raise BatfillError(f"reward: the function returned shape {value.shape} for {len(wait_s)} jobs; one value each")
         return np.bincount(copy, value, len(self.first)) / self.jobs
-
-    def values_of(self, actions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The priorities or weights that actions name, (copies, n)."""
-        if self.action == "mixed":
-            norm = np.abs(actions).sum(axis=1, keepdims=True)
-            fcfs = np.array([0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
-            return np.where(norm > 0, actions / np.where(norm > 0, norm, 1.0), fcfs)
-        if self.action == "aged":
-            return np.column_stack([10 ** (4 + 2 * actions[:, 0]), 1 + actions[:, 1], 1 + actions[:, 2]])
-        return np.ascontiguousarray(actions)
 
     @property
     def done(self) -> NDArray[np.bool_]:
-        """Whose episodes are over, (copies,)."""
+        """Whose episodes are over, or have not begun, (copies,)."""
         return self.copies.seen.done.astype(bool)
 
     def figures(self, copies: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         """The figures of the episodes of these copies, which are over; each of shape (n,)."""
-        in_log = self.first[copies, None] + np.arange(self.warm, self.warm + self.jobs)
+        rows = np.arange(self.warm, self.warm + self.jobs)
+        in_log = self.first[copies, None] + rows
         submit_s, runtime_s, procs = (
             column[in_log] for column in (self.copies.submit_s, self.copies.runtime_s, self.copies.procs)
         )
-        start_s = self.copies.starts(copies[:, None], np.arange(self.warm, self.warm + self.jobs))
+        start_s = self.copies.starts(copies[:, None], rows)
         wait_s = start_s - submit_s
         decisions, invalid = self.copies.counts(copies)
         return {
@@ -210,77 +255,138 @@ class Episodes:
             "invalid_actions": invalid,
         }
 
+    @property
+    def width(self) -> int:
+        """The numbers of an action that is not a place."""
+        return WEIGHTS.get(self.action, self.visible)
+
     def spaces(self) -> tuple[Any, Any]:
         """The spaces of observations and actions of one copy."""
         spaces, seen = gymnasium.spaces, self.copies.seen
         observation = spaces.Dict(
             {
-                "jobs": spaces.Box(0, 2, seen.jobs.shape[1:], np.float32),
+                "jobs": spaces.Box(0, 4, seen.jobs.shape[1:], np.float32),
                 "cluster": spaces.Box(0, 2, seen.cluster.shape[1:], np.float32),
                 "action_mask": spaces.MultiBinary(seen.mask.shape[1]),
             }
         )
-        if self.action in ("pick", "backfill"):
+        if self.action in PLACES:
             return observation, spaces.Discrete(seen.mask.shape[1])
-        return observation, spaces.Box(-1, 1, (WEIGHTS.get(self.action, self.visible),), np.float32)
+        return observation, spaces.Box(-1, 1, (self.width,), np.float32)
 
 
 class SchedulingEnv(gymnasium.Env):  # type: ignore[misc] # gymnasium is optional
-    """One episode at a time."""
+    """An environment of one episode at a time.
+
+    An episode is some consecutive jobs of a log. At each decision that matters the agent sees the first waiting jobs
+    and the cluster, and acts; docs/reference/environments.md gives features, actions and rewards exactly.
+    """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
-    def __init__(self, log: Workload | str | Path, **how: Any) -> None:
+    def __init__(self, log: Workload | str | Path, **how: Unpack[How]) -> None:
         """Set up the environment.
 
         Args:
-            log: a workload, or the path of one.
-            how: as for `SchedulingVectorEnv`.
+            log: a workload, or the path of one; an SWF file for the semantics schedgym.
+            how: keywords, all optional:
+
+                - semantics: "easy", EASY as the rest of batfill has it (the default), or "schedgym", RLScheduler's.
+                - action: what the agent decides: "pick" the next job to start or reserve for (the default), which to
+                  "backfill", "priorities" of the visible jobs, or the weights of a "mixed" or an "aged" order.
+                - visible: the most jobs that it sees; 128 by default.
+                - base: the order in which it sees them, and of backfilling: a policy that does not move; "fcfs" by
+                  default.
+                - jobs: the scored jobs of an episode; 256 by default.
+                - warm: jobs before them, decided in the base order while no scored job has come; 0 by default.
+                - firsts: the rows of the log where episodes may begin, shape (n,); by default all.
+                - every: for how many submissions weights hold; 16 by default.
+                - backfill: False for schedgym without backfilling.
+                - reward: "bsld" (the default), "wait", "utilisation", or a function of (wait_s, runtime_s, procs),
+                  each of shape (n_started,), to a value for each job.
+                - tau_s: the bound of the bounded slowdown, in seconds; 10 by default.
+
+        Raises:
+            BatfillError: an argument does not hold, or the log cannot be used; gymnasium is not installed.
         """
-        self.episodes = Episodes(log, copies=1, threads=1, **how)
+        self.episodes = Episodes(log, copies=1, threads=1, how=how)
         self.observation_space, self.action_space = self.episodes.spaces()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode.
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode; returns the observation, and the row in the log of its first job, "first".
 
         Args:
             seed: of the random numbers.
             options: {"first": row} begins at this row of the log instead of a random one.
+
+        Raises:
+            BatfillError: the options name no such row, or there is no decision to take.
         """
         super().reset(seed=seed)
-        given = given_firsts(options, 1, self.episodes)
-        self.episodes.begin([0], lambda copy: self.episodes.draw(self.np_random, given, copy), again=given is None)
-        return self.observation(), {"first": int(self.episodes.first[0])}
+        given, episodes = self.episodes.given_firsts(options), self.episodes
+        tasks = np.zeros(1, np.uint8)
+        episodes.step(None, tasks, [0], lambda copy: episodes.draw(self.np_random, given, copy), again=given is None)
+        return self.observation(), {"first": int(episodes.first[0])}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Carry out an action."""
+        """Carry out an action; at an episode's end the info has its figures.
+
+        Raises:
+            BatfillError: there is no episode, or the action does not have the shape of `action_space`.
+        """
         if self.episodes.done[0]:
             raise BatfillError("step: the episode is over, or none has begun; call reset first")
         tasks = np.full(1, engine.ACTS, np.uint8)
-        rewards = self.episodes.step(np.asarray(action)[None], tasks, [], lambda copy: 0)
+        rewards = self.episodes.step(np.asarray(action)[None], tasks, [], int, again=True)
         done = bool(self.episodes.done[0])
         figures = self.episodes.figures(np.zeros(1, np.intp)) if done else {}
         info = {name: values[0].item() for name, values in figures.items()}
         return self.observation(), float(rewards[0]), done, False, info
 
     def observation(self) -> Observation:
-        """What the agent sees: copies."""
+        """What the agent sees, a copy."""
         seen = self.episodes.copies.seen
         return {"jobs": seen.jobs[0].copy(), "cluster": seen.cluster[0].copy(), "action_mask": seen.mask[0].copy()}
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Which actions name something that can be chosen, (n_actions,)."""
+        """Which jobs can be chosen, (n_actions,)."""
         return self.episodes.copies.seen.mask[0] != 0
 
 
 class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium is optional
-    """Many episodes at once, stepped in compiled code on all cores."""
+    """Many episodes at once, stepped in compiled code on all cores.
+
+    Copy i of an environment that is reset with a seed is a `SchedulingEnv` reset with seed + i. Where an episode has
+    ended, the next step begins another and ignores the action (gymnasium's autoreset mode "next step").
+    """
 
     metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": vector.AutoresetMode.NEXT_STEP}
 
-    def __init__(self, log: Workload | str | Path, num_envs: int = 64, *, copy: bool = True, **how: Any) -> None:
+    def __init__(
+        self,
+        log: Workload | str | Path,
+        num_envs: int = 64,
+        *,
+        threads: int | None = None,
+        copy: bool = True,
+        **how: Unpack[How],
+    ) -> None:
+        """Set up the environment.
+
+        Args:
+            log: as for `SchedulingEnv`.
+            num_envs: the number of copies.
+            threads: how many step them; by default one per processor. Results do not depend on it.
+            copy: False returns the same arrays at every step, overwritten by the next.
+            how: as for `SchedulingEnv`.
+
+        Raises:
+            BatfillError: as for `SchedulingEnv`.
+        """
+        self.episodes = Episodes(log, copies=num_envs, threads=threads, how=how)
         self.num_envs, self.copy = num_envs, copy
-        self.episodes = Episodes(log, copies=num_envs, **how)
         self.single_observation_space, self.single_action_space = self.episodes.spaces()
         self.observation_space = vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = vector.utils.batch_space(self.single_action_space, num_envs)
@@ -294,25 +400,40 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium i
         Args:
             seed: of the first copy, the next having the next seeds; or one for each copy.
             options: {"first": rows}, one for all copies or one for each, instead of random ones.
+
+        Raises:
+            BatfillError: the options name no such rows, or there is no decision to take.
         """
         if seed is not None or not self.randoms:
-            seeds = [None if seed is None else seed + i for i in range(self.num_envs)] if not np.ndim(seed) else list(seed)  # type: ignore[operator, arg-type]
+            seeds = range(seed, seed + self.num_envs) if isinstance(seed, int) else seed or [None] * self.num_envs
             self.randoms = [gymnasium.utils.seeding.np_random(each)[0] for each in seeds]
-        self.begin(range(self.num_envs), given_firsts(options, self.num_envs, self.episodes))
-        return self.observation(), {"first": self.episodes.first.copy(), "_first": np.ones(self.num_envs, bool)}
+        given, episodes = self.episodes.given_firsts(options), self.episodes
+        tasks = np.zeros(self.num_envs, np.uint8)
+        copies = range(self.num_envs)
+        episodes.step(
+            None, tasks, copies, lambda copy: episodes.draw(self.randoms[copy], given, copy), again=given is None
+        )
+        return self.observation(), {"first": episodes.first.copy(), "_first": np.ones(self.num_envs, bool)}
 
-    def begin(self, copies: Sequence[int], given: NDArray[np.int64] | None = None) -> None:
-        """Begin episodes in these copies."""
-        self.episodes.begin(copies, lambda copy: self.episodes.draw(self.randoms[copy], given, copy), again=given is None)
+    def step(
+        self, actions: Any
+    ) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Carry out an action in each copy; where an episode has ended, begin the next instead.
 
-    def step(self, actions: Any) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Carry out an action in each copy; where an episode has ended, begin the next instead."""
+        Raises:
+            BatfillError: no episode has begun, or the actions do not have the shape of `action_space`.
+        """
+        if not self.randoms:
+            raise BatfillError("step: no episode has begun; call reset first")
+        episodes = self.episodes
         tasks = np.full(self.num_envs, engine.ACTS, np.uint8)
-        over = np.flatnonzero(self.episodes.done).tolist()
-        rewards = self.episodes.step(actions, tasks, over, lambda copy: self.episodes.draw(self.randoms[copy], None, copy))
-        done, infos = self.episodes.done, {}
+        over = np.flatnonzero(episodes.done).tolist()
+        rewards = episodes.step(
+            actions, tasks, over, lambda copy: episodes.draw(self.randoms[copy], None, copy), again=True
+        )
+        done, infos = episodes.done, {}
         if done.any():
-            for name, values in self.episodes.figures(np.flatnonzero(done)).items():
+            for name, values in episodes.figures(np.flatnonzero(done)).items():
                 infos[name] = np.zeros(self.num_envs, values.dtype)
                 infos[name][done], infos[f"_{name}"] = values, done.copy()
         return self.observation(), rewards, done, np.zeros(self.num_envs, bool), infos
@@ -324,7 +445,7 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium i
         return {name: array.copy() for name, array in parts.items()} if self.copy else parts
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Which actions name something that can be chosen, (copies, n_actions)."""
+        """Which jobs can be chosen, (copies, n_actions)."""
         return self.episodes.copies.seen.mask != 0
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -332,15 +453,22 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium i
         self.episodes.copies.close()
 
 
-def given_firsts(options: dict[str, Any] | None, copies: int, episodes: Episodes) -> NDArray[np.int64] | None:
-    """Where the options have the episodes begin, (copies,); None if they leave it to chance.
+def check_number(name: str, number: Any, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
+        raise BatfillError(f"{name}: {number!r} is not a whole number of at least {least}")
 
-    Raises:
-        BatfillError: not a row for each copy, or no episode can begin there.
-    """
-    if not options or "first" not in options:
-        return None
-    firsts = np.asarray(options["first"])
-    if firsts.dtype.kind not in "iu" or firsts.shape not in ((), (copies,)):
-        raise BatfillError(f"options: first is not a row of the log, nor one for each of {copies} copies")
-    return episodes.checked(np.broadcast_to(firsts, copies).astype(np.int64), "options: first")
+
+def check_choice(name: str, choice: Any, choices: Any, more: str = "") -> None:
+    """Refuse what is none of the choices."""
+    if not isinstance(choice, str) or choice not in choices:
+        raise BatfillError(f"{name}: {choice!r} is none of {', '.join(choices)}{more}{nearest(str(choice), choices)}")
+
+
+def gym_path(log: Workload | str | Path) -> str | Path:
+    """The file of an SWF log, which RLScheduler reads in its own way."""
+    if isinstance(log, str | os.PathLike):
+        return log
+    if log.file is None:
+        raise BatfillError(f"{log.name}: the semantics schedgym reads an SWF file; give its path")
+    return log.file

@@ -1,0 +1,305 @@
+"""The compiled simulator of RLScheduler: the published numbers, and small logs against a plain second simulator."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gym_oracle
+import swf_text
+from batfill.env.schedgym import (
+    HEURISTICS,
+    NOT_STARTED,
+    PUBLISHED,
+    GymLog,
+    Jobs,
+    Machine,
+    baselines,
+    draw_starts,
+    hashed_random,
+    new_state,
+    play,
+    read_gym_log,
+    slowdowns,
+    step,
+)
+from batfill.errors import BatfillError, PolicyError, WorkloadError
+
+# Mean bounded slowdowns in RLScheduler's published table, in the order of PUBLISHED: without backfilling, then with it.
+TABLE = {
+    "lublin_256.swf.gz": (
+        ("7273.77", "19753.53", "22274.74", "277.35", "258.37"),
+        ("235.82", "133.87", "307.23", "73.31", "75.07"),
+    ),
+    "SDSC-SP2-1998-4.2-cln.swf.gz": (
+        ("1727.54", "3000.88", "1848.45", "2680.55", "1232.06"),
+        ("1595.12", "1083.12", "548.01", "2167.84", "1098.22"),
+    ),
+    "HPC2N-2002-2.2-cln.swf.gz": (
+        ("297.18", "426.99", "609.77", "157.71", "118.01"),
+        ("127.38", "97.39", "175.12", "122.04", "71.95"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_published_table_to_the_printed_digit(archive_log, name):
+    found = baselines(archive_log(name), first_jobs=10_000)
+    assert tuple(found[False]) == PUBLISHED
+    assert tuple(tuple(f"{value:.2f}" for value in row.values()) for row in found.values()) == TABLE[name]
+
+
+# Against the plain simulator
+
+
+def log_of(rows, *, nodes=4, procs_per_node=1.0):
+    """The log of (submit, run time, request, processors) rows."""
+    submit, runtime, request, procs = np.array(rows, np.int64).reshape(-1, 4).T
+    jobs = Jobs(submit, runtime, request, procs, np.ceil(procs / procs_per_node).astype(np.int64))
+    return GymLog(Path("made"), jobs, Machine(nodes, procs_per_node), np.arange(len(rows)) + 1)
+
+
+@st.composite
+def small_logs(draw):
+    """Few nodes and short times, so that much happens at one second; requests may be unknown or too short."""
+    nodes, procs_per_node = draw(st.integers(1, 6)), draw(st.sampled_from([1.0, 1.5, 2.0]))
+    row = st.tuples(
+        st.sampled_from([0, 0, 0, 1, 2, 5]),
+        st.integers(1, 6),
+        st.integers(-1, 9),
+        st.integers(0, int(nodes * procs_per_node)),
+    )
+    rows = draw(st.lists(row, min_size=1, max_size=30))
+    submit = np.cumsum([gap for gap, *_ in rows]).tolist()
+    rows = [(at, *rest) for at, (_, *rest) in zip(submit, rows, strict=True)]
+    first = draw(st.integers(0, len(rows) - 1))
+    n = draw(st.integers(1, len(rows) - first))
+    return rows, {"nodes": nodes, "procs_per_node": procs_per_node}, first, n
+
+
+@settings(max_examples=300, deadline=None)
+@given(small_logs(), st.booleans(), st.data())
+def test_playing_a_key_starts_jobs_as_the_plain_simulator(made, backfill, data):
+    rows, machine, first, n = made
+    keys = data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
+    expected = gym_oracle.play(rows, keys.__getitem__, backfill=backfill, start=first, n=n, **machine)
+    found = play(log_of(rows, **machine), np.array(keys, float), [first, first], n=n, backfill=backfill)
+    assert found.tolist() == [[expected[row] for row in range(first, first + n)]] * 2
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(small_logs(), min_size=1, max_size=3), st.booleans(), st.randoms(use_true_random=False))
+def test_copies_step_as_the_plain_simulator(made, backfill, random):
+    """Each copy plays its own sequence of one log, made of all the logs side by side in time."""
+    machine, n = made[0][1], min(n for *_, n in made)
+    most = int(machine["nodes"] * machine["procs_per_node"])
+    rows, firsts, later = [], [], 0
+    for log_rows, _, first, _ in made:
+        firsts.append(len(rows) + first)
+        rows += [(submit + later, run, request, min(procs, most)) for submit, run, request, procs in log_rows]
+        later = rows[-1][0]
+    log, state, copies = log_of(rows, **machine), new_state(len(made), n), len(made)
+    plain = [gym_oracle.Simulator(rows, start=first, n=n, **machine) for first in firsts]
+    places = np.zeros(copies, np.int64)
+    deciding = [True] * copies
+    begins = np.ones(copies, np.uint8)
+    split = random.randint(0, copies)
+    while True:
+        for low, high in ((0, split), (split, copies)):
+            step(log.jobs, log.machine, state, low, high, places, begins, np.array(firsts), backfill)
+        begins[:] = 0
+        for i, (first, simulator) in enumerate(zip(firsts, plain, strict=True)):
+            at, before = state.at[i], set(simulator.start_s)
+            assert at["now_s"] == simulator.now_s
+            assert at["free"] == simulator.free_nodes
+            simulator.queue.sort(key=simulator.submit_s)
+            assert (state.queue[i, : at["waiting"]] + first).tolist() == simulator.queue
+            starts = [simulator.start_s.get(first + job, NOT_STARTED) for job in range(n)]
+            assert state.start_s[i].tolist() == starts
+            assert (state.order[i, : at["started"]] + first).tolist() == list(simulator.start_s)
+            if deciding[i]:
+                places[i] = random.randrange(at["waiting"])
+                deciding[i] = simulator.pick(simulator.queue[places[i]], backfill)
+                simulator.since = set(simulator.start_s) - before
+        if not any(state.at["waiting"]):
+            break
+    assert not any(deciding)
+    assert (state.at["started"] == n).all()
+
+
+# What is particular to it, by hand. Jobs are (submit, run time, request, processors) on four nodes.
+
+
+def starts(rows, heuristic="fcfs", *, backfill=True):
+    return play(log_of(rows), heuristic, [0], n=len(rows), backfill=backfill)[0].tolist()
+
+
+def test_the_picked_job_waits_and_others_behind_it():
+    assert starts([(1, 10, 10, 3), (1, 5, 5, 2), (2, 2, 2, 1)], backfill=False) == [1, 11, 11]
+    assert starts([(1, 10, 10, 3), (1, 5, 5, 2), (2, 2, 2, 1)]) == [1, 11, 2]
+
+
+def test_backfilled_jobs_must_end_strictly_before_the_shadow_time():
+    assert starts([(1, 10, 10, 3), (1, 5, 5, 2), (2, 8, 8, 1), (2, 9, 9, 1)]) == [1, 11, 2, 11]
+
+
+def test_spare_processors_at_the_shadow_time_are_not_used():
+    assert starts([(1, 10, 10, 2), (1, 5, 5, 3), (1, 99, 99, 1)]) == [1, 11, 11]
+
+
+def test_the_shadow_time_stays_when_jobs_end_early():
+    # The job of request 5 would end before the first shadow time, 21, and ends after the picked job could start.
+    rows = [(1, 2, 20, 2), (1, 9, 10, 2), (1, 1, 1, 4), (4, 12, 16, 1)]
+    assert starts(rows) == [1, 1, 16, 4]
+
+
+def test_at_one_second_an_arrival_comes_before_an_end():
+    # At 11 the short job arrives first, and is backfilled on the one free node, before the first job's end.
+    assert starts([(1, 10, 30, 3), (1, 5, 5, 4), (11, 9, 9, 1)]) == [1, 20, 11]
+
+
+def test_no_job_arrives_while_the_picked_job_fits():
+    # The shorter job is submitted at the same second and not seen before the first has started.
+    assert starts([(1, 10, 10, 4), (1, 10, 5, 4), (1, 10, 4, 4)], "sjf", backfill=False) == [1, 11, 21]
+
+
+def test_wfp3_and_unicef_take_the_waiting_time_for_minus_one_minus_the_submission():
+    log = log_of([(99, 10, 10, 2), (199, 10, 100, 4)])
+    assert HEURISTICS["wfp3"](log.jobs).tolist() == [10.0**3 * 2, 2.0**3 * 4]
+    assert HEURISTICS["unicef"](log.jobs) == pytest.approx([10.0, 1.0], rel=1e-12)
+
+
+def test_f1_and_the_orders_by_one_column():
+    log = log_of([(0, 10, -1, 2), (1000, 10, 100, 4)])
+    assert HEURISTICS["f1"](log.jobs) == pytest.approx([-2 - 870, 8 + 870 * 3], rel=1e-12)
+    assert [HEURISTICS[name](log.jobs).tolist() for name in ("fcfs", "sjf", "smallest")] == [
+        [0, 1000],
+        [-1, 100],
+        [2, 4],
+    ]
+
+
+def test_slowdowns_are_bounded_at_ten_seconds():
+    log = log_of([(1, 100, 100, 4), (1, 5, 5, 4)])
+    assert slowdowns(log, [0], play(log, "fcfs", [0], n=2)).tolist() == [[1.0, 10.5]]
+
+
+# Logs
+
+
+def written(tmp_path, *lines, header=("; MaxNodes: 4", "; MaxProcs: 8")):
+    """A file of rows job, submit, run time, allocated, requested processors, request."""
+    text = [f"{line}\n" for line in header]
+    for line in lines:
+        job, submit, runtime, procs, requested, request_s = line.split()
+        text.append(swf_text.row(job, submit, runtime, procs=procs, req_procs=requested, req_time=request_s))
+    path = tmp_path / "log.swf"
+    path.write_text("".join(text))
+    return path
+
+
+def test_a_log_is_read_as_rlscheduler_reads_it(tmp_path):
+    log = read_gym_log(
+        written(tmp_path, "5 30 7 3 -1 60", "1 0 100 2 4 50", "2 10 0 1 1 9", "3 10 -1 -1 5 -1", "4 20 8 0 0 -1")
+    )
+    assert log.number.tolist() == [1, 3, 4, 5]
+    columns = [column.tolist() for column in log.jobs]
+    assert columns == [[0, 10, 20, 30], [100, 10, 8, 7], [50, -1, 8, 60], [4, 5, 0, 3], [2, 3, 0, 2]]
+    assert log.machine == (4, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("header", "machine"),
+    [
+        (["; MaxNodes: 338 (batch partition; 512 total)", "; MaxProcs: 338"], (338, 1.0)),
+        (["; MaxNodes: 16"], (16, 1.0)),
+        (["; MaxNodes: 144", "; MaxProcs: 1152"], (144, 8.0)),
+    ],
+)
+def test_the_machine_is_the_headers(tmp_path, header, machine):
+    assert read_gym_log(written(tmp_path, "1 0 9 1 1 9", header=header)).machine == machine
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["1 0 9 1 1 9", "2 5.5 9 1 1 9"], r"log\.swf:4: submit_s is not a whole number; round it"),
+        (["1 7 9 1 1 9", "2 5 9 1 1 9"], r"log\.swf:4: job 2 is submitted before job 1; number the jobs by submission"),
+        (["1 7 9 1 1 9", "1 8 9 1 1 9"], r"log\.swf:4: job 1 has the number of another job 1"),
+    ],
+)
+def test_a_log_that_it_cannot_read_is_refused(tmp_path, lines, message):
+    with pytest.raises(WorkloadError, match=message):
+        read_gym_log(written(tmp_path, *lines))
+
+
+def test_a_log_without_a_number_of_nodes_is_refused(tmp_path):
+    with pytest.raises(WorkloadError, match=r"log\.swf: its header has no MaxNodes.*; add a line"):
+        read_gym_log(written(tmp_path, "1 0 9 1 1 9", header=["; MaxProcs: 8"]))
+
+
+def test_a_sequence_with_a_job_that_can_never_start_is_refused_and_others_are_not():
+    log = log_of([(1, 9, 9, 4), (2, 9, 9, 5), (3, 9, 9, -1), (4, 9, 9, 1)])
+    assert log.can_run.tolist() == [True, False, False, True]
+    for first, number in ((0, 2), (2, 3)):
+        with pytest.raises(
+            WorkloadError, match=f"job {number} asks for .* the machine has 4 nodes of 1; remove the job"
+        ):
+            play(log, "fcfs", [first], n=2)
+    assert play(log, "fcfs", [3], n=1).tolist() == [[4]]
+    with pytest.raises(WorkloadError, match="it has 4 jobs, and no 2 from row 3 on"):
+        play(log, "fcfs", [3], n=2)
+
+
+# Keys and draws
+
+
+def test_unusable_keys_are_refused():
+    log = log_of([(1, 9, 0, 4), (2, 9, 9, 1)])
+    with pytest.raises(PolicyError, match=r"heuristic 'sfj' is none of fcfs, .*; did you mean 'sjf'\?"):
+        play(log, "sfj", [0], n=2)
+    with pytest.raises(PolicyError, match=r"keys of shape \(3,\) for 2 jobs"):
+        play(log, np.zeros(3), [0], n=2)
+    with pytest.raises(PolicyError, match="the key of job 1 is nan; choose another heuristic"):
+        play(log, "wfp3", [0], n=2)
+    assert play(log, "wfp3", [1], n=1).tolist() == [[2]]
+
+
+def test_draws_are_in_range_and_repeat():
+    rows = draw_starts(50, n=10, sequences=500, seed=3)
+    assert (rows.min(), rows.max()) == (10, 38)
+    assert (draw_starts(50, n=10, sequences=500, seed=3) == rows).all()
+    assert hashed_random(2**64 + 7).randint(2**31) == hashed_random(7).randint(2**31)
+
+
+def test_impossible_draws_are_refused():
+    with pytest.raises(BatfillError, match="drawn from 22 jobs or more, and there are 21; give fewer jobs"):
+        draw_starts(21, n=10)
+    with pytest.raises(BatfillError, match="seed -1 is negative"):
+        draw_starts(100, n=10, seed=-1)
+
+
+def test_baselines_are_means_over_sequences(tmp_path):
+    path = written(tmp_path, *(f"{i} {i * 3} {5 + i % 7} 2 -1 {9 + i % 5}" for i in range(1, 41)))
+    log = read_gym_log(path)
+    firsts = draw_starts(30, n=6, sequences=3, seed=2)
+    found = baselines(path, first_jobs=30, heuristics=["sjf"], n=6, sequences=3, seed=2)
+    rows = list(zip(*(column.tolist() for column in log.jobs[:4]), strict=True))
+    for backfill in (False, True):
+        means = []
+        for first in firsts.tolist():
+            begun = gym_oracle.play(
+                rows, lambda row: rows[row][2], backfill=backfill, nodes=4, procs_per_node=2.0, start=first, n=6
+            )
+            means.append(
+                math.fsum(
+                    max(1, (at - rows[row][0] + rows[row][1]) / max(rows[row][1], 10)) for row, at in begun.items()
+                )
+                / 6
+            )
+        assert found[backfill]["sjf"] == pytest.approx(math.fsum(means) / 3, rel=1e-12)
