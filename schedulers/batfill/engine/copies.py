@@ -102,7 +102,15 @@ def queue_of(many, i):
         Ends(running.slots[i], running.directory[i], running.used[i]),
         many.candidates[i],
         many.dividers[i],
-        Picks(picks.sight[i], picks.layers[i], picks.weights[i], picks.logs[i], picks.rows[i], picks.features[i], picks.values[i]),
+        Picks(
+            picks.sight[i],
+            picks.layers[i],
+            picks.weights[i],
+            picks.logs[i],
+            picks.rows[i],
+            picks.features[i],
+            picks.values[i],
+        ),
         many.rules[i],
         many.state[i],
     )
@@ -201,9 +209,7 @@ def choices(now_s, queue, action, mask):
         fewest, total = min(fewest, procs), total + procs
         mask[place] = 1
         if action == BACKFILL:
-            mask[place] = place > 0 and may_backfill(
-                now_s, procs, estimate_s, state.free, state.shadow_s, state.extra
-            )
+            mask[place] = place > 0 and may_backfill(now_s, procs, estimate_s, state.free, state.shadow_s, state.extra)
             may = may or mask[place] != 0
     if action == BACKFILL:
         mask[len(mask) - 1] = 1
@@ -394,7 +400,7 @@ def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
                         until_s = queue.jobs[last - 1].submit_s
                     more = np.int64(1)
                 what = advance(until_s, setting.procs, queue, events)
-                if what == DONE or what == NEEDS_ROOM:
+                if what in (DONE, NEEDS_ROOM):
                     count_scored(copy, setting.warm, events)
                     break
                 at = OPENS

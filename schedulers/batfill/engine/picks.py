@@ -179,7 +179,17 @@ def see_queue(now_s, queue, rows, n, seen):
     free_1h = state.free + released_by(queue.running, now_s + HOUR_S)
     free_8h = state.free + released_by(queue.running, now_s + 8 * HOUR_S)
     see_cluster(
-        now_s, sight.procs, state.free, free_1h, free_8h, state.waiting, sight.visible, work_proc_s, shadow_s, extra, seen
+        now_s,
+        sight.procs,
+        state.free,
+        free_1h,
+        free_8h,
+        state.waiting,
+        sight.visible,
+        work_proc_s,
+        shadow_s,
+        extra,
+        seen,
     )
     return shadow_s, extra
 

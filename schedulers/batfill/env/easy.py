@@ -71,7 +71,9 @@ class EasyCopies:
                 f"{workload.name}: {len(table)} jobs fit the machine, and an episode takes {warm + jobs}; give fewer jobs"
             )
         if base.moves or base.network is not None:
-            raise BatfillError(f"base: the order {base.name} changes while jobs wait; give one that is fixed, as fcfs or saf")
+            raise BatfillError(
+                f"base: the order {base.name} changes while jobs wait; give one that is fixed, as fcfs or saf"
+            )
         self.size, self.warm, self.length = workload.procs, warm, warm + jobs
         self.firsts = len(table) - self.length + 1
         log = EngineReplay(table, self.size, base)
@@ -121,7 +123,6 @@ class EasyCopies:
         Returns:
             The jobs started meanwhile: of each its copy, and its row there; shape (n_started,).
         """
-
         return self.threads.run(
             lambda low, high, fresh: engine.step(
                 self.copies, low, high, actions, values, tasks, firsts, self.seen, fresh

@@ -86,7 +86,9 @@ class Episodes:
         check_number("warm", self.warm, 0)
         check_number("every", given["every"], 1)
         if "every" in how and self.action not in WEIGHTS:
-            raise BatfillError(f"every: does nothing with the action {self.action}, which is asked for at each decision")
+            raise BatfillError(
+                f"every: does nothing with the action {self.action}, which is asked for at each decision"
+            )
         if not isinstance(self.tau_s, int | float) or not 0 < self.tau_s < np.inf:
             raise BatfillError(f"tau_s: {self.tau_s!r} is not a number of seconds > 0")
         if not callable(reward):
@@ -145,7 +147,9 @@ class Episodes:
             return None
         firsts = np.asarray(options["first"])
         if firsts.shape not in ((), self.first.shape):
-            raise BatfillError(f"options: first is neither a row of the log nor one for each of {len(self.first)} copies")
+            raise BatfillError(
+                f"options: first is neither a row of the log nor one for each of {len(self.first)} copies"
+            )
         return self.checked(np.broadcast_to(firsts, self.first.shape), "options: first")
 
     def draw(self, random: np.random.Generator, given: NDArray[np.int64] | None, copy: int) -> int:
@@ -153,7 +157,13 @@ class Episodes:
         return int(self.firsts[random.integers(len(self.firsts))] if given is None else given[copy])
 
     def step(
-        self, actions: Any, tasks: NDArray[np.uint8], beginning: Sequence[int], draw: Callable[[int], int], *, again: bool
+        self,
+        actions: Any,
+        tasks: NDArray[np.uint8],
+        beginning: Sequence[int],
+        draw: Callable[[int], int],
+        *,
+        again: bool,
     ) -> NDArray[np.float64]:
         """Carry out the actions, and begin episodes; returns the rewards of the actions, (copies,).
 
@@ -193,7 +203,9 @@ class Episodes:
         given = np.asarray(actions)
         shape = self.first.shape if self.action in PLACES else (*self.first.shape, self.width)
         if given.shape != shape or given.dtype.kind not in ("iu" if self.action in PLACES else "iuf"):
-            raise BatfillError(f"action: of shape {given.shape} and type {given.dtype}; it needs {shape}, see action_space")
+            raise BatfillError(
+                f"action: of shape {given.shape} and type {given.dtype}; it needs {shape}, see action_space"
+            )
         if self.action in PLACES:
             return np.ascontiguousarray(given, np.int64), values
         if not np.isfinite(given).all():
@@ -227,7 +239,9 @@ class Episodes:
         wait_s = self.copies.starts(copy, row) - self.copies.submit_s[in_log]
         value = np.asarray(self.reward(wait_s, self.copies.runtime_s[in_log], self.copies.procs[in_log]))
         if value.shape != wait_s.shape:
-            raise BatfillError(f"reward: the function returned shape {value.shape} for {len(wait_s)} jobs; one value each")
+            raise BatfillError(
+                f"reward: the function returned shape {value.shape} for {len(wait_s)} jobs; one value each"
+            )
         return np.bincount(copy, value, len(self.first)) / self.jobs
 
     @property
@@ -265,7 +279,7 @@ class Episodes:
         spaces, seen = gymnasium.spaces, self.copies.seen
         observation = spaces.Dict(
             {
-                "jobs": spaces.Box(0, 4, seen.jobs.shape[1:], np.float32),
+                "jobs": spaces.Box(0, 2, seen.jobs.shape[1:], np.float32),
                 "cluster": spaces.Box(0, 2, seen.cluster.shape[1:], np.float32),
                 "action_mask": spaces.MultiBinary(seen.mask.shape[1]),
             }

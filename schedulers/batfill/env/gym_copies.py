@@ -61,7 +61,9 @@ class GymCopies:
         self.size = round(log.machine.nodes * log.machine.procs_per_node)
         self.length, self.backfill = jobs, backfill
         self.firsts = len(log.number) - jobs + 1
-        self.submit_s, self.runtime_s = (column.astype(np.float64) for column in (log.jobs.submit_s, log.jobs.runtime_s))
+        self.submit_s, self.runtime_s = (
+            column.astype(np.float64) for column in (log.jobs.submit_s, log.jobs.runtime_s)
+        )
         self.procs = log.jobs.procs
         self.seen = engine.Seen(
             jobs=np.zeros((copies, visible, engine.OF_JOB), np.float32),
@@ -143,4 +145,3 @@ def step_gym(game, low, high, actions, tasks, firsts, backfill, fresh):  # type:
             n += 1
         count["reported"] = at["started"]
     fresh.used[0] = n
-

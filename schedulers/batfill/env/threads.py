@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,11 @@ class Threads:
         bounds = np.linspace(0, copies, min(threads, copies) + 1).astype(int).tolist()
         self.parts = [
             (low, high, engine.Fresh(*np.zeros((2, (high - low) * length), np.int64), np.zeros(1, np.int64)))
-            for low, high in zip(bounds, bounds[1:], strict=False)
+            for low, high in itertools.pairwise(bounds)
         ]
         self.pool = ThreadPoolExecutor(len(self.parts)) if len(self.parts) > 1 else None
 
-    def run(
-        self, part: Callable[[int, int, engine.Fresh], None]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def run(self, part: Callable[[int, int, engine.Fresh], None]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Run `part` on each range; returns the jobs started: of each its copy, and its row there, (n_started,)."""
         if self.pool is None:
             part(*self.parts[0])
