@@ -194,7 +194,7 @@ def open_backfilling(queue, events):
 
 @kernel
 def choices(now_s, queue, action, mask):
-    """What the agent may choose: writes `mask`, int8 (n_actions,), and returns how many jobs it sees; 0 if none matters.
+    """What the agent may choose: writes `mask`, int8 (n_actions,), and returns how many jobs it sees, 0 for no decision.
 
     It matters which job is picked if one fits, and not all of them do together; and of which jobs are backfilled behind
     the head, if any may be.
@@ -234,8 +234,9 @@ def show(now_s, queue, seen, before, of_jobs, of_cluster):
 
 @expression
 def next_by_priority(order, seen, priorities):
-    """The place of the next job by priority, float64 (>= seen,), highest first, of equals the first; notes it in
-    `order`, CANDIDATE (>= seen,), whose `rank` is 0 for those that are left.
+    """The place of the next job by priority, float64 (>= seen,): highest first, of equals the first.
+
+    `order`, CANDIDATE (>= seen,), has the rank 0 for those that are left; the place gets 1.
     """
     best = -1
     for place in range(seen):

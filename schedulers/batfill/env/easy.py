@@ -68,7 +68,8 @@ class EasyCopies:
         table = table if fits.all() else table.select(fits)
         if len(table) < warm + jobs:
             raise BatfillError(
-                f"{workload.name}: {len(table)} jobs fit the machine, and an episode takes {warm + jobs}; give fewer jobs"
+                f"{workload.name}: {len(table)} jobs fit the machine, and an episode takes {warm + jobs}; "
+                "give fewer jobs"
             )
         if base.moves or base.network is not None:
             raise BatfillError(
