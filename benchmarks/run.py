@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import commands
 import engine
+import environment
 import memory
 import messages
 import numpy as np
@@ -60,7 +61,11 @@ def provenance(yardstick: Yardstick | None, rounds: int, seed: int) -> list[str]
 
 def chosen(quick: bool, only: str) -> list[Case]:
     """The cases asked for."""
-    every = [case for part in (engine, wide, memory, commands, messages, pair, reporting) for case in part.cases()]
+    every = [
+        case
+        for part in (engine, wide, memory, commands, messages, pair, reporting, environment)
+        for case in part.cases()
+    ]
     return [case for case in every if (case.quick or not quick) and only in f"{case.section}: {case.title}"]
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Oracle, free_at
-from strategies import random_table
 
 from batfill import engine
 from batfill.env.easy import WEIGHTS, EasyCopies
 from batfill.jobs import Workload
 from batfill.policy import aged, mixed, policy_named
 from batfill.replays import replay
+from oracle import Oracle, free_at
+from strategies import random_table, table
 
 SIZE = 16
 
@@ -287,18 +287,31 @@ def test_an_action_that_names_nothing_counts_as_the_default(kind, action):
     assert invalid == (0 if valid else decisions) > -1
 
 
-def test_an_observation_shows_the_waiting_jobs_and_zeros_beyond_them():
-    jobs = random_table(9, n_jobs=100, size=SIZE, span_s=300, wide=0.0, unlimited=0.0)
-    copies = copies_of(jobs, visible=6)
+@pytest.mark.parametrize(("seed", "visible"), [(9, 6), (3, 40), (4, 40)])
+def test_an_observation_shows_the_waiting_jobs_and_zeros_beyond_them(seed, visible):
+    jobs = random_table(seed, n_jobs=80, size=SIZE, span_s=700, wide=0.0, unlimited=0.0)
+    copies = copies_of(jobs, visible=visible)
     begin(copies, [0])
+    share = list(engine.FEATURES_OF_JOB).index("share")
     while not copies.seen.done[0]:
         seen = int(copies.copies.state["seen"][0, 0])
-        assert copies.seen.mask[0].tolist() == [1] * seen + [0] * (6 - seen)
+        assert copies.seen.mask[0].tolist() == [1] * seen + [0] * (visible - seen)
         shown, queue = copies.seen.jobs[0], copies.copies.queue
         rows = queue.picks.rows[0, :seen]
+        assert np.isnan(queue.jobs["start_s"][0, rows]).all()
         assert (shown[seen:] == 0).all()
-        share = list(engine.FEATURES_OF_JOB).index("share")
         assert shown[:seen, share] == pytest.approx(queue.jobs["procs"][0, rows] / SIZE)
         act(copies, [by_whim(copies, 0, "pick")])
     assert (copies.seen.jobs == 0).all()
-    assert copies.seen.mask[0].tolist() == [1, 0, 0, 0, 0, 0]
+    assert copies.seen.mask[0].tolist() == [1] + [0] * (visible - 1)
+
+
+def test_jobs_that_started_without_a_decision_cannot_be_chosen_at_the_next():
+    together = [(0, 10, 10, 1)] * 5
+    jobs = table([*together, (100, 50, 50, SIZE), (101, 20, 20, 10), (101, 20, 20, 10)])
+    copies = copies_of(jobs, visible=8)
+    begin(copies, [0])
+    assert copies.seen.mask[0].tolist() == [1, 1] + [0] * 6
+    act(copies, [4])
+    assert copies.counts(np.zeros(1, np.intp))[1].tolist() == [1]
+    assert copies.copies.queue.jobs["start_s"][0].tolist() == [0.0] * 5 + [100.0, 150.0, 170.0]

@@ -427,14 +427,12 @@ def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
             at = ADVANCES
         before, copy.seen = copy.seen, seen
         show(clock.now_s, queue, seen, before, out.jobs[i], out.cluster[i])
-        for place in range(seen, min(before, len(mask))):
-            mask[place] = 0
+        mask[seen:] = 0  # `choices` also writes it where it offers nothing
         if seen > 0:
             copy.decisions += 1
             if kind == BACKFILL:
                 mask[len(mask) - 1] = 1
         else:
-            mask[:] = 0
             mask[0] = 1
         out.done[i] = seen == 0
         report(copy, i, events, fresh)
