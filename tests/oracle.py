@@ -19,6 +19,7 @@ from batfill.jobs import SMALL, JobTable
 # A job without walltime that runs already ends some day; one that is started behind the head ends later than that.
 SOME_DAY = float(np.finfo(np.float64).max)
 UNLIMITED = 1e12
+OVERDUE = 1  # the section of overdue jobs: before all others but small jobs
 LARGE = math.inf  # the level of large jobs: behind all others
 ALWAYS, IF_WAITING, IF_NEEDED = range(3)  # when a try is killed at its divider
 MINUTE, HOUR = 60, 3600
@@ -252,12 +253,14 @@ class Oracle:
         return key_named(policy)(t, job.r, min(known, UNLIMITED), job.q)
 
     def sort_rule(self, t):
+        """The first two numbers name a section of the queue."""
+
         def rule(job):
             plain = (self.key_at(self.policy, t, job), job.r, job.seq)
             if job.level != LARGE and self.tries_first:
                 return (0, job.level, *plain)
             if t - job.r > self.threshold_s:
-                return (1, 0, 0, job.r, job.seq)
+                return (OVERDUE, 0, 0, job.r, job.seq)
             return (2, job.level, *plain)
 
         return rule
@@ -269,14 +272,18 @@ class Oracle:
 
     # The pass
 
+    def first(self, t):
+        """The job that is next to start, or to reserve for."""
+        return min(self.waiting, key=self.sort_rule(t))
+
     def easy_pass(self, t):
-        for job in sorted(self.waiting, key=self.sort_rule(t)):
-            if job.q > self.free:
-                head = job
+        while True:
+            if not self.waiting:
+                return
+            head = self.first(t)
+            if head.q > self.free:
                 break
-            self.begin(t, job)
-        else:
-            return
+            self.begin(t, head)
         shadow, held = self.shadow(t, head), self.held(t)
         for job in sorted(self.waiting, key=self.backfill_rule(t)):
             if job is head or job.q > self.free:
@@ -303,6 +310,78 @@ class Oracle:
         self.running.append(job)
         self.free -= job.q
         self.order.append(job.seq)
+
+
+class UnclearError(Exception):
+    """Two scores are so close that rounding may decide between them."""
+
+
+@dataclass
+class PickingOracle(Oracle):
+    """The same, if a network picks the next job; `policy` is the base order."""
+
+    layers: list = field(default_factory=list)  # (weights, biases) of each
+    visible: int = 1
+
+    def first(self, t):
+        queue = sorted(self.waiting, key=self.sort_rule(t))
+        section = self.sort_rule(t)(queue[0])[:2]
+        if self.free == 0 or section[0] == OVERDUE:
+            return queue[0]
+        seen = [job for job in queue if self.sort_rule(t)(job)[:2] == section][: self.visible]
+        if len(seen) == 1:
+            return seen[0]
+        scores = [self.score(self.features(t, job, seen)) for job in seen]
+        best = max(scores)
+        if any(0 < best - score < 1e-4 for score in scores):
+            raise UnclearError
+        return seen[scores.index(best)]
+
+    def score(self, values):
+        for number, (weights, biases) in enumerate(self.layers):
+            if number > 0:
+                values = [max(value, 0.0) for value in values]
+            values = [
+                sum(value * float(weights[i][j]) for i, value in enumerate(values)) + float(biases[j])
+                for j in range(len(biases))
+            ]
+        return values[0]
+
+    def features(self, t, job, seen):
+        """Those of a visible job, then those of the cluster, from docs/reference/policies.md."""
+        m, held, first = self.size, self.held(t), seen[0]
+
+        def known(job):
+            return min(max(job.estimate, 1.0), UNLIMITED)
+
+        s = t if first.q <= self.free else self.shadow(t, first)
+        spare = free_at(s, m, held) - first.q if s > t else self.free - first.q
+        work = sum(known(one) * one.q for one in seen)
+        wait, length = t - job.r, known(job)
+        if job is first:
+            safe = job.q <= self.free
+        else:
+            beside = [*held, (t + job.estimate, job.q)]
+            room = free_at(s, m, beside) if s > t else self.free - (job.q if job.estimate > 0 else 0)
+            safe = job.q <= self.free and room >= first.q
+        return [
+            math.log2(1 + wait / 60) / 16,
+            math.log2(1 + wait / 36_000) / 8,
+            wait / (wait + length),
+            math.log2(length) / 20,
+            math.log2(job.q) / math.log2(m) if m > 1 else 0.0,
+            job.q / m,
+            math.log2(length) / 20 * job.q / m,
+            float(job.q <= self.free),
+            float(safe),
+            self.free / m,
+            free_at(t + 3600, m, held) / m,
+            free_at(t + 8 * 3600, m, held) / m,
+            len(self.waiting) / (len(self.waiting) + self.visible),
+            work / (work + m * 86_400),
+            (s - t) / (s - t + 3600),
+            spare / m,
+        ]
 
 
 def free_at(t, size, held):

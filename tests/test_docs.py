@@ -40,6 +40,7 @@ from batfill.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.cluster.agent import Agent
+from batfill.engine.picks import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError
 from batfill.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.papers.protocol import entries_named, folder_of_protocols, read_protocols
@@ -556,6 +557,13 @@ def test_the_table_of_policies_is_the_one_that_the_command_prints():
     assert policy_table() in (ROOT / "docs" / "reference" / "policies.md").read_text(), (
         f"the table is now\n{policy_table()}"
     )
+
+
+@pytest.mark.parametrize(("of", "features"), [("job", FEATURES_OF_JOB), ("cluster", FEATURES_OF_CLUSTER)])
+def test_the_tables_of_features_are_what_a_network_sees(of, features):
+    rows = [(f"of the {of}", ""), ("---", "---"), *((f"`{name}`", text) for name, text in features.items())]
+    table = "".join(f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in rows)
+    assert f"\n\n{table}\n" in (ROOT / "docs" / "reference" / "policies.md").read_text(), f"the table is now\n{table}"
 
 
 def option_table(options):

@@ -11,7 +11,9 @@ import pytest
 from procset import ProcSet
 
 from batfill import experiment
+from batfill.engine.picks import FEATURES, FEATURES_OF_JOB
 from batfill.jobs import SMALL, Workload
+from batfill.networks import network_of, save_network
 from batfill.options import Options
 from batfill.policy import POLICIES
 from batfill.workloads import read_workload
@@ -148,6 +150,44 @@ def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, r
         assert_same_starts(starts, starts_of_plugin(load_document(path), 12, kills=True, **options.as_dict()))
         always, _ = experiment.simulate(log.jobs, log, dataclasses.replace(options, kill_if="always"))
         assert 0 < len(schedule.kills) < len(always.kills)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A network's file."""
+    rng = np.random.default_rng(2)
+    network = network_of([(rng.normal(size=(FEATURES, 8)), rng.normal(size=8)), (rng.normal(size=(8, 1)), [0])])
+    path = tmp_path_factory.mktemp("network") / "trained.npz"
+    save_network(path, network, base="sqf")
+    return path
+
+
+def test_under_a_network_the_hosts_agree_on_every_start(written, trained):
+    starts = []
+    for seed, options in enumerate([{}, {"threshold": 300}, {"backfill": "spf", "threshold": 50}]):
+        path = written(random_table(seed, n_jobs=300, size=12, span_s=1000), 12)
+        assert_hosts_agree(path, 12, policy=f"nn@{trained}", **options)
+        starts.append(replayed(read_batsim_json(path).jobs, 12, f"nn@{trained}").start_s.tolist())
+        assert starts[-1] != replayed(read_batsim_json(path).jobs, 12, "sqf").start_s.tolist()
+    path = written(random_table(8, n_jobs=200, size=1, span_s=2000, wide=0, small=0.5), 1)
+    for threshold in (math.inf, 200):
+        assert_hosts_agree(path, 1, policy=f"nn@{trained}", threshold=threshold, divider=10)
+
+
+def test_under_a_network_of_known_choices_reserved_machines_are_those_of_the_order(written, tmp_path):
+    equal, shortest = np.zeros((FEATURES, 1)), np.zeros((FEATURES, 1))
+    shortest[list(FEATURES_OF_JOB).index("request")] = -1
+    save_network(tmp_path / "equal", network_of([(equal, [0])]), base="saf")
+    save_network(tmp_path / "shortest", network_of([(shortest, [0])], visible=1000))
+    path = written(random_table(4, n_jobs=300, size=12, span_s=1000), 12)
+    for name, plain in (("equal", {"policy": "saf"}), ("shortest", {"policy": "spf", "backfill": "fcfs"})):
+        for more in ({}, {"threshold": 100}):
+            if more and name == "shortest":  # a backfill order of its own knows no overdue jobs
+                continue
+            ours = starts_of_plugin(
+                load_document(path), 12, policy=f"nn@{tmp_path / name}", reservation="machines", **more
+            )
+            assert_same_starts(ours, starts_of_plugin(load_document(path), 12, reservation="machines", **plain, **more))
 
 
 def test_without_a_divider_a_jobs_class_means_nothing_to_any_host(written):

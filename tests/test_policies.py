@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from batfill.engine.keys import key_at, unit_of
 from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
-from batfill.policy import AGED, MIXED, POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
+from batfill.policy import AGED, MIXED, PICKED, POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
 from batfill.replays import replay
 from oracle import KEYS, assert_same, key_named, oracle
 from strategies import random_table, replayed, table
@@ -176,7 +176,7 @@ def test_under_an_aged_order_no_job_waits_for_ever():
 
 def test_the_listing_says_of_each_policy_its_formula_and_source():
     rows = listing()
-    assert [row["name"] for row in rows] == [*POLICIES, MIXED, AGED]
+    assert [row["name"] for row in rows] == [*POLICIES, MIXED, AGED, PICKED]
     assert all(row["formula"] and row["source"] for row in rows)
 
 

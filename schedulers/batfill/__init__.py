@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # repeats PLACES for type checkers and editors; a test compar
     from batfill.jobs import job_table as job_table
     from batfill.knowledge.frontier import frontier as frontier
     from batfill.knowledge.study import classify as classify
+    from batfill.networks import network_of as network_of
+    from batfill.networks import picked_by as picked_by
+    from batfill.networks import save_network as save_network
     from batfill.policy import POLICIES as policies  # noqa: N811 - a mapping that its users only read
     from batfill.policy import Policy as Policy
     from batfill.reports.comparison import compare as compare
@@ -54,11 +57,14 @@ PLACES = {
     "frontier": ("batfill.knowledge.frontier", "frontier"),
     "generate": ("batfill.workloads", "generate_workload"),
     "job_table": ("batfill.jobs", "job_table"),
+    "network_of": ("batfill.networks", "network_of"),
+    "picked_by": ("batfill.networks", "picked_by"),
     "policies": ("batfill.policy", "POLICIES"),
     "read": ("batfill.workloads", "read_workload"),
     "replay": ("batfill.experiment", "replay"),
     "replay_many": ("batfill.experiment", "replay_many"),
     "report": ("batfill.reports.write", "report"),
+    "save_network": ("batfill.networks", "save_network"),
     "select": ("batfill.tuning.select", "select"),
     "tune": ("batfill.tuning.tune", "tune"),
     "tune_aged": ("batfill.tuning.aged", "tune_aged"),
@@ -79,11 +85,14 @@ __all__ = [
     "frontier",
     "generate",
     "job_table",
+    "network_of",
+    "picked_by",
     "policies",
     "read",
     "replay",
     "replay_many",
     "report",
+    "save_network",
     "select",
     "tune",
     "tune_aged",

@@ -22,11 +22,11 @@ from batfill.knowledge.learning import LearningReport, replay_learning
 from batfill.memory import in_gb, require_memory
 from batfill.metrics import TAU_S, Certificate, Summary, as_html, as_table, bounded_slowdown, figure_rows, who_pays
 from batfill.options import USER, Options, of_arguments, tau_of
-from batfill.policy import POLICIES, Policy
+from batfill.policy import POLICIES, Policy, digests
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Self, Unpack
 
     import pandas as pd
@@ -109,6 +109,7 @@ class Result:
             "procs": self.size,
             "tau_s": self.tau_s,
             "options": self.stated(),
+            **digests(self.policies()),
             **({"changes": self.changes_as_dicts()} if self.changes else {}),
             "engine": ENGINE,
             "version": __version__,
@@ -167,6 +168,11 @@ class Result:
         """Every option of the replay in force, by name, default or not."""
         of_log = {"overrun": self.workload.overrun, "unrequested": self.workload.unrequested}
         return {**self.options.as_dict(), "procs": self.size, "tau": self.tau_s, **of_log}
+
+    def policies(self) -> Iterator[Policy | None]:
+        """The orders of the queue and of backfilling, those before a change first."""
+        for options in (*(before for _, before in self.changes), self.options):
+            yield from (options.policy, options.backfill)
 
     def changes_as_dicts(self) -> list[dict[str, Any]]:
         """The options in force until an instant, for JSON."""
@@ -265,6 +271,7 @@ class Result:
     def to_pandas(self) -> pd.DataFrame:
         """A row per job; see `columns`. The frame's `attrs` hold the provenance. Needs pandas."""
         about = {"workload": self.workload.name, "workload_sha256": self.workload.digest, "options": self.stated()}
+        about |= digests(self.policies())
         return data_frame(self.columns(), **about)
 
     def to_arrow(self) -> pa.Table:
@@ -361,7 +368,8 @@ def replay(
 
     Args:
         log: a workload or a file, as for `read_workload`.
-        policy: a policy's name, a `Policy`, six weights as "mixed:1,0,0,0,0,0", or a fitted one as "lin@fitted.json".
+        policy: a policy's name, a `Policy`, six weights as "mixed:1,0,0,0,0,0", or one in a file, as "lin@fitted.json"
+            or "nn@trained.npz".
         procs: the machine's size; by default the workload's.
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`; for a file only.
@@ -456,6 +464,7 @@ def replay_many(
     stated = {name: value for name, value in chosen[0].as_dict().items() if name != "policy"}
     of_log: dict[str, Any] = {"workload": workload.name, "workload_sha256": workload.digest}
     of_log |= {"overrun": workload.overrun, "unrequested": workload.unrequested}
+    of_log |= digests([*(one.policy for one in chosen), chosen[0].backfill])
     return data_frame(rows, **of_log, procs=size, tau_s=tau_s, options=stated).set_index("policy")
 
 

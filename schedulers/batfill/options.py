@@ -129,7 +129,13 @@ def policy_of(name: str, value: Any) -> Policy:
 
 def order_of(name: str, value: Any) -> Policy | None:
     """The policy of this name, or the policy itself; None for the queue's own order."""
-    return None if isinstance(value, str) and value == SAME else policy_of(name, value)
+    if isinstance(value, str) and value == SAME:
+        return None
+    from batfill.policy import require_order
+
+    order = policy_of(name, value)
+    require_order(order, f"option {name} takes an order only")
+    return order
 
 
 def one_of(name: str, value: Any, known: Sequence[str]) -> str:
@@ -338,7 +344,7 @@ def by_name(*options: Option) -> dict[str, Option]:
 OPTIONS = by_name(
     Option(
         "policy",
-        "a policy's name, `mixed:` and six weights, `aged:` and three numbers, or `NAME@FILE.json`",
+        "a policy's name, `mixed:` and six weights, `aged:` and three numbers, `NAME@FILE.json`, or `nn@FILE`",
         "fcfs",
         "The queue's order; see `batfill policies`.",
         policy_of,
@@ -909,6 +915,26 @@ class Options:
     kill_if: str = ALWAYS  # or WAITING, NEEDED: when they are killed there
     try_width: float = 1.0  # the widest job that can be small, as a share of the machine
     learning: Learning = field(default_factory=Learning)  # what is learned of run times, and how it is used
+
+    def __post_init__(self) -> None:
+        """Refuse options that do not go together with a network that picks the next job.
+
+        Raises:
+            BatfillError: one of them would mean something else.
+        """
+        from batfill.policy import require_order
+
+        if self.kills and self.kill_if != ALWAYS:
+            require_order(self.policy, f"option kill-if: {self.kill_if} looks at the first job of an order")
+        if self.learning.predictions == ORDER:
+            require_order(self.policy, f"option predictions: {ORDER} would hide the predictions from it")
+
+    @property
+    def digests(self) -> dict[str, Any]:
+        """What a result states besides `as_dict`; see `policy.digests`."""
+        from batfill.policy import digests
+
+        return digests([self.policy, self.backfill])
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:

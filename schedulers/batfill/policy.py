@@ -15,6 +15,8 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ import numpy as np
 from batfill.errors import PolicyError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,15 +43,38 @@ LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^4
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
 SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
 FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
+MOST_VISIBLE = 1_000_000  # jobs that a network may choose from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
-    """A small neural network that picks the next job among the first waiting ones; see `engine/picks.py`."""
+    """A small neural network that picks the next job among the first waiting ones; see `engine/picks.py`.
+
+    Raises:
+        PolicyError: the widths are not those of a network, the weights do not fit them or are not finite, or `visible`
+            is out of range.
+    """
 
     layers: tuple[int, ...]  # the layers' widths: the inputs first, then hidden ones if there are any, 1 last
     weights: NDArray[np.float32]  # of each layer in turn (inputs, outputs), then its biases (outputs,), in one row
     visible: int  # the most jobs it chooses from
+
+    def __post_init__(self) -> None:
+        from batfill.engine import FEATURES as INPUTS
+
+        widths = self.layers
+        if len(widths) < 2 or widths[0] != INPUTS or widths[-1] != 1 or min(widths) < 1:
+            shown = "-".join(map(str, widths)) or "none"
+            raise PolicyError(f"network: its layers are {shown} units wide; the first needs {INPUTS}, the last 1")
+        n_weights = sum((before + 1) * width for before, width in pairwise(widths))
+        if self.weights.shape != (n_weights,):
+            raise PolicyError(
+                f"network: weights of shape {self.weights.shape}; layers of these widths have {n_weights:,}"
+            )
+        if not np.isfinite(self.weights).all():
+            raise PolicyError("network: a weight is not a finite number; train it again")
+        if not 1 <= self.visible <= MOST_VISIBLE:
+            raise PolicyError(f"network: it sees {self.visible} jobs; let it see 1 to {MOST_VISIBLE:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +98,7 @@ class Policy:
     source: str = field(default="", kw_only=True)
     weights: tuple[float, ...] | None = field(default=None, kw_only=True)  # of a mixed policy, on FEATURES; L1 norm 1
     network: Network | None = field(default=None, kw_only=True)  # which picks the next job; `key` then orders the rest
+    digest: str = field(default="", kw_only=True)  # sha256 of the file that it was read from, hexadecimal
 
     def __post_init__(self) -> None:
         if self.network is not None and self.moves:
@@ -212,6 +238,11 @@ AGED_SOURCE = (
 )
 FILE_FORMAT = "batfill policies 1"
 IN_FILE = "NAME@FILE.json"  # see `policy_in_file`
+PICKED = "nn@FILE"  # see `networks.network_in_file`
+PICKED_FORMULA = "a network scores the first waiting jobs and picks the highest; the file's order for the others"
+PICKED_SOURCE = (
+    "one small network scores every job, as in RLScheduler, Zhang et al., SC 2020; its weights are in the file"
+)
 
 
 def mixed(weights: tuple[float, ...]) -> Policy:
@@ -290,10 +321,16 @@ def aged_size(p, q, alpha, beta):  # type: ignore[no-untyped-def]  # of arrays, 
 def policy_named(text: str) -> Policy:
     """The policy a user names: one of POLICIES, `mixed:` or `aged:` with its numbers, or one in a file.
 
+    The part before an @ names it inside its file; `nn` is a network's.
+
     Raises:
         PolicyError: the name is unknown; the message lists the known ones.
     """
     if "@" in text:
+        if text.strip().lower().startswith("nn@"):
+            from batfill.networks import network_in_file  # it loads the compiler
+
+            return network_in_file(text)
         return policy_in_file(text)
     name, colon, rest = text.strip().lower().partition(":")
     if name == "mixed" and colon:
@@ -309,8 +346,28 @@ def policy_named(text: str) -> Policy:
         return aged(c_s, alpha, beta)
     if name in POLICIES and not colon:
         return POLICIES[name]
-    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {MIXED}, and {AGED}"
+    known = f"known are {', '.join(POLICIES)}, {IN_FILE}, {PICKED}, {MIXED}, and {AGED}"
     raise PolicyError(f"policy {text!r} is unknown; {known}{nearest(name, POLICIES)}")
+
+
+def require_order(policy: Policy, what: str) -> None:
+    """Refuse a policy by which a network picks, where only its order would count.
+
+    Args:
+        policy: the policy.
+        what: takes an order; the start of the message's second part.
+
+    Raises:
+        PolicyError: it has a network.
+    """
+    if policy.network is not None:
+        raise PolicyError(f"policy {policy.name}: a network picks the next job, and {what}; choose an order")
+
+
+def digests(policies: Iterable[Policy | None]) -> dict[str, dict[str, str]]:
+    """What a result states besides the policies' names: the sha256 of the files of those in files; {} without any."""
+    found = {policy.name: policy.digest for policy in policies if policy is not None and policy.digest}
+    return {"policy_sha256": found} if found else {}
 
 
 NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
@@ -349,6 +406,7 @@ def listing() -> list[dict[str, str]]:
         *rows,
         {"name": MIXED, "formula": MIXED_FORMULA, "order": order, "source": MIXED_SOURCE},
         {"name": AGED, "formula": AGED_FORMULA, "order": "changes", "source": AGED_SOURCE},
+        {"name": PICKED, "formula": PICKED_FORMULA, "order": "changes", "source": PICKED_SOURCE},
     ]
 
 
@@ -357,8 +415,8 @@ def listing() -> list[dict[str, str]]:
 # requested time p~ in place of p: lowest first.
 
 
-def polynomial(name: str, terms: Sequence[Term], source: str) -> Policy:
-    """The policy that orders by this polynomial."""
+def polynomial(name: str, terms: Sequence[Term], source: str, digest: str = "") -> Policy:
+    """The policy that orders by this polynomial; `digest` is that of its file."""
 
     def key(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
         total = np.zeros(len(r))
@@ -366,7 +424,8 @@ def polynomial(name: str, terms: Sequence[Term], source: str) -> Policy:
             total += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
         return total
 
-    return Policy(name, key, formula=" ".join(formula_of(term) for term in terms if term[0] != 0), source=source)
+    formula = " ".join(formula_of(term) for term in terms if term[0] != 0)
+    return Policy(name, key, formula=formula, source=source, digest=digest)
 
 
 def formula_of(term: Term) -> str:
@@ -386,7 +445,8 @@ def policy_in_file(text: str) -> Policy:
     name, _, file = text.strip().partition("@")
     name, path = name.lower(), Path(file)
     try:
-        content = json.loads(path.read_bytes())
+        stored = path.read_bytes()
+        content = json.loads(stored)
     except (OSError, ValueError) as error:
         what = getattr(error, "strerror", None) or "it is not JSON"
         raise PolicyError(f"policy {text}: {path} cannot be read ({what}); `batfill fit` writes such files") from None
@@ -412,7 +472,7 @@ def policy_in_file(text: str) -> Policy:
         raise PolicyError(
             f"policy {text}: a term of {name!r} in {path} is not a finite coefficient with whole powers p, q, r >= 0"
         ) from None
-    return polynomial(f"{name}@{path}", terms, str(content.get("made_by", path)))
+    return polynomial(f"{name}@{path}", terms, str(content.get("made_by", path)), sha256(stored).hexdigest())
 
 
 def term_of(entry: Any) -> Term:

@@ -321,6 +321,17 @@ class Queue:
                 return rows
             self.enlarge()
 
+    def pick(self, now_s: float, waiting: Sequence[int]) -> int:
+        """The next job of a pass that is made outside the engine: the network's pick, or the first of the queue.
+
+        `waiting`: the waiting jobs, at least one, in the order of `in_order`.
+        """
+        if self.policy.network is None:
+            return waiting[0]
+        while (row := engine.pick(float(now_s), self.arrays)) < 0:
+            self.enlarge()
+        return int(row)
+
     def in_order(self, now_s: float) -> NDArray[np.intp]:
         """The waiting jobs in the queue's order at `now_s`, for passes that are made outside the engine."""
         rows = self.waiting_rows
@@ -454,7 +465,8 @@ class Queue:
         rules["moves"], rules["threshold_s"] = policy.motion, threshold_s
         rules["backfill_same"], rules["backfill_moves"] = backfill is None, (backfill or policy).motion
         rules["picks"], picks = engine.NO_PICKS, engine.new_picks(self.size)
-        if network := policy.network:
+        if (network := policy.network) is not None:
+            assert not self.spares, "kill_pays asks for the head by key; Options refuses a network there"
             rules["picks"] = engine.BY_NETWORK
             picks = engine.new_picks(self.size, network.visible, network.layers, network.weights)
         self.arrays = self.arrays._replace(picks=picks)

@@ -28,7 +28,7 @@ from batfill.errors import BatfillError
 from batfill.files import whole_file
 from batfill.jobs import SMALL, JobTable
 from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, certify, summarize
-from batfill.policy import policy_named
+from batfill.policy import policy_named, require_order
 from batfill.queue import Queue, copied, named, restored
 
 if TYPE_CHECKING:
@@ -255,7 +255,12 @@ class EngineReplay:
         """Start times of all jobs under each policy, shape (n_policies, n_jobs), replaying the whole workload.
 
         nan for a rejected job. The replay ends up at its end under the last policy.
+
+        Raises:
+            PolicyError: a network picks under one of them, which takes a replay of its own.
         """
+        for policy in policies:
+            require_order(policy, "only orders are replayed many at a time")
         self.restart(policies[-1], backfill=backfill, threshold_s=threshold_s)
         known = self.table.submit_s, self.given.estimate_s, self.table.procs
         mixed = all(policy.weights is not None for policy in policies)
@@ -566,6 +571,11 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
         divider_s=queue["dividers"]["divider_s"],
         learns=bool(arrays["learns"]),
     )
+    now = run.queue.arrays.picks
     run.queue.restore(queue)
+    kept = run.queue.arrays.picks
+    same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
+    if not same or (now.sight != kept.sight).any():
+        raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
     run.events = restored(run.events, part("events"))
     return run, json.loads(str(arrays["about"]))

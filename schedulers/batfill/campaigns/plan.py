@@ -14,6 +14,7 @@ from batfill.campaigns.traces import Source, Trace, jobs_by_window, piece_of, re
 from batfill.campaigns.work import Run
 from batfill.engine.jit import SOURCES
 from batfill.files import digest
+from batfill.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -116,11 +117,12 @@ def choices_of(campaign: Campaign, trace: Trace) -> Iterator[dict[str, Any]]:
 
 def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float, size: int | None) -> str:
     """The run's content hash: equal for equal jobs, options, machine size and programs; hexadecimal."""
+    options = Options.of(given)
     content = {
         "trace": trace.key(),
         "window": window,
         "size": size,  # in force; the list of known logs may differ from the file
-        "options": given,
+        "options": {**given, **options.digests},
         "tau_s": tau_s,
         "version": __version__,
         "engine": SOURCES,

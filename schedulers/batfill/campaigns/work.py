@@ -84,7 +84,7 @@ def run_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedul
     row = {
         "run": run.id,
         **origin(task.trace, piece),
-        **chosen(run.given),
+        **chosen(run.given, options),
         "tau_s": task.tau_s,
         "seed": run.given.get("seed", task.trace.seed if task.trace.resamplings else None),
         **schedule.summary(task.tau_s).as_dict(),
@@ -116,8 +116,8 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
     }
 
 
-def chosen(given: dict[str, Any]) -> dict[str, Any]:
-    """The options as columns; those of learning besides the knowledge's name as JSON."""
+def chosen(given: dict[str, Any], options: Options) -> dict[str, Any]:
+    """The options as columns, as given; those of learning besides the knowledge's name as JSON, and all in force."""
     plain = ("policy", "backfill", "threshold", "knowledge", "seed")
     rest = {name: value for name, value in given.items() if name not in plain}
     return {
@@ -126,7 +126,7 @@ def chosen(given: dict[str, Any]) -> dict[str, Any]:
         "threshold_s": given["threshold"],
         "knowledge": given.get("knowledge", USER),
         "learning": json.dumps(rest, sort_keys=True) if rest else None,
-        "options": json.dumps(Options.of(given).as_dict()),
+        "options": json.dumps({**options.as_dict(), **options.digests}),
     }
 
 

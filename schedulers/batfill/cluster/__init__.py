@@ -168,22 +168,24 @@ class Cluster:
         A job that is expected to end by the shadow time may use any idle machine, another none of the reserved ones.
         Slower than the engine's pass: numpy for each pass, Python for each job tried.
         """
-        queue, started = self.queue, []
+        queue = self.queue
+        started: list[Start] = []
         if queue.outlived:
             queue.correct(now_s)
-        waiting = queue.in_order(now_s)
-        ahead = 0
-        while ahead < len(waiting) and self.procs[waiting[ahead]] <= queue.free:
-            row = int(waiting[ahead])
+        waiting: list[int] = queue.in_order(now_s).tolist()
+        while True:
+            if not waiting or queue.free == 0:
+                return started
+            row = queue.pick(now_s, waiting)
+            waiting.remove(row)
+            if self.procs[row] > queue.free:
+                break
             queue.start_waiting(row, now_s)
             started.append(self.place(row, self.idle.take(self.procs[row]), now_s))
-            ahead += 1
-        if ahead == len(waiting) or queue.free == 0:
-            return started
-        shadow_s, reserved = self.reservation(self.procs[waiting[ahead]], now_s)
+        shadow_s, reserved = self.reservation(self.procs[row], now_s)
         idle = self.mask(self.idle.intervals())
         estimate_s = queue.jobs["estimate_s"]
-        for row in queue.in_backfill_order(waiting[ahead + 1 :], now_s).tolist():
+        for row in queue.in_backfill_order(np.array(waiting, np.intp), now_s).tolist():
             if self.procs[row] > queue.free:
                 continue
             usable = idle if now_s + estimate_s[row] <= shadow_s else idle & ~reserved

@@ -149,7 +149,7 @@ class Agent:
         stated = self.chosen.as_dict() | self.live
         if self.selection:
             stated |= {"policy": None, **self.selection.as_dict()}
-        return stated
+        return stated | self.chosen.digests
 
     @property
     def kills(self) -> bool:

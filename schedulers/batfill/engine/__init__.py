@@ -1,10 +1,10 @@
 """The compiled engine: the waiting jobs, the running jobs, and the scheduling decision. It reads no files.
 
 Read in this order: `records` (the data), `tree` (the waiting jobs, sorted), `ends` (the running jobs, sorted),
-`running` (the reservation and the rule of backfilling), `keys` (orders that move with time), `waiting` (joining and leaving the queue), `picks` (a
-network's choice of the next job), `easy` (the decision), `arrivals` (a shortcut for jobs submitted alone), `loop` (the replay's event loop),
-`copies` (many replays that stop where an agent decides). `jit` holds the compiler
-settings.
+`running` (the reservation and the rule of backfilling), `keys` (orders that move with time), `waiting` (joining and
+leaving the queue), `picks` (a network's choice of the next job), `easy` (the decision), `arrivals` (a shortcut for jobs
+submitted alone), `loop` (the replay's event loop), `copies` (many replays that stop where an agent decides). `jit`
+holds the compiler settings.
 
 Names load on first use, because importing numba takes most of a second.
 """
@@ -24,8 +24,10 @@ PLACES = {
     "ends": "END enlarged_ends enter listed new_ends next_end_s",
     "running": "change_release correct corrected expect finish start",
     "waiting": "CROWDED FULL GAP demote enqueue_rows requeue set_level spare submit",
-    "easy": "decide kill_pays start_waiting",
-    "copies": "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step",
+    "easy": "decide kill_pays pick start_waiting",
+    "copies": (
+        "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"
+    ),
     "picks": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
     "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given advance advance_each reset",
 }

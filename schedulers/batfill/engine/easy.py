@@ -1,8 +1,8 @@
 """Decides which waiting jobs start now: EASY backfilling for every host, as defined in docs/background/semantics.md.
 
-`running.may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a queue whose
-order is fixed and also the backfill order; `pass_by_key` starts heads while they fit, then takes backfill candidates
-from a heap. Both skip the leaves and groups of the tree in which no job can start.
+`running.may_backfill` is the rule. `easy_pass` applies it in one of two ways: `pass_in_order` walks once through a
+queue whose order is fixed and also the backfill order; `pass_by_key` starts heads, or a network's picks, while they
+fit, then takes backfill candidates from a heap. Both skip the leaves and groups of the tree in which no job can start.
 
 Kernels change `queue`, records.QueueArrays, in place. A decision depends on the waiting and running jobs, never on the
 previous pass; the state kept between passes only saves work (`arrivals.py`).
@@ -14,7 +14,7 @@ import numpy as np
 
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.keys import find_head, key_at, unit_of
-from batfill.engine.picks import best_of, first_waiting
+from batfill.engine.picks import picked
 from batfill.engine.records import BY_NETWORK, IF_WAITING, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED
 from batfill.engine.running import correct, finish, may_backfill, occupy, outlast, reservation, start
 from batfill.engine.tree import (
@@ -50,8 +50,6 @@ def easy_pass(now_s, queue, started):
         if queue.rules[0].picks != NO_PICKS:
             settle(queue)
         return 0, 0
-    if queue.rules[0].picks == BY_NETWORK:
-        return pass_by_network(now_s, queue, started)
     return pass_by_key(now_s, queue, started)
 
 
@@ -224,15 +222,18 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
 
 @kernel
 def pass_by_key(now_s, queue, started):
-    """Run the pass if keys move with time or the backfill order is a separate one."""
+    """Run the pass if keys move with time, the backfill order is a separate one, or a network picks."""
     state = queue.state[0]
-    ahead = start_heads(now_s, queue, started)
+    if queue.rules[0].picks == BY_NETWORK:
+        ahead = start_picks(now_s, queue, started)
+    else:
+        ahead = start_heads(now_s, queue, started)
     if state.waiting == 0 or state.free == 0:
         return ahead, ahead
     return backfill_behind_head(now_s, queue, started, ahead), ahead
 
 
-@kernel
+@expression
 def start_heads(now_s, queue, started):
     """Start the first jobs of the queue while they fit; returns their number. `state.head` is then the next."""
     state, jobs = queue.state[0], queue.jobs
@@ -249,7 +250,7 @@ def start_heads(now_s, queue, started):
     return n
 
 
-@kernel
+@expression
 def backfill_behind_head(now_s, queue, started, ahead):
     """Make the reservation of the head, which does not fit, and backfill; `ahead` jobs are in `started` already.
 
@@ -290,20 +291,31 @@ def backfill_behind_head(now_s, queue, started, ahead):
 
 
 @outlined
-def pass_by_network(now_s, queue, started):
-    """Run the pass if a network picks, one job after another, the next to start or to reserve for."""
-    state, jobs, rows = queue.state[0], queue.jobs, queue.picks.rows
+def start_picks(now_s, queue, started):
+    """As `start_heads`, for the jobs that the network picks, one after another."""
+    state, jobs = queue.state[0], queue.jobs
     n = np.int64(0)
     while state.waiting > 0 and state.free > 0:
-        seen = first_waiting(queue, rows)
-        row = rows[best_of(now_s, queue, rows, seen)]
-        if jobs[row].procs > state.free:
-            state.head = row
-            return backfill_behind_head(now_s, queue, started, n), n
-        start_waiting(now_s, queue, row)
-        started[n].row = row
+        state.head = picked(now_s, queue)
+        if jobs[state.head].procs > state.free:
+            break
+        started[n].row = state.head
         n += 1
-    return n, n
+        dequeue(queue, state.head)
+        start(now_s, queue, state.head)
+    return n
+
+
+@outlined
+def pick(now_s, queue):
+    """The waiting job that the network picks, for passes that are not made here: its row, int64.
+
+    Overdue jobs are moved to the front first. Returns -1 if the tree is full: enlarge it and call again. The queue must
+    not be empty.
+    """
+    if not sweep_overdue(now_s, queue):
+        return np.int64(-1)
+    return np.int64(picked(now_s, queue))
 
 
 @kernel

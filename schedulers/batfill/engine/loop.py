@@ -150,8 +150,8 @@ def decide_due(queue, events):
 def advance(until_s, size, queue, events):
     """Handle every instant up to and including `until_s` on a machine of `size` processors.
 
-    Returns DONE, REACHED (the next instant is later than until_s), NEEDS_ROOM (enlarge the tree and call again to resume
-    within the instant) or, if RULES.picks is FROM_OUTSIDE, TO_DECIDE: the instant lacks its pass.
+    Returns DONE, REACHED (the next instant is later than until_s), NEEDS_ROOM (enlarge the tree and call again to
+    resume within the instant) or, if RULES.picks is FROM_OUTSIDE, TO_DECIDE: the instant lacks its pass.
     """
     jobs, tree, state = queue.jobs, queue.tree, queue.state[0]
     ends, clock = events.ends, events.clock[0]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.engine.ends import released_by
-from batfill.engine.jit import expression, kernel
+from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.running import may_backfill, reservation
 from batfill.engine.tree import LEAF, first_slot
 from batfill.policy import UNLIMITED_S
@@ -209,7 +209,7 @@ def add_rows(inputs, n, weights, outputs):
 
 @kernel
 def score(picks, of_job):
-    """The network's score of a job with these features; `picks.values[0]` holds the cluster's share (`best_of`)."""
+    """The network's score of a job with these features; `picks.values[0]` holds the cluster's share (`picked`)."""
     layers, weights, values = picks.layers, picks.weights, picks.values
     width = layers[1]
     target = 1
@@ -230,11 +230,16 @@ def score(picks, of_job):
     return values[target, 0]
 
 
-@kernel
-def best_of(now_s, queue, rows, n):
-    """The place among the first n of `rows`, the visible jobs, of the one that the network picks."""
+@outlined
+def picked(now_s, queue):
+    """The row of the visible job that the network picks; the queue must not be empty.
+
+    Overdue jobs must already be in their section.
+    """
+    rows = queue.picks.rows
+    n = first_waiting(queue, rows)
     if n == 1:
-        return 0
+        return rows[0]
     picks, width = queue.picks, queue.picks.layers[1]
     seen, first = picks.features, picks.values[0]
     shadow_s, extra = see_queue(now_s, queue, rows, n, seen)
@@ -248,4 +253,4 @@ def best_of(now_s, queue, rows, n):
         value = score(picks, seen)
         if value > highest:
             best, highest = i, value
-    return best
+    return rows[best]

@@ -1,4 +1,7 @@
-"""The running jobs by expected end, the head's reservation and the rule of backfilling, and the correction of estimates that jobs outlive."""
+"""The running jobs by expected end, the head's reservation, and the rule of backfilling.
+
+Also the correction of estimates that running jobs outlive.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from batfill.jobs import HOUR_S, data_frame
 from batfill.knowledge.learning import confusion, replay_learning
 from batfill.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
 from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, Options, as_line, shared_of, tau_of
+from batfill.policy import digests, policy_named
 from batfill.processes import Remaining, rough_duration, spread
 from batfill.workloads import opened
 
@@ -338,7 +339,8 @@ def provenance(
     **lists: Sequence[Any],
 ) -> dict[str, Any]:
     """Everything needed to repeat a frontier: every option, default or not; `lists` are the options that vary."""
-    chosen = Options.of({"knowledge": "classifier", "kill": True, **further}).as_dict()
+    options = Options.of({"knowledge": "classifier", "kill": True, **further})
+    chosen = options.as_dict()
     return {
         "workload": workload.name,
         "workload_sha256": workload.digest,
@@ -355,6 +357,7 @@ def provenance(
             "overrun": workload.overrun,
             "unrequested": workload.unrequested,
         },
+        **digests([*(policy_named(name) for name in lists["policy"]), options.backfill]),
         "version": __version__,
     }
 

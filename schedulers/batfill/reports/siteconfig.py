@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.options import OPTIONS, Options, as_word
+from batfill.policy import require_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -458,6 +459,7 @@ def site_config(
     if system not in SYSTEMS:
         raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")
     options = Options.of({"policy": policy, "backfill": backfill, "threshold": threshold_s})
+    require_order(options.policy, "a batch system's configuration gives a priority")
     at = SYSTEMS[system]
     # Under fcfs the oldest job is first anyway: a threshold changes nothing.
     never = options.policy.name == "fcfs" or math.isinf(options.threshold_s)

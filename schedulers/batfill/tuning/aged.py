@@ -18,7 +18,7 @@ from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import DAY_S, Workload
 from batfill.metrics import TAU_S, bounded_slowdown, long_waits, on_front
 from batfill.options import number_of
-from batfill.policy import Policy, aged, policy_named
+from batfill.policy import Policy, aged, policy_named, require_order
 from batfill.processes import no_bar
 from batfill.replays import EngineReplay, thread_pool
 from batfill.replays import replay as replay_schedule
@@ -347,6 +347,8 @@ def tune_aged(
     conditions = Conditions.of("same" if backfill is None else backfill, threshold_s, tau_s)
     usual = Order(policy_named(baseline), conditions.threshold_s)
     others = [Order(policy_named(name), conditions.threshold_s) for name in policies]
+    for order in (usual, *others):
+        require_order(order.policy, "tune compares orders")
     workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     ran = workload.jobs.procs <= size
     if not ran.any():

@@ -16,7 +16,7 @@ import numpy as np
 from batfill.errors import BatfillError
 from batfill.jobs import JobTable
 from batfill.options import METHODS, SELECTION, Options, finite
-from batfill.policy import PURE, Policy, names_in, policy_named
+from batfill.policy import PURE, Policy, names_in, policy_named, require_order
 from batfill.replays import EngineReplay, Schedule
 from batfill.tuning.bandits import Method, chooser, options_of
 from batfill.tuning.feedback import Noise, Past, Site, period_costs
@@ -44,12 +44,15 @@ def candidates_of(text: str) -> tuple[Policy, ...]:
     """The policies of "ten", "twelve", or a list of names, as `policy.names_in`.
 
     Raises:
-        PolicyError: a name is unknown.
+        PolicyError: a name is unknown, or stands for a network.
     """
     named = {"ten": TEN, "twelve": PURE}.get(text.strip().lower())
     if named is None:
         named = tuple(names_in(text))
-    return tuple(policy_named(name) for name in named)
+    candidates = tuple(policy_named(name) for name in named)
+    for policy in candidates:
+        require_order(policy, "a selection chooses among orders")
+    return candidates
 
 
 @dataclass(frozen=True, slots=True)
