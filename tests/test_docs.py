@@ -419,7 +419,7 @@ def test_command_lines_that_are_not_run_would_be_taken(page):
 
 
 def known_options() -> set[str]:
-    """The options of every command, of the embedded Batsim, and of the benchmark."""
+    """The options of every command, of the embedded Batsim in either version, and of the benchmark."""
 
     def of(command: click.Command) -> set[str]:
         context = click.Context(command)
@@ -429,7 +429,8 @@ def known_options() -> set[str]:
             *map(of, parts)
         )
 
-    sources = [ROOT / "schedulers" / "batfill" / "batsim" / "options.py", ROOT / "benchmarks" / "run.py"]
+    batsim = ROOT / "schedulers" / "batfill" / "batsim"
+    sources = [batsim / "options.py", batsim / "options5.py", ROOT / "benchmarks" / "run.py"]
     return of(app) | {name for source in sources for name in re.findall(r'"(--?[\w-]+)"', source.read_text())}
 
 
