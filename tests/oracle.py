@@ -26,14 +26,17 @@ MINUTE, HOUR = 60, 3600
 STEPS = [*(n * MINUTE for n in (1, 5, 15, 30)), *(n * HOUR for n in (1, 2, 5, 10, 20, 50, 100))]
 
 
+@cache
 def log10(x):
     return float(np.log10(float(x)))  # numpy's last bit differs from the C library's on some processors
 
 
+@cache
 def log2(x):
     return float(np.log2(float(x)))
 
 
+@cache
 def cbrt(x):
     return float(np.cbrt(float(x)))
 
@@ -263,22 +266,19 @@ class Oracle:
         return rule
 
     def backfill_rule(self, t):
-        if self.backfill is None:
-            return self.sort_rule(t)
         return lambda job: (self.key_at(self.backfill, t, job), job.r, job.seq)
 
     # The pass
 
     def easy_pass(self, t):
-        for job in sorted(self.waiting, key=self.sort_rule(t)):
-            if job.q > self.free:
-                head = job
-                break
-            self.begin(t, job)
-        else:
+        order = sorted(self.waiting, key=self.sort_rule(t))
+        while order and order[0].q <= self.free:
+            self.begin(t, order.pop(0))
+        if not order:
             return
+        head = order[0]
         shadow, held = self.shadow(t, head), self.held(t)
-        for job in sorted(self.waiting, key=self.backfill_rule(t)):
+        for job in order if self.backfill is None else sorted(order, key=self.backfill_rule(t)):
             if job is head or job.q > self.free:
                 continue
             held.append((t + self.expected(job), job.q))
