@@ -23,6 +23,7 @@ import socket
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -378,10 +379,16 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
         plain = {name: value for name, value in stated.items() if not is_placeholder(str(value))}
         return trial(lambda: Options.of(plain))
     if command.name == "reproduce":
-        return trial(lambda: entries_named(read_protocols(folder_of_protocols(None)), names))
+        return trial(lambda: entries_named(protocols(), names))
     if command.name == "fetch":
         return trial(lambda: [known_log(name) for name in names])
     return None
+
+
+@cache
+def protocols() -> dict[str, Any]:
+    """The papers' protocols, which take long to read."""
+    return read_protocols(folder_of_protocols(None))
 
 
 def trial(call: Callable[[], object]) -> str | None:
