@@ -27,14 +27,17 @@ MINUTE, HOUR = 60, 3600
 STEPS = [*(n * MINUTE for n in (1, 5, 15, 30)), *(n * HOUR for n in (1, 2, 5, 10, 20, 50, 100))]
 
 
+@cache
 def log10(x):
     return float(np.log10(float(x)))  # numpy's last bit differs from the C library's on some processors
 
 
+@cache
 def log2(x):
     return float(np.log2(float(x)))
 
 
+@cache
 def cbrt(x):
     return float(np.cbrt(float(x)))
 
@@ -266,26 +269,23 @@ class Oracle:
         return rule
 
     def backfill_rule(self, t):
-        if self.backfill is None:
-            return self.sort_rule(t)
         return lambda job: (self.key_at(self.backfill, t, job), job.r, job.seq)
 
     # The pass
 
-    def first(self, t):
-        """The job that is next to start, or to reserve for."""
-        return min(self.waiting, key=self.sort_rule(t))
+    def first(self, t, order):
+        """The job that is next to start, or to reserve for; `order` is the queue."""
+        return order[0]
 
     def easy_pass(self, t):
-        while True:
-            if not self.waiting:
-                return
-            head = self.first(t)
-            if head.q > self.free:
-                break
+        order = sorted(self.waiting, key=self.sort_rule(t))
+        while order and (head := self.first(t, order)).q <= self.free:
+            order.remove(head)
             self.begin(t, head)
+        if not order:
+            return
         shadow, held = self.shadow(t, head), self.held(t)
-        for job in sorted(self.waiting, key=self.backfill_rule(t)):
+        for job in order if self.backfill is None else sorted(order, key=self.backfill_rule(t)):
             if job is head or job.q > self.free:
                 continue
             held.append((t + self.expected(job), job.q))
@@ -323,12 +323,11 @@ class PickingOracle(Oracle):
     layers: list = field(default_factory=list)  # (weights, biases) of each
     visible: int = 1
 
-    def first(self, t):
-        queue = sorted(self.waiting, key=self.sort_rule(t))
-        section = self.sort_rule(t)(queue[0])[:2]
+    def first(self, t, order):
+        section = self.sort_rule(t)(order[0])[:2]
         if self.free == 0 or section[0] == OVERDUE:
-            return queue[0]
-        seen = [job for job in queue if self.sort_rule(t)(job)[:2] == section][: self.visible]
+            return order[0]
+        seen = [job for job in order if self.sort_rule(t)(job)[:2] == section][: self.visible]
         if len(seen) == 1:
             return seen[0]
         scores = [self.score(self.features(t, job, seen)) for job in seen]

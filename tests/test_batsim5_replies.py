@@ -20,6 +20,7 @@ from batfill.batsim.protocol5 import Batsim5, handshake
 from batfill.batsim.results import BATSIM_5_VERSION
 from batfill.batsim.simulation import Simulation
 from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
+from sweeps import examples
 
 PLACED = {
     "executor_placement_type": "PredefinedExecutorPlacementStrategyWrapper",
@@ -334,7 +335,7 @@ def first_come(message_of, events_of):
     return decide
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), st.integers(1, 9), st.integers(1, 9)), max_size=12))
 def test_the_same_scheduler_starts_the_same_jobs_under_both_versions(drawn):
     jobs = [

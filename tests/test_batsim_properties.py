@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from procset import ProcSet
 
 from small_runs import REUSE, Outcome, call, document, execute, job, kill, machines, register, simulate
+from sweeps import examples
 
 N_MACHINES = 5
 DATES = st.integers(0, 12) | st.floats(0, 12).map(lambda x: round(x, 3))
@@ -124,7 +125,7 @@ class AnyScheduler:
         return decisions
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(50))
 @given(workloads(), st.data(), st.none() | st.integers(0, 9))
 def test_any_valid_scheduler_sees_a_consistent_world(workload, data, split_events):
     scheduler = AnyScheduler(data)

@@ -13,6 +13,7 @@ from batfill.workloads.cleaning import CLEANING_RULES, clean
 from batfill.workloads.filters import header_filters, matching
 from batfill.workloads.swf_log import new_log, read_log
 from command import batfill
+from sweeps import examples
 from swf_text import row
 
 
@@ -166,7 +167,7 @@ def test_dates_and_hours_need_a_log_that_has_a_clock(text):
         matching(log(submit_s=[1], user=[1]), text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(65), deadline=None)
 @given(st.text(alphabet="userjob hand()=<>!&|,-.0123456789:not", max_size=40))
 def test_any_text_is_a_filter_or_refused_in_one_line(text):
     try:
@@ -249,7 +250,7 @@ def test_mistakes_are_said():
 VALUES = st.integers(-1, 12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.tuples(VALUES, VALUES, VALUES, VALUES, VALUES), min_size=1, max_size=20),
     st.permutations(list(CLEANING_RULES)),

@@ -13,6 +13,7 @@ from batfill.engine import GAP
 from batfill.options import Options
 from oracle import KEYS, SOME_DAY, STEPS, oracle
 from strategies import outliving, random_table
+from sweeps import sweep
 
 
 def machine_ids(intervals):
@@ -35,8 +36,7 @@ def submit(cluster, jobs, row, **more):
     cluster.submit(str(jobs.ids[row]), float(jobs.submit_s[row]), walltime_s, int(jobs.procs[row]), **more)
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "lqf", "wfp3", "sexp"])
-@pytest.mark.parametrize("threshold", [None, 40])
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "lqf", "wfp3", "sexp"], threshold=[None, 40]))
 def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(policy, threshold):
     jobs = random_table(11, n_jobs=300, size=10, span_s=120, wide=0)
     jobs.runtime_s[:] = np.maximum(jobs.runtime_s, 1)  # whole instants: no job ends where it starts
@@ -71,9 +71,7 @@ def test_a_job_put_between_two_neighbours_without_room_has_all_numbered_anew():
         assert [start.job for start in cluster.decide(9.0)] == [name]
 
 
-@pytest.mark.parametrize("outlives", [False, True])
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], seed=list(range(6)), outlives=[False, True]))
 def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_says(policy, seed, outlives):
     size = 8
     rng = np.random.default_rng(seed)
@@ -146,20 +144,21 @@ def expected_starts(t, waiting, running, away, known, size, key):
     return starts
 
 
-@pytest.mark.parametrize("outlives", [False, True])
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"threshold": 40},
-        {"policy": "saf"},
-        {"policy": "wfp3", "threshold": 60},
-        {"policy": "lqf", "backfill": "spf"},
-        {"backfill": "sexp", "divider": 30},
-    ],
-    ids=str,
+    *sweep(
+        2,
+        options=[
+            {},
+            {"threshold": 40},
+            {"policy": "saf"},
+            {"policy": "wfp3", "threshold": 60},
+            {"policy": "lqf", "backfill": "spf"},
+            {"backfill": "sexp", "divider": 30},
+        ],
+        outlives=[False, True],
+    )
 )
+@pytest.mark.parametrize("seed", [0])
 def test_with_reserved_machines_each_pass_starts_what_the_definition_says(options, seed, outlives):
     size = 8
     rng = np.random.default_rng(seed)

@@ -47,7 +47,19 @@ def test_nothing_is_announced_where_nothing_is_compiled(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.compiled
+def test_compilation_is_announced_where_no_kernel_is_stored(capsys, monkeypatch, tmp_path):
+    stored = tmp_path / "kernel.nbi"
+    monkeypatch.setattr(jit, "index_of", lambda _: stored)
+    jit.announce_compilation(advance)
+    assert capsys.readouterr().err.startswith("batfill: compiling the engine, once after installation")
+    stored.touch()
+    jit.announce_compilation(advance)
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_first_run_says_once_that_it_compiles(tmp_path):
     workload = tmp_path / "w.json"
     workload.write_text(

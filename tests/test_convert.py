@@ -17,6 +17,7 @@ from batfill.workloads.convert import convert
 from batfill.workloads.formats import load_log, source_of
 from batfill.workloads.swf_log import write_log
 from command import refusal
+from sweeps import examples
 from swf_text import row
 
 
@@ -279,7 +280,7 @@ JOBS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(JOBS)
 def test_what_is_written_is_what_is_read(tmp_path_factory, jobs):
     ids, submit_s, runtime_s, walltime_s, procs, user = zip(*jobs, strict=True)

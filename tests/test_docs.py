@@ -23,6 +23,7 @@ import socket
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -379,10 +380,16 @@ def complaint(words: list[str], *, whole: bool) -> str | None:
         plain = {name: value for name, value in stated.items() if not is_placeholder(str(value))}
         return trial(lambda: Options.of(plain))
     if command.name == "reproduce":
-        return trial(lambda: entries_named(read_protocols(folder_of_protocols(None)), names))
+        return trial(lambda: entries_named(protocols(), names))
     if command.name == "fetch":
         return trial(lambda: [known_log(name) for name in names])
     return None
+
+
+@cache
+def protocols() -> dict[str, Any]:
+    """The papers' protocols, which take long to read."""
+    return read_protocols(folder_of_protocols(None))
 
 
 def trial(call: Callable[[], object]) -> str | None:
@@ -420,7 +427,7 @@ def test_command_lines_that_are_not_run_would_be_taken(page):
 
 
 def known_options() -> set[str]:
-    """The options of every command, of the embedded Batsim, and of the benchmark."""
+    """The options of every command, of the embedded Batsim in either version, and of the benchmark."""
 
     def of(command: click.Command) -> set[str]:
         context = click.Context(command)
@@ -430,7 +437,8 @@ def known_options() -> set[str]:
             *map(of, parts)
         )
 
-    sources = [ROOT / "schedulers" / "batfill" / "batsim" / "options.py", ROOT / "benchmarks" / "run.py"]
+    batsim = ROOT / "schedulers" / "batfill" / "batsim"
+    sources = [batsim / "options.py", batsim / "options5.py", ROOT / "benchmarks" / "run.py"]
     return of(app) | {name for source in sources for name in re.findall(r'"(--?[\w-]+)"', source.read_text())}
 
 

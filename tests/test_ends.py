@@ -24,6 +24,7 @@ from batfill.engine.ends import (
     next_end_s,
     released,
 )
+from sweeps import examples
 
 MOST = 12 * BLOCK
 
@@ -70,7 +71,7 @@ def require_sound(ends, plain):
 STEPS = st.lists(st.tuples(st.sampled_from(["in", "out", "next"]), st.integers(1, 400)), min_size=1, max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     steps=STEPS, seed=st.integers(0, 2**32), instants=st.sampled_from([1, 5, 300, 10**9]), first=st.integers(0, MOST)
 )

@@ -25,6 +25,7 @@ from batfill.queue import Queue
 from batfill.replays import EngineReplay, load, save
 from oracle import Oracle, assert_same, oracle
 from strategies import in_units, options, outliving, random_mixed, random_table, replayed, table, workloads
+from sweeps import examples, sweep
 
 SMALL_TREE = 4
 
@@ -44,14 +45,14 @@ def burst(seed, *, n_jobs=150, size=16, small=0.0, **shape):
     return random_table(seed, n_jobs=n_jobs, size=size, small=small, wide=0.0, **{"span_s": 3, "longest": 20} | shape)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(40))
 @given(workloads(), options)
 def test_any_workload_under_any_options_starts_what_the_oracle_starts(workload, case):
     jobs, size = workload
     assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(40))
 @given(workloads(), options, st.sampled_from([1.0, 45.0, 700.0]))
 def test_any_workload_whose_jobs_outlive_their_requests_starts_what_the_oracle_starts(workload, case, unit_s):
     (jobs, size), case = workload, in_units(case, unit_s)
@@ -60,9 +61,11 @@ def test_any_workload_whose_jobs_outlive_their_requests_starts_what_the_oracle_s
 
 
 @pytest.mark.parametrize(
-    "case", [{}, {"divider_s": 700.0}, {"divider_s": [200.0, 900.0], "threshold_s": 9000.0}], ids=str
+    *sweep(
+        policy=["fcfs", "saf", "wfp3"],
+        case=[{}, {"divider_s": 700.0}, {"divider_s": [200.0, 900.0], "threshold_s": 9000.0}],
+    )
 )
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
 def test_in_a_burst_of_jobs_that_outlive_their_requests_every_try_is_corrected_from_the_first_step(policy, case):
     jobs = outliving(burst(2, n_jobs=120, size=10, span_s=60, small=0.6, short=0.6), 90.0)
     assert_same(replayed(jobs, 10, policy, **case), oracle(jobs, 10, policy, **case))
@@ -88,8 +91,7 @@ def test_a_burst_drains_as_the_oracle_says_under_every_policy(policy):
     assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
 
 
-@pytest.mark.parametrize("backfill", ["fcfs", "lqf", "spf", "unicef"])
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], backfill=["fcfs", "lqf", "spf", "unicef"]))
 def test_a_burst_drains_as_the_oracle_says_with_a_backfill_order_of_its_own(policy, backfill):
     jobs = burst(len(backfill), small=0.3)
     case = {"backfill": backfill, "threshold_s": 60.0}
@@ -271,8 +273,7 @@ def test_a_queue_driven_event_by_event_starts_what_the_oracle_starts(policy, bac
         assert {level for _, level, _, _ in expected.kills} == {1, 2}
 
 
-@pytest.mark.parametrize("kill_if", [engine.IF_WAITING, engine.IF_NEEDED])
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], kill_if=[engine.IF_WAITING, engine.IF_NEEDED]))
 def test_a_queue_driven_event_by_event_kills_only_where_the_oracle_does(policy, kill_if):
     case = {"threshold_s": 50.0, "divider_s": [3.0, 8.0], "kill_if": kill_if}
     spared = 0

@@ -15,6 +15,7 @@ from batfill.workloads import generate
 from batfill.workloads.generate import generate_log, synthetic_users
 from batfill.workloads.scaling import at_load, offered_load, stretch
 from batfill.workloads.swf_log import new_log, read_log
+from sweeps import examples
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 
@@ -116,7 +117,7 @@ def test_both_kinds_are_merged_by_arrival():
     assert 0.1 < jobs.kind.mean() < 0.9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(2, 100_000), st.integers(1, 300), st.sampled_from(list(generate.KINDS)), st.integers(0, 2**32))
 def test_jobs_fit_any_machine(procs, n, kind, seed):
     jobs = generate.lublin_jobs(n, procs, rng(seed), kind=kind)
@@ -159,7 +160,7 @@ def test_twenty_values_cover_89_percent_of_the_jobs():
     assert shares.max() == pytest.approx(0.2171, abs=0.001)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.integers(1, 200_000), min_size=1, max_size=400), st.integers(0, 2**32))
 def test_no_request_is_below_its_run_time(runtimes, seed):
     runtime_s = np.array(runtimes, float)
@@ -196,7 +197,7 @@ def test_load_is_the_area_asked_over_the_area_there_is():
     assert offered_load(log, 8) == (50 * 4 + 30 * 2) / (8 * 100)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.integers(0, 2**32), st.floats(0.3, 2))
 def test_a_log_is_stretched_to_the_load_asked_for(seed, load):
     log, _ = at_load(generate_log(300, 64, seed), 64, load)

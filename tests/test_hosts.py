@@ -24,6 +24,7 @@ from golden import RUNS, recording
 from plugin import DECISIVE, Plugin, assert_same_starts, starts_of_plugin
 from small_runs import starts_by_name
 from strategies import outliving, random_table, replayed
+from sweeps import sweep
 
 # pybatsim says so at every acknowledged registration, by a method of the logging module that is deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
@@ -135,10 +136,13 @@ def test_on_one_processor_the_hosts_agree_on_kills_and_second_tries(written, pol
     assert_hosts_agree(path, 1, policy=policy, threshold=threshold, divider=10)
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
-@pytest.mark.parametrize("rule", ["waiting", "needed"])
 @pytest.mark.parametrize(
-    "more", [{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "try-width": 0.5}]
+    *sweep(
+        2,
+        policy=["fcfs", "saf", "wfp3"],
+        rule=["waiting", "needed"],
+        more=[{}, {"threshold": 200, "overdue-before": "large"}, {"backfill": "spf", "try-width": 0.5}],
+    )
 )
 def test_the_hosts_agree_on_which_tries_of_classed_jobs_go_on(written, policy, rule, more):
     options = Options.of({"policy": policy, "divider": 10, "kill-if": rule, **more})
@@ -295,9 +299,8 @@ def converted(tmp_path_factory):
 @pytest.mark.parametrize(
     ("policy", "jobs"),
     [
-        ("saf", 10_000),
-        ("wfp3", 10_000),
-        *(pytest.param(name, 2000, marks=pytest.mark.slow) for name in POLICIES if name not in ("saf", "wfp3")),
+        *(pytest.param(name, 10_000, marks=[pytest.mark.slow, pytest.mark.long]) for name in ("saf", "wfp3")),
+        *((name, 1000) for name in POLICIES),
     ],
 )
 def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy, jobs):
@@ -309,13 +312,14 @@ def test_on_the_first_jobs_of_sdsc_sp2_the_hosts_agree_on_every_start(archive_lo
 @pytest.mark.parametrize("policy", ["fcfs", pytest.param("saf", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("log", ["CTC-SP2-1996-3.1-cln.swf.gz", "HPC2N-2002-2.2-cln.swf.gz"])
 def test_on_logs_whose_jobs_outlive_their_requests_the_hosts_agree_on_every_start(archive_log, converted, log, policy):
-    path = converted(archive_log(log), 4000, "extend")
+    path = converted(archive_log(log), 2000, "extend")
     workload = read_batsim_json(path)
     assert (workload.jobs.runtime_s > workload.jobs.requested_s).sum() > 100
     assert_hosts_agree(path, workload.procs, policy=policy, threshold=100_000)
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("policy", "threshold"), [("fcfs", math.inf), ("wfp3", 200_000)])
 def test_on_the_whole_of_kth_sp2_the_hosts_agree_on_every_start(archive_log, converted, policy, threshold):
     """Two of the policies; on a slice of the other log it is all of them, with and without the threshold."""

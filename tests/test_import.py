@@ -31,6 +31,7 @@ from batfill.workloads.pbs import processors_requested, processors_used, read_pb
 from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
 from command import batfill, refusal
+from sweeps import examples
 
 DATA = Path(__file__).parent / "data" / "accounting"
 HEAD = "JobID|User|JobName|Submit|Start|End|Timelimit|AllocCPUS|ReqCPUS|State\n"
@@ -154,7 +155,7 @@ records = st.one_of(
 COLUMNS = "JobID|User|Group|Account|JobName|Partition|Submit|Start|End|{limit}|AllocCPUS|ReqCPUS|State"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(records, max_size=12),
     st.sampled_from(["TimelimitRaw", "Timelimit"]),
@@ -408,7 +409,7 @@ def test_a_machines_name_is_one_line_of_the_header(tmp_path):
     assert "Computer: the old one" in ClusterLog(reading, source="x", computer="the old\n one").header
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.sampled_from([read_slurm, read_oar, read_pbs]), st.binary(max_size=300), st.booleans())
 def test_random_records_never_trace_back(tmp_path_factory, read, text, after_a_good_one):
     path = tmp_path_factory.mktemp("fuzz") / "x"

@@ -17,6 +17,7 @@ from batfill.knowledge.learning import LearningReplay, over_limits
 from batfill.options import KILL_RULES, LIMITS, NEEDED, Settings
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay
+from sweeps import examples
 from test_knowledge_classifier import SIZE, weeks_of_habits
 
 
@@ -121,7 +122,7 @@ JOBS = st.tuples(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(65), deadline=None)
 @given(
     st.lists(JOBS, min_size=30, max_size=60),
     st.sampled_from([0.1, 0.3, 1.0]),

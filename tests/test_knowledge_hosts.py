@@ -16,6 +16,7 @@ from batfill.replays import replay
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from plugin import Plugin, assert_same_starts, completed, killed, notify, starts_of_plugin, submitted
 from small_runs import starts_by_name
+from sweeps import sweep
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")
 
@@ -50,15 +51,13 @@ def assert_hosts_agree(path, size, options):
     return ours
 
 
-@pytest.mark.parametrize("knowledge", ["easy++", "regression", "classifier"])
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize(*sweep(knowledge=["easy++", "regression", "classifier"], policy=["fcfs", "saf", "wfp3"]))
 def test_the_hosts_agree_on_what_is_known(tmp_path, knowledge, policy):
     path = written(tmp_path / "made.json", 1, size=12)
     assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "aged:600,0.5,0.5"])
-@pytest.mark.parametrize("more", [{}, {"levels": "0.5,0.75"}])
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "aged:600,0.5,0.5"], more=[{}, {"levels": "0.5,0.75"}]))
 def test_on_one_processor_the_hosts_agree_on_small_jobs_before_overdue_ones(tmp_path, policy, more):
     path = written(tmp_path / "made.json", 3, size=1)
     options = {"policy": policy, "threshold": 36_000, "knowledge": "classifier", "cut": 0, "kill": True, **more}
@@ -66,9 +65,14 @@ def test_on_one_processor_the_hosts_agree_on_small_jobs_before_overdue_ones(tmp_
     assert tries_first != starts_of_replay(path, 1, options)
 
 
-@pytest.mark.parametrize("knowledge", ["easy++", "regression"])
-@pytest.mark.parametrize("orders", [{"policy": "saf"}, {"policy": "fcfs", "backfill": "spf"}])
-@pytest.mark.parametrize("outliving", [0.0, 0.6])
+@pytest.mark.parametrize(
+    *sweep(
+        2,
+        knowledge=["easy++", "regression"],
+        orders=[{"policy": "saf"}, {"policy": "fcfs", "backfill": "spf"}],
+        outliving=[0.0, 0.6],
+    )
+)
 def test_the_hosts_agree_on_predictions_that_only_order(tmp_path, knowledge, orders, outliving):
     path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=outliving)
     options = {"knowledge": knowledge, "predictions": "order", **orders}
@@ -77,8 +81,7 @@ def test_the_hosts_agree_on_predictions_that_only_order(tmp_path, knowledge, ord
     assert ordered != starts_of_replay(path, 12, orders)
 
 
-@pytest.mark.parametrize("knowledge", ["easy++", "regression", "classifier"])
-@pytest.mark.parametrize("policy", ["fcfs", "saf"])
+@pytest.mark.parametrize(*sweep(knowledge=["easy++", "regression", "classifier"], policy=["fcfs", "saf"]))
 def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tmp_path, knowledge, policy):
     path = written(tmp_path / "made.json", 1, size=12, n_jobs=900, weeks=2, outliving=0.6)
     learned = assert_hosts_agree(path, 12, {"knowledge": knowledge, "policy": policy})
@@ -86,8 +89,7 @@ def test_the_hosts_agree_on_what_is_known_of_jobs_that_outlive_their_requests(tm
     assert learned != plain
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf"])
-@pytest.mark.parametrize("more", [{"bound": True}, {"levels": "0.5,0.75"}])
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf"], more=[{"bound": True}, {"levels": "0.5,0.75"}]))
 def test_on_one_processor_the_hosts_agree_on_kills_of_jobs_that_outlive_their_requests(tmp_path, policy, more):
     path = written(tmp_path / "made.json", 2, size=1, outliving=0.6)
     starts = assert_hosts_agree(path, 1, {"knowledge": "classifier", "policy": policy, "kill": True, **more})
@@ -102,20 +104,21 @@ def test_on_one_processor_the_hosts_agree_on_kills(tmp_path, more):
     assert any("#" in name for name in starts)
 
 
-@pytest.mark.parametrize("rule", ["waiting", "needed"])
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
 @pytest.mark.parametrize(
-    "more",
-    [
-        {"cut": 0, "bound": True},
-        {"cut": 0, "levels": "0.5,0.75"},
-        {"cut": 0, "threshold": 36_000, "try-width": 0.25},
-        {"cut": 0, "bound": True, "try-width": "50%", "overdue-before": "large", "threshold": 36_000},
-        {"max-kill-share": 0.2},
-        {"max-kill-share": 0.2, "try-width": 0.25},
-        {"max-kill-share": 0.2, "limits": "expected"},
-        {"max-waste": 0.05, "limits": "expected", "levels": "0.5,0.75"},
-    ],
+    *sweep(
+        more=[
+            {"cut": 0, "bound": True},
+            {"cut": 0, "levels": "0.5,0.75"},
+            {"cut": 0, "threshold": 36_000, "try-width": 0.25},
+            {"cut": 0, "bound": True, "try-width": "50%", "overdue-before": "large", "threshold": 36_000},
+            {"max-kill-share": 0.2},
+            {"max-kill-share": 0.2, "try-width": 0.25},
+            {"max-kill-share": 0.2, "limits": "expected"},
+            {"max-waste": 0.05, "limits": "expected", "levels": "0.5,0.75"},
+        ],
+        policy=["fcfs", "saf", "wfp3"],
+        rule=["waiting", "needed"],
+    )
 )
 def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, rule, policy, more):
     """On any number of processors: in all hosts the decision on a kill follows a pass, and another follows the kill."""
@@ -126,8 +129,7 @@ def test_the_hosts_agree_on_which_tries_go_on_at_their_dividers(tmp_path, rule, 
     assert 0 < sum("#" in name for name in sparing) < sum("#" in name for name in always)
 
 
-@pytest.mark.parametrize("lag_s", [0.0, 100_000.0, 1.5 * WEEK_S])
-@pytest.mark.parametrize("train", ["week", "drift"])
+@pytest.mark.parametrize(*sweep(train=["week", "drift"], lag_s=[0.0, 100_000.0, 1.5 * WEEK_S]))
 def test_the_hosts_agree_on_when_a_forest_comes_into_force(tmp_path, lag_s, train):
     path = written(tmp_path / "made.json", 3, size=12)
     more = {"train": train, "train-lag": lag_s}

@@ -20,6 +20,7 @@ from oracle import LARGE as LAST
 from oracle import Oracle, assert_same
 from small_runs import starts_by_name
 from strategies import random_table, table, workloads
+from sweeps import examples, sweep
 
 FCFS = policy_named("fcfs")
 DIVIDERS = (6.0, 14.0, 25.0)
@@ -82,17 +83,19 @@ def tell(run, jobs):
         run.classify(job.seq, level, killable=not job.exempt, estimate_s=job.walltime)
 
 
-@pytest.mark.parametrize("bound", [False, True])
 @pytest.mark.parametrize(
-    "policy",
-    [
-        "fcfs",
-        "spf",
-        *(pytest.param(name, marks=pytest.mark.compiled) for name in ("lqf", "wfp3", "lexp", "aged:90,0.5,0.5")),
-    ],
+    *sweep(
+        2,
+        policy=[
+            "fcfs",
+            "spf",
+            *(pytest.param(name, marks=pytest.mark.compiled) for name in ("lqf", "wfp3", "lexp", "aged:90,0.5,0.5")),
+        ],
+        kill_if=[engine.ALWAYS, engine.IF_WAITING, engine.IF_NEEDED],
+        tries_first=[False, True],
+        bound=[False, True],
+    )
 )
-@pytest.mark.parametrize("tries_first", [False, True])
-@pytest.mark.parametrize("kill_if", [engine.ALWAYS, engine.IF_WAITING, engine.IF_NEEDED])
 def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, kill_if, tries_first, bound):
     rules = {"dividers": DIVIDERS, "bound": bound, "tries_first": tries_first, "kill_if": kill_if}
     for seed, threshold_s in enumerate([math.inf, 30.0, 300.0]):
@@ -128,7 +131,7 @@ def test_a_long_queue_of_five_levels_drains_as_the_oracle_says():
 # Invariants
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(workloads(max_jobs=30), st.sampled_from(["fcfs", "saf", "wfp3"]), st.booleans(), st.integers(0, 99))
 def test_at_each_instant_the_machine_holds_its_jobs_and_nobody_waits_who_could_start(workload, policy, bound, seed):
     jobs, size = workload
@@ -172,7 +175,7 @@ def shadow(promised_s, procs, free, need):
     return min((t, n - need) for t, n in there.items() if n >= need)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(workloads(max_jobs=30), st.integers(0, 99))
 def test_every_job_runs_whole_once_and_is_killed_at_ascending_levels_before(workload, seed):
     jobs, size = workload

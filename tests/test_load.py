@@ -18,12 +18,13 @@ from batfill.workloads.formats import format_of, load_log, save_log, stem_of
 from batfill.workloads.generate import generate_log
 from batfill.workloads.parquet_log import read_parquet, write_parquet
 from batfill.workloads.swf_log import LARGEST_EXACT, Comment, SwfLog
+from sweeps import examples
 from swf_text import row
 
 NUMBERS = st.integers(-(2**53), 2**53).map(float) | st.floats(-1e15, 1e15).filter(lambda x: abs(x) <= LARGEST_EXACT)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(st.lists(NUMBERS, min_size=18, max_size=18), max_size=6),
     st.lists(st.tuples(st.integers(0, 6), st.binary(max_size=9)), max_size=3),
@@ -122,7 +123,7 @@ def test_a_name_that_says_none_is_refused(tmp_path, name):
         format_of(tmp_path / name)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.binary(max_size=200) | st.binary(max_size=100).map(lambda b: b'{"nb_res": 1, "jobs": [' + b),
     st.sampled_from([lambda b: b, gzip.compress, lambda b: row(1, 0, 5).encode() + b, lambda b: b"PAR1" + b]),

@@ -28,6 +28,7 @@ from batfill.workloads.parquet_log import parquet_pieces, read_parquet, write_pi
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import Comment, SwfLog, joined, read_log, write_log
 from command import batfill, refusal
+from sweeps import examples
 from swf_text import row
 
 
@@ -60,7 +61,7 @@ def logs(draw):
     return SwfLog(comments, np.array(rows), np.arange(n_rows) + 1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(logs(), st.sets(st.integers(1, 11)), st.integers(1, 5))
 def test_a_log_in_pieces_is_stored_and_read_as_the_log(tmp_path_factory, log, cuts, at_once):
     pieces = cut_at(log, {cut for cut in cuts if cut < len(log)})
@@ -75,7 +76,7 @@ def test_a_log_in_pieces_is_stored_and_read_as_the_log(tmp_path_factory, log, cu
         assert other.comments == log.comments
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(logs(), st.sets(st.integers(1, 11)))
 def test_text_written_in_pieces_is_the_text(tmp_path_factory, log, cuts):
     folder = tmp_path_factory.mktemp("text")
@@ -170,7 +171,7 @@ ODD = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(ODD, min_size=1, max_size=30),
     st.sampled_from(["keep", "kill", "extend"]),

@@ -20,6 +20,7 @@ import batfill
 from batfill.cli.app import COMMANDS
 from batfill.jobs import DAY_S, WEEK_S
 from batfill.options import UNITS_S
+from swf_text import row
 
 ROOT = Path(__file__).parents[1]
 
@@ -161,6 +162,20 @@ def test_help_loads_no_library_that_is_slow_to_import():
     program = f"import sys, batfill.cli.app, batfill.cli.replay; print(*({slow} & sys.modules.keys()))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     assert said.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("words", ["replay", "workload describe", "fit --tuples 2 --permutations 256"])
+def test_commands_that_compile_leave_scipys_linear_algebra_alone(tmp_path, words):
+    """Numba would load it at its first kernel, which takes as long as numba itself."""
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 4\n" + "".join(row(number, number, 10, req_time=20) for number in range(1, 60)))
+    program = (
+        "import atexit, sys; from batfill.cli import main\n"
+        "atexit.register(lambda: print({'numba', 'scipy.linalg'} & sys.modules.keys()))\n"
+        f"main({[*words.split(), str(log)]})"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=300)
+    assert said.stdout.splitlines()[-1] == "{'numba'}"
 
 
 def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():

@@ -20,17 +20,17 @@ from batfill.replays import EngineReplay, replay, replay_many
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import in_units, options, outliving, policies, random_mixed, random_table, replayed, table, workloads
+from sweeps import examples, sweep
 from swf_text import row
 
 # The first call may compile the engine, which is no property of an example.
-unhurried = settings(deadline=None, max_examples=300)
+unhurried = settings(deadline=None, max_examples=examples(100))
 
 
 # Random cases
 
 
-@pytest.mark.parametrize("backfill", [None, "spf", "lqf", "wfp3"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(*sweep(policy=list(POLICIES), backfill=[None, "spf", "lqf", "wfp3"]))
 def test_every_policy_starts_what_the_oracle_starts(policy, backfill):
     for seed, threshold_s in enumerate([math.inf, 0.0, 15.0, 400.0]):
         jobs = random_table(seed, n_jobs=120, size=10, span_s=200, small=0.3)
@@ -60,7 +60,7 @@ def test_any_workload_under_any_options_starts_what_the_oracle_starts(workload, 
     assert_same(replayed(jobs, size, **case), oracle(jobs, size, **case))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(50))
 @given(workloads(fractional=True), options)
 def test_fractions_of_seconds_change_nothing(workload, case):
     jobs, size = workload
@@ -105,16 +105,21 @@ def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):
     assert_same(replayed(jobs, 64, policy, **case), oracle(jobs, 64, policy, **case))
 
 
-@pytest.mark.parametrize("threshold_s", [math.inf, 4000.0])
-@pytest.mark.parametrize("policy", ["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02"])
+@pytest.mark.parametrize(
+    *sweep(
+        policy=["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02"],
+        threshold_s=[math.inf, 4000.0],
+    )
+)
 def test_a_long_queue_whose_order_changes_drains_as_the_oracle_says(policy, threshold_s):
     jobs = random_table(3, n_jobs=1500, size=16, span_s=5000, longest=60, small=0.2)
     case = {"threshold_s": threshold_s, "divider_s": 40.0}
     assert_same(replayed(jobs, 16, policy, **case), oracle(jobs, 16, policy, **case))
 
 
-@pytest.mark.parametrize("policy", ["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02", "mixed"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    *sweep(policy=["sexp", "lexp", "wfp3", "unicef", "mixed:2,-0.1,0.01,3,-40,0.02", "mixed"], seed=[0, 1, 2])
+)
 def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracle(policy, seed):
     rng = np.random.default_rng([seed, len(policy)])
     if policy == "mixed":

@@ -43,6 +43,14 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """The jobs of a few weeks, for what judges them one by one."""
+    path = tmp_path_factory.mktemp("few") / "few.swf"
+    write_log(generate_log(1800, 64, seed=3, users=12, load=0.9), path)
+    return path
+
+
+@pytest.fixture(scope="module")
 def answer(log):
     return what_if(log, thresholds_s=[24 * HOUR_S, 6 * HOUR_S], small_first=False)
 
@@ -233,8 +241,8 @@ def test_a_share_is_written_with_or_without_per_cent(text, share):
     assert part_of("x", text) == share
 
 
-def test_small_first_is_replayed_without_and_with_kills(log):
-    found = what_if(log, thresholds_s=[3600, 7200, 10_800], seed=1)
+def test_small_first_is_replayed_without_and_with_kills(few):
+    found = what_if(few, thresholds_s=[3600, 7200, 10_800], seed=1)
     plain, killing, tries, guarded = found.outcomes[6:]
     assert [(o.name, o.effort) for o in (plain, killing, tries, guarded)] == [
         ("small first, no kill", CLASSES),
@@ -242,7 +250,7 @@ def test_small_first_is_replayed_without_and_with_kills(log):
         ("first tries", KILLS),
         ("first tries, threshold 2 h", KILLS),
     ]
-    given = ("replay", log, "--knowledge", "classifier", "--seed", 1)
+    given = ("replay", few, "--knowledge", "classifier", "--seed", 1)
     kill = ["--kill", "--bound"]
     for choice, more in (
         (plain, []),
@@ -310,8 +318,8 @@ def test_options_hold_for_every_choice_that_can_take_them(log):
     ]
 
 
-def test_an_option_that_changes_first_tries_changes_their_figures(log):
-    tries = ("what-if", log, "--threshold", "2h", "--json")
+def test_an_option_that_changes_first_tries_changes_their_figures(few):
+    tries = ("what-if", few, "--threshold", "2h", "--json")
     plain, large = (
         json.loads(batfill(*tries, *more).out) for more in ((), ("--overdue-before", "large", "--no-bound"))
     )
@@ -321,7 +329,7 @@ def test_an_option_that_changes_first_tries_changes_their_figures(log):
         changed = plain["outcomes"][k]["mean_bsld"] != large["outcomes"][k]["mean_bsld"]
         assert changed == (name in ("small first, kill", "first tries", "first tries, threshold 2 h")), name
     words = ("--knowledge", "classifier", "--kill", "--cut", 0, "--threshold", "2h", "--overdue-before", "large")
-    assert large["outcomes"][-1]["mean_bsld"] == pytest.approx(json_result("replay", log, *words)["mean_bsld"])
+    assert large["outcomes"][-1]["mean_bsld"] == pytest.approx(json_result("replay", few, *words)["mean_bsld"])
 
 
 @pytest.mark.parametrize(
@@ -343,10 +351,10 @@ def test_the_page_draws_small_against_large_and_the_front(log, answer):
         assert plot.count("<circle") == len(answer.outcomes) * (2 if "small" in title else 1)
 
 
-def test_what_takes_long_is_said_on_standard_error(log):
-    done = batfill("what-if", log, "--json")
+def test_what_takes_long_is_said_on_standard_error(few):
+    done = batfill("what-if", few, "--json")
     assert done.err.splitlines() == [
-        f"batfill: {name}: judging 3,000 jobs one by one, the slow part"
+        f"batfill: {name}: judging 1,800 jobs one by one, the slow part"
         for name in ("small first, no kill", "small first, kill", "first tries", "first tries, threshold 24 h")
     ]
 

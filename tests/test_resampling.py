@@ -10,6 +10,7 @@ from batfill.errors import WorkloadError
 from batfill.jobs import WEEK_S
 from batfill.workloads.resampling import resample
 from batfill.workloads.swf_log import new_log, read_log
+from sweeps import examples
 
 
 def log(weeks, users):
@@ -34,7 +35,7 @@ LOGS = st.lists(st.tuples(st.integers(3, 8), st.integers(-1, 3)), min_size=1, ma
 SEEDS = st.integers(0, 2**32)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(LOGS, SEEDS, st.sampled_from(["users", "weeks"]), st.sampled_from(["all", "span", "active"]), st.integers(1, 9))
 def test_every_new_job_is_an_old_one_at_its_second_of_the_week(full, seed, method, profile_weeks, weeks):
     try:
@@ -52,14 +53,14 @@ def test_every_new_job_is_an_old_one_at_its_second_of_the_week(full, seed, metho
     assert (made["preceding_job"] == -1).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(LOGS, SEEDS)
 def test_shuffling_as_many_weeks_as_there_are_uses_each_job_once(full, seed):
     made = resample(full, seed, method="weeks")
     assert sorted(made["runtime_s"]) == sorted(full["runtime_s"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(LOGS, SEEDS)
 def test_a_shuffled_week_stays_together(full, seed):
     made = resample(full, seed, method="weeks")
@@ -68,7 +69,7 @@ def test_a_shuffled_week_stays_together(full, seed):
     assert len(set(zip(old_week, new_week, strict=True))) == len(set(old_week)) == len(set(new_week))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(LOGS, SEEDS)
 def test_a_users_new_week_is_one_of_the_users_old_weeks_whole(full, seed):
     made = resample(full, seed, weeks=6, profile_weeks="active")

@@ -14,6 +14,7 @@ from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
 from batfill.replays import EngineReplay, load, replay, replay_many, save
 from strategies import outliving, random_table, table, workloads
+from sweeps import examples
 
 NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
 
@@ -37,7 +38,7 @@ rules = st.fixed_dictionaries(
 extended = workloads().map(lambda case: (outliving(case[0], 90.0), case[1]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     case=workloads() | extended,
     name=st.sampled_from(NAMES),
@@ -69,7 +70,7 @@ def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupt
         assert bytes_of(end) == bytes_of(whole)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(case=workloads() | extended, name=st.sampled_from(NAMES), options=rules, until_s=st.floats(0, 2000))
 def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s):
     jobs, size = case
@@ -83,7 +84,7 @@ def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s
     assert bytes_of(run) == bytes_of(whole)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(case=workloads(), first=st.sampled_from(NAMES), second=st.sampled_from(NAMES), until_s=st.floats(0, 100))
 def test_a_change_of_policy_leaves_the_past_and_rules_the_future(case, first, second, until_s):
     jobs, size = case
@@ -104,7 +105,7 @@ def bytes_of_replay(jobs, size, name):
     return bytes_of(run)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     case=workloads() | extended, options=st.sampled_from([{}, {"threshold_s": 40.0}, {"backfill": policy_named("spf")}])
 )

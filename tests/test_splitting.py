@@ -13,6 +13,7 @@ from batfill.errors import WorkloadError
 from batfill.jobs import WEEK_S
 from batfill.workloads.splitting import cut, select, windows
 from batfill.workloads.swf_log import new_log, read_log
+from sweeps import examples
 
 DAY = 86_400
 
@@ -78,7 +79,7 @@ def test_months_are_those_of_the_calendar():
     assert [round(window.days) for window in found] == [31, 30, 31]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(st.integers(0, 10**7), min_size=1, max_size=40),
     st.sampled_from([3600, DAY, WEEK_S, "month"]),

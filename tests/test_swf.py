@@ -18,6 +18,7 @@ from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, windows
 from batfill.workloads.swf import read_swf
 from batfill.workloads.swf_log import FIELDS, LARGEST_EXACT, Comment, SwfLog, read_log, write_log
+from sweeps import examples
 from swf_text import row
 
 
@@ -273,7 +274,7 @@ def test_a_missing_file_is_answered_in_one_line(tmp_path):
     assert "is a directory" in refusal(tmp_path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.binary(max_size=400))
 def test_random_bytes_never_trace_back(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("fuzz") / "x"
@@ -289,7 +290,7 @@ TOKEN = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(st.lists(TOKEN, min_size=16, max_size=19) | st.lists(st.just("3"), min_size=18, max_size=18), max_size=8)
 )
@@ -329,7 +330,7 @@ COMMENTS = st.binary(max_size=20).map(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(65), deadline=None)
 @given(
     st.lists(st.lists(NUMBERS, min_size=18, max_size=18), max_size=6),
     st.lists(st.tuples(st.integers(0, 6), COMMENTS), max_size=4),

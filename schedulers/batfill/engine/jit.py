@@ -11,17 +11,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-# Numba loads scipy's linear algebra if scipy is installed; no kernel uses it, and it is half of numba's loading time. A
-# command hides it meanwhile; in a user's own process numba stays whole.
-HIDES_SCIPY = "batfill.cli" in sys.modules and not {"numba", "scipy"} & sys.modules.keys()
+# Numba loads scipy's linear algebra, if scipy is installed, when it compiles or loads its first kernel; ours do not use
+# it, and it is half of numba's loading time. A command hides it meanwhile; in a user's own process numba stays whole.
+# Every module of batfill has `njit` from here, so that no kernel comes before this.
+HIDES_SCIPY = "batfill.cli" in sys.modules and not {"numba.np.arraymath", "scipy.linalg"} & sys.modules.keys()
 if HIDES_SCIPY:  # pragma: no cover - tests load numba in their own process
-    sys.modules["scipy"] = None  # type: ignore[assignment] # which makes importing it fail
+    sys.modules["scipy.linalg"] = None  # type: ignore[assignment] # which makes importing it fail
 try:
     import numba.np.arraymath  # noqa: F401 - looks for scipy when it is loaded
-    from numba import config, njit
+    from numba import config
+    from numba import njit as njit
 finally:
     if HIDES_SCIPY:  # pragma: no cover - as above
-        del sys.modules["scipy"]
+        del sys.modules["scipy.linalg"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numba import njit
-
-from batfill.engine.jit import COMPILED, SOURCES, index_of
+from batfill.engine.jit import COMPILED, SOURCES, index_of, njit
 from batfill.engine.picks import HOUR_S, see_cluster, see_job, within_limits
 from batfill.env import schedgym
 from batfill.env.schedgym import OPTIONS, kernel, shadow

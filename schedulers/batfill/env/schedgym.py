@@ -52,7 +52,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from batfill.engine.jit import njit
 from numpy.typing import NDArray
 
 from batfill.errors import BatfillError, PolicyError, WorkloadError, nearest

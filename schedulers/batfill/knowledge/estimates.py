@@ -13,9 +13,9 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from batfill.engine.jit import njit
 from batfill.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.quantiles import dividers_of

@@ -7,9 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from batfill.engine.jit import njit
 from batfill.errors import optional
 
 if TYPE_CHECKING:

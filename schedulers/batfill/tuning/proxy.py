@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numba import njit
 
+from batfill.engine.jit import njit
 from batfill.errors import WorkloadError
 from batfill.metrics import TAU_S
 from batfill.replays import thread_pool

@@ -93,8 +93,9 @@ def job_from_version_5(where: str, job: Any, dropped: dict[str, int]) -> Any:
         )
     made = {name: value for name, value in job.items() if name in OWN_FIELDS}
     if len(made) + (EXTRA_FIELD in job) < len(job):
-        for name in job.keys() - RESERVED:
-            dropped[name] = dropped.get(name, 0) + 1
+        for name in job:
+            if name not in RESERVED:
+                dropped[name] = dropped.get(name, 0) + 1
     fields, rest = fields_in(job.get(EXTRA_FIELD))
     made |= fields
     if rest is not None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from batfill.engine.jit import njit
 from batfill.jobs import DAY_S
 
 if TYPE_CHECKING:
