@@ -15,11 +15,12 @@ import numpy as np
 
 from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_heads, start_waiting
 from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.keys import section_of
 from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset, set_mixed_key
 from batfill.engine.picks import OF_CLUSTER, OF_JOB, first_waiting, note_logs, see_all
 from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
 from batfill.engine.running import may_backfill
-from batfill.engine.waiting import dequeue, enqueue_at, section_of
+from batfill.engine.waiting import dequeue, enqueue_at
 from batfill.policy import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def open_backfilling(queue, events):
 
 @kernel
 def choices(now_s, queue, action, mask):
-    """What the agent may choose: writes `mask`, int8 (n_actions,), and returns how many jobs it sees, 0 for no decision.
+    """What the agent may choose: writes `mask`, int8 (n_actions,); returns how many jobs it sees, 0 for no decision.
 
     It matters which job is picked if one fits, and not all of them do together; and of which jobs are backfilled behind
     the head, if any may be.

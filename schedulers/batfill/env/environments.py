@@ -248,7 +248,8 @@ class Episodes:
     @property
     def done(self) -> NDArray[np.bool_]:
         """Whose episodes are over, or have not begun, (copies,)."""
-        return self.copies.seen.done.astype(bool)
+        over: NDArray[np.bool_] = self.copies.seen.done.astype(bool)
+        return over
 
     def figures(self, copies: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         """The figures of the episodes of these copies, which are over; each of shape (n,)."""
@@ -290,7 +291,7 @@ class Episodes:
         return observation, spaces.Box(-1, 1, (self.width,), np.float32)
 
 
-class SchedulingEnv(gymnasium.Env):  # type: ignore[misc] # gymnasium is optional
+class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnasium is optional
     """An environment of one episode at a time.
 
     An episode is some consecutive jobs of a log. At each decision that matters the agent sees the first waiting jobs
@@ -367,10 +368,10 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc] # gymnasium is optiona
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Which jobs can be chosen, (n_actions,)."""
-        return self.episodes.copies.seen.mask[0] != 0
+        return np.asarray(self.episodes.copies.seen.mask[0] != 0)
 
 
-class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium is optional
+class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc, name-defined] # gymnasium is optional
     """Many episodes at once, stepped in compiled code on all cores.
 
     Copy i of an environment that is reset with a seed is a `SchedulingEnv` reset with seed + i. Where an episode has
@@ -461,7 +462,7 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc] # gymnasium i
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Which jobs can be chosen, (copies, n_actions)."""
-        return self.episodes.copies.seen.mask != 0
+        return np.asarray(self.episodes.copies.seen.mask != 0)
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads."""

@@ -52,9 +52,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from batfill.engine.jit import njit
 from numpy.typing import NDArray
 
+from batfill.engine.jit import njit
 from batfill.errors import BatfillError, PolicyError, WorkloadError, nearest
 from batfill.metrics import bounded_slowdown
 from batfill.workloads.swf_log import read_log
