@@ -27,7 +27,7 @@ from batfill.errors import RunFailed
 from batfill.experiment import replay
 from batfill.files import digest
 from batfill.options import arguments_of
-from command import COMPILING, KILLS, Done, refusal, result
+from command import COMPILING, KILLS, Done, batfill, refusal, result
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "workloads" / "sample.json"
@@ -126,12 +126,12 @@ def test_two_campaigns_at_once_know_nothing_of_each_other(campaign_file, tmp_pat
 @pytest.mark.slow
 def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
     out = tmp_path / "out"
-    first = done(campaign_file(SMALL), "--out", out)
+    first = done(campaign_file(SMALL), "--out", out, "--workers", 1)
     assert (first["runs"], first["finished_before"]) == (10, 0)
     before = rows(out).set_index("run")["simulate_s"]
-    again = run(campaign_file(SMALL), "--out", out)
+    again = batfill("campaign", campaign_file(SMALL), "--out", out)
     assert (again.status, again.err) == (0, "batfill: 10 runs, all finished earlier\n")
-    wider = done(campaign_file(SMALL.replace("saf", "saf, spf")), "--out", out)
+    wider = done(campaign_file(SMALL.replace("saf", "saf, spf")), "--out", out, "--workers", 1)
     assert (wider["runs"], wider["finished_before"]) == (15, 10)
     after = rows(out).set_index("run")["simulate_s"]
     assert after[before.index].equals(before)
@@ -140,8 +140,8 @@ def test_finished_runs_are_never_run_again(campaign_file, tmp_path):
 @pytest.mark.slow
 def test_per_job_tables_are_written_on_request_also_later(campaign_file, tmp_path):
     out = tmp_path / "out"
-    done(campaign_file(SMALL), "--out", out)
-    later = done(campaign_file(SMALL + "per-job: true\n"), "--out", out)
+    done(campaign_file(SMALL), "--out", out, "--workers", 1)
+    later = done(campaign_file(SMALL + "per-job: true\n"), "--out", out, "--workers", 1)
     assert later["finished_before"] == 0
     jobs = pd.read_parquet(out / "jobs")
     figures = rows(out).set_index("run")
@@ -212,6 +212,7 @@ def test_a_campaign_killed_with_sigkill_goes_on_where_it_was(campaign_file, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("turn", range(KILLS))
 def test_a_campaign_killed_with_sigkill_at_any_moment_goes_on_where_it_was(campaign_file, tmp_path, turn):
     out = tmp_path / "out"
@@ -382,7 +383,7 @@ cluster:
     ],
 )
 def test_job_scripts_ask_the_batch_system_for_what_the_file_says(campaign_file, kind, lines):
-    ended = run(campaign_file(SMALL + CLUSTER.format(kind=kind)), "--job-script")
+    ended = batfill("campaign", campaign_file(SMALL + CLUSTER.format(kind=kind)), "--job-script")
     assert (ended.status, ended.err) == (0, "")
     *asked, start = ended.out.splitlines()
     assert asked == lines
@@ -500,7 +501,7 @@ def test_jobs_of_a_batch_system_give_the_rows_of_this_machine(campaign_file, bat
         scancel='kill -TERM -- "-$1"',
     )
     done(campaign_file(SMALL + CLUSTER_OF_TWO.format(kind="slurm")), "--out", tmp_path / "cluster")
-    done(campaign_file(SMALL), "--out", tmp_path / "here")
+    done(campaign_file(SMALL), "--out", tmp_path / "here", "--workers", 1)
     both = [rows(tmp_path / name).drop(columns="simulate_s") for name in ("cluster", "here")]
     assert both[0].equals(both[1])
     record = json.loads((tmp_path / "cluster" / "provenance.json").read_text())

@@ -142,7 +142,8 @@ def differing(workload, program, document, exchange):
 
 
 @pytest.mark.parametrize(
-    "variant", [pytest.param(name, marks=pytest.mark.slow if "conserv" in name else ()) for name in RECORDED]
+    "variant",
+    [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long] if "conserv" in name else []) for name in RECORDED],
 )
 def test_a_variant_gives_every_start_that_the_program_gave_on_the_sample(variant):
     document = load_document(ROOT / "workloads" / "sample.json")

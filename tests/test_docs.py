@@ -153,19 +153,44 @@ class Reader:
         for place in (self.folder, self.folder / "cache"):
             (place / log.name).symlink_to(log)
 
-    def bash(self, script: str) -> tuple[int, str]:
-        """(exit status, what is printed) of a script; port 28000 is another that is free."""
-        environment = {
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
             **{name: value for name, value in os.environ.items() if name != "BATSIM"},
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT / 'docs' / 'examples'}:{os.environ.get('PYTHONPATH', '')}",
             "BATSIM_PORT": self.port,
             "BATFILL_CACHE": str(self.folder / "cache"),
         }
+
+    def here(self, lines: list[str]) -> list[tuple[int, str]] | None:
+        """(exit status, what is printed) of each of these command lines, in this process; None if they need a shell.
+
+        A process would take a second to load the engine.
+        """
+        if not all(PLAIN.fullmatch(line) for line in lines):
+            return None
+        done = []
+        with pytest.MonkeyPatch.context() as patch, chdir(self.folder):
+            patch.delenv("BATSIM", raising=False)
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            for line in lines:
+                printed, status = io.StringIO(), 0
+                with redirect_stdout(printed), redirect_stderr(printed):
+                    try:
+                        main(line.split()[1:])
+                    except SystemExit as ended:
+                        status = int(ended.code or 0)
+                done.append((status, without_compiling(printed.getvalue())))
+        return done
+
+    def bash(self, script: str) -> tuple[int, str]:
+        """(exit status, what is printed) of a script; port 28000 is another that is free."""
         process = subprocess.Popen(
             ["bash", "-c", script.replace(":28000", f":{self.port}")],
             cwd=self.folder,
-            env=environment,
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -178,8 +203,7 @@ class Reader:
             os.killpg(process.pid, signal.SIGKILL)
             printed, _ = process.communicate()
             pytest.fail(f"after {LIMIT_S} s this still runs:\n{script}\nand has printed\n{printed}")
-        lines = printed.splitlines(keepends=True)
-        return process.returncode, "".join(line for line in lines if not line.startswith(COMPILING))
+        return process.returncode, without_compiling(printed)
 
     def type(self, block: Block) -> None:
         """Type what stands after the prompts, and find what follows each."""
@@ -196,6 +220,8 @@ class Reader:
         """Do what the block says, and find what it shows."""
         if block.language == "python" and block.text.startswith(">>>"):
             self.type(block)
+            return
+        if block.page not in AS_USERS and self.follow_here(block):
             return
         before = "".join(f"{command}\n" for command in block.marked("before"))
         if before:
@@ -220,7 +246,31 @@ class Reader:
         if status != 0:
             pytest.fail(f"{block.place} ends with status {status} and prints\n{printed}")
 
+    def follow_here(self, block: Block) -> bool:
+        """Follow a block in this process; False if it needs a shell."""
+        before = block.marked("before")
+        shown = commands(block.text) if block.language == "console" else []
+        lines = [line for line, _ in shown] if shown else re.sub(r" *\\\n *", " ", block.text).splitlines()
+        if block.language == "python" or (done := self.here([*before, *lines])) is None:
+            return False
+        expected = [None] * len(before) + ([printed for _, printed in shown] or [None] * len(lines))
+        for line, shows, (status, printed) in zip([*before, *lines], expected, done, strict=True):
+            if shows is None and status != 0:
+                pytest.fail(f"{block.place}: {line} ends with status {status} and prints\n{printed}")
+            if shows is not None and not agrees(shows, printed):
+                pytest.fail(f"{block.place}: $ {line}\nprints\n{printed}and not\n{shows}")
+        return True
 
+
+def without_compiling(printed: str) -> str:
+    """What is printed, without the line that the first command after an installation begins with."""
+    return "".join(line for line in printed.splitlines(keepends=True) if not line.startswith(COMPILING))
+
+
+# Pages whose commands all start as a user's do, in a shell.
+AS_USERS = ("README.md",)
+# A command line without the shell's syntax, of a command that starts no workers of its own.
+PLAIN = re.compile(r"batfill (?!campaign|reproduce|schedule|batsim)[\w ./:,=@+-]+")
 # Pages whose commands take the longest.
 LONG = {
     *("campaigns", "classification", "decide", "gallery", "learn-a-policy", "own-policy", "reports", "small-first"),

@@ -126,8 +126,17 @@ def test_an_experiment_on_a_log_that_is_not_there_says_how_to_make_it(study):
     )
 
 
-def test_the_comparison_of_predicted_run_times_prints_a_row_for_each():
-    done = python("expe/predictions.py", "--seeds", "1", "workloads/sample.json")
+@pytest.fixture
+def sample(tmp_path):
+    """The first half of the sample, for experiments that replay it many times."""
+    whole = json.loads((ROOT / "workloads" / "sample.json").read_text())
+    path = tmp_path / "sample.json"
+    path.write_text(json.dumps({**whole, "jobs": whole["jobs"][:400]}))
+    return str(path)
+
+
+def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(sample):
+    done = python("expe/predictions.py", "--seeds", "1", sample)
     assert done.returncode == 0, done.stderr
     predictors = ("easy++", "regression", "runtime-clairvoyant", "boosting")
     for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
@@ -147,8 +156,8 @@ def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline():
     assert front == sorted(front, key=lambda point: -float(point[0]))
 
 
-def test_the_comparison_of_guards_prints_a_row_for_each():
-    done = python("expe/guards.py", "workloads/sample.json")
+def test_the_comparison_of_guards_prints_a_row_for_each(sample):
+    done = python("expe/guards.py", sample)
     assert done.returncode == 0, done.stderr
     for row in ("saf, threshold 72000", "aged:50000,1/3,0", "saf, threshold 72000, first tries, large"):
         assert done.stdout.count(f"| {row} |") == 1
@@ -156,8 +165,8 @@ def test_the_comparison_of_guards_prints_a_row_for_each():
     assert f"| **{best}**;" in done.stdout
 
 
-def test_the_comparison_of_first_tries_prints_a_row_for_each_setting():
-    done = python("expe/tries.py", "--quick", "--load", "0.3", "workloads/sample.json")
+def test_the_comparison_of_first_tries_prints_a_row_for_each_setting(sample):
+    done = python("expe/tries.py", "--quick", "--load", "0.3", sample)
     assert done.returncode == 0, done.stderr
     assert "## sample at load 0.3" in done.stdout
     table, compared = done.stdout.split("95 % interval")
@@ -169,8 +178,8 @@ def test_the_comparison_of_first_tries_prints_a_row_for_each_setting():
     assert 0 < needed < always
 
 
-def test_the_tables_of_small_jobs_first_show_what_replays_give():
-    done = python("expe/classification.py", "workloads/sample.json")
+def test_the_tables_of_small_jobs_first_show_what_replays_give(sample):
+    done = python("expe/classification.py", sample)
     assert done.returncode == 0, done.stderr
     assert "seed 0, tau 60 s, threshold 200000 s" in done.stdout
     tables = [[line.strip("| ").split(" | ") for line in text.splitlines()] for text in done.stdout.split("\n\n")[1:]]
@@ -184,7 +193,7 @@ def test_the_tables_of_small_jobs_first_show_what_replays_give():
         ("spf", {**tries, "levels": "0.25,0.5"}, levels[7][3]),
         ("fcfs", {**tries, "kill_if": "needed", "procs": 128}, sizes[2][5]),
     ):
-        figures = batfill.replay(ROOT / "workloads/sample.json", policy, tau_s=60, **options).figures
+        figures = batfill.replay(sample, policy, tau_s=60, **options).figures
         kills = f"; {figures.requeued:,}, {figures.wasted:.1%}" if options else ""
         assert cell == f"{figures.mean_bsld:.2f}, {figures.max_wait_s / 3600:.0f}{kills}"
     assert [found[:2] for found in levels[6:8]] == [["sample spf", "0.5"], ["sample spf", "0.25, 0.5"]]

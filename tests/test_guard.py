@@ -132,11 +132,10 @@ def test_a_workload_comes_through_standard_input_and_pipes(log, tmp_path):
     assert batfill("workload", "convert", log, "-o", document).status == 0
     whole = json_result("replay", document, "--policy", "saf")
     contents = [(log.read_bytes(), figures), (gzip.compress(log.read_bytes()), figures), (document.read_bytes(), whole)]
-    for name in ("-", "/dev/stdin"):
-        for content, expected in contents:
-            done = run("replay", name, "--policy", "saf", "--json", input=content)
-            assert (done.returncode, lines_of(done.stderr)) == (0, [])
-            assert json.loads(done.stdout)["mean_wait_s"] == expected["mean_wait_s"]
+    for name, (content, expected) in zip(("-", "/dev/stdin", "-"), contents, strict=True):
+        done = run("replay", name, "--policy", "saf", "--json", input=content)
+        assert (done.returncode, lines_of(done.stderr)) == (0, [])
+        assert json.loads(done.stdout)["mean_wait_s"] == expected["mean_wait_s"]
     done = run("workload", "convert", "-", "-o", tmp_path / "piped.json", input=gzip.compress(LOG.encode()))
     assert done.returncode == 0
     assert json.loads((tmp_path / "piped.json").read_text())["jobs"] == json.loads(document.read_text())["jobs"]

@@ -92,12 +92,13 @@ BURST = {"n_jobs": 4500, "size": 64, "span_s": 3, "longest": 2, "unit_s": 100, "
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("policy", "case"),
     [
         ("lqf", {"threshold_s": 30_000.0}),
-        pytest.param("srf", {"backfill": "lpf", "threshold_s": 60_000.0}, marks=pytest.mark.long),
-        pytest.param("spf", {"divider_s": 150.0}, marks=pytest.mark.long),
+        ("srf", {"backfill": "lpf", "threshold_s": 60_000.0}),
+        ("spf", {"divider_s": 150.0}),
     ],
 )
 def test_a_burst_of_4500_jobs_drains_as_the_oracle_says(policy, case):
@@ -132,7 +133,13 @@ def test_heads_that_overtake_each_other_while_jobs_arrive_are_those_of_the_oracl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "backfill"), [("sexp", None), ("wfp3", "unicef"), ("mixed:1,2,0,0,-90,0.1", None)])
+@pytest.mark.parametrize(
+    ("policy", "backfill"),
+    [
+        ("wfp3", "unicef"),
+        *(pytest.param(name, None, marks=pytest.mark.long) for name in ("sexp", "mixed:1,2,0,0,-90,0.1")),
+    ],
+)
 def test_a_burst_of_4500_jobs_begins_as_the_oracle_says_where_keys_move(policy, backfill):
     jobs = random_table(2, **BURST)
     run = EngineReplay(jobs, 64, policy_named(policy), backfill=policy_named(backfill) if backfill else None)
