@@ -61,8 +61,8 @@ def pytest_collection_modifyitems(items):
 # What extras bring. Without one of them the tests that need it are skipped, as `make test-core` does; with all of them
 # nothing is.
 BROUGHT = (
-    "batsim", "cmaes", "dask_jobqueue", "distributed", "duckdb", "lupa", "matplotlib", "pandas", "pyarrow", "pydantic",
-    "scipy", "sklearn",
+    "batsim", "cmaes", "dask_jobqueue", "distributed", "duckdb", "gymnasium", "lupa", "matplotlib", "pandas", "pyarrow",
+    "pydantic", "scipy", "sklearn",
 )  # fmt: skip
 ABSENT = {errors.DISTRIBUTIONS.get(module, module): module for module in BROUGHT if not errors.installed(module)}
 NEEDED = re.compile(r"needs ([\w-]+), which is not installed: pip install|No module named '(\w+)")

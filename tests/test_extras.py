@@ -258,8 +258,11 @@ CALLS = {
     "what_if": ("bf.what_if(log)", "learn"),
     "report": ("bf.report('run/out')", None),
     "campaign": ("bf.campaign('campaign.yaml')", "campaign"),
+    "env": ("import_module('batfill.env').SchedulingEnv", "rl"),
 }
 PROGRAM = """\
+from importlib import import_module
+
 import batfill as bf
 from batfill.errors import MissingExtra
 
