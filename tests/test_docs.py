@@ -33,6 +33,7 @@ import click
 import pytest
 
 import batfill
+import notebook
 from batfill import PLACES
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.batsim.options5 import options_of as parse_batsim
@@ -605,6 +606,29 @@ def test_examples_are_shown_as_they_are(example):
     assert example.read_text() in [block.text for block in BLOCKS if block.language == "python"]
 
 
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebooks_print_what_they_show(tmp_path, path):
+    """If not, `python tests/notebook.py FILE` stores what they print now."""
+    pytest.importorskip("gymnasium", reason="needs the extra rl")
+    cells = notebook.read(path)
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert code
+    for cell, printed in zip(code, notebook.printed(cells, notebook.folder_like(path, tmp_path)), strict=True):
+        if not agrees(shown := notebook.shown(cell), printed):
+            pytest.fail(f"{path.name}:\n{''.join(cell['source'])}\nprints\n{printed}and not\n{shown}")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_page_beside_a_notebook_shows_it(path):
+    assert f"<!-- the notebook {path.name} -->" in path.with_suffix(".md").read_text()
+    for cell in notebook.read(path):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", "".join(cell["source"])):
+            assert path.parent.joinpath(target).exists(), target
+
+
 def policy_table():
     rows = [("name", "key", "order", "source"), ("---",) * 4]
     rows += [(f"`{row['name']}`", row["formula"], row["order"], row["source"]) for row in listing()]
@@ -617,11 +641,11 @@ def test_the_table_of_policies_is_the_one_that_the_command_prints():
     )
 
 
-@pytest.mark.parametrize(("of", "features"), [("job", FEATURES_OF_JOB), ("cluster", FEATURES_OF_CLUSTER)])
-def test_the_tables_of_features_are_what_a_network_sees(of, features):
-    rows = [(f"of the {of}", ""), ("---", "---"), *((f"`{name}`", text) for name, text in features.items())]
-    table = "".join(f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in rows)
-    assert f"\n\n{table}\n" in (ROOT / "docs" / "reference" / "policies.md").read_text(), f"the table is now\n{table}"
+@pytest.mark.parametrize("features", [FEATURES_OF_JOB, FEATURES_OF_CLUSTER], ids=["job", "cluster"])
+def test_the_tables_of_features_are_those_that_agents_and_networks_see(features):
+    rows = [("feature", "value"), ("---",) * 2, *((f"`{name}`", formula) for name, formula in features.items())]
+    table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    assert table in (ROOT / "docs" / "reference" / "environments.md").read_text(), f"the table is now\n{table}"
 
 
 def option_table(options):

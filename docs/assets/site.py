@@ -1,11 +1,13 @@
-"""What mkdocs cannot know: the commands' reference, and the public names of Python; the tests' marks are left out."""
+"""What mkdocs cannot know: the commands' reference, the public names of Python, and notebooks; marks are left out."""
 
 from __future__ import annotations
 
 import io
+import json
 import re
 from contextlib import redirect_stdout, suppress
 from inspect import cleandoc
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +17,7 @@ from batfill.cli import main
 from batfill.cli.app import app
 
 COMMANDS = "<!-- the commands -->"
+NOTEBOOK = re.compile(r"^<!-- the notebook (\S+) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -28,6 +31,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = re.sub(rf"^::: {place}$", rf"\g<0>\n{heading}\n", markdown, flags=re.MULTILINE)
     if COMMANDS in markdown:
         markdown = markdown.replace(COMMANDS, "\n".join(reference(app, "batfill")))
+    if found := NOTEBOOK.search(markdown):
+        markdown = markdown.replace(found[0], cells(Path(page.file.abs_src_path).with_name(found[1])))
     return markdown
 
 
@@ -56,6 +61,21 @@ def reference(group: click.Group, path: str) -> list[str]:
             lines += [f"| `{names}` | {escaped(help_)} |" for names, help_ in records]
             lines += [""]
     return lines
+
+
+def cells(path: Path) -> str:
+    """A notebook as Markdown but for its first cell, the title: texts, code, and what is stored as printed by it."""
+    parts = []
+    for cell in json.loads(path.read_text())["cells"][1:]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(text)
+            continue
+        parts.append(f"```python\n{text}\n```")
+        outputs = "".join(line for output in cell["outputs"] for line in output["text"])
+        if outputs:
+            parts.append(f"```text\n{outputs}```")
+    return "\n\n".join(parts)
 
 
 def printed(arguments: list[str]) -> str:
