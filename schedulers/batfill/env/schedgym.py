@@ -274,13 +274,13 @@ def next_event(jobs: Jobs, state: State, i: int) -> None:
     first, arriving, by_end = at["first"], at["arriving"], state.by_end[i]
     arrives = arriving < state.queue.shape[1]
     if arrives and (at["running"] == 0 or jobs.submit_s[first + arriving] <= state.end_s[i, by_end[0]]):
-        at["now_s"] = max(at["now_s"], jobs.submit_s[first + arriving])
+        at["now_s"] = jobs.submit_s[first + arriving]
         state.queue[i, at["waiting"]] = arriving
         at["waiting"] += 1
         at["arriving"] += 1
     else:
         ended = by_end[0]
-        at["now_s"] = max(at["now_s"], state.end_s[i, ended])
+        at["now_s"] = state.end_s[i, ended]
         at["free"] += jobs.nodes[first + ended]
         place = 0
         while state.by_request[i, place] != ended:
@@ -327,7 +327,7 @@ def drop(listed: NDArray[np.int64], n: int, place: int) -> None:
 
 
 @kernel
-def sort_ties(listed: NDArray[np.int64], key, tie) -> None:  # type: ignore[no-untyped-def]
+def sort_ties(listed: NDArray[np.int64], key: NDArray[np.int64], tie: NDArray[Any]) -> None:
     """Sort a list that is sorted by key[job] by (key[job], tie[job]), stably."""
     for end in range(1, len(listed)):
         job = listed[end]
