@@ -37,9 +37,7 @@ entry = entry_of(__file__)
 
 
 @kernel
-def best_in_gym(
-    jobs: Jobs, machine: Machine, state: State, i: int, picks: Picks, of_jobs: NDArray[np.float32]
-) -> int:
+def best_in_gym(jobs: Jobs, machine: Machine, state: State, i: int, picks: Picks, of_jobs: NDArray[np.float32]) -> int:
     """The place in copy i's queue of the visible job that the network picks: the highest score, the first of equals.
 
     `of_jobs`, float32 (most visible, OF_JOB), is scratch space.
@@ -260,14 +258,13 @@ def starts_in_easy(
     """
     size = workload.procs
     if size is None:
-        raise WorkloadError(f"{workload.source}: the machine's size is unknown; give `procs`")
+        raise WorkloadError(f"{workload.file or workload.name}: the machine's size is unknown; give `procs`")
 
     def starts(rows: NDArray[np.int64]) -> NDArray[np.float64]:
         jobs: JobTable = workload.jobs.select(rows)
         run = EngineReplay(jobs, size, policy, **rules)
         run.advance()
-        start_s: NDArray[np.float64] = np.array(run.queue.arrays.jobs["start_s"])
-        return start_s
+        return run.start_s
 
     with thread_pool(threads or os.cpu_count() or 1) as pool:
         return list(pool.map(starts, sequences))
@@ -285,11 +282,23 @@ def rows_of(log: GymLog, workload: Workload, firsts: Firsts, *, n: int) -> list[
     Raises:
         WorkloadError: the workload lacks a job.
     """
-    row = {str(job): place for place, job in enumerate(workload.jobs.ids.tolist())}
+    row = {int(job): place for place, job in enumerate(workload.jobs.ids.tolist())}
     found = []
     for first in np.asarray(firsts).tolist():
         numbers = log.number[first : first + n].tolist()
-        if lacking := [number for number in numbers if str(number) not in row]:
-            raise WorkloadError(f"{workload.source}: it lacks job {lacking[0]} of {log.path}; read the same log")
-        found.append(np.sort(np.array([row[str(number)] for number in numbers], np.int64)))
+        if lacking := [number for number in numbers if number not in row]:
+            raise WorkloadError(
+                f"{workload.file or workload.name}: it lacks job {lacking[0]} of {log.path}; read the same log"
+            )
+        found.append(np.sort(np.array([row[number] for number in numbers], np.int64)))
     return found
+
+
+def firsts_within(allowed: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
+    """The rows at which n consecutive jobs begin that are all allowed; `allowed` has shape (n_jobs,).
+
+    >>> firsts_within(np.array([True, True, True, False, True, True]), 2).tolist()
+    [0, 1, 4]
+    """
+    before = np.concatenate([[0], np.cumsum(allowed, dtype=np.int64)])
+    return np.flatnonzero(before[n:] - before[:-n] == n)

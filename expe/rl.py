@@ -1,0 +1,286 @@
+"""A learned policy against simple orders, in RLScheduler's simulator and under EASY: docs/results/rl.md.
+
+`python expe/rl.py NETWORK LUBLIN SDSC HPC2N [LOG...] > docs/results/rl.md`; some minutes of one processor. NETWORK is a
+file of docs/examples/train_rl.py, trained on SDSC. The three logs are those of RLScheduler's published table (the first
+has no requests of its own and is in that table only); the new sequences are drawn from the other two and from LOG....
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shlex
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import batfill as bf
+from archive_logs import by_name
+from batfill import __version__
+from batfill.engine import SOURCES
+from batfill.env.rollouts import firsts_within, ordered_in_gym, rows_of, starts_in_easy, starts_in_gym
+from batfill.env.schedgym import PUBLISHED, SEQUENCE_JOBS, draw_starts, play, read_gym_log, slowdowns
+from batfill.jobs import HOUR_S
+from batfill.metrics import bounded_slowdown
+from batfill.policy import POLICIES, policy_named
+from batfill.stats import BETTER, WORSE, paired
+
+SEED, SEQUENCES, FIRST_JOBS, THRESHOLD_S = 0, 100, 10_000, 200_000.0
+NAMES = ("Lublin-1", "SDSC-SP2", "HPC2N")
+# Printed by RLScheduler's authors: the heuristics in the order of PUBLISHED, then the learned policy.
+PRINTED = {
+    ("Lublin-1", False): ("7273.77", "19753.53", "22274.74", "277.35", "258.37", "254.67"),
+    ("SDSC-SP2", False): ("1727.54", "3000.88", "1848.45", "2680.55", "1232.06", "466.44"),
+    ("HPC2N", False): ("297.18", "426.99", "609.77", "157.71", "118.01", "117.01"),
+    ("Lublin-1", True): ("235.82", "133.87", "307.23", "73.31", "75.07", "58.64"),
+    ("SDSC-SP2", True): ("1595.12", "1083.12", "548.01", "2167.84", "1098.22", "397.82"),
+    ("HPC2N", True): ("127.38", "97.39", "175.12", "122.04", "71.95", "86.14"),
+}
+AGED = ("aged:20000,0.2,0", "aged:50000,0.5,0.5")
+TRIES = {"knowledge": "classifier", "cut": 0, "kill": True, "bound": True, "kill_if": "needed"}
+NETWORK, BASE = "the network", "saf"
+ORDERS = ("fcfs", "spf", "saf", "wfp3", "unicef", "f1")
+GUARDED = ("saf", "spf")
+FIRST_TRIES = "fcfs, first tries, needed"
+MARKS = {BETTER: " ▼", WORSE: " ▲"}
+SEMANTICS = {"schedgym": "RLScheduler's simulator with backfilling", "easy": "EASY"}
+
+
+class Outcome(NamedTuple):
+    """Sequences under a policy."""
+
+    bsld: np.ndarray  # (n_sequences,) the mean of each
+    wait_s: np.ndarray  # (n_sequences, n_jobs)
+
+
+def progress(text):
+    """Say on standard error what is done."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def gym_key(log, name):
+    """RLScheduler's own heuristic of this name, or SAF, which it does not have."""
+    if name == "saf":
+        return (log.jobs.request_s * log.jobs.procs).astype(np.float64)
+    return {"spf": "sjf"}.get(name, name)
+
+
+def in_gym(log, firsts, policy, n, *, backfill=True):
+    """The outcomes by name in RLScheduler's simulator."""
+
+    def outcome(start_s):
+        rows = firsts[:, None] + np.arange(n)
+        return Outcome(slowdowns(log, firsts, start_s).mean(axis=1), start_s - log.jobs.submit_s[rows])
+
+    found = {NETWORK: outcome(starts_in_gym(log, policy.network, firsts, n=n, backfill=backfill))}
+    for name in ORDERS:
+        found[name] = outcome(play(log, gym_key(log, name), firsts, n=n, backfill=backfill))
+    for name in (*GUARDED, *AGED):
+        guard = {"threshold_s": THRESHOLD_S} if name in GUARDED else {}
+        starts = ordered_in_gym(log, policy_named(name), firsts, n=n, backfill=backfill, **guard)
+        found[named(name, guard)] = outcome(starts)
+    return found
+
+
+def named(name, guard):
+    """The name of an order in the tables."""
+    return f"{name}, threshold {THRESHOLD_S:.0f}" if guard else name
+
+
+def in_easy(log, workload, firsts, policy, n):
+    """The outcomes by name in batfill's engine, jobs backfilled in the queue's order."""
+    sequences = rows_of(log, workload, firsts, n=n)
+
+    def outcome(starts):
+        table = workload.jobs
+        wait_s = np.array([start_s - table.submit_s[rows] for start_s, rows in zip(starts, sequences, strict=True)])
+        run_s = np.minimum(table.runtime_s, table.walltime_s)[np.array(sequences)]
+        return Outcome(bounded_slowdown(wait_s, run_s).mean(axis=1), wait_s)
+
+    found = {NETWORK: outcome(starts_in_easy(workload, policy, sequences))}
+    for name in ORDERS:
+        found[name] = outcome(starts_in_easy(workload, POLICIES[name], sequences))
+    for name in (*GUARDED, *AGED):
+        guard = {"threshold_s": THRESHOLD_S} if name in GUARDED else {}
+        found[named(name, guard)] = outcome(starts_in_easy(workload, policy_named(name), sequences, **guard))
+    parts = (dataclasses.replace(workload, jobs=workload.jobs.select(rows)) for rows in sequences)
+    found[FIRST_TRIES] = outcome([bf.replay(part, "fcfs", **TRIES).schedule.start_s for part in parts])
+    return found
+
+
+def published(logs):
+    """The lines of the published table beside ours."""
+    lines = [
+        "| log | backfilling | " + " | ".join(name.upper() for name in PUBLISHED) + " | learned, printed only |",
+        "|---" * (len(PUBLISHED) + 3) + "|",
+    ]
+    agree = True
+    for (name, backfill), printed in PRINTED.items():
+        progress(f"published table: {name}")
+        log = logs[name]
+        firsts = draw_starts(min(FIRST_JOBS, len(log.number)))
+        cells = []
+        for heuristic, figure in zip(PUBLISHED, printed, strict=False):
+            ours = f"{slowdowns(log, firsts, play(log, heuristic, firsts, backfill=backfill)).mean():.2f}"
+            agree &= ours == figure
+            cells.append(f"{ours} ({figure})")
+        lines.append(f"| {name} | {'yes' if backfill else 'no'} | {' | '.join(cells)} | {printed[-1]} |")
+    return lines, agree
+
+
+def against(found):
+    """Each policy's ratio to BASE with its interval, by name, and the comparison itself."""
+    others = [name for name in found if name != BASE]
+    compared = paired(np.array([found[name].bsld for name in others]), found[BASE].bsld, seed=SEED)
+    return dict(zip(others, compared, strict=True))
+
+
+def ratio(one):
+    """A ratio with its interval, marked if it is beyond chance."""
+    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(one.verdict, '')}"
+
+
+def table(found):
+    """The lines of a table of outcomes, and the comparisons behind it."""
+    compared = against(found)
+    lines = ["| | mean bsld | ratio to SAF | mean wait, h | longest wait, h |", "|---" * 5 + "|"]
+    for name, outcome in found.items():
+        cell = ratio(compared[name]) if name in compared else "1.00"
+        waits = f"{outcome.wait_s.mean() / HOUR_S:.2f} | {outcome.wait_s.max() / HOUR_S:.1f}"
+        lines.append(f"| {name} | {outcome.bsld.mean():.2f} | {cell} | {waits} |")
+    if FIRST_TRIES not in found:
+        lines.append(f"| {FIRST_TRIES} | – | – | – | – |")
+    return lines, compared
+
+
+def plainly(where, found, compared):
+    """A sentence on who is best: nobody should have to read it out of the table."""
+    mine = found[NETWORK].bsld.mean()
+    lower = [name for name, outcome in found.items() if outcome.bsld.mean() < mine]
+    one = compared[NETWORK]
+    verdict = {BETTER: "lower than SAF's beyond chance", WORSE: "higher than SAF's beyond chance"}.get(
+        one.verdict, "not different from SAF's beyond chance"
+    )
+    beaten = f"Lower than the network's is the mean of {', '.join(lower)}." if lower else "No other mean is lower."
+    return f"- {where}: the network's mean is {mine:.2f}, {ratio(one)} of SAF's, {verdict}. {beaten}"
+
+
+def spread(found):
+    """Each test sequence's mean under each policy, and what share of the sum the two worst have under SAF."""
+    n = len(found[BASE].bsld)
+    lines = ["| | " + " | ".join(map(str, range(1, n + 1))) + " | mean | longest wait, h |", "|---" * (n + 3) + "|"]
+    for name, outcome in found.items():
+        cells = " | ".join(f"{value:,.0f}" for value in outcome.bsld)
+        lines.append(f"| {name} | {cells} | {outcome.bsld.mean():.2f} | {outcome.wait_s.max() / HOUR_S:.0f} |")
+    share = np.sort(found[BASE].bsld)[-2:].sum() / found[BASE].bsld.sum()
+    return lines, share
+
+
+def drawn(log, workload, about, n, trained_here):
+    """First rows of the new sequences, ascending, of jobs that are in no training, validation or test sequence."""
+    allowed = log.can_run & np.isin(log.number, workload.jobs.ids.astype(np.int64))
+    if trained_here:
+        for first, stop in (*about["training_rows"], *about["validation_rows"]):
+            allowed[first:stop] = False
+    if len(log.number) >= FIRST_JOBS:
+        for first in draw_starts(FIRST_JOBS).tolist():
+            allowed[first : first + SEQUENCE_JOBS] = False
+    possible = firsts_within(allowed, n)
+    if len(possible) < SEQUENCES:
+        raise bf.BatfillError(f"{log.path}: only {len(possible)} sequences of {n} jobs are left; give fewer --jobs")
+    return np.sort(np.random.default_rng(SEED).choice(possible, SEQUENCES, replace=False))
+
+
+def page(given):
+    """Print the page."""
+    content = given.network.read_bytes() if given.network.is_file() else b""
+    policy = policy_named(f"nn@{given.network}")
+    with np.load(given.network) as stored:
+        about = json.loads(str(stored["about"]))
+    paths = dict(zip(NAMES, (given.lublin, given.sdsc, given.hpc2n), strict=True))
+    logs = {name: read_gym_log(path) for name, path in paths.items()}
+    words = ["python", "expe/rl.py", given.network.name, *(path.name for path in (*paths.values(), *given.logs))]
+    print("# Results: a learned policy against simple orders\n")
+    print(f"""<!-- not run: takes some minutes -->
+```sh
+{shlex.join(words)} > docs/results/rl.md
+```
+
+makes this page (batfill {__version__}, engine {SOURCES[:12]}, seed {SEED}, tau 10 s, sequences of {given.jobs:,} jobs). The
+network is the file with sha256 {sha256(content).hexdigest()[:12]}, made by [`train_rl.py`](../how-to/train-a-network.md) on
+{about["trained_on"]} (seed {about["seed"]}, {about["hidden"]} hidden units, {about["generations"]} generations of
+{about["population"]} candidates on {about["sequences"]} sequences of {about["jobs"]:,} jobs, the one of generation {about["chosen"]}
+chosen on validation sequences, where its mean is {about["validated"]:.2f}).
+
+Means weigh sequences equally. Each sequence starts on an empty machine, and only its own jobs arrive.
+""")
+    tests, share = spread(in_gym(logs["SDSC-SP2"], draw_starts(FIRST_JOBS), policy, SEQUENCE_JOBS))
+    lines, agree = published(logs)
+    sections, sentences, comparisons = [], [], 0
+    for name, path in by_name([given.sdsc, given.hpc2n, *given.logs]).items():
+        log, workload = read_gym_log(path), bf.read(path)
+        trained_here = sha256(path.read_bytes()).hexdigest() == about["sha256"]
+        firsts = drawn(log, workload, about, given.jobs, trained_here)
+        for semantics, said in SEMANTICS.items():
+            progress(f"{name}: {said}")
+            easy = semantics == "easy"
+            found = (
+                in_easy(log, workload, firsts, policy, given.jobs) if easy else in_gym(log, firsts, policy, given.jobs)
+            )
+            rows, compared = table(found)
+            comparisons += len(compared)
+            where = f"{name}, {'trained on other jobs of it' if trained_here else 'not trained on'}, {said}"
+            sentences.append(plainly(where, found, compared))
+            sections += [f"\n### {where}\n", *rows]
+    print("## In short\n", *sentences, sep="\n")
+    mine = tests[2].split(" | ")[-2]
+    print(f"- On the ten sequences of the published test (SDSC-SP2 with backfilling) its mean is {mine}; printed for")
+    print(
+        f"  RLScheduler's own learned policy is {PRINTED['SDSC-SP2', True][-1]}. Two of the ten sequences hold {share:.0%} of the sum under SAF."
+    )
+    print("\n## RLScheduler's published table\n")
+    exactly = "All agree to the printed digit." if agree else "**Not all agree.**"
+    print(f"""Mean bounded slowdown, ours and in brackets as printed (Zhang et al., SC 2020, and its code). {exactly} The learned policy is
+as printed only. The ten sequences of 1,024 jobs are drawn from the first {FIRST_JOBS:,} jobs of each log, so the table does
+not speak of the rest of SDSC-SP2 and HPC2N.
+""")
+    print(*lines, sep="\n")
+    print("""
+## The ten test sequences
+
+SDSC-SP2 in RLScheduler's simulator with backfilling, mean bounded slowdown of each sequence. No job of these sequences was
+used in training. WFP3 and UNICEF are RLScheduler's, whose waiting time never changes (`env/schedgym.py` says why).
+""")
+    print(*tests, sep="\n")
+    print(f"""
+## On {SEQUENCES} other sequences
+
+Drawn with seed {SEED} from the whole log, without the jobs used in training or validation and without those of the test. The
+ratio is of the mean bounded slowdowns, with a 95 % interval over the same sequences ([how](../background/statistics.md));
+▼ is lower and ▲ higher than SAF's beyond chance, corrected for the comparisons of a table, {comparisons} in all tables
+together. In RLScheduler's simulator FCFS, SPF (its SJF), WFP3, UNICEF and F1 are its own formulas, backfilling is in order of
+submission, and jobs cannot be killed. The aged orders and the threshold see the true waits there too. First tries learn
+their divider within each sequence ([setting](tries.md)).""")
+    print(*sections, sep="\n")
+
+
+def main(words):
+    """Print the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("network", "lublin", "sdsc", "hpc2n"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("logs", nargs="*", type=Path)
+    parser.add_argument("--jobs", type=int, default=SEQUENCE_JOBS, help="of a new sequence")
+    try:
+        page(parser.parse_args(words))
+    except bf.BatfillError as error:
+        print(f"rl: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
