@@ -26,7 +26,7 @@ from batfill.env.rollouts import (
     starts_in_easy,
     starts_in_gym,
 )
-from batfill.env.schedgym import GymLog, Jobs, Machine, new_state, play, read_gym_log, slowdowns, step
+from batfill.env.schedgym import GymLog, Jobs, Machine, new_state, read_gym_log, slowdowns, step
 from batfill.errors import PolicyError, WorkloadError
 from batfill.policy import POLICIES, aged
 from batfill.replays import replay
@@ -72,7 +72,7 @@ def linear(**weights):
 
 
 def seen_plainly(simulator, seen, visible):
-    """The features by their documented formulas, from the plain simulator: {name: value} of each job and the cluster."""
+    """The features by their documented formulas: {name: value} of each visible job, and of the cluster."""
     now_s, each = simulator.now_s, simulator.procs_per_node
     size = (simulator.free_nodes + sum(map(simulator.nodes, simulator.running))) * each
     simulator.queue.sort(key=simulator.submit_s)

@@ -4,8 +4,9 @@
     batfill replay SDSC-SP2-1998-4.2-cln.swf.gz --policy nn@picks.npz
 
 The cost is the mean bounded slowdown over random sequences of consecutive jobs, the same for all candidates of a
-generation; or a power mean, which weighs the worst sequences more. Two quarters of the log are for training, one for choosing the best generation, and one is left for tests,
-as are the jobs of RLScheduler's published test. The same seed and options give the same file, unless --minutes ends it.
+generation; or a power mean, which weighs the worst sequences more. Two quarters of the log are for training, one for
+choosing the best generation, and one is left for tests, as are the jobs of RLScheduler's published test. The same seed
+and options give the same file, unless --minutes ends it.
 """
 
 import argparse
