@@ -23,7 +23,7 @@ from archive_logs import by_name
 from batfill import __version__
 from batfill.engine import SOURCES
 from batfill.env.rollouts import firsts_within, ordered_in_gym, rows_of, starts_in_easy, starts_in_gym
-from batfill.env.schedgym import PUBLISHED, SEQUENCE_JOBS, draw_starts, play, read_gym_log, slowdowns
+from batfill.env.schedgym import PUBLISHED, SEQUENCE_JOBS, GymLog, Jobs, draw_starts, play, read_gym_log, slowdowns
 from batfill.jobs import HOUR_S
 from batfill.metrics import bounded_slowdown
 from batfill.policy import POLICIES, policy_named
@@ -181,18 +181,23 @@ def spread(found):
 
 
 def drawn(log, workload, about, n, trained_here):
-    """First rows of the new sequences, ascending, of jobs that are in no training, validation or test sequence."""
-    allowed = log.can_run & np.isin(log.number, workload.jobs.ids.astype(np.int64))
+    """The jobs of a log that can run and that batfill reads too, and the first rows there of the new sequences.
+
+    No job of these is in a training, validation or test sequence.
+    """
+    allowed = np.ones(len(log.number), bool)
     if trained_here:
         for first, stop in (*about["training_rows"], *about["validation_rows"]):
             allowed[first:stop] = False
     if len(log.number) >= FIRST_JOBS:
         for first in draw_starts(FIRST_JOBS).tolist():
             allowed[first : first + SEQUENCE_JOBS] = False
-    possible = firsts_within(allowed, n)
+    ran = log.can_run & np.isin(log.number, workload.jobs.ids.astype(np.int64))
+    possible = firsts_within(allowed[ran], n)
     if len(possible) < SEQUENCES:
         raise bf.BatfillError(f"{log.path}: only {len(possible)} sequences of {n} jobs are left; give fewer --jobs")
-    return np.sort(np.random.default_rng(SEED).choice(possible, SEQUENCES, replace=False))
+    kept = GymLog(log.path, Jobs(*(column[ran] for column in log.jobs)), log.machine, log.number[ran])
+    return kept, np.sort(np.random.default_rng(SEED).choice(possible, SEQUENCES, replace=False))
 
 
 def shown(path):
@@ -228,9 +233,9 @@ Means weigh sequences equally. Each sequence starts on an empty machine, and onl
     lines, agree = published(logs)
     sections, sentences, comparisons = [], [], 0
     for name, path in by_name([given.sdsc, given.hpc2n, *given.logs]).items():
-        log, workload = read_gym_log(path), bf.read(path)
+        log, workload = read_gym_log(path), bf.read(path, unrequested="runtime")
         trained_here = sha256(path.read_bytes()).hexdigest() == about["sha256"]
-        firsts = drawn(log, workload, about, given.jobs, trained_here)
+        log, firsts = drawn(log, workload, about, given.jobs, trained_here)
         for semantics, said in SEMANTICS.items():
             progress(f"{name}: {said}")
             easy = semantics == "easy"
@@ -269,7 +274,7 @@ are RLScheduler's, whose waiting time never changes (`env/schedgym.py` says why)
 ## On {SEQUENCES} other sequences
 
 Drawn with seed {SEED} from the whole log, without the jobs used in training or validation, those of the test, and those
-that never ran. The ratio is of the mean bounded slowdowns, with a 95 % interval over the same sequences
+that never ran. Run times stand in for missing requests. The ratio is of the mean bounded slowdowns, with a 95 % interval over the same sequences
 ([how](../background/statistics.md)); ▼ is lower and ▲ higher than SAF's beyond chance, corrected for the comparisons of
 a table, {comparisons} in all tables together. In RLScheduler's simulator FCFS, SPF (its SJF), WFP3, UNICEF and F1 are
 its own formulas, backfilling is in order of submission, and jobs cannot be killed. The aged orders and the threshold
