@@ -274,7 +274,8 @@ are RLScheduler's, whose waiting time never changes (`env/schedgym.py` says why)
 ## On {SEQUENCES} other sequences
 
 Drawn with seed {SEED} from the whole log, without the jobs used in training or validation, those of the test, and those
-that never ran. Run times stand in for missing requests. The ratio is of the mean bounded slowdowns, with a 95 % interval over the same sequences
+that never ran. Run times stand in for missing requests. The ratio is of the mean bounded slowdowns, with a 95 %
+interval over the same sequences
 ([how](../background/statistics.md)); ▼ is lower and ▲ higher than SAF's beyond chance, corrected for the comparisons of
 a table, {comparisons} in all tables together. In RLScheduler's simulator FCFS, SPF (its SJF), WFP3, UNICEF and F1 are
 its own formulas, backfilling is in order of submission, and jobs cannot be killed. The aged orders and the threshold
