@@ -81,11 +81,11 @@ def see_gym(
     for place in range(seen):
         row = log_row + state.queue[i, place]
         request_s, procs = jobs.request_s[row], max(jobs.procs[row], 1)
-        work_proc_s += within_limits(request_s) * procs  # type: ignore[no-untyped-call]
+        work_proc_s += within_limits(request_s) * procs
         fits = jobs.nodes[row] <= at["free"]
         safe = fits and (place == 0 or now_s + request_s < shadow_s)
-        see_job(now_s, jobs.submit_s[row], request_s, procs, size, free, safe, of_jobs[place])  # type: ignore[no-untyped-call]
-    see_cluster(  # type: ignore[no-untyped-call]
+        see_job(now_s, jobs.submit_s[row], request_s, procs, size, free, safe, of_jobs[place])
+    see_cluster(
         now_s,
         size,
         free,

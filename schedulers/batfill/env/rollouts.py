@@ -228,7 +228,8 @@ def costs_in_gym(
 
     def cost(k: int) -> NDArray[np.float64]:
         starts = starts_in_gym(log, networks[k], firsts, n=n, backfill=backfill, threads=1)
-        return slowdowns(log, firsts, starts).mean(axis=1, keepdims=True).T
+        means: NDArray[np.float64] = slowdowns(log, firsts, starts).mean(axis=1, keepdims=True).T
+        return means
 
     return in_parts(cost, range(len(networks)), threads, len(firsts), np.float64)
 
