@@ -239,6 +239,7 @@ def test_with_the_core_alone_a_command_works_or_names_the_extra_that_it_needs(co
     assert not wrong
 
 
+ZEROS = "bf.network_of([([[0.0]] * 16, [0.0])])"
 # The public functions of Python on a log and two results, and the extra that each needs.
 CALLS = {
     "read": ("bf.read('log.swf')", None),
@@ -258,6 +259,9 @@ CALLS = {
     "what_if": ("bf.what_if(log)", "learn"),
     "report": ("bf.report('run/out')", None),
     "campaign": ("bf.campaign('campaign.yaml')", "campaign"),
+    "network_of": (ZEROS, None),
+    "picked_by": (f"bf.picked_by({ZEROS})", None),
+    "save_network": (f"bf.save_network('zeros.npz', {ZEROS})", None),
     "env": ("import_module('batfill.env').SchedulingEnv", "rl"),
 }
 PROGRAM = """\
