@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from table import Row, time_text
 from timing import Case, Setting, by_turns, exponent, repetitions_of, simulating, timed
 
-from batfill.engine.picks import FEATURES
+from batfill.engine.features import FEATURES
 from batfill.errors import RunFailed
 from batfill.jobs import WEEK_S, JobTable, Workload
-from batfill.networks import network_of, picked_by
-from batfill.policy import POLICIES, Policy, mixed, policy_named
+from batfill.networks import network_of
+from batfill.policy import POLICIES, Policy, mixed, picked_by, policy_named
 from batfill.queue import Queue
 from batfill.replays import EngineReplay, Schedule, replay, replay_many
 from batfill.workloads.splitting import cut, select, windows

@@ -42,7 +42,7 @@ from batfill.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.cluster.agent import Agent
-from batfill.engine.picks import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError
 from batfill.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.papers.protocol import entries_named, folder_of_protocols, read_protocols

@@ -10,7 +10,7 @@ import pytest
 
 import batfill as bf
 import swf_text
-from batfill.engine.picks import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the extra rl")

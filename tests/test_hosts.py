@@ -11,11 +11,11 @@ import pytest
 from procset import ProcSet
 
 from batfill import experiment
-from batfill.engine.picks import FEATURES, FEATURES_OF_JOB
+from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.jobs import SMALL, Workload
-from batfill.networks import network_of, save_network
+from batfill.networks import network_of
 from batfill.options import Options
-from batfill.policy import POLICIES
+from batfill.policy import POLICIES, save_network
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert

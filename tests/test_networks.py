@@ -16,12 +16,12 @@ import pytest
 
 import batfill as bf
 from batfill.cluster.agent import Agent
-from batfill.engine.picks import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError, PolicyError
 from batfill.jobs import Workload
-from batfill.networks import FORMAT, network_in_file
+from batfill.networks import FORMAT
 from batfill.options import Options
-from batfill.policy import MOST_VISIBLE, policy_named
+from batfill.policy import MOST_VISIBLE, network_in_file, policy_named
 from command import json_result, refusal, result
 from strategies import random_table
 

@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from batfill import engine
+from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.engine.jit import COMPILED
-from batfill.engine.picks import FEATURES, FEATURES_OF_JOB
 from batfill.errors import BatfillError, PolicyError
-from batfill.networks import network_of, picked_by
-from batfill.policy import POLICIES, policy_named
+from batfill.networks import network_of
+from batfill.policy import POLICIES, picked_by, policy_named
 from batfill.queue import Queue
 from batfill.replays import EngineReplay, load, replay, save
 from oracle import PickingOracle, UnclearError, assert_same, free_at
@@ -280,12 +280,14 @@ def test_a_network_takes_over_from_an_order_and_an_order_from_a_network():
         beside.change_rules(policy_named("saf"))
 
 
-@pytest.mark.parametrize("waiting", range(60, 90, 2))
-def test_a_queue_picks_the_oldest_job_when_it_is_full_and_jobs_become_overdue(waiting):
+def test_a_queue_picks_the_oldest_job_when_it_is_full_and_jobs_become_overdue():
     queue = Queue(2, picking(ZEROS, 64, "lcfs"), threshold_s=10.0)
-    rows = [queue.submit(f"{n:02}", float(n), 5.0, 2, level=queue.large) for n in range(waiting)]
-    assert queue.pick(float(waiting), queue.in_order(float(waiting)).tolist()) == rows[0]
-    assert queue.decide(float(waiting)).tolist() == rows[:1]
+    rows = []
+    while queue.arrays.tree.spare["left"][0] >= 2:
+        rows.append(queue.submit(f"{len(rows):06}", float(len(rows)), 5.0, 2, level=queue.large))
+    now_s = float(len(rows))
+    assert queue.pick(now_s, queue.in_order(now_s).tolist()) == rows[0]
+    assert queue.decide(now_s).tolist() == rows[:1]
 
 
 def test_a_queue_without_a_network_picks_its_first_job():

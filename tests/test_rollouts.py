@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import batfill as bf
 import gym_oracle
 import swf_text
-from batfill.engine.picks import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.env.gym_features import entry_of, see_gym
 from batfill.env.rollouts import (
     costs_in_gym,

@@ -19,7 +19,7 @@ import numpy as np
 from cmaes import CMA
 
 import batfill as bf
-from batfill.engine.picks import FEATURES, FEATURES_OF_JOB
+from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.env.rollouts import costs_in_gym, firsts_within
 from batfill.env.schedgym import SEQUENCE_JOBS, draw_starts, read_gym_log
 

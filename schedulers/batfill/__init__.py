@@ -26,10 +26,10 @@ if TYPE_CHECKING:  # repeats PLACES for type checkers and editors; a test compar
     from batfill.knowledge.frontier import frontier as frontier
     from batfill.knowledge.study import classify as classify
     from batfill.networks import network_of as network_of
-    from batfill.networks import picked_by as picked_by
-    from batfill.networks import save_network as save_network
     from batfill.policy import POLICIES as policies  # noqa: N811 - a mapping that its users only read
     from batfill.policy import Policy as Policy
+    from batfill.policy import picked_by as picked_by
+    from batfill.policy import save_network as save_network
     from batfill.reports.comparison import compare as compare
     from batfill.reports.what_if import what_if as what_if
     from batfill.reports.write import report as report
@@ -58,13 +58,13 @@ PLACES = {
     "generate": ("batfill.workloads", "generate_workload"),
     "job_table": ("batfill.jobs", "job_table"),
     "network_of": ("batfill.networks", "network_of"),
-    "picked_by": ("batfill.networks", "picked_by"),
+    "picked_by": ("batfill.policy", "picked_by"),
     "policies": ("batfill.policy", "POLICIES"),
     "read": ("batfill.workloads", "read_workload"),
     "replay": ("batfill.experiment", "replay"),
     "replay_many": ("batfill.experiment", "replay_many"),
     "report": ("batfill.reports.write", "report"),
-    "save_network": ("batfill.networks", "save_network"),
+    "save_network": ("batfill.policy", "save_network"),
     "select": ("batfill.tuning.select", "select"),
     "tune": ("batfill.tuning.tune", "tune"),
     "tune_aged": ("batfill.tuning.aged", "tune_aged"),

@@ -1,4 +1,4 @@
-"""Networks that pick the next job: made from weights, kept in files, and read from them as the policy `nn@FILE`.
+"""Networks that pick the next job: made from weights, and kept in files.
 
 A file is numpy's .npz without pickled objects. It states everything that its scores depend on, the names of the
 features included, so that a network made for other features is refused instead of misread.
@@ -6,9 +6,8 @@ features included, so that a network made for other features is refused instead 
 >>> import numpy as np
 >>> shortest_first = np.zeros((FEATURES, 1), np.float32)
 >>> shortest_first[list(FEATURES_OF_JOB).index("request")] = -1
->>> policy = picked_by(network_of([(shortest_first, np.zeros(1))], visible=64), base="fcfs", name="shortest")
->>> policy.name, policy.network.layers, policy.moves
-('shortest', (16, 1), False)
+>>> network_of([(shortest_first, np.zeros(1))], visible=64).layers
+(16, 1)
 """
 
 from __future__ import annotations
@@ -17,19 +16,20 @@ import io
 import json
 import zipfile
 import zlib
+from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.picks import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import PolicyError
 from batfill.files import whole_file
-from batfill.policy import Network, Policy, policy_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -48,7 +48,37 @@ DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+MOST_VISIBLE = 1_000_000  # jobs that a network may choose from
 MEND = "write it with `batfill.save_network`"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """A small neural network that picks the next job among the first waiting ones; see `engine/picks.py`.
+
+    Raises:
+        PolicyError: the widths are not those of a network, the weights do not fit them or are not finite, or `visible`
+            is out of range.
+    """
+
+    layers: tuple[int, ...]  # the layers' widths: the inputs first, then hidden ones if there are any, 1 last
+    weights: NDArray[np.float32]  # of each layer in turn (inputs, outputs), then its biases (outputs,), in one row
+    visible: int  # the most jobs it chooses from
+
+    def __post_init__(self) -> None:
+        widths = self.layers
+        if len(widths) < 2 or widths[0] != FEATURES or widths[-1] != 1 or min(widths) < 1:
+            shown = "-".join(map(str, widths)) or "none"
+            raise PolicyError(f"network: its layers are {shown} units wide; the first needs {FEATURES}, the last 1")
+        n_weights = sum((before + 1) * width for before, width in pairwise(widths))
+        if self.weights.shape != (n_weights,):
+            raise PolicyError(
+                f"network: weights of shape {self.weights.shape}; layers of these widths have {n_weights:,}"
+            )
+        if not np.isfinite(self.weights).all():
+            raise PolicyError("network: a weight is not a finite number; train it again")
+        if not 1 <= self.visible <= MOST_VISIBLE:
+            raise PolicyError(f"network: it sees {self.visible} jobs; let it see 1 to {MOST_VISIBLE:,}")
 
 
 def network_of(layers: Sequence[tuple[ArrayLike, ArrayLike]], *, visible: int = VISIBLE) -> Network:
@@ -85,67 +115,9 @@ def as_floats(values: ArrayLike) -> NDArray[np.float32]:
         raise PolicyError("network: weights and biases must be arrays of numbers; give numpy's") from None
 
 
-def picked_by(network: Network, *, base: str = "fcfs", name: str = "nn", **more: Any) -> Policy:
-    """The policy under which the network picks the next job, and `base` orders the queue and the backfilling.
-
-    Args:
-        network: see `network_of`.
-        base: a policy whose order is fixed, by its name; not one in a file.
-        name: of the new policy.
-        **more: fields of `Policy`.
-
-    Raises:
-        PolicyError: the base is unknown or in a file, or its order moves.
-    """
-    order = base_named(base)
-    widths = "-".join(map(str, network.layers))
-    return Policy(
-        name,
-        order.key,
-        order.per_wait,
-        per_expansion=order.per_expansion,
-        formula=f"a network of {widths} units picks among the first {network.visible} by {order.name}",
-        network=network,
-        **more,
-    )
-
-
-def base_named(name: str) -> Policy:
-    """The base order of this name; PolicyError if it is none, or in a file, which may change."""
-    if "@" in name:
-        raise PolicyError(f"network: its base order {name!r} is in another file; take a policy with a name")
-    return policy_named(name)
-
-
-def save_network(
-    path: str | Path, network: Network, *, base: str = "fcfs", about: Mapping[str, Any] | None = None
-) -> None:
-    """Write a network to a file, for the policy `nn@FILE`; equal arguments give equal bytes.
-
-    Args:
-        path: the file; any name.
-        network: see `network_of`.
-        base: the order of the queue, see `picked_by`.
-        about: how the network was made, as JSON; read by people only.
-
-    Raises:
-        BatfillError: the base is unusable, `about` is not JSON, or the file cannot be written.
-
-    Examples:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> network = network_of([(np.zeros((FEATURES, 1)), np.zeros(1))])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_network(f"{folder}/zeros.npz", network, base="saf", about={"by": "hand"})
-        ...     network_in_file(f"nn@{folder}/zeros.npz").formula
-        'a network of 16-1 units picks among the first 128 by saf'
-    """
-    picked_by(network, base=base)  # refuses an order that moves
-    try:
-        text = json.dumps(dict(about or {}))
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{path}: about is not JSON ({error}); give numbers, texts, lists and objects") from None
-    with whole_file(Path(path)) as stream:
+def write_network(path: Path, network: Network, base: str, about: str) -> None:
+    """Write the file; `policy.save_network` explains the arguments, and has checked them."""
+    with whole_file(path) as stream:
         np.savez(
             stream,
             format=np.array(FORMAT),
@@ -154,20 +126,18 @@ def save_network(
             layers=np.array(network.layers, np.int64),
             weights=np.asarray(network.weights, np.float32),
             visible=np.array(network.visible, np.int64),
-            base=np.array(base_named(base).name),
-            about=np.array(text),
+            base=np.array(base),
+            about=np.array(about),
         )
 
 
-def network_in_file(text: str) -> Policy:
-    """The policy of `nn@FILE`.
+def read_network(path: Path, where: str) -> tuple[Network, str, str, str]:
+    """The network in a file, the name of its base order, how it was made, and the file's sha256.
 
     Raises:
-        PolicyError: the file cannot be read, is damaged or not such a file, or is for other features.
+        PolicyError: the file cannot be read, is damaged or not such a file, or is for other features; the message
+            begins with `where`.
     """
-    text = text.strip()
-    path = Path(text.partition("@")[2])
-    where = f"policy {text}"
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as error:
@@ -197,20 +167,13 @@ def network_in_file(text: str) -> Policy:
             raise PolicyError(f"its weights are {weights.dtype}, not float32")
         json.loads(about)
         network = Network(tuple(layers), weights, visible[0])
-        return picked_by(
-            network,
-            base=text_in(kept, "base"),
-            name=f"nn@{path}",
-            source=f"{path}: {about}",
-            digest=sha256(content).hexdigest(),
-        )
     except KeyError as error:
         raise PolicyError(f"{where}: the file lacks {error}; {MEND}") from None
     except json.JSONDecodeError:
         raise PolicyError(f"{where}: its text about how it was made is not JSON; {MEND}") from None
     except PolicyError as error:
-        why = str(error)
-        raise PolicyError(why if why.startswith(where) else f"{where}: {why}; {MEND}") from None
+        raise PolicyError(f"{where}: {error}; {MEND}") from None
+    return network, text_in(kept, "base"), about, sha256(content).hexdigest()
 
 
 def text_in(kept: Mapping[str, NDArray[Any]], name: str) -> str:

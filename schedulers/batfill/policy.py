@@ -16,16 +16,16 @@ import math
 import re
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.errors import PolicyError, nearest
+from batfill.networks import MEND, Network, read_network, write_network
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,38 +43,6 @@ LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^4
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
 SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
 FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
-MOST_VISIBLE = 1_000_000  # jobs that a network may choose from
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Network:
-    """A small neural network that picks the next job among the first waiting ones; see `engine/picks.py`.
-
-    Raises:
-        PolicyError: the widths are not those of a network, the weights do not fit them or are not finite, or `visible`
-            is out of range.
-    """
-
-    layers: tuple[int, ...]  # the layers' widths: the inputs first, then hidden ones if there are any, 1 last
-    weights: NDArray[np.float32]  # of each layer in turn (inputs, outputs), then its biases (outputs,), in one row
-    visible: int  # the most jobs it chooses from
-
-    def __post_init__(self) -> None:
-        from batfill.engine import FEATURES as INPUTS
-
-        widths = self.layers
-        if len(widths) < 2 or widths[0] != INPUTS or widths[-1] != 1 or min(widths) < 1:
-            shown = "-".join(map(str, widths)) or "none"
-            raise PolicyError(f"network: its layers are {shown} units wide; the first needs {INPUTS}, the last 1")
-        n_weights = sum((before + 1) * width for before, width in pairwise(widths))
-        if self.weights.shape != (n_weights,):
-            raise PolicyError(
-                f"network: weights of shape {self.weights.shape}; layers of these widths have {n_weights:,}"
-            )
-        if not np.isfinite(self.weights).all():
-            raise PolicyError("network: a weight is not a finite number; train it again")
-        if not 1 <= self.visible <= MOST_VISIBLE:
-            raise PolicyError(f"network: it sees {self.visible} jobs; let it see 1 to {MOST_VISIBLE:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +206,7 @@ AGED_SOURCE = (
 )
 FILE_FORMAT = "batfill policies 1"
 IN_FILE = "NAME@FILE.json"  # see `policy_in_file`
-PICKED = "nn@FILE"  # see `networks.network_in_file`
+PICKED = "nn@FILE"  # see `network_in_file`
 PICKED_FORMULA = "a network scores the first waiting jobs and picks the highest; the file's order for the others"
 PICKED_SOURCE = (
     "one small network scores every job, as in RLScheduler, Zhang et al., SC 2020; its weights are in the file"
@@ -328,8 +296,6 @@ def policy_named(text: str) -> Policy:
     """
     if "@" in text:
         if text.strip().lower().startswith("nn@"):
-            from batfill.networks import network_in_file  # it loads the compiler
-
             return network_in_file(text)
         return policy_in_file(text)
     name, colon, rest = text.strip().lower().partition(":")
@@ -408,6 +374,87 @@ def listing() -> list[dict[str, str]]:
         {"name": AGED, "formula": AGED_FORMULA, "order": "changes", "source": AGED_SOURCE},
         {"name": PICKED, "formula": PICKED_FORMULA, "order": "changes", "source": PICKED_SOURCE},
     ]
+
+
+# Networks that pick the next job
+
+
+def picked_by(network: Network, *, base: str = "fcfs", name: str = "nn", **more: Any) -> Policy:
+    """The policy under which the network picks the next job, and `base` orders the queue and the backfilling.
+
+    Args:
+        network: see `networks.network_of`.
+        base: a policy whose order is fixed, by its name; not one in a file.
+        name: of the new policy.
+        **more: fields of `Policy`.
+
+    Raises:
+        PolicyError: the base is unknown or in a file, or its order moves.
+    """
+    order = base_named(base)
+    widths = "-".join(map(str, network.layers))
+    return Policy(
+        name,
+        order.key,
+        order.per_wait,
+        per_expansion=order.per_expansion,
+        formula=f"a network of {widths} units picks among the first {network.visible} by {order.name}",
+        network=network,
+        **more,
+    )
+
+
+def base_named(name: str) -> Policy:
+    """The base order of this name; PolicyError if it is none, or in a file, which may change."""
+    if "@" in name:
+        raise PolicyError(f"network: its base order {name!r} is in another file; take a policy with a name")
+    return policy_named(name)
+
+
+def save_network(
+    path: str | Path, network: Network, *, base: str = "fcfs", about: Mapping[str, Any] | None = None
+) -> None:
+    """Write a network to a file, for the policy `nn@FILE`; equal arguments give equal bytes.
+
+    Args:
+        path: the file; any name.
+        network: see `networks.network_of`.
+        base: the order of the queue, see `picked_by`.
+        about: how the network was made, as JSON; read by people only.
+
+    Raises:
+        BatfillError: the base is unusable, `about` is not JSON, or the file cannot be written.
+
+    Examples:
+        >>> import tempfile
+        >>> import batfill as bf
+        >>> network = bf.network_of([(np.zeros((16, 1)), np.zeros(1))])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_network(f"{folder}/zeros.npz", network, base="saf", about={"by": "hand"})
+        ...     policy_named(f"nn@{folder}/zeros.npz").formula
+        'a network of 16-1 units picks among the first 128 by saf'
+    """
+    picked_by(network, base=base)  # refuses an order that moves
+    try:
+        text = json.dumps(dict(about or {}))
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{path}: about is not JSON ({error}); give numbers, texts, lists and objects") from None
+    write_network(Path(path), network, base_named(base).name, text)
+
+
+def network_in_file(text: str) -> Policy:
+    """The policy of `nn@FILE`.
+
+    Raises:
+        PolicyError: the file cannot be read, is damaged or not such a file, or is for other features.
+    """
+    path = Path(text.strip().partition("@")[2])
+    where = f"policy {text.strip()}"
+    network, base, about, digest = read_network(path, where)
+    try:
+        return picked_by(network, base=base, name=f"nn@{path}", source=f"{path}: {about}", digest=digest)
+    except PolicyError as error:
+        raise PolicyError(f"{where}: {error}; {MEND}") from None
 
 
 # Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it

@@ -28,7 +28,7 @@ PLACES = {
     "copies": (
         "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"
     ),
-    "picks": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
+    "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
     "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given advance advance_each reset",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}

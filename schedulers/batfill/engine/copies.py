@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_heads, start_waiting
+from batfill.engine.features import OF_CLUSTER, OF_JOB
 from batfill.engine.jit import expression, kernel, outlined
 from batfill.engine.keys import section_of
 from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset, set_mixed_key
-from batfill.engine.picks import OF_CLUSTER, OF_JOB, first_waiting, note_logs, see_all
+from batfill.engine.picks import first_waiting, note_logs, see_all
 from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
 from batfill.engine.running import may_backfill
 from batfill.engine.waiting import dequeue, enqueue_at

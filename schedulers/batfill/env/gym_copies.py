@@ -8,7 +8,7 @@ import numpy as np
 
 from batfill import engine
 from batfill.env.gym_features import entry_of, see_gym
-from batfill.env.schedgym import GymLog, Jobs, Machine, State, begin, check_sequence, kernel, new_state, pick
+from batfill.env.schedgym import GymLog, Jobs, Machine, State, begin, check_sequence, gym_kernel, new_state, pick
 from batfill.env.threads import Threads
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class GymCopies:
         self.threads.close()
 
 
-@kernel
+@gym_kernel
 def observe(game, i):  # type: ignore[no-untyped-def]
     """Write what copy i's agent sees: the waiting jobs, or nothing if there are none."""
     at, count, seen = game.state.at[i], game.counts[i], game.seen

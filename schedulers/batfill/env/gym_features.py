@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from batfill.engine.jit import COMPILED, SOURCES, index_of, njit
 from batfill.engine.picks import HOUR_S, see_cluster, see_job, within_limits
 from batfill.env import schedgym
-from batfill.env.schedgym import OPTIONS, kernel, shadow
+from batfill.env.schedgym import OPTIONS, gym_kernel, shadow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def entry_of(*files: str) -> Callable[[Callable[..., Any]], Any]:
     return entry
 
 
-@kernel
+@gym_kernel
 def see_gym(
     jobs: Jobs, machine: Machine, state: State, i: int, seen: int, of_jobs: NDArray[Any], of_cluster: NDArray[Any]
 ) -> None:

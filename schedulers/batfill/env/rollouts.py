@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.engine import new_picks
-from batfill.engine.picks import FEATURES, OF_CLUSTER, OF_JOB, add_rows, score
+from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
+from batfill.engine.picks import add_rows, score
 from batfill.env.gym_features import entry_of, see_gym
-from batfill.env.schedgym import Jobs, Machine, State, begin, check_sequence, kernel, new_state, pick, slowdowns
+from batfill.env.schedgym import Jobs, Machine, State, begin, check_sequence, gym_kernel, new_state, pick, slowdowns
 from batfill.errors import PolicyError, WorkloadError
 from batfill.policy import BY_ESTIMATE
 from batfill.replays import EngineReplay, thread_pool
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from batfill.engine.records import Picks
     from batfill.env.schedgym import GymLog
     from batfill.jobs import JobTable, Workload
-    from batfill.policy import Network, Policy
+    from batfill.networks import Network
+    from batfill.policy import Policy
 
     Firsts = Sequence[int] | NDArray[np.int64]
 
@@ -36,7 +38,7 @@ AT_ONCE = 8  # sequences of one call, so that threads end at nearly the same tim
 entry = entry_of(__file__)
 
 
-@kernel
+@gym_kernel
 def best_in_gym(jobs: Jobs, machine: Machine, state: State, i: int, picks: Picks, of_jobs: NDArray[np.float32]) -> int:
     """The place in copy i's queue of the visible job that the network picks: the highest score, the first of equals.
 
@@ -75,7 +77,7 @@ def play_network(
             pick(jobs, machine, state, i, best_in_gym(jobs, machine, state, i, picks, of_jobs), backfill)
 
 
-@kernel
+@gym_kernel
 def lowest_now(
     jobs: Jobs, state: State, i: int, key: NDArray[np.float64], rise: NDArray[np.float64], threshold_s: float
 ) -> int:

@@ -192,11 +192,11 @@ def _machine(path: Path, log: SwfLog) -> Machine:
 
 # Without numba's reference counting of the arrays, which takes as long as the rest; kernels allocate nothing.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
-kernel = njit(forceinline=True, **OPTIONS)
+gym_kernel = njit(forceinline=True, **OPTIONS)
 entry = njit(cache=True, **OPTIONS)  # what Python calls
 
 
-@kernel
+@gym_kernel
 def begin(jobs: Jobs, machine: Machine, state: State, i: int, first: int) -> None:
     """Set copy i to the first decision of the sequence that begins at this row of the log.
 
@@ -213,7 +213,7 @@ def begin(jobs: Jobs, machine: Machine, state: State, i: int, first: int) -> Non
     state.start_s[i, :] = NOT_STARTED
 
 
-@kernel
+@gym_kernel
 def pick(jobs: Jobs, machine: Machine, state: State, i: int, place: int, backfill: bool) -> None:
     """Start the job at this place of copy i's queue, waiting for it if it must, and go on to the next decision.
 
@@ -239,7 +239,7 @@ def pick(jobs: Jobs, machine: Machine, state: State, i: int, place: int, backfil
         next_event(jobs, state, i)
 
 
-@kernel
+@gym_kernel
 def shadow(jobs: Jobs, machine: Machine, state: State, i: int, job: int) -> int:
     """When a waiting job that does not fit is expected to: the expected end that frees enough processors."""
     at = state.at[i]
@@ -254,7 +254,7 @@ def shadow(jobs: Jobs, machine: Machine, state: State, i: int, job: int) -> int:
     return expected_s
 
 
-@kernel
+@gym_kernel
 def backfill_pass(jobs: Jobs, state: State, i: int, shadow_s: int) -> None:
     """Start every waiting job that fits and is expected to end before the shadow time, by submission."""
     at = state.at[i]
@@ -267,7 +267,7 @@ def backfill_pass(jobs: Jobs, state: State, i: int, shadow_s: int) -> None:
             place += 1
 
 
-@kernel
+@gym_kernel
 def next_event(jobs: Jobs, state: State, i: int) -> None:
     """Move on to the next arrival, or the next end if it is earlier; the caller ensures that there is one."""
     at = state.at[i]
@@ -290,7 +290,7 @@ def next_event(jobs: Jobs, state: State, i: int) -> None:
         at["running"] -= 1
 
 
-@kernel
+@gym_kernel
 def start(jobs: Jobs, state: State, i: int, place: int) -> None:
     """Start the job at this place of the queue now; the caller ensures that it fits."""
     at = state.at[i]
@@ -309,7 +309,7 @@ def start(jobs: Jobs, state: State, i: int, place: int) -> None:
     at["started"] += 1
 
 
-@kernel
+@gym_kernel
 def insert(listed: NDArray[np.int64], n: int, job: int, key: NDArray[np.int64]) -> None:
     """Insert a job into a list of n that is sorted by key[job], after its equals; the list has room."""
     place = n
@@ -319,14 +319,14 @@ def insert(listed: NDArray[np.int64], n: int, job: int, key: NDArray[np.int64]) 
     listed[place] = job
 
 
-@kernel
+@gym_kernel
 def drop(listed: NDArray[np.int64], n: int, place: int) -> None:
     """Remove what is at this place of a list of n."""
     for k in range(place, n - 1):
         listed[k] = listed[k + 1]
 
 
-@kernel
+@gym_kernel
 def sort_ties(listed: NDArray[np.int64], key: NDArray[np.int64], tie: NDArray[Any]) -> None:
     """Sort a list that is sorted by key[job] by (key[job], tie[job]), stably."""
     for end in range(1, len(listed)):
@@ -338,7 +338,7 @@ def sort_ties(listed: NDArray[np.int64], key: NDArray[np.int64], tie: NDArray[An
         listed[place] = job
 
 
-@kernel
+@gym_kernel
 def lowest(jobs: Jobs, state: State, i: int, key: NDArray[np.float64]) -> int:
     """The place in copy i's queue of the job with the lowest key, of shape (n_jobs,) like the log."""
     at = state.at[i]
