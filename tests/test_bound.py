@@ -126,7 +126,7 @@ def test_prices_are_integrated_and_the_least_is_found_as_by_brute_force():
         assert np.cumsum(change).min() > -1e-9
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.compiled) for seed in range(1, 6))])
 def test_no_policy_beats_the_bound_and_kills_do_not_change_it(seed):
     jobs = random_table(seed, n_jobs=200, size=16, span_s=600, small=0.5, wide=0.0)
     runs = [replay(jobs, 16, policy) for name, policy in POLICIES.items() if name in ("fcfs", "spf", "saf", "sqf")]
