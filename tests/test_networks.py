@@ -19,9 +19,9 @@ from batfill.cluster.agent import Agent
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError, PolicyError
 from batfill.jobs import Workload
-from batfill.networks import FORMAT
+from batfill.networks import FORMAT, MOST_VISIBLE
 from batfill.options import Options
-from batfill.policy import MOST_VISIBLE, network_in_file, policy_named
+from batfill.policy import network_in_file, policy_named
 from command import json_result, refusal, result
 from strategies import random_table
 
