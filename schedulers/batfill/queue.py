@@ -196,7 +196,7 @@ class Queue:
 
     def start(self, row: int, now_s: float) -> None:
         """Start a job that does not wait."""
-        engine.start(now_s, self.arrays, row)
+        engine.start(float(now_s), self.arrays, row)
 
     def enqueue_all(self, rows: NDArray[np.intp], submitted: int) -> None:
         """Queue these jobs, all among the first `submitted` jobs, the submitted ones."""
@@ -351,7 +351,7 @@ class Queue:
 
     def start_waiting(self, row: int, now_s: float) -> None:
         """Start a job that waits."""
-        engine.start_waiting(now_s, self.arrays, row)
+        engine.start_waiting(float(now_s), self.arrays, row)
 
     def note_divider(self, row: int) -> float:
         """Record and return the divider at which the killable try that has just started is killed."""

@@ -243,6 +243,7 @@ class EngineReplay:
 
     def advance(self, until_s: float = np.inf) -> bool:
         """Process every instant up to and including `until_s`; returns whether the workload is done."""
+        until_s = float(until_s)  # the kernel would be compiled again for an int
         while True:
             why = engine.advance(until_s, self.size, self.queue.arrays, self.events)
             if why != engine.NEEDS_ROOM:
