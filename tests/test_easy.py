@@ -7,13 +7,16 @@ import math
 import numpy as np
 import pytest
 
+from batfill.engine import running as engine_running
 from batfill.engine.records import NEVER_S
-from batfill.engine.running import reservation
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import policy_named
 from batfill.queue import Queue
 from batfill.replays import replay
+from from_python import from_python
 from strategies import table
+
+reservation = from_python(engine_running.reservation)
 
 
 def running(size, *jobs):

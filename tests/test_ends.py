@@ -10,21 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill.engine import ends as module
 from batfill.engine.ends import (
     BLOCK,
     HALF,
     clear_ends,
     enlarged_ends,
     enter,
-    leave,
     leave_next,
     listed,
     new_ends,
     next_end,
     next_end_s,
-    released,
 )
+from from_python import from_python
 from sweeps import examples
+
+leave, released = map(from_python, (module.leave, module.released))
 
 MOST = 12 * BLOCK
 

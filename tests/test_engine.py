@@ -16,18 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill import engine
-from batfill.engine import easy, jit, keys, tree
-from batfill.engine.running import CORRECTION_STEPS_S, reservation
+from batfill.engine import easy, jit, keys, running, tree
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
 from batfill.queue import Queue
 from batfill.replays import EngineReplay, load, save
+from from_python import from_python
 from oracle import Oracle, assert_same, oracle
 from strategies import in_units, options, outliving, random_mixed, random_table, replayed, table, workloads
 from sweeps import examples, sweep
 
 SMALL_TREE = 4
+reservation = from_python(running.reservation)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -326,7 +327,9 @@ def test_a_replay_copied_or_saved_under_way_goes_on_as_the_oracle_does(policy, t
 def raised(estimate_s, walltime_s, times, ran_s):
     """The estimate of a job that has run for `ran_s`, and how often it was corrected, by the definition."""
     while estimate_s <= ran_s and estimate_s < walltime_s:
-        estimate_s = min(estimate_s + CORRECTION_STEPS_S[min(times, len(CORRECTION_STEPS_S) - 1)], walltime_s)
+        estimate_s = min(
+            estimate_s + running.CORRECTION_STEPS_S[min(times, len(running.CORRECTION_STEPS_S) - 1)], walltime_s
+        )
         times += 1
     return estimate_s, walltime_s, times
 

@@ -9,6 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from batfill.engine import tree
 from batfill.engine.records import JOB, new_records
+from from_python import from_python
+
+insert, remove, summarize_group = map(from_python, (tree.insert, tree.remove, tree.summarize_group))
 
 SIZE = 20
 ROOM = 6000
@@ -49,7 +52,7 @@ class TreeBesideAList(RuleBasedStateMachine):
             estimate_s, procs = float(self.rng.integers(1, 99)), int(self.rng.integers(1, SIZE + 1))
             if not tree.has_capacity(self.tree):
                 self.tree = tree.enlarged(self.tree)
-            tree.insert(self.tree, np.int64(section), key, row, estimate_s, procs, self.jobs)
+            insert(self.tree, np.int64(section), key, row, estimate_s, procs, self.jobs)
             self.lists[section].append((key, int(self.jobs["seq"][row]), row, estimate_s, procs))
         self.lists[section].sort()
 
@@ -59,7 +62,7 @@ class TreeBesideAList(RuleBasedStateMachine):
         for _ in range(min(n, len(self.lists[section]))):
             at = {"front": 0, "back": -1, "any": int(self.rng.integers(len(self.lists[section])))}[where]
             key, _, row, _, _ = self.lists[section].pop(at)
-            tree.remove(self.tree, np.int64(section), key, row, self.jobs)
+            remove(self.tree, np.int64(section), key, row, self.jobs)
             self.unused.append(row)
 
     @rule(section=st.integers(0, SECTIONS - 1))
@@ -68,7 +71,7 @@ class TreeBesideAList(RuleBasedStateMachine):
         if not self.lists[section]:
             return
         for group in self.tree.groups[section, : self.tree.sections[section]["groups"]]:
-            tree.summarize_group(self.tree, group)
+            summarize_group(self.tree, group)
 
     @rule()
     def clear(self):

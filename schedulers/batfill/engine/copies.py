@@ -15,7 +15,7 @@ import numpy as np
 
 from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_heads, start_waiting
 from batfill.engine.features import OF_CLUSTER, OF_JOB
-from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import section_of
 from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset, set_mixed_key
 from batfill.engine.picks import first_waiting, note_logs, see_all
@@ -355,6 +355,7 @@ def carry_out(queue, events, copy, kind, action, values, mask):
             return LEAVES_REST
 
 
+@entry
 @outlined
 def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
     """Apply an action to each copy from `low` to below `high`, or begin an episode, and go on to the next decision.

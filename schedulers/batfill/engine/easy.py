@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import find_head, key_at, unit_of
 from batfill.engine.picks import picked
 from batfill.engine.records import BY_NETWORK, IF_WAITING, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED
@@ -53,6 +53,7 @@ def easy_pass(now_s, queue, started):
     return pass_by_key(now_s, queue, started)
 
 
+@entry
 @kernel
 def decide(now_s, queue, started):
     """Move the jobs that have become overdue to the front, raise outlived estimates, then run `easy_pass`.
@@ -66,6 +67,7 @@ def decide(now_s, queue, started):
     return easy_pass(now_s, queue, started)
 
 
+@entry
 @kernel
 def start_waiting(now_s, queue, row):
     """Start a waiting job, wherever it stands in the queue, for passes that are not made here."""
@@ -306,6 +308,7 @@ def start_picks(now_s, queue, started):
     return n
 
 
+@entry
 @outlined
 def pick(now_s, queue):
     """The waiting job that the network picks, for passes that are not made here: its row, int64.
@@ -358,6 +361,7 @@ def gather_candidates(now_s, queue):
     return n, fewest, shortest_s
 
 
+@entry
 @outlined
 def kill_pays(now_s, queue, row):
     """Whether to kill a running try that has reached its divider, under a RULES.kill_if other than ALWAYS.

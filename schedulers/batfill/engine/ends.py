@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.records import Ends, new_records
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def listed(ends: Ends) -> NDArray[Any]:
     return jobs
 
 
+@entry
 @kernel
 def clear_ends(ends):
     """Take all jobs out."""
@@ -124,6 +125,7 @@ def split_block(ends, place):
     ends.used[0].blocks += 1
 
 
+@entry
 @kernel
 def enter(ends, end_s, procs, row):
     """Enter a job that starts, or whose end changes."""
@@ -200,6 +202,7 @@ def next_end(ends):
     return block.first + block.count - ONE
 
 
+@entry
 @kernel
 def next_end_s(ends):
     """When the next job ends; inf if none runs."""

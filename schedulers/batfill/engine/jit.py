@@ -21,6 +21,7 @@ try:
     import numba.np.arraymath  # noqa: F401 - looks for scipy when it is loaded
     from numba import config
     from numba import njit as njit
+    from numba.core.registry import CPUDispatcher
 finally:
     if HIDES_SCIPY:  # pragma: no cover - as above
         del sys.modules["scipy.linalg"]
@@ -63,11 +64,33 @@ def outlined(function: Kernel) -> Kernel:
     return compiled(function, inline=False)
 
 
+class Inner(CPUDispatcher):
+    """A kernel that only kernels call."""
+
+    def __call__(self, *_: Any) -> Any:  # pragma: no cover - lines are only counted where nothing is compiled
+        """Refuse a call from Python, which would crash the process."""
+        raise TypeError(f"{self.py_func.__name__}: decorate it with `entry` to call it from Python")
+
+
+def entry(kernel: Kernel) -> Kernel:
+    """Let Python call a kernel too.
+
+    Numba then compiles code that unpacks every array of the arguments from its Python object, often more than the
+    kernel has of its own. Most kernels do without: a third of the time of the first run.
+    """
+    if COMPILED:  # pragma: no cover - as above
+        dispatcher: Any = kernel
+        dispatcher.targetoptions |= {"no_cpython_wrapper": False, "no_cfunc_wrapper": False}
+        dispatcher.__class__ = CPUDispatcher
+    return kernel
+
+
 def compiled(function: Kernel, *, inline: bool) -> Kernel:
     """The function, compiled at its first call and cached on disk under SOURCES."""
-    if COMPILED:  # pragma: no cover - lines are only counted where nothing is compiled
+    if COMPILED:  # pragma: no cover - as above
         options = {"cache": True, "error_model": "numpy", "nogil": True, "forceinline": inline, "_nrt": False}
-        dispatcher: Any = njit(**options)(function)  # type: ignore[call-overload]
+        dispatcher: Any = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)  # type: ignore[call-overload]
+        dispatcher.__class__ = Inner
         dispatcher._cache._cache_file._source_stamp = SOURCES
         drop_stale(index_of(dispatcher))
         function = dispatcher
@@ -82,16 +105,16 @@ def undispatched(kernel: Kernel) -> Kernel:
     """
     if not COMPILED:
         return kernel
-    entry: Any = None  # pragma: no cover - as above
+    direct: Any = None  # pragma: no cover - as above
 
     def call(*arguments: Any) -> Any:  # pragma: no cover
-        nonlocal entry
-        if entry is not None:
-            return entry(*arguments)
+        nonlocal direct
+        if direct is not None:
+            return direct(*arguments)
         result = kernel(*arguments)
         if len(kernel.overloads) == 1:  # type: ignore[attr-defined]
             (version,) = kernel.overloads.values()  # type: ignore[attr-defined]
-            entry = version.entry_point
+            direct = version.entry_point
         return result
 
     return call  # type: ignore[return-value]  # pragma: no cover

@@ -12,7 +12,7 @@ import numpy as np
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass, kill_pays, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
-from batfill.engine.jit import kernel, outlined
+from batfill.engine.jit import entry, kernel, outlined
 from batfill.engine.records import ALWAYS, AWAY, FROM_OUTSIDE, QUEUE
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
@@ -63,6 +63,7 @@ AT_START = np.zeros(1, QUEUE)
 BEFORE_START = np.zeros(1, CLOCK)
 
 
+@entry
 @kernel
 def reset(size, given, queue, events):
     """Reset to an empty machine of `size` processors; the tree must be empty."""
@@ -146,6 +147,7 @@ def decide_due(queue, events):
         enter(events.ends, jobs[row].start_s + events.duration_s[row], 0, row)
 
 
+@entry
 @outlined
 def advance(until_s, size, queue, events):
     """Handle every instant up to and including `until_s` on a machine of `size` processors.
@@ -233,6 +235,7 @@ def set_mixed_key(weights, job):
     )
 
 
+@entry
 @kernel
 def advance_each(first, resume, moves, weights, lines, start_s, given, size, queue, events):
     """Replay the whole workload under each policy from index `first` on; returns how many are done.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.engine.ends import ONE, block_of, clear_ends, enter, last_block, leave, released, slot_in
-from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.records import AWAY, NEVER_S
 
 # Added to an expected run time when a job outlives it for the first, second, ... time; the last repeats.
@@ -16,6 +16,7 @@ from batfill.engine.records import AWAY, NEVER_S
 CORRECTION_STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000], np.float64)
 
 
+@entry
 @kernel
 def start(now_s, queue, row):
     """Start a job that has left the queue: it takes its processors and is expected to end after its estimate."""
@@ -32,6 +33,7 @@ def occupy(queue, row, procs):
     queue.state[0].free -= procs
 
 
+@entry
 @kernel
 def finish(queue, row):
     """End a running job and free its processors; returns their number."""
@@ -41,6 +43,7 @@ def finish(queue, row):
     return procs
 
 
+@entry
 @kernel
 def change_release(queue, row, by):
     """Change the number of processors that a running job will release."""
@@ -51,6 +54,7 @@ def change_release(queue, row, by):
     queue.state[0].settled = 0
 
 
+@entry
 @outlined
 def expect(queue, held):
     """Sort the running jobs again, END (n,), whose estimates have changed."""
@@ -80,6 +84,7 @@ def may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
     return procs <= free and (now_s + estimate_s <= shadow_s or procs <= extra)
 
 
+@entry
 @kernel
 def corrected(now_s, start_s, estimate_s, corrections, request_s, limit_s):
     """The estimate at `now_s` of a job that has run since `start_s`, and how often it has been corrected by then.
@@ -107,6 +112,7 @@ def outlast(now_s, queue, row, procs):
     occupy(queue, row, procs)
 
 
+@entry
 @outlined
 def correct(now_s, queue):
     """Raise the estimate of every running job that was expected to have ended by `now_s`, as `corrected` does."""

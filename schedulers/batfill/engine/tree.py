@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.records import Tree, new_records
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def enlarged(tree: Tree) -> Tree:
     )
 
 
+@entry
 @kernel
 def width_of(procs):
     """The width class of `procs` processors: 2 k for 2^k, 2 k + 1 up to the next power of two.
@@ -168,6 +169,7 @@ def new_group(tree, section, place):
     return group
 
 
+@entry
 @outlined
 def open_section(tree, section):
     """Create the one group and leaf of an empty section."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import head_with, place_key, section_of, slope_of
 from batfill.engine.records import AWAY, NO_PICKS
 from batfill.engine.running import finish, outlast
@@ -88,6 +88,7 @@ def move_to(now_s, queue, section, row):
     enqueue_at(now_s, queue, section, row)
 
 
+@entry
 @kernel
 def set_level(queue, row, level, killable, estimate_s):
     """Set the level (large if beyond the last) and the estimate of a job that is not queued.
@@ -102,6 +103,7 @@ def set_level(queue, row, level, killable, estimate_s):
         job.estimate_s = min(estimate_s, queue.dividers[level - 1].bound_s)
 
 
+@entry
 @kernel
 def submit(queue, row, place, submit_s, request_s, limit_s, procs, level, killable, estimate_s, key, rise):
     """Add a newly submitted job as the last row of `jobs`, at `place` of `ages`, and queue it; needs `tries`.
@@ -140,6 +142,7 @@ def submit(queue, row, place, submit_s, request_s, limit_s, procs, level, killab
     return QUEUED
 
 
+@entry
 @kernel
 def enqueue_rows(now_s, queue, rows, first):
     """Insert rows[first:] into the sections of their levels, rows uint32 (n,), none of them in the tree.
@@ -170,6 +173,7 @@ def sweep_overdue(now_s, queue):
     return True
 
 
+@entry
 @outlined
 def demote(queue, row):
     """Move a job killed at its divider to the next level with a longer divider, or to the large jobs."""
@@ -183,6 +187,7 @@ def demote(queue, row):
     set_level(queue, row, level + 1, 1, queue.tries[row].whole_estimate_s)
 
 
+@entry
 @kernel
 def spare(now_s, queue, row):
     """Let a running try that has reached its divider go on as a large job."""
@@ -191,6 +196,7 @@ def spare(now_s, queue, row):
     outlast(now_s, queue, row, finish(queue, row))
 
 
+@entry
 @outlined
 def requeue(now_s, queue, row):
     """Requeue a killed and demoted job, in its new level or among the overdue jobs; False if the tree is full."""
