@@ -189,7 +189,7 @@ def began(file, out):
 def assert_goes_on(file, out):
     """What is stored is whole, is kept as it is, and the same command adds what is missing."""
     before = stored_rows(out)
-    again = done(file, "--out", out)
+    again = done(file, "--out", out, "--workers", 1)
     assert (again["runs"], again["finished_before"]) == (LONG_RUNS, len(before))
     after = rows(out)
     assert len(after) == after["run"].nunique() == LONG_RUNS
@@ -199,7 +199,7 @@ def assert_goes_on(file, out):
 
 # Before the first results, and while they are written.
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [0, 2])
+@pytest.mark.parametrize("parts", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_a_campaign_killed_with_sigkill_goes_on_where_it_was(campaign_file, tmp_path, parts):
     out = tmp_path / "out"
     file = campaign_file(LONG)

@@ -23,6 +23,7 @@ from batfill.engine.ends import (
     next_end,
     next_end_s,
 )
+from batfill.engine.jit import COMPILED
 from from_python import from_python
 from sweeps import examples
 
@@ -73,7 +74,7 @@ def require_sound(ends, plain):
 STEPS = st.lists(st.tuples(st.sampled_from(["in", "out", "next"]), st.integers(1, 400)), min_size=1, max_size=12)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40 if COMPILED else 8), deadline=None)
 @given(
     steps=STEPS, seed=st.integers(0, 2**32), instants=st.sampled_from([1, 5, 300, 10**9]), first=st.integers(0, MOST)
 )
