@@ -157,6 +157,6 @@ def test_no_jobs_and_jobs_that_take_no_time_have_a_bound():
 
 
 def test_a_longer_search_gives_a_better_bound():
-    jobs = random_table(2, n_jobs=300, size=16, span_s=600, wide=0.0)
+    jobs = random_table(2, n_jobs=150, size=16, span_s=300, wide=0.0)
     columns = jobs.submit_s, np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.procs, 16
     assert least_delay(*columns, rounds=1).priced_s < least_delay(*columns, rounds=100).priced_s

@@ -36,7 +36,12 @@ def submit(cluster, jobs, row, **more):
     cluster.submit(str(jobs.ids[row]), float(jobs.submit_s[row]), walltime_s, int(jobs.procs[row]), **more)
 
 
-@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "lqf", "wfp3", "sexp"], threshold=[None, 40]))
+@pytest.mark.parametrize(
+    *sweep(
+        policy=["saf", "wfp3", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("fcfs", "lqf", "sexp"))],
+        threshold=[None, 40],
+    )
+)
 def test_jobs_told_in_any_order_within_an_instant_start_as_the_oracle_says(policy, threshold):
     jobs = random_table(11, n_jobs=300, size=10, span_s=120, wide=0)
     jobs.runtime_s[:] = np.maximum(jobs.runtime_s, 1)  # whole instants: no job ends where it starts

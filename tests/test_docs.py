@@ -278,8 +278,11 @@ LONG = {
     *("campaigns", "classification", "decide", "gallery", "learn-a-policy", "own-policy", "reports", "small-first"),
     "workloads",
 }
-# Blocks on archive logs of these pages classify whole logs; other blocks show the same commands on smaller ones.
-CLASSIFYING = ("docs/results/classification.md", "docs/results/gallery.md")
+# Blocks on archive logs of these pages take long; others show the same commands on smaller ones.
+ON_WHOLE_LOGS = {
+    *("docs/results/classification.md", "docs/results/gallery.md", "docs/results/what-we-found.md"),
+    *("docs/tutorials/paper-table.md", "docs/how-to/learn-a-policy.md", "docs/how-to/reports.md"),
+}
 RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marked("needs")))
 
 
@@ -297,7 +300,7 @@ def test_blocks_do_what_they_show(tmp_path, page):
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(block, id=block.place, marks=[pytest.mark.long] * (block.page in CLASSIFYING))
+        pytest.param(block, id=block.place, marks=[pytest.mark.long] * (block.page in ON_WHOLE_LOGS))
         for block in TO_RUN
         if block.marked("needs")
     ],

@@ -150,7 +150,10 @@ def test_a_network_without_preference_starts_what_its_base_order_starts(base):
         assert ours.backfilled.tobytes() == theirs.backfilled.tobytes()
 
 
-@pytest.mark.parametrize(("feature", "policy"), [("request", "spf"), ("share", "sqf"), ("procs", "sqf")])
+@pytest.mark.parametrize(
+    ("feature", "policy"),
+    [("request", "spf"), *(pytest.param(name, "sqf", marks=pytest.mark.compiled) for name in ("share", "procs"))],
+)
 def test_a_network_that_scores_one_feature_starts_what_the_policy_of_that_feature_starts(feature, policy):
     for seed in range(3):
         jobs = random_table(seed, n_jobs=120, size=8, span_s=300)

@@ -154,11 +154,16 @@ def test_an_aged_orders_name_means_the_same_policy_again():
     [
         ("aged:5,0,0", "fcfs"),
         ("aged:0,1,0", "lexp"),
-        (f"aged:0,1,{-1 / 3!r}", "wfp3"),
-        ("aged:1e11,1,0", "spf"),
-        ("aged:1e11,1,1", "saf"),
-        ("aged:1e11,1,-1", "srf"),
-        ("aged:1e11,0,1", "sqf"),
+        *(
+            pytest.param(*case, marks=pytest.mark.compiled)
+            for case in (
+                (f"aged:0,1,{-1 / 3!r}", "wfp3"),
+                ("aged:1e11,1,0", "spf"),
+                ("aged:1e11,1,1", "saf"),
+                ("aged:1e11,1,-1", "srf"),
+                ("aged:1e11,0,1", "sqf"),
+            )
+        ),
     ],
 )
 def test_aged_orders_hold_known_ones_as_special_and_limiting_cases(text, same):

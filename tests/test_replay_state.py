@@ -45,7 +45,16 @@ def test_every_instant_can_be_looked_at():
     assert run.next_s == math.inf
 
 
-@pytest.mark.parametrize("changed", [("fcfs", None), ("unicef", "spf"), ("saf", "lexp"), ("mixed:1,0,0,-2,0,0", None)])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("unicef", "spf"),
+        *(
+            pytest.param(rules, marks=pytest.mark.compiled)
+            for rules in (("fcfs", None), ("saf", "lexp"), ("mixed:1,0,0,-2,0,0", None))
+        ),
+    ],
+)
 @pytest.mark.parametrize(
     "threshold_s", [80.0, *(pytest.param(threshold, marks=pytest.mark.compiled) for threshold in (math.inf, 0.0))]
 )
@@ -63,6 +72,9 @@ def test_new_rules_hold_from_the_next_decision_on(changed, threshold_s):
     assert_same(run.schedule(), beside.run())
 
 
+ORDERS = ["wfp3", *(pytest.param(name, marks=pytest.mark.compiled) for name in ("fcfs", "saf"))]
+
+
 def estimates(seed):
     """Guesses that are right, too long, too short, and without end."""
     rng = np.random.default_rng(seed)
@@ -70,7 +82,7 @@ def estimates(seed):
     return np.where(rng.random(len(JOBS)) < 0.03, math.inf, guess)
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize("policy", ORDERS)
 def test_estimates_stand_for_walltimes_in_keys_and_reservations(policy):
     guess = estimates(1)
     run = EngineReplay(JOBS, SIZE, policy_named(policy), threshold_s=90.0, estimate_s=guess)
@@ -78,7 +90,7 @@ def test_estimates_stand_for_walltimes_in_keys_and_reservations(policy):
     assert_same(run.schedule(), oracle(JOBS, SIZE, policy, threshold_s=90.0, estimate_s=guess))
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize("policy", ORDERS)
 def test_new_estimates_hold_for_waiting_and_running_jobs(policy):
     run, beside = new_replay(policy), Oracle(JOBS, SIZE, policy, **CASE)
     for turn in range(1, 6):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from batfill.engine import tree
+from batfill.engine.jit import COMPILED
 from batfill.engine.records import JOB, new_records
 from from_python import from_python
 
@@ -119,7 +120,7 @@ class TreeBesideAList(RuleBasedStateMachine):
 
 
 TestTreeBesideAList = TreeBesideAList.TestCase
-TestTreeBesideAList.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestTreeBesideAList.settings = settings(max_examples=25 if COMPILED else 10, stateful_step_count=25, deadline=None)
 
 
 def test_widths_grow_with_processors_and_powers_of_two_have_their_own():
