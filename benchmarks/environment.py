@@ -14,8 +14,8 @@ from logs import SDSC
 from table import Row, time_text
 from timing import Case, Setting, by_turns
 
-COPIES, VISIBLE = 256, 128
-WARM_UP, STEPS = 1_200, 300  # steps: copies that began together spread over their episodes first
+COPIES, VISIBLE = 1024, 128
+WARM_UP, STEPS = 900, 100  # steps: copies that began together spread over their episodes first
 BAR_S = 1e-6  # a million decisions a second on two cores
 PLAIN_JOBS = 1_024
 

@@ -97,7 +97,7 @@ def copies_of(jobs, *, kind="pick", copies=1, visible=4, base="fcfs", warm=0, ev
 
 
 def begin(copies, firsts):
-    """Begin an episode in every copy; returns the tries before the first decisions."""
+    """Begin an episode in every copy; returns the jobs started before the first decisions."""
     n = len(firsts)
     width = max(copies.seen.mask.shape[1], 6)
     tasks = np.full(n, engine.BEGINS, np.uint8)
@@ -261,13 +261,19 @@ def test_copies_are_independent_of_each_other_and_of_the_threads():
         many.close()
 
 
-def test_every_try_is_reported_once():
+@pytest.mark.parametrize("warm", [0, 30])
+def test_every_scored_job_is_reported_once(warm):
     jobs = random_table(6, n_jobs=80, size=SIZE, span_s=400, wide=0.0, unlimited=0.0)
-    copies = copies_of(jobs)
-    rows = begin(copies, [0])[1].tolist()
+    copies = copies_of(jobs, warm=warm)
+    steps = [begin(copies, [0])]
     while not copies.seen.done[0]:
-        rows += act(copies, [0])[1].tolist()
-    assert sorted(rows) == list(range(80))
+        steps.append(act(copies, [0]))
+    reported = [job for step in steps for job in zip(*(column.tolist() for column in step), strict=True)]
+    started = copies.copies.queue.jobs[0]
+    wait_s = (started["start_s"] - started["submit_s"]).tolist()
+    ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
+    expected = list(zip([0] * 80, wait_s, ran_s, jobs.procs.tolist(), strict=True))
+    assert sorted(reported) == sorted(expected[warm:])
 
 
 @pytest.mark.parametrize("kind", ["pick", "backfill"])

@@ -33,7 +33,7 @@ PLACES = {
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}
 # Kernels that the hosts of single events call at every event, always with arguments of the same types.
-EVENTS = ("correct", "decide", "finish", "requeue", "submit")
+EVENTS = ("correct", "decide", "finish", "requeue", "step", "submit")
 
 
 def __getattr__(name: str) -> Any:

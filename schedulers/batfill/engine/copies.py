@@ -76,10 +76,12 @@ class Seen(NamedTuple):
 
 
 class Fresh(NamedTuple):
-    """The tries started by a step, of all copies."""
+    """The scored jobs started by a step, of all copies."""
 
     copy: NDArray[np.int64]  # (capacity,)
-    row: NDArray[np.int64]  # (capacity,)  in the copy
+    wait_s: NDArray[np.float64]  # (capacity,)
+    runtime_s: NDArray[np.float64]  # (capacity,)
+    procs: NDArray[np.int64]  # (capacity,)
     used: NDArray[np.int64]  # (1,)
 
 
@@ -312,12 +314,18 @@ def count_scored(copy, warm, events):
 
 
 @kernel
-def report(copy, i, events, fresh):
-    """Add the copy's tries since the last report to `fresh`."""
+def report(copy, i, warm, queue, events, fresh):
+    """Add the copy's scored jobs that have started since the last report to `fresh`."""
     n = fresh.used[0]
     for place in range(copy.reported, np.int64(events.clock[0].starts)):
+        row = np.int64(events.starts[place].row)
+        if row < warm:
+            continue
+        job = queue.jobs[row]
         fresh.copy[n] = i
-        fresh.row[n] = events.starts[place].row
+        fresh.wait_s[n] = job.start_s - job.submit_s
+        fresh.runtime_s[n] = events.duration_s[row]
+        fresh.procs[n] = job.procs
         n += 1
     fresh.used[0] = n
     copy.reported = events.clock[0].starts
@@ -369,7 +377,7 @@ def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
         tasks: uint8 (copies,): BEGINS where an episode begins instead, RESTS where nothing happens, else ACTS.
         firsts: int64 (copies,), the rows in the log where those episodes begin.
         out: Seen, receives the observations.
-        fresh: Fresh, receives the tries.
+        fresh: Fresh, receives the scored jobs that start.
     """
     setting = copies.setting[0]
     kind, by_weights = setting.action, setting.picks == NO_PICKS
@@ -438,4 +446,4 @@ def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
         else:
             mask[0] = 1
         out.done[i] = seen == 0
-        report(copy, i, events, fresh)
+        report(copy, i, setting.warm, queue, events, fresh)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill import engine
-from batfill.env.threads import Threads
+from batfill.env.threads import Started, Threads
 from batfill.errors import BatfillError
 from batfill.replays import EngineReplay
 
@@ -112,7 +112,7 @@ class EasyCopies:
         values: NDArray[np.float64],
         tasks: NDArray[np.uint8],
         firsts: NDArray[np.int64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> Started:
         """Apply an action to each copy, or begin an episode, and go on to the next decisions.
 
         Args:
@@ -122,7 +122,7 @@ class EasyCopies:
             firsts: (copies,) the row in the log of its first job.
 
         Returns:
-            The jobs started meanwhile: of each its copy, and its row there; shape (n_started,).
+            The scored jobs that have started.
         """
         return self.threads.run(
             lambda low, high, fresh: engine.step(

@@ -208,17 +208,17 @@ class Episodes:
                 f"action: of shape {given.shape} and type {given.dtype}; it needs {shape}, see action_space"
             )
         if self.action in PLACES:
-            return np.ascontiguousarray(given, np.int64), values
+            return np.array(given, np.int64, order="C"), values
         if not np.isfinite(given).all():
             raise BatfillError("action: a value is not finite")
         if self.action == "priorities":
-            return places, np.ascontiguousarray(given, np.float64)
+            return places, np.array(given, np.float64, order="C")
         weights = np.clip(given, -1, 1).astype(np.float64)
         if self.action == "aged":
             return places, np.column_stack([10 ** (4 + 2 * weights[:, 0]), 1 + weights[:, 1], 1 + weights[:, 2]])
         norm = np.abs(weights).sum(axis=1, keepdims=True)
         fcfs = np.array([0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
-        return places, np.where(norm > 0, weights / np.where(norm > 0, norm, 1.0), fcfs)
+        return places, np.ascontiguousarray(np.where(norm > 0, weights / np.where(norm > 0, norm, 1.0), fcfs))
 
     def advance(
         self, places: NDArray[np.int64], values: NDArray[np.float64], tasks: NDArray[np.uint8]
@@ -227,23 +227,18 @@ class Episodes:
 
         That is the sum of the values of the jobs that started, over the number of the episode's jobs.
         """
-        copy, row = self.copies.step(places, values, tasks, self.first)
+        started = self.copies.step(places, values, tasks, self.first)
         if self.reward is None:
             over = np.flatnonzero(self.done & (tasks == engine.ACTS))
             rewards = np.zeros(len(self.first))
             rewards[over] = self.figures(over)["utilisation"]
             return rewards
-        if self.warm:
-            scored = row >= self.warm
-            copy, row = copy[scored], row[scored]
-        in_log = self.first[copy] + row
-        wait_s = self.copies.starts(copy, row) - self.copies.submit_s[in_log]
-        value = np.asarray(self.reward(wait_s, self.copies.runtime_s[in_log], self.copies.procs[in_log]))
-        if value.shape != wait_s.shape:
+        value = np.asarray(self.reward(started.wait_s, started.runtime_s, started.procs))
+        if value.shape != started.copy.shape:
             raise BatfillError(
-                f"reward: the function returned shape {value.shape} for {len(wait_s)} jobs; one value each"
+                f"reward: the function returned shape {value.shape} for {len(started.copy)} jobs; one value each"
             )
-        return np.bincount(copy, value, len(self.first)) / self.jobs
+        return np.bincount(started.copy, value, len(self.first)) / self.jobs
 
     @property
     def done(self) -> NDArray[np.bool_]:

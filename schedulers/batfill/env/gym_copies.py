@@ -9,7 +9,7 @@ import numpy as np
 from batfill import engine
 from batfill.env.gym_features import entry_of, see_gym
 from batfill.env.schedgym import GymLog, Jobs, Machine, State, begin, check_sequence, gym_kernel, new_state, pick
-from batfill.env.threads import Threads
+from batfill.env.threads import Started, Threads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class GymCopies:
         values: NDArray[np.float64],
         tasks: NDArray[np.uint8],
         firsts: NDArray[np.int64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> Started:
         """As `EasyCopies.step`; `values` are not used."""
         return self.threads.run(
             lambda low, high, fresh: step_gym(self.game, low, high, actions, tasks, firsts, self.backfill, fresh)
@@ -140,8 +140,12 @@ def step_gym(game, low, high, actions, tasks, firsts, backfill, fresh):  # type:
             pick(game.jobs, game.machine, game.state, i, 0, backfill)
         observe(game, i)
         for place in range(count["reported"], at["started"]):
+            row = game.state.order[i, place]
+            in_log = firsts[i] + row
             fresh.copy[n] = i
-            fresh.row[n] = game.state.order[i, place]
+            fresh.wait_s[n] = game.state.start_s[i, row] - game.jobs.submit_s[in_log]
+            fresh.runtime_s[n] = game.jobs.runtime_s[in_log]
+            fresh.procs[n] = game.jobs.procs[in_log]
             n += 1
         count["reported"] = at["started"]
     fresh.used[0] = n

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,30 +16,45 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class Started(NamedTuple):
+    """Jobs that a step has started, each array of shape (n_started,)."""
+
+    copy: NDArray[np.int64]
+    wait_s: NDArray[np.float64]
+    runtime_s: NDArray[np.float64]
+    procs: NDArray[np.int64]
+
+
 class Threads:
-    """A pool of threads, each with its range of copies and its list of started jobs."""
+    """Threads, the caller's among them, each with its range of copies and its list of started jobs."""
 
     def __init__(self, copies: int, length: int, threads: int) -> None:
         """Start no thread yet; `length` is the number of an episode's jobs."""
         bounds = np.linspace(0, copies, min(threads, copies) + 1).astype(int).tolist()
-        self.parts = [
-            (low, high, engine.Fresh(*np.zeros((2, (high - low) * length), np.int64), np.zeros(1, np.int64)))
-            for low, high in itertools.pairwise(bounds)
-        ]
-        self.pool = ThreadPoolExecutor(len(self.parts)) if len(self.parts) > 1 else None
+        self.parts = [(low, high, new_fresh((high - low) * length)) for low, high in itertools.pairwise(bounds)]
+        self.pool = ThreadPoolExecutor(len(self.parts) - 1) if len(self.parts) > 1 else None
 
-    def run(self, part: Callable[[int, int, engine.Fresh], None]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Run `part` on each range; returns the jobs started: of each its copy, and its row there, (n_started,)."""
-        if self.pool is None:
-            part(*self.parts[0])
-        else:
-            for finished in [self.pool.submit(part, *each) for each in self.parts]:
-                finished.result()
-        used = [(fresh, fresh.used[0]) for _, _, fresh in self.parts]
-        copy = np.concatenate([fresh.copy[:n] for fresh, n in used])
-        return copy, np.concatenate([fresh.row[:n] for fresh, n in used])
+    def run(self, part: Callable[[int, int, engine.Fresh], None]) -> Started:
+        """Run `part` on each range; returns the jobs that it has started."""
+        others = [self.pool.submit(part, *each) for each in self.parts[1:]] if self.pool else []
+        part(*self.parts[0])
+        for other in others:
+            other.result()
+        lists = [[column[: fresh.used[0]] for column in fresh[:-1]] for _, _, fresh in self.parts]
+        return Started(*map(np.concatenate, zip(*lists, strict=True)))
 
     def close(self) -> None:
         """End the threads."""
         if self.pool is not None:
             self.pool.shutdown()
+
+
+def new_fresh(capacity: int) -> engine.Fresh:
+    """An empty list of started jobs."""
+    return engine.Fresh(
+        copy=np.zeros(capacity, np.int64),
+        wait_s=np.zeros(capacity),
+        runtime_s=np.zeros(capacity),
+        procs=np.zeros(capacity, np.int64),
+        used=np.zeros(1, np.int64),
+    )
