@@ -136,4 +136,4 @@ def drop_stale(index: Path) -> None:
 def announce_compilation(dispatcher: Any) -> None:
     """Announce the compilation on standard error if no cached version of this kernel matches the sources."""
     if COMPILED and not index_of(dispatcher).is_file():  # pragma: no cover - without compilation there is no cache
-        print("batfill: compiling the engine, once after installation: about twenty seconds", file=sys.stderr)
+        print("batfill: compiling the engine, once after installation: about a minute", file=sys.stderr)
