@@ -6,14 +6,17 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import batfill
+from batfill import engine
 from batfill.engine import jit
 from batfill.engine.jit import FILES, SOURCES, drop_stale
 from batfill.engine.loop import advance
+from batfill.engine.running import reservation
 
 PACKAGE = Path(batfill.__file__).parent
 
@@ -30,6 +33,16 @@ def test_every_file_with_a_kernel_makes_the_cache_stale_when_it_changes():
 def test_numba_is_told_of_all_sources():
     # The name is numba's own business; where it is gone, a stale kernel could be used.
     assert advance._cache._cache_file._source_stamp == SOURCES
+
+
+@pytest.mark.compiled
+def test_kernels_that_the_engine_offers_can_be_called_and_the_others_say_why_not():
+    offered = [getattr(import_module(f"batfill.engine.{module}"), name) for name, module in engine.HOME.items()]
+    kernels = {each.py_func.__name__: each for each in offered if isinstance(each, jit.CPUDispatcher)}
+    assert {"advance", "decide", "step", "submit"} <= kernels.keys()
+    assert [name for name, each in kernels.items() if isinstance(each, jit.Inner)] == []
+    with pytest.raises(TypeError, match="reservation: decorate it with `entry` to call it from Python"):
+        reservation(1, None)
 
 
 def test_a_list_of_compiled_kernels_is_deleted_if_it_was_made_from_other_sources(tmp_path):
