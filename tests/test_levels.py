@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from batfill import engine
 from batfill.batsim.replayed import Tries, write_batsim_files
+from batfill.engine.jit import COMPILED
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay, replay
@@ -24,6 +25,7 @@ from sweeps import examples, sweep
 
 FCFS = policy_named("fcfs")
 DIVIDERS = (6.0, 14.0, 25.0)
+N_JOBS = 150 if COMPILED else 90
 
 
 def test_a_job_goes_down_the_levels_and_from_its_beginning_each_time():
@@ -99,7 +101,7 @@ def tell(run, jobs):
 def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, kill_if, tries_first, bound):
     rules = {"dividers": DIVIDERS, "bound": bound, "tries_first": tries_first, "kill_if": kill_if}
     for seed, threshold_s in enumerate([math.inf, 30.0, 300.0]):
-        jobs = random_table(seed, n_jobs=150, size=10, span_s=300)
+        jobs = random_table(seed, n_jobs=N_JOBS, size=10, span_s=2 * N_JOBS)
         run, beside = classified(jobs, 10, policy, seed=seed, threshold_s=threshold_s, **rules)
         run.advance()
         assert_same(run.schedule(), beside.run())
@@ -108,7 +110,7 @@ def test_jobs_of_all_levels_start_and_are_killed_as_the_oracle_says(policy, kill
 
 @pytest.mark.parametrize("policy", ["saf", pytest.param("wfp3", marks=pytest.mark.compiled)])
 def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy):
-    for seed in range(6):
+    for seed in range(6 if COMPILED else 2):
         jobs = random_table(seed, n_jobs=150, size=8, span_s=300)
         run, beside = classified(jobs, 8, policy, dividers=DIVIDERS, seed=seed, bound=seed % 2 == 1)
         for at_s, dividers in ((50.5, (3.0, 3.0, 30.0)), (150.5, (9.0, 20.0, 21.0)), (400.5, (2.0, 4.0, 8.0))):
