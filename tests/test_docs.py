@@ -273,6 +273,8 @@ def without_compiling(printed: str) -> str:
 AS_USERS = ("README.md",)
 # A command line without the shell's syntax, of a command that starts no workers of its own.
 PLAIN = re.compile(r"batfill (?!campaign|reproduce|schedule|batsim)[\w ./:,=@+-]+")
+# A page whose commands on a small log are those of tutorials.
+REPEATED = "docs/results/gallery.md"
 # Pages whose commands take the longest.
 LONG = {
     *("campaigns", "classification", "decide", "gallery", "learn-a-policy", "own-policy", "reports", "small-first"),
@@ -287,7 +289,11 @@ RUN_PAGES = list(dict.fromkeys(block.page for block in TO_RUN if not block.marke
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(p, marks=[pytest.mark.slow] * (Path(p).stem in LONG)) for p in RUN_PAGES]
+    "page",
+    [
+        pytest.param(p, marks=[pytest.mark.slow] * (Path(p).stem in LONG) + [pytest.mark.long] * (p == REPEATED))
+        for p in RUN_PAGES
+    ],
 )
 def test_blocks_do_what_they_show(tmp_path, page):
     reader = Reader(tmp_path)

@@ -24,6 +24,7 @@ from batfill.options import Regime, Settings
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay
 from strategies import table
+from sweeps import sweep
 
 REGIMES = get_args(Regime)
 SIZE = 16
@@ -45,8 +46,7 @@ def drive(jobs, classifier, **options):
     return LearningReplay(EngineReplay(jobs, SIZE, policy_named("saf"), learns=True), classifier, **options).finish()
 
 
-@pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("on_drift", [False, True])
+@pytest.mark.parametrize(*sweep(regime=list(REGIMES), on_drift=[False, True]))
 def test_scrambling_the_future_changes_no_judgement_of_the_past(regime, on_drift):
     jobs = weeks_of_habits(1, weeks=6)
     settings = Settings(regime=regime, on_drift=on_drift)

@@ -587,14 +587,19 @@ def package(tmp_path):
     [
         ("pure-policies", "metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
         ("pure-policies", "engine/easy.py", "from __future__", "# other\nfrom __future__"),
-        ("pure-policies", "workloads/splitting.py", "def windows(", "def windows(more: str, "),
-        ("pure-policies", "papers/mixed.py", "def period_note(", "def period_note(more: str, "),
-        ("pure-policies", "papers/core.py", "class Table:", "class Table(list):"),
-        ("classifier-quality", "knowledge/forest.py", "from __future__", "# other\nfrom __future__"),
         ("classifier-quality", "papers/classes.py", "def first(", "def first(more: str, "),  # behind what is kept
         ("classified-gains", "papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
         ("most-delayed", "campaigns/work.py", "from __future__", "# other\nfrom __future__"),  # in another process
         ("premature-share", "workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
+        *(
+            pytest.param(*case, marks=[pytest.mark.slow, pytest.mark.long])
+            for case in (
+                ("pure-policies", "workloads/splitting.py", "def windows(", "def windows(more: str, "),
+                ("pure-policies", "papers/mixed.py", "def period_note(", "def period_note(more: str, "),
+                ("pure-policies", "papers/core.py", "class Table:", "class Table(list):"),
+                ("classifier-quality", "knowledge/forest.py", "from __future__", "# other\nfrom __future__"),
+            )
+        ),
     ],
 )
 def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(package, compute, name, old, new):
