@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DESCRIPTOR ?= expe/sample_saf.yaml
 
-.PHONY: run test test-core test-oldest test-uncompiled lint docs bench format clean
+.PHONY: run test test-core test-oldest test-uncompiled compile lint docs bench format clean
 
 run: $(VENV)/.installed  ## Run the main job: EASY with SAF on the sample, over the embedded simulator or Batsim
 	$(BIN)/batfill run $(DESCRIPTOR)
@@ -27,6 +27,9 @@ UNCOMPILED := tests/test_engine.py tests/test_easy.py tests/test_tree.py tests/t
 test-uncompiled: $(VENV)/.test  ## Run the engine's tests without compiling it: they must reach every line of it
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not compiled" --cov batfill.engine \
 		--cov batfill.queue --cov-report term-missing:skip-covered --cov-fail-under 100 $(UNCOMPILED) $(ARGS)
+
+compile: $(VENV)/.installed  ## Compile the engine, which the first replay would do
+	$(BIN)/batfill replay workloads/sample.json > /dev/null
 
 lint: $(VENV)/.dev  ## Check style and types
 	$(BIN)/ruff check .

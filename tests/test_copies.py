@@ -276,6 +276,17 @@ def test_every_scored_job_is_reported_once(warm):
     assert sorted(reported) == sorted(expected[warm:])
 
 
+def test_a_backfilled_job_takes_processors_that_the_head_leaves_from_the_next():
+    """Two wait behind a head that leaves two processors of ten: one of two processors, and one of one."""
+    jobs = table([(0, 100, 100, SIZE - 3), (1, 9, 9, SIZE - 2), (1, 500, 500, 2), (1, 500, 500, 1)])
+    copies = copies_of(jobs, kind="backfill")
+    begin(copies, [0])
+    assert copies.seen.mask[0].tolist() == [0, 1, 1, 0, 1]
+    act(copies, [1])
+    assert copies.seen.done[0]
+    assert copies.copies.queue.jobs["start_s"][0].tolist() == [0, 100, 1, 109]
+
+
 @pytest.mark.parametrize("kind", ["pick", "backfill"])
 @pytest.mark.parametrize("action", [-1, 3, 99])
 def test_an_action_that_names_nothing_counts_as_the_default(kind, action):
