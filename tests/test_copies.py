@@ -276,6 +276,17 @@ def test_every_scored_job_is_reported_once(warm):
     assert sorted(reported) == sorted(expected[warm:])
 
 
+def test_jobs_that_no_priority_was_given_for_are_decided_in_the_base_order():
+    """Both visible jobs start; of the other two the first is the head, and the second is backfilled."""
+    small = (1, 5, 5, 2)
+    jobs = table([(0, 10, 10, SIZE), small, small, (1, 5, 5, SIZE - 2), small])
+    copies = copies_of(jobs, kind="priorities", visible=2)
+    begin(copies, [0])
+    act(copies, values=np.array([[0.0, 1.0]]))
+    assert copies.seen.done[0]
+    assert copies.copies.queue.jobs["start_s"][0].tolist() == [0, 10, 10, 15, 10]
+
+
 def test_a_backfilled_job_takes_processors_that_the_head_leaves_from_the_next():
     """Two wait behind a head that leaves two processors of ten: one of two processors, and one of one."""
     jobs = table([(0, 100, 100, SIZE - 3), (1, 9, 9, SIZE - 2), (1, 500, 500, 2), (1, 500, 500, 1)])
