@@ -74,7 +74,7 @@ def require_sound(ends, plain):
 STEPS = st.lists(st.tuples(st.sampled_from(["in", "out", "next"]), st.integers(1, 400)), min_size=1, max_size=12)
 
 
-@settings(max_examples=examples(40 if COMPILED else 8), deadline=None)
+@settings(max_examples=examples(40 if COMPILED else 12), deadline=None, derandomize=not COMPILED)
 @given(
     steps=STEPS, seed=st.integers(0, 2**32), instants=st.sampled_from([1, 5, 300, 10**9]), first=st.integers(0, MOST)
 )
