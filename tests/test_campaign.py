@@ -529,6 +529,7 @@ def test_ctrl_c_keeps_what_was_finished_and_says_how_to_go_on(campaign_file, tmp
     assert "Traceback" not in said
     (session,) = json.loads((out / "provenance.json").read_text())["sessions"]
     assert (session["runs_done"], session["ended"] is None) == (stored, False)
+    assert_goes_on(file, out)
 
 
 def test_a_run_that_fails_is_named_and_costs_no_other(campaign_file, tmp_path, monkeypatch):

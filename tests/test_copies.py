@@ -288,7 +288,7 @@ def test_jobs_that_no_priority_was_given_for_are_decided_in_the_base_order():
 
 
 def test_a_backfilled_job_takes_processors_that_the_head_leaves_from_the_next():
-    """Two wait behind a head that leaves two processors of ten: one of two processors, and one of one."""
+    """Two jobs wait behind a head that leaves two processors: one needs two of them, the other one."""
     jobs = table([(0, 100, 100, SIZE - 3), (1, 9, 9, SIZE - 2), (1, 500, 500, 2), (1, 500, 500, 1)])
     copies = copies_of(jobs, kind="backfill")
     begin(copies, [0])
