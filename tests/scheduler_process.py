@@ -24,7 +24,7 @@ with zmq.Context() as context, context.socket(zmq.REP) as socket:
     socket.bind(place if ":" in place else f"tcp://127.0.0.1:{place}")
     for number in range(1_000_000):
         message = socket.recv()
-        reply = reference(message)
+        reply = b"" if behaviour == "poller" else reference(message)
         if number == 2:
             if behaviour == "crash":
                 raise RuntimeError("it broke")
@@ -36,6 +36,14 @@ with zmq.Context() as context, context.socket(zmq.REP) as socket:
             kill = {"timestamp": 10.0, "type": "KILL_JOB", "data": {"job_ids": ["w0!A"]}}
             answer = json.loads(reply)
             reply = json.dumps({**answer, "events": [*answer["events"], kill]}).encode()
+        if behaviour == "poller":
+            now = json.loads(message)["now"]
+            call = {"timestamp": now, "type": "CALL_ME_LATER", "data": {"timestamp": now + 30.0}}
+            reply = json.dumps({"now": now, "events": [call]}).encode()
+        if behaviour == "slow" and number:
+            time.sleep(0.4)
+        if behaviour == "silent" and b'"w0!H"' in message:
+            time.sleep(60)
         if behaviour == "nonsense":
             reply = b"yes"
         if behaviour == "idle":

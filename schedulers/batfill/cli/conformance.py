@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     help="The longest wait for the scheduler to listen, and for each reply, a duration.",
 )
 @click.option(
+    "--limit",
+    "limit_s",
+    type=POSITIVE_SECONDS,
+    default="900",
+    help="The longest time for all workloads together, a duration.",
+)
+@click.option(
     "--keep", type=FILE, metavar="FOLDER", help="Keep workloads, platforms, messages and logs in this folder."
 )
 @JSON
@@ -33,6 +40,7 @@ def conformance(
     listing: bool,
     workloads: tuple[str, ...],
     timeout_s: float,
+    limit_s: float,
     keep: Path | None,
     as_json: bool,
 ) -> int:
@@ -49,7 +57,7 @@ def conformance(
 
     if listing:
         named = listed()
-        parts = ("\n".join(f"{name:26}{line}" for name, line in part.items()) for part in named.values())
+        parts = ("\n".join(f"{name:33}{line}" for name, line in part.items()) for part in named.values())
         print(json_text(named) if as_json else "\n\n".join(parts))
         return 0
 
@@ -63,8 +71,10 @@ def conformance(
             f"batfill: the scheduler has to listen on port {DEFAULT_PORT}: its command has no {{port}} or {{endpoint}}",
             file=sys.stderr,
         )
-    with progress("workloads", len(workloads) or len(CASES)) as advance:
-        verdict = examine(scheduler_command, workloads=workloads, timeout_s=timeout_s, keep=keep, advance=advance)
+    with progress("workloads", len(workloads) or len(CASES), lines=True) as advance:
+        verdict = examine(
+            scheduler_command, workloads=workloads, timeout_s=timeout_s, limit_s=limit_s, keep=keep, advance=advance
+        )
     if as_json:
         print(json_text({"batfill": __version__, "command": scheduler_command, **verdict.as_dict()}))
     else:

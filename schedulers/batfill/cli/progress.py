@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from batfill.errors import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sized
+
+LINE_EVERY_S = 5.0
 
 
 def announce_compilation() -> None:
@@ -21,10 +24,13 @@ def announce_compilation() -> None:
 
 
 @contextmanager
-def progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """A function that advances the bar by this many steps; without `total` the bar shows only the steps done."""
+def progress(label: str, total: float | None = None, *, lines: bool = False) -> Iterator[Callable[[float], None]]:
+    """A function that advances the bar by this many steps; without `total` the bar shows only the steps done.
+
+    Where standard error is no terminal, it prints a line every five seconds if `lines` is set, and nothing otherwise.
+    """
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield line_printer(label, total) if lines else lambda _: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -33,6 +39,20 @@ def progress(label: str, total: float | None = None) -> Iterator[Callable[[float
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda steps: bar.advance(task, steps)
+
+
+def line_printer(label: str, total: float | None) -> Callable[[float], None]:
+    """A function that counts steps and prints their number, at most every LINE_EVERY_S."""
+    done, printed_s = 0.0, time.monotonic()
+
+    def advance(steps: float) -> None:
+        nonlocal done, printed_s
+        done += steps
+        if done != total and time.monotonic() - printed_s >= LINE_EVERY_S:
+            printed_s = time.monotonic()
+            print(f"{label}: {done:g}" + ("" if total is None else f" of {total:g}"), file=sys.stderr, flush=True)
+
+    return advance
 
 
 @contextmanager

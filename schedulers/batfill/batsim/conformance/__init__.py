@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.batsim.conformance.cases import CASES
-from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference
+from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Reference, waiting_variants
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from batfill.batsim.conformance.cases import Case
-    from batfill.batsim.conformance.variants import Grain, NoWalltime
+    from batfill.batsim.conformance.variants import Grain, NoWalltime, Variant
     from batfill.batsim.results import JobRecord
 
     Candidate = tuple[str, Grain]  # a variant, and when it decides
 
 # What happened to each job: its start, rounded to seconds, or that it was rejected or killed.
 Schedule = dict[str, int | str]
+MOST_IDLE_MESSAGES = 1000
+WAITING = "waiting"  # the workload that shows how long a job waits before it is first
 WORKLOAD_FILE, PLATFORM_FILE, EVENTS_FILE, COMMAND_FILE = "workload.json", "platform.xml", "events.txt", "batsim.bash"
 WHEN = {
     "message": "decides once per message",
@@ -83,10 +85,24 @@ def observe(case: Case, folder: Path, exchange: Callable[[bytes], bytes]) -> Obs
     if case.events:
         events = read_external_events([folder / EVENTS_FILE], case.hosts, forward_unknown=False)
     ended: list[JobRecord] = []
+    idle = 0  # messages since an event other than a call was to come, or the date advanced
+    last_s = 0.0
+
+    def patiently(message: bytes) -> bytes:
+        nonlocal idle, last_s
+        idle = idle + 1 if simulation.only_calls_are_left or simulation.now == last_s else 0
+        last_s = simulation.now
+        if idle > MOST_IDLE_MESSAGES:
+            raise SimulationStopped(
+                f"the scheduler polls without deciding: {MOST_IDLE_MESSAGES:,} messages brought nothing but the calls "
+                f"that it requested, and {simulation.jobs_waiting} jobs wait; execute or reject them"
+            )
+        return exchange(message)
+
     simulation = Simulation(
         read_platform(folder / PLATFORM_FILE),
         {"w0": load_document(folder / WORKLOAD_FILE)},
-        exchange,
+        patiently,
         settings=SimulationSettings(dynamic_jobs=case.registers),
         on_job_end=ended.append,
         events=events,
@@ -107,13 +123,35 @@ def outcome(record: JobRecord) -> int | str:
     return words.get(record.final_state, round(record.starting_time))
 
 
+def schedule_of(case: Case, folder: Path, scheduler: Reference) -> Schedule | None:
+    """A known scheduler's schedule of a workload, whose files are in this folder; None if it breaks the protocol."""
+    run = observe(case, folder, scheduler)
+    return run.schedule if run.problem is None else None
+
+
 @cache
 def known_schedules(name: str, no_walltime: NoWalltime = "waits") -> dict[Candidate, Schedule]:
     """Every variant's schedule of a workload; none if it breaks the protocol there."""
     with TemporaryDirectory() as folder:
         write_inputs(CASES[name], Path(folder))
-        runs = (observe(CASES[name], Path(folder), Reference(*known, no_walltime)) for known in CANDIDATES)
-        return {candidate: run.schedule for candidate, run in zip(CANDIDATES, runs, strict=True) if run.problem is None}
+        schedules = {
+            known: schedule_of(CASES[name], Path(folder), Reference(*known, no_walltime)) for known in CANDIDATES
+        }
+        return {known: schedule for known, schedule in schedules.items() if schedule is not None}
+
+
+def waiting_habit(schedules: dict[str, Schedule]) -> Variant | None:
+    """EASY under the threshold, or the ageing, that gives every one of these schedules; None if there is none."""
+    with TemporaryDirectory() as temporary:
+        # The workload that shows most habits comes first, since the first difference ends a comparison.
+        folders = {name: Path(temporary) / name for name in sorted(schedules, key=lambda name: name != WAITING)}
+        for name, folder in folders.items():
+            folder.mkdir()
+            write_inputs(CASES[name], folder)
+        for variant in waiting_variants():
+            if all(schedules[name] == schedule_of(CASES[name], folders[name], Reference(variant)) for name in folders):
+                return variant
+    return None
 
 
 class Verdict:
@@ -121,21 +159,28 @@ class Verdict:
 
     Args:
         observed: its runs, by workload.
+        missing: why other workloads were not run; None if all were that should be.
     """
 
-    def __init__(self, observed: Mapping[str, Observed]) -> None:
+    def __init__(self, observed: Mapping[str, Observed], missing: str | None = None) -> None:
         self.observed = observed
+        self.missing = missing
         # Workloads that every scheduler must run as one and the same variant.
         self.telling = [name for name in observed if not CASES[name].optional and not CASES[name].habits]
         matches = {candidate: sum(self.is_as(name, candidate) for name in self.telling) for candidate in CANDIDATES}
         self.nearest: Candidate = max(matches, key=lambda candidate: matches[candidate])
         self.fits = [candidate for candidate in CANDIDATES if matches[candidate] == len(self.telling) > 0]
         self.broken = [name for name in observed if observed[name].problem and not CASES[name].optional]
+        self.habit = None
+        if not self.fits and not self.broken and WAITING in self.telling:
+            self.habit = waiting_habit({name: observed[name].schedule for name in self.telling})
 
     @property
     def conforms(self) -> bool:
-        """Whether it keeps the protocol and is a known variant."""
-        return not self.broken and (bool(self.fits) or not self.telling)
+        """Whether it keeps the protocol and is a known variant, perhaps with a known habit of waiting."""
+        if self.broken or self.missing:
+            return False
+        return bool(self.fits) or self.habit is not None or not self.telling
 
     @property
     def undetermined(self) -> str | None:
@@ -164,6 +209,8 @@ class Verdict:
         for variant, phrase in case.answers.items():
             if self.is_as(name, (variant, VARIANTS[variant].grains[0])):
                 return phrase
+        if self.habit:
+            return f"as {self.habit.name}"
         alike = dict.fromkeys(candidate[0] for candidate in CANDIDATES if self.is_as(name, candidate))
         if self.nearest[0] in alike:
             return f"as {self.nearest[0]}"
@@ -189,6 +236,8 @@ class Verdict:
                 when = " or ".join(WHEN[grain] for variant, grain in self.fits if variant == name)
                 parts.append(f"{name} ({VARIANTS[name].known_as}): {VARIANTS[name].sentence}; {when}")
             return "\n".join(parts)
+        if self.habit:
+            return f"{self.habit.name} ({self.habit.known_as}): {VARIANTS['easy'].sentence}"
         if self.undetermined:
             return f"not determined: {self.undetermined}"
         differing = [name for name in self.telling if not self.is_as(name, self.nearest)]
@@ -202,6 +251,8 @@ class Verdict:
         width = max(map(len, self.observed)) + 2
         lines = [f"{name:{width}}{self.answer(name)}" for name in self.observed]
         notes = dict.fromkeys(note for run in self.observed.values() for note in run.notes)
+        if self.missing:
+            notes[self.missing] = None
         lines += ["", *(f"note: {note}" for note in notes)]
         if self.broken:
             lines.append(f"protocol: broken in {len(self.broken)} of {len(self.observed)} workloads")
@@ -212,7 +263,9 @@ class Verdict:
         return {
             "conforms": self.conforms,
             "keeps_protocol": not self.broken,
+            "not_run": self.missing,
             "variants": [{"name": name, "decides": grain} for name, grain in self.fits],
+            "habit": self.habit and self.habit.name,
             "nearest": None if self.undetermined else self.nearest[0],
             "summary": self.summary(),
             "workloads": {

@@ -7,6 +7,7 @@ the variant `easy` runs it, and `.` is idle. Jobs are `name submission hosts wal
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,6 +15,8 @@ import orjson
 if TYPE_CHECKING:
     from batfill.batsim.conformance.variants import NoWalltime
 
+# The thresholds that a scheduler's queue is examined for: 1 s to 10 days.
+THRESHOLDS_S = (*(unit * n for unit in (1, 60, 3600) for n in (1, 2, 5, 10, 20)), *(86_400 * n for n in (1, 2, 5, 10)))
 APART_S = 1e-7  # too short for the six decimals of a message's date: the second message has the same date
 
 
@@ -49,6 +52,22 @@ class Case:
     def external_events(self) -> bytes:
         """The external events as Batsim reads them: one per line."""
         return b"".join(orjson.dumps(event) + b"\n" for event in self.events)
+
+
+def ladder() -> str:
+    """The jobs of `waiting`: a wait between each two of the thresholds that are looked for, and beyond them."""
+    jobs, now_s = [], 0
+    below = (THRESHOLDS_S[0] / 2, *THRESHOLDS_S)
+    above = (*THRESHOLDS_S, THRESHOLDS_S[-1] * 2)
+    for number, (low_s, high_s) in enumerate(zip(below, above, strict=True)):
+        waited_s = round(sqrt(low_s * high_s), 1)
+        jobs += [
+            f"X{number} {now_s} 2 {waited_s + 1:.1f} {waited_s + 1:.1f}",
+            f"L{number} {now_s + 1} 2 40 40",
+            f"S{number} {now_s + waited_s + 0.9:.1f} 1 10 10",
+        ]
+        now_s += int(waited_s) + 100
+    return "\n".join(jobs)
 
 
 CASES = {
@@ -358,6 +377,159 @@ CASES = {
             k 90  5  80  80
             l 100 1  10  10
             """,
+        ),
+        # Each of the next ten is what a scheduler that is almost `easy` runs otherwise.
+        # bbbbbbbbbb: a has all hosts until 100, then b until 150, then c and d.
+        Case(
+            "one-instant",
+            "Four jobs of one instant, by their ids neither shorter nor narrower.",
+            4,
+            """
+            a 0 4 100 100
+            b 0 4  50  50
+            c 0 2  20  20
+            d 0 1  10  10
+            """,
+            {"easy": "by ids"},
+        ),
+        # zzzzzzzzzzyyyyyxxxxx
+        Case(
+            "later-ids-first",
+            "Jobs whose ids descend as they are submitted.",
+            4,
+            """
+            z 0 4 100 100
+            y 5 4  50  50
+            x 6 4  50  50
+            """,
+            {"easy": "by submission"},
+        ),
+        # .JJJJJJJJJHHHHHKKKKK
+        # AAAAAAAAAAHHHHH      One host is idle at 10, for the first in the queue, not for the shortest.
+        Case(
+            "longer-before-shorter",
+            "Two jobs could be backfilled on one host, and the one that is first in the queue is longer.",
+            2,
+            """
+            A 0  1 100 100
+            H 5  2  50  50
+            J 10 1  90  90
+            K 10 1  50  50
+            """,
+            {"easy": "in the order of the queue"},
+        ),
+        # .JJJJJ....HHHHH
+        # .JJJJJ....HHHHH
+        # AAAAAAAAAAHHHHH
+        # AAAAAAAAAAHHHHH  K follows J at 60? No: it would end at 110, so it waits for H.
+        Case(
+            "wider-before-narrower",
+            "Two jobs could be backfilled on two hosts, and the one that is first in the queue is wider.",
+            4,
+            """
+            A 0  2 100 100
+            H 5  4  50  50
+            J 10 2  50  50
+            K 10 1  50  50
+            """,
+            {"easy": "in the order of the queue"},
+        ),
+        # ..........HHHHHJJJJJJJJJ
+        # AAAAAAAAAAHHHHH
+        Case(
+            "just-past-the-shadow",
+            "A job would end one second after the shadow time, and no processor is extra.",
+            2,
+            """
+            A 0  1 100 100
+            H 5  2  50  50
+            J 10 1  91  91
+            """,
+            {"easy": "it waits"},
+        ),
+        # .JJJJJJJJJHHHHHK  J would end 1 ms before the shadow time, K 1 ms after it.
+        # ..........HHHHHK
+        # AAAAAAAAAAHHHHHK
+        Case(
+            "a-millisecond-around-the-shadow",
+            "One job would end a millisecond before the shadow time, the other a millisecond after it.",
+            3,
+            """
+            A 0  1 100    100
+            H 5  3  50     50
+            J 10 1  89.999 89.999
+            K 10 1  90.001 90.001
+            """,
+            {"easy": "only the first is backfilled"},
+        ),
+        # Two processors are extra. J takes both, and K, one host wide, waits.
+        Case(
+            "extra-by-width",
+            "A job two hosts wide takes both extra processors, and the next wants one.",
+            8,
+            """
+            A 0  4 100 100
+            H 5  6  50  50
+            J 10 2 500 500
+            K 10 1 500 500
+            """,
+            {"easy": "each takes as many as its width", "easy-no-extra": "extra processors are not used"},
+        ),
+        # Two processors are extra. J and K take one each, and L waits.
+        Case(
+            "extra-for-two",
+            "Three jobs, each one host wide, want the two extra processors.",
+            8,
+            """
+            A 0  4 100 100
+            H 5  6  50  50
+            J 10 1 500 500
+            K 10 1 500 500
+            L 10 1 500 500
+            """,
+            {"easy": "two have them", "easy-no-extra": "none has them"},
+        ),
+        # All twelve start at 10.
+        Case(
+            "many-backfilled",
+            "Twelve jobs can be backfilled at one instant.",
+            14,
+            "A 0 1 500 500\nH 5 14 50 50\n" + "\n".join(f"{letter} 10 1 50 50" for letter in "abcdefghijkl"),
+            {"easy": "all are", "fcfs": "none is"},
+        ),
+        # z starts at 10, although twelve jobs that do not fit are before it.
+        Case(
+            "deep-queue",
+            "The thirteenth job behind the head is the only one that fits.",
+            4,
+            "A 0 2 500 500\nH 5 4 50 50\n"
+            + "\n".join(f"{letter} 10 4 50 50" for letter in "abcdefghijkl")
+            + "\nz 10 1 50 50",
+            {"easy": "it is backfilled: the whole queue is looked at", "fcfs": "it waits"},
+        ),
+        # AAAAAHHHHHWWWWWJJ  At 50 H starts, and W is the head: J, which fits beside H, would delay it.
+        # AAAAAHHHHHWWWWWJJ
+        # AAAAA.....WWWWW
+        # AAAAA.....WWWWW
+        Case(
+            "next-head",
+            "A head starts, and a job fits beside it that would delay the next.",
+            4,
+            """
+            A 0 4  50  50
+            H 5 2  50  50
+            W 6 4  50  50
+            J 7 2 100 100
+            """,
+            {"easy": "the next head is protected at once"},
+        ),
+        # For each wait: X has both hosts, L waits for so long, S hardly at all; both can go first when X ends.
+        Case(
+            "waiting",
+            "Pairs of a large job that has waited and a small one that has not, with waits from 0.7 s to 14 days.",
+            2,
+            ladder(),
+            {"easy": "in the order of submission at any wait"},
         ),
         # ..JJJJJ...HHHHHUUUUU
         # ..........HHHHH

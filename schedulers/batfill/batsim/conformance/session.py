@@ -30,6 +30,7 @@ PORT_VARIABLE = "BATSIM_PORT"
 DEFAULT_PORT = 28000
 DEATH_S = 2.0  # from the end of a connection to that of its process
 TIMEOUT_S = 120.0  # a first start may compile
+LIMIT_S = 900.0
 HEED_S = 0.2  # the longest time until the main thread heeds an interrupt
 EXIT_GRACE_S = 5.0  # from the end of the simulation to the scheduler's
 SCHED_SCRIPT, MESSAGES_FILE = "sched.bash", "messages.log"
@@ -41,16 +42,18 @@ def examine(
     *,
     workloads: Sequence[str] = (),
     timeout_s: float = TIMEOUT_S,
+    limit_s: float = LIMIT_S,
     keep: Path | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Verdict:
-    """Run a scheduler through the workloads; through the first alone if it answers no message of that.
+    """Run a scheduler through the workloads, until it leaves a message without an answer or the time is over.
 
     Args:
         command: starts it, in bash; `{port}`, `{endpoint}` and $BATSIM_PORT stand for where it has to listen. If it
             names none of them, it listens on Batsim's default port.
         workloads: names of CASES; by default all.
         timeout_s: the longest wait for it to listen, and for each reply.
+        limit_s: the longest time for all workloads together.
         keep: the folder for workloads, messages and logs; by default they are removed.
         advance: called with 1 after each workload.
 
@@ -79,16 +82,19 @@ def examine(
         folders = {name: (temporary if keep is None else keep) / name for name in names}
         schedulers: list[Command] = []  # those that have ended too
         over = Event()
+        patience = Patience(timeout_s, limit_s)
 
         def started(scheduler: Command) -> None:
             schedulers.append(scheduler)
             if over.is_set():
                 raise SimulationStopped("interrupted")
 
-        def run(name: str) -> Observed:
+        def run(name: str) -> Observed | None:
+            if patience.lost:
+                return None
             port = free_port() if chooses else DEFAULT_PORT
             try:
-                return run_one(command, name, folders[name], port, timeout_s, lifeline, started)
+                return run_one(command, name, folders[name], port, patience, lifeline, started)
             finally:
                 advance(1)
 
@@ -98,13 +104,13 @@ def examine(
         pool = ThreadPoolExecutor(cpu_count() if chooses else 1)
         first, *others = names
         try:
-            observed = {first: run(first)}
-            if answers(folders[first]):
-                observed |= zip(others, results([pool.submit(run, name) for name in others]), strict=True)
-            elif others:
-                note = f"the other workloads ({len(others)}) were not run: the scheduler answered no message"
-                observed[first] = observed[first]._replace(notes=(note,))
-            return Verdict(observed)
+            runs = {first: run(first)}
+            if not answers(folders[first]):
+                patience.lost = "the scheduler answered no message"
+            runs |= zip(others, results([pool.submit(run, name) for name in others]), strict=True)
+            observed = {name: run for name, run in runs.items() if run is not None}
+            left = len(names) - len(observed)
+            return Verdict(observed, f"the other workloads ({left}) were not run: {patience.lost}" if left else None)
         finally:
             # After an interrupt a run ends with its scheduler instead of a timeout.
             over.set()
@@ -112,7 +118,38 @@ def examine(
             pool.shutdown(cancel_futures=True)
 
 
-def results(runs: Sequence[Future[Observed]]) -> list[Observed]:
+class Patience:
+    """How long a scheduler may take: for each reply, and for all workloads together."""
+
+    def __init__(self, timeout_s: float, limit_s: float) -> None:
+        self.timeout_s, self.limit_s = timeout_s, limit_s
+        self.deadline = time.monotonic() + limit_s
+        self.lost: str | None = None  # why no further workload is worth a run
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time for all workloads is over."""
+        return time.monotonic() >= self.deadline
+
+    def left_s(self) -> float:
+        """The longest wait for the next reply.
+
+        Raises:
+            SimulationStopped: the time for all workloads is over.
+        """
+        if self.is_over:
+            self.lost = f"the limit of {self.limit_s:g} s for all workloads is over; give more with --limit"
+            raise SimulationStopped(self.lost)
+        return min(self.timeout_s, self.deadline - time.monotonic())
+
+    def exhausted(self, what: str) -> SimulationStopped:
+        """The exception for a scheduler that was waited for."""
+        self.left_s()
+        self.lost = "the scheduler left a message without an answer"
+        return SimulationStopped(what)
+
+
+def results(runs: Sequence[Future[Observed | None]]) -> list[Observed | None]:
     """The results of all runs, or the first exception.
 
     An interrupt may be delivered to any thread, and does not wake the main thread while it waits without a timeout.
@@ -141,7 +178,7 @@ def run_one(
     name: str,
     folder: Path,
     port: int,
-    timeout_s: float,
+    patience: Patience,
     lifeline: Lifeline,
     started: Callable[[Command], None],
 ) -> Observed:
@@ -159,7 +196,7 @@ def run_one(
     )
     try:
         started(scheduler)
-        with conversation(scheduler, endpoint, port, timeout_s, folder / MESSAGES_FILE) as exchange:
+        with conversation(scheduler, endpoint, port, patience, folder / MESSAGES_FILE) as exchange:
             observed = observe(CASES[name], folder, exchange)
         if observed.problem:
             return observed
@@ -182,17 +219,22 @@ def answers(folder: Path) -> bool:
 
 @contextmanager
 def conversation(
-    scheduler: Command, endpoint: str, port: int, timeout_s: float, log: Path
+    scheduler: Command, endpoint: str, port: int, patience: Patience, log: Path
 ) -> Iterator[Callable[[bytes], bytes]]:
     """The function that sends the scheduler a message and returns its reply; writes both into the log."""
     met = False
-    with scheduler_link(endpoint, timeout_s, scheduler.ended) as link, log.open("wb") as messages:
+    timeout_s = patience.timeout_s
+    with (
+        scheduler_link(endpoint, timeout_s, lambda: scheduler.ended() or patience.is_over) as link,
+        log.open("wb") as messages,
+    ):
 
         def exchange(message: bytes) -> bytes:
             nonlocal met
             messages.write(b"Sending '%b'\n" % message)
-            if not met and not wait_until(lambda: scheduler.ended() or is_listening(port), timeout_s):
-                raise SimulationStopped(f"the scheduler does not listen on port {port} after {timeout_s:g} s")
+            left_s = patience.left_s()
+            if not met and not wait_until(lambda: scheduler.ended() or is_listening(port), left_s):
+                raise patience.exhausted(f"the scheduler does not listen on port {port} after {timeout_s:g} s")
             if not met and scheduler.ended():
                 raise SimulationStopped(f"the scheduler {in_full(scheduler)}")
             met = True
@@ -200,13 +242,14 @@ def conversation(
             try:
                 reply = link(message)
             except SimulationStopped as error:
+                patience.left_s()
                 is_late = time.monotonic() - began >= timeout_s
                 if wait_until(scheduler.ended, 0 if is_late else DEATH_S):
                     raise SimulationStopped(f"the scheduler {in_full(scheduler)}") from None
                 if not is_late:
                     raise
                 silent = f"the scheduler does not answer for {timeout_s:g} s; see why, or wait longer with --timeout"
-                raise SimulationStopped(silent) from error
+                raise patience.exhausted(silent) from error
             messages.write(b"Received '%b'\n" % reply)
             return reply
 

@@ -8,14 +8,16 @@ and pybatsim were completed until they gave every start that these programs gave
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
+from batfill.batsim.conformance.cases import THRESHOLDS_S
 from batfill.batsim.machines import as_text, intervals_of, machine_set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 Grain = Literal["message", "event", "instant"]
 NoWalltime = Literal["waits", "is rejected", "counts as short"]
@@ -29,6 +31,7 @@ class Job(NamedTuple):
     name: str
     walltime_s: float  # inf: none
     procs: int
+    submit_s: float = 0.0
 
 
 class Run(NamedTuple):
@@ -179,6 +182,38 @@ class EasyKept(Easy):
         if self.kept is None or self.kept[0] != self.queue[0]:
             self.kept = self.queue[0], super().reservation()
         return self.kept[1]
+
+
+class EasyWaiting(Easy):
+    """EASY whose queue is in another order until a job has waited for longer than a threshold.
+
+    Args:
+        machines: the ids of all.
+        key: of (a job, its waiting time in seconds); the lowest goes first.
+        threshold_s: jobs that have waited for longer go before all others, in the order of their arrival.
+    """
+
+    def __init__(self, machines: Iterable[int], key: Callable[[Job, float], float], threshold_s: float) -> None:
+        super().__init__(machines)
+        self.key, self.threshold_s = key, threshold_s
+        self.arrived: list[Job] = []
+
+    def submitted(self, job: Job) -> None:
+        """Queue a job."""
+        super().submitted(job)
+        self.arrived.append(job)
+
+    def decide_now(self, now_s: float) -> None:
+        """Sort the queue, then start heads and backfill."""
+
+        def place(job: Job) -> tuple[bool, float]:
+            wait_s = now_s - job.submit_s
+            is_overdue = wait_s > self.threshold_s
+            return not is_overdue, 0.0 if is_overdue else self.key(job, wait_s)
+
+        self.arrived = [job for job in self.arrived if job in self.queue]
+        self.queue = sorted(self.arrived, key=place)
+        super().decide_now(now_s)
 
 
 class EasyMachines(Rule):
@@ -427,18 +462,48 @@ VARIANTS = {
 }
 
 
+# The habits of waiting: orders until a threshold, and orders in which jobs age.
+UNTIL_THEN: dict[str, Callable[[Job, float], float]] = {
+    "the shortest": lambda job, wait_s: job.walltime_s,
+    "the smallest area": lambda job, wait_s: job.walltime_s * job.procs,
+    "the narrowest": lambda job, wait_s: job.procs,
+}
+AGEING: dict[str, Callable[[Job, float], float]] = {
+    "wfp3": lambda job, wait_s: -((wait_s / job.walltime_s) ** 3) * job.procs,
+    "wait / walltime": lambda job, wait_s: -wait_s / job.walltime_s,
+}
+
+
+def waiting_variants() -> Iterator[Variant]:
+    """EASY under every habit of waiting that is looked for."""
+    for words, key in UNTIL_THEN.items():
+        for threshold_s in THRESHOLDS_S:
+            name = f"easy with a threshold near {in_words(threshold_s)}"
+            known_as = f"jobs that have waited for longer go first; until then {words}"
+            yield Variant(name, partial(EasyWaiting, key=key, threshold_s=threshold_s), known_as)
+    for words, key in AGEING.items():
+        yield Variant("easy with ageing", partial(EasyWaiting, key=key, threshold_s=math.inf), f"the order is {words}")
+
+
+def in_words(seconds: int) -> str:
+    """A duration in the largest unit that divides it."""
+    units = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
+    unit = next(unit for unit, size in units.items() if seconds % size == 0)
+    return f"{seconds // units[unit]} {unit}"
+
+
 class Reference:
     """A scheduler by one of the variants: turns Batsim's messages into replies.
 
     Args:
-        variant: one of VARIANTS.
+        variant: one of VARIANTS, or its name.
         grain: decide after each message, after each event, or once the instant is over; by default the variant's.
         no_walltime: what a job without walltime does: it is never expected to end; it is rejected; or it is expected
             to end at once, and may always be backfilled.
     """
 
-    def __init__(self, variant: str, grain: Grain | None = None, no_walltime: NoWalltime = "waits") -> None:
-        self.variant = VARIANTS[variant]
+    def __init__(self, variant: str | Variant, grain: Grain | None = None, no_walltime: NoWalltime = "waits") -> None:
+        self.variant = VARIANTS[variant] if isinstance(variant, str) else variant
         self.grain = grain or self.variant.grains[0]
         self.no_walltime = no_walltime
         self.rule: Rule
@@ -469,7 +534,7 @@ class Reference:
             self.instant_s = None
             return False
         if kind == "JOB_SUBMITTED":
-            self.submitted(data["job_id"], data["job"])
+            self.submitted(data["job_id"], data["job"], now_s)
         elif kind == "JOB_COMPLETED":
             self.rule.ended(data["job_id"])
         elif kind == "NOTIFY":
@@ -483,7 +548,7 @@ class Reference:
             self.decisions.append(("CALL_ME_LATER", {"timestamp": now_s + CALL_AFTER_S}))
         return True
 
-    def submitted(self, name: str, fields: dict[str, Any]) -> None:
+    def submitted(self, name: str, fields: dict[str, Any], now_s: float) -> None:
         """Queue or reject a job."""
         walltime_s = fields.get("walltime", -1)
         if walltime_s <= 0:
@@ -492,7 +557,7 @@ class Reference:
         if rejected or fields["res"] > len(self.rule.machines):
             self.decisions.append(("REJECT_JOB", {"job_id": name}))
         else:
-            self.rule.submitted(Job(name, walltime_s, fields["res"]))
+            self.rule.submitted(Job(name, walltime_s, fields["res"], now_s))
 
     def notified(self, data: dict[str, Any]) -> None:
         """Note which machines are away; submit nothing once the workload has no more jobs."""
