@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -43,6 +42,8 @@ def progress(label: str, total: float | None = None, *, lines: bool = False) -> 
 
 def line_printer(label: str, total: float | None) -> Callable[[float], None]:
     """A function that counts steps and prints their number, at most every LINE_EVERY_S."""
+    import time
+
     done, printed_s = 0.0, time.monotonic()
 
     def advance(steps: float) -> None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from batfill.jobs import DAY_S
+
 if TYPE_CHECKING:
     from batfill.batsim.conformance.variants import NoWalltime
 
 # The thresholds that a scheduler's queue is examined for: 1 s to 10 days.
-THRESHOLDS_S = (*(unit * n for unit in (1, 60, 3600) for n in (1, 2, 5, 10, 20)), *(86_400 * n for n in (1, 2, 5, 10)))
+THRESHOLDS_S = (*(unit * n for unit in (1, 60, 3600) for n in (1, 2, 5, 10, 20)), *(DAY_S * n for n in (1, 2, 5, 10)))
 APART_S = 1e-7  # too short for the six decimals of a message's date: the second message has the same date
 
 

@@ -15,6 +15,7 @@ import orjson
 
 from batfill.batsim.conformance.cases import THRESHOLDS_S
 from batfill.batsim.machines import as_text, intervals_of, machine_set
+from batfill.jobs import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -487,7 +488,7 @@ def waiting_variants() -> Iterator[Variant]:
 
 def in_words(seconds: int) -> str:
     """A duration in the largest unit that divides it."""
-    units = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
+    units = {"d": DAY_S, "h": 3600, "min": 60, "s": 1}
     unit = next(unit for unit, size in units.items() if seconds % size == 0)
     return f"{seconds // units[unit]} {unit}"
 
