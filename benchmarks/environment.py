@@ -14,6 +14,8 @@ from logs import SDSC
 from table import Row, time_text
 from timing import Case, Setting, by_turns
 
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))  # for the studies
 COPIES, VISIBLE = 1024, 128
 WARM_UP, STEPS = 900, 100  # steps: copies that began together spread over their episodes first
 BAR_S = 1e-6  # a million decisions a second on two cores
@@ -22,9 +24,12 @@ PLAIN_JOBS = 1_024
 
 def stepping(semantics: str, jobs: int, seed: int) -> tuple[object, object]:
     """A contender, seconds a decision with valid actions at random, and the mean number of visible jobs."""
-    from batfill.env import SchedulingVectorEnv
+    if semantics == "easy":
+        from batfill.env import SchedulingVectorEnv as Environments
+    else:
+        from studies.rlscheduler.environments import RLSchedulerVectorEnv as Environments
 
-    env = SchedulingVectorEnv(SDSC.path, COPIES, semantics=semantics, jobs=jobs, visible=VISIBLE, copy=False)
+    env = Environments(SDSC.path, COPIES, jobs=jobs, visible=VISIBLE, copy=False)
     random = np.random.default_rng(seed)
     observation, _ = env.reset(seed=seed)
     seen = [observation["action_mask"].sum(axis=1)]
@@ -46,10 +51,10 @@ def stepping(semantics: str, jobs: int, seed: int) -> tuple[object, object]:
 
 
 def plain_python(seed: int) -> float:
-    """Seconds a decision of a plain Python simulator of the semantics schedgym, which observes nothing."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from batfill.env.schedgym import read_gym_log
+    """Seconds a decision of a plain Python simulator of RLScheduler's rules, which observes nothing."""
+    sys.path.insert(0, str(ROOT / "tests"))
     from gym_oracle import Simulator
+    from studies.rlscheduler.schedgym import read_gym_log
 
     log = read_gym_log(SDSC.path)
     columns = (log.jobs.submit_s, log.jobs.runtime_s, log.jobs.request_s, log.jobs.procs)
@@ -67,12 +72,12 @@ def plain_python(seed: int) -> float:
 
 
 def decisions(semantics: str, jobs: int, setting: Setting) -> list[Row]:
-    """The row of an environment; beside it the plain Python simulator, for the semantics that it has."""
+    """The row of an environment; beside it the plain Python simulator, for the rules that it has."""
     case = f"{semantics}, episodes of {jobs} jobs of SDSC-SP2, {VISIBLE} visible, {len(os.sched_getaffinity(0))} cores"
     if find_spec("gymnasium") is None:
         return [Row(case, "skipped: gymnasium is not installed")]
     ours, visible = stepping(semantics, jobs, setting.seed)
-    contenders = {"ours": ours} | ({"plain": partial(plain_python, setting.seed)} if semantics == "schedgym" else {})
+    contenders = {"ours": ours} | ({"plain": partial(plain_python, setting.seed)} if semantics != "easy" else {})
     seconds = by_turns(setting.rounds, contenders)
     beside = (
         f"plain Python {time_text(seconds['plain'])}" if "plain" in seconds else f"{1 / seconds['ours']:,.0f} a second"
@@ -82,8 +87,8 @@ def decisions(semantics: str, jobs: int, setting: Setting) -> list[Row]:
 
 
 def cases() -> list[Case]:
-    """Both semantics, and short and long episodes."""
+    """Both simulators, and short and long episodes."""
     return [
         Case("environments", f"{semantics}, {jobs} jobs", partial(decisions, semantics, jobs))
-        for semantics, jobs in (("easy", 256), ("easy", 1024), ("schedgym", 256))
+        for semantics, jobs in (("easy", 256), ("easy", 1024), ("RLScheduler", 256))
     ]

@@ -45,11 +45,11 @@ from batfill.cluster.agent import Agent
 from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError
 from batfill.options import LIVE, NAMES, OPTIONS, SELECTION, Options
-from batfill.papers.protocol import entries_named, folder_of_protocols, read_protocols
 from batfill.policy import listing
 from batfill.scheduler import Scheduler
 from batfill.workloads.archive import known_log, manifest
 from command import COMPILING
+from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import batfill as bf
-import swf_text
 from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError
 
@@ -19,7 +18,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 from gymnasium.vector import AutoresetMode  # noqa: E402
 from gymnasium.wrappers.vector import RecordEpisodeStatistics  # noqa: E402
 
-from batfill.env import SchedulingEnv, SchedulingVectorEnv, environments, schedgym  # noqa: E402
+from batfill.env import SchedulingEnv, SchedulingVectorEnv, environments  # noqa: E402
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 LOG = bf.read(SAMPLE)
@@ -407,8 +406,7 @@ def refused(call):
         ({"firsts": [741]}, "firsts: not rows of the log from 0 to 740"),
         ({"firsts": [1.5]}, "firsts: not rows of the log from 0 to 740"),
         ({"every": 16}, "every: does nothing with the action pick"),
-        ({"backfill": True}, "backfill: the semantics easy always backfills"),
-        ({"semantics": "gym"}, "semantics: 'gym' is none of easy, schedgym"),
+        ({"backfill": True}, "backfill: an environment has no such argument"),
         ({"reward": None}, "reward: None is none of bsld, wait, utilisation, nor a function"),
         ({"tau_s": 0}, "tau_s: 0 is not a number of seconds > 0"),
         ({"tau_s": float("nan")}, "tau_s: nan is not"),
@@ -477,69 +475,3 @@ def test_a_step_after_the_end_is_refused():
     env = many(2)
     assert "call reset first" in refused(lambda: env.step(np.zeros(2, int)))
     env.close()
-
-
-# RLScheduler's simulator
-
-
-@pytest.fixture(scope="module")
-def swf(tmp_path_factory):
-    """The sample as an SWF file of nodes of one processor."""
-    jobs = LOG.jobs
-    columns = (jobs.submit_s, jobs.runtime_s, jobs.procs, jobs.walltime_s)
-    rows = [
-        swf_text.row(number, *(int(value) for value in values[:2]), req_procs=values[2], req_time=int(values[3]))
-        for number, values in enumerate(zip(*columns, strict=True), start=1)
-    ]
-    path = tmp_path_factory.mktemp("swf") / "sample.swf"
-    path.write_text(f"; MaxProcs: {LOG.procs}\n; MaxNodes: {LOG.procs}\n" + "".join(rows))
-    return path
-
-
-@pytest.mark.parametrize("backfill", [True, False])
-def test_with_its_semantics_an_agent_that_picks_the_first_is_rlschedulers_fcfs(swf, backfill):
-    env = SchedulingEnv(swf, semantics="schedgym", backfill=backfill, jobs=200, visible=8, reward="wait")
-    check_env(env, skip_render_check=True)
-    decisions, info = play(env, lambda env, seen: 0, options={"first": 350})
-    log = schedgym.read_gym_log(swf)
-    wait_s = schedgym.play(log, "fcfs", [350], n=200, backfill=backfill)[0] - log.jobs.submit_s[350:550]
-    assert len(decisions) > 10
-    assert (info["mean_wait_s"], info["max_wait_s"]) == pytest.approx((wait_s.mean(), wait_s.max()))
-    assert sum(reward for _, _, reward in decisions) == pytest.approx(-wait_s.mean() / 3600)
-    assert all(seen["action_mask"].sum() > 1 for seen, _, _ in decisions)
-
-
-def test_with_its_semantics_a_copy_takes_the_course_of_a_single_environment_with_its_seed(swf):
-    how = {"semantics": "schedgym", "jobs": 80, "visible": 8}
-    env, single = SchedulingVectorEnv(swf, 3, **how), SchedulingEnv(swf, **how)
-    seen, _ = env.reset(seed=7)
-    alone, _ = single.reset(seed=9)
-    random, over = np.random.default_rng(1), False
-    for _ in range(200):
-        np.testing.assert_equal({name: part[2] for name, part in seen.items()}, alone)
-        actions = [random.choice(np.flatnonzero(mask)) for mask in seen["action_mask"]]
-        seen, rewards, ends, _, _ = env.step(actions)
-        if over:
-            (alone, _), reward, over = single.reset(), 0.0, False
-        else:
-            alone, reward, over, _, _ = single.step(actions[2])
-        assert (rewards[2], ends[2]) == (reward, over)
-    env.close()
-
-
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ({"action": "backfill"}, "action: 'backfill' needs the semantics easy; schedgym has 'pick' only"),
-        ({"base": "saf"}, "base: 'saf' needs the semantics easy"),
-        ({"warm": 5}, "warm: 5 needs the semantics easy"),
-        ({"jobs": 801}, "800 jobs"),
-    ],
-)
-def test_what_its_semantics_do_not_have_is_refused(swf, how, said):
-    assert said in refused(lambda: SchedulingEnv(swf, semantics="schedgym", **how))
-
-
-def test_its_semantics_read_a_file():
-    generated = bf.generate(100, 16, seed=1)
-    assert "reads an SWF file; give its path" in refused(lambda: SchedulingEnv(generated, semantics="schedgym"))

@@ -136,7 +136,7 @@ def sample(tmp_path):
 
 
 def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(sample):
-    done = python("expe/predictions.py", "--seeds", "1", sample)
+    done = python("-m", "studies.tables.predictions", "--seeds", "1", sample)
     assert done.returncode == 0, done.stderr
     predictors = ("easy++", "regression", "runtime-clairvoyant", "boosting")
     for row in (f"| {knowledge}, {predictions} |" for knowledge in predictors for predictions in ("all", "order")):
@@ -145,7 +145,7 @@ def test_the_comparison_of_predicted_run_times_prints_a_row_for_each(sample):
 
 
 def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline():
-    done = python("expe/aged.py", "workloads/sample.json", "--days", "0.5")
+    done = python("-m", "studies.tables.aged", "workloads/sample.json", "--days", "0.5")
     assert done.returncode == 0, done.stderr
     assert "seed 0, tau 60 s; 24 comparisons" in done.stdout
     for row in ("trained", "walk forward", "untuned", "chosen with first tries", "aged:50000,1/3,0, first tries"):
@@ -157,7 +157,7 @@ def test_the_test_of_tuned_orders_prints_a_row_for_each_choice_and_baseline():
 
 
 def test_the_comparison_of_guards_prints_a_row_for_each(sample):
-    done = python("expe/guards.py", sample)
+    done = python("-m", "studies.tables.guards", sample)
     assert done.returncode == 0, done.stderr
     for row in ("saf, threshold 72000", "aged:50000,1/3,0", "saf, threshold 72000, first tries, large"):
         assert done.stdout.count(f"| {row} |") == 1
@@ -166,7 +166,7 @@ def test_the_comparison_of_guards_prints_a_row_for_each(sample):
 
 
 def test_the_comparison_of_first_tries_prints_a_row_for_each_setting(sample):
-    done = python("expe/tries.py", "--quick", "--load", "0.3", sample)
+    done = python("-m", "studies.tables.tries", "--quick", "--load", "0.3", sample)
     assert done.returncode == 0, done.stderr
     assert "## sample at load 0.3" in done.stdout
     table, compared = done.stdout.split("95 % interval")
@@ -179,7 +179,7 @@ def test_the_comparison_of_first_tries_prints_a_row_for_each_setting(sample):
 
 
 def test_the_tables_of_small_jobs_first_show_what_replays_give(sample):
-    done = python("expe/classification.py", sample)
+    done = python("-m", "studies.tables.classification", sample)
     assert done.returncode == 0, done.stderr
     assert "seed 0, tau 60 s, threshold 200000 s" in done.stdout
     tables = [[line.strip("| ").split(" | ") for line in text.splitlines()] for text in done.stdout.split("\n\n")[1:]]

@@ -48,12 +48,6 @@ def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
     assert modules | {"batfill/py.typed"} <= set(wheel.namelist())
 
 
-def test_the_wheel_holds_the_protocols_of_the_papers(wheel):
-    protocols = {f"batfill/papers/protocols/{path.name}" for path in (ROOT / "expe" / "papers").glob("*.yaml")}
-    assert protocols
-    assert protocols <= set(wheel.namelist())
-
-
 def test_the_wheel_says_how_it_is_run_and_under_which_licence(wheel):
     described = f"batfill-{batfill.__version__}.dist-info"
     points = ConfigParser()

@@ -12,12 +12,12 @@ import pytest
 from batfill import __version__
 from batfill.errors import BatfillError, RunFailed
 from batfill.files import digest
-from batfill.papers.core import PACKAGE, Chart, Outcome, Table, Verdict, code_of
-from batfill.papers.page import Cell, escaped, figure_of, rank_agreement, ratio_lines
-from batfill.papers.protocol import CHECKOUT, COMPUTATIONS, read_protocol, read_protocols
-from batfill.papers.run import run as run_entries
 from batfill.workloads.manifest import manifest
 from command import batfill, json_result, refusal, result
+from studies.papers.core import ROOTS, Chart, Outcome, Table, Verdict, code_of
+from studies.papers.page import Cell, escaped, figure_of, rank_agreement, ratio_lines
+from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol, read_protocols
+from studies.papers.run import run as run_entries
 from swf_text import row
 
 PURE = ("FCFS", "SAF")
@@ -91,7 +91,7 @@ def places(log, folder, out):
 # Protocols
 
 
-@pytest.mark.parametrize("path", sorted(CHECKOUT.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PROTOCOLS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_protocol_that_comes_with_batfill_is_sound(path):
     entries = list(read_protocol(path))
     known = manifest()
@@ -108,7 +108,7 @@ def spoken(label):
     return re.sub(r"[ -]", "[ -]", re.escape(label.replace("-", " ")).replace("\\ ", " "))
 
 
-@pytest.mark.parametrize("path", sorted(CHECKOUT.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PROTOCOLS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_remark_that_speaks_of_a_log_is_printed_only_with_that_log(path):
     entries = list(read_protocol(path))
     names = {log: {label for each in entries for label, name in each.entry.logs.items() if name == log}
@@ -124,7 +124,7 @@ def test_a_remark_that_speaks_of_a_log_is_printed_only_with_that_log(path):
 
 
 def test_every_computation_is_used_by_an_entry():
-    assert {named.entry.compute for named in read_protocols(CHECKOUT).values()} == set(COMPUTATIONS)
+    assert {named.entry.compute for named in read_protocols(PROTOCOLS).values()} == set(COMPUTATIONS)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_a_users_log_gets_no_word_about_others(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     for paper in entries:
-        text = (CHECKOUT / f"{paper}.yaml").read_text()
+        text = (PROTOCOLS / f"{paper}.yaml").read_text()
         text = re.sub(r"    show: .*\n", "", text)
         text = re.sub(r"    logs: (&[\w-]+ )?\{.*\}", r"    logs: \1{Mine: mine.swf}", text)
         (folder / f"{paper}.yaml").write_text(re.sub(r"count: (&\w+ )?\{SDSC-.*?\}", r"count: \1{Mine: 3}", text))
@@ -568,16 +568,17 @@ def test_the_library_may_be_called_without_a_command_line(papers, log, tmp_path)
 
 @pytest.fixture
 def package(tmp_path):
-    """A function that copies batfill's code, with a change to one of its files."""
+    """A function that copies the code of batfill and the studies, with a change to one of the files."""
 
     def changed(name="", old="", new=""):
-        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}" / "batfill"
-        shutil.copytree(PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        for root, package in zip(ROOTS, ("batfill", "studies"), strict=True):
+            shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
         if name:
             text = (folder / name).read_text()
             assert old in text
             (folder / name).write_text(text.replace(old, new))
-        return folder
+        return folder, folder
 
     return changed
 
@@ -585,19 +586,29 @@ def package(tmp_path):
 @pytest.mark.parametrize(
     ("compute", "name", "old", "new"),
     [
-        ("pure-policies", "metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
-        ("pure-policies", "engine/easy.py", "from __future__", "# other\nfrom __future__"),
-        ("classifier-quality", "papers/classes.py", "def first(", "def first(more: str, "),  # behind what is kept
-        ("classified-gains", "papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
-        ("most-delayed", "campaigns/work.py", "from __future__", "# other\nfrom __future__"),  # in another process
-        ("premature-share", "workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
+        ("pure-policies", "batfill/metrics.py", "TAU_S = 10", "TAU_S = 11"),  # behind three imports
+        ("pure-policies", "batfill/engine/easy.py", "from __future__", "# other\nfrom __future__"),
+        (
+            "classifier-quality",
+            "studies/papers/classes.py",
+            "def first(",
+            "def first(more: str, ",
+        ),  # behind what is kept
+        ("classified-gains", "studies/papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
+        (
+            "most-delayed",
+            "batfill/campaigns/work.py",
+            "from __future__",
+            "# other\nfrom __future__",
+        ),  # in another process
+        ("premature-share", "batfill/workloads/describe.py", "PREMATURE = ", "PREMATURE = 1 + "),
         *(
             pytest.param(*case, marks=[pytest.mark.slow, pytest.mark.long])
             for case in (
-                ("pure-policies", "workloads/splitting.py", "def windows(", "def windows(more: str, "),
-                ("pure-policies", "papers/mixed.py", "def period_note(", "def period_note(more: str, "),
-                ("pure-policies", "papers/core.py", "class Table:", "class Table(list):"),
-                ("classifier-quality", "knowledge/forest.py", "from __future__", "# other\nfrom __future__"),
+                ("pure-policies", "batfill/workloads/splitting.py", "def windows(", "def windows(more: str, "),
+                ("pure-policies", "studies/papers/mixed.py", "def period_note(", "def period_note(more: str, "),
+                ("pure-policies", "studies/papers/core.py", "class Table:", "class Table(list):"),
+                ("classifier-quality", "batfill/knowledge/forest.py", "from __future__", "# other\nfrom __future__"),
             )
         ),
     ],
@@ -611,12 +622,12 @@ def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(p
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("papers/mixed.py", "def longest_jobs(", "def longest_jobs(more: str, "),  # another entry of the paper
-        ("papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
-        ("papers/page.py", "FEWEST_RANKED = 3", "FEWEST_RANKED = 4"),
-        ("papers/core.py", "def longest_request_s(", "def longest_request_s(more: str, "),
-        ("reports/figures.py", "from __future__", "# other\nfrom __future__"),
-        ("papers/mixed.py", "# Pure policies\n", "# Plain policies\n"),
+        ("studies/papers/mixed.py", "def longest_jobs(", "def longest_jobs(more: str, "),  # another entry of the paper
+        ("studies/papers/classes.py", "ABOUT_EQUAL = 1.2", "ABOUT_EQUAL = 1.3"),
+        ("studies/papers/page.py", "FEWEST_RANKED = 3", "FEWEST_RANKED = 4"),
+        ("studies/papers/core.py", "def longest_request_s(", "def longest_request_s(more: str, "),
+        ("batfill/reports/figures.py", "from __future__", "# other\nfrom __future__"),
+        ("studies/papers/mixed.py", "# Pure policies\n", "# Plain policies\n"),
     ],
 )
 def test_a_result_is_not_made_again_for_other_code(package, name, old, new):
@@ -628,19 +639,18 @@ def test_a_result_is_not_made_again_for_other_code(package, name, old, new):
     ("imported", "used"), [("from batfill.lazy import thing", "thing"), ("from batfill import lazy", "lazy.thing")]
 )
 def test_a_folder_that_loads_its_names_on_demand_counts_whole(tmp_path, imported, used):
-    folder = tmp_path / "batfill"
     for name, text in {
-        "papers/one.py": f"{imported}\n\n\ndef compute():\n    return {used}\n",
-        "lazy/__init__.py": "def __getattr__(name):\n    ...\n",
-        "lazy/inner.py": "thing = 1\n",
+        "studies/papers/one.py": f"{imported}\n\n\ndef compute():\n    return {used}\n",
+        "batfill/lazy/__init__.py": "def __getattr__(name):\n    ...\n",
+        "batfill/lazy/inner.py": "thing = 1\n",
     }.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
 
     def compute():
         pass
 
-    compute.__module__, compute.__qualname__ = "batfill.papers.one", "compute"
-    before = code_of(compute, folder)
-    (folder / "lazy" / "inner.py").write_text("thing = 2\n")
-    assert code_of(compute, folder) != before
+    compute.__module__, compute.__qualname__ = "studies.papers.one", "compute"
+    before = code_of(compute, (tmp_path, tmp_path))
+    (tmp_path / "batfill" / "lazy" / "inner.py").write_text("thing = 2\n")
+    assert code_of(compute, (tmp_path, tmp_path)) != before

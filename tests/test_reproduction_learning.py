@@ -13,17 +13,17 @@ from batfill.experiment import simulate
 from batfill.knowledge.features import FEATURE_NAMES
 from batfill.knowledge.study import autocorrelations, classify_log, read_jobs
 from batfill.options import Options, Settings
-from batfill.papers import core
-from batfill.papers.classes import SCENARIOS, THIRTY_DAYS_S, Jobs, Replays, means_of, monthly, runs_of
-from batfill.papers.core import Context
-from batfill.papers.heuristics import draw_of, fits_of, scores_of, with_run_times
-from batfill.papers.protocol import COMPUTATIONS
 from batfill.policy import policy_named
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.tuning.online import selection_and_site
 from batfill.tuning.periods import read_periods
 from batfill.tuning.select import Samples, course
 from batfill.workloads import read_workload
+from studies.papers import core
+from studies.papers.classes import SCENARIOS, THIRTY_DAYS_S, Jobs, Replays, means_of, monthly, runs_of
+from studies.papers.core import Context
+from studies.papers.heuristics import draw_of, fits_of, scores_of, with_run_times
+from studies.papers.protocol import COMPUTATIONS
 from swf_text import row
 
 WEEK_S = 7 * 86_400
@@ -265,7 +265,7 @@ def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
 @pytest.mark.slow
 @pytest.mark.long
 def test_what_is_made_side_by_side_is_what_one_process_makes(log, context, outcome, tmp_path, monkeypatch):
-    from batfill.papers import classes, selection
+    from studies.papers import classes, selection
 
     given = {**CHOOSING, "weeks": 2, "periods": {"a week": 604_800}}
     studies = {"choices": ["decoupled known", "fresh known"], "weeks": 3}

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from batfill.papers import core
-from batfill.papers.core import Context
-from batfill.papers.mixed import Weekly, likeness
-from batfill.papers.protocol import COMPUTATIONS
-from batfill.papers.simple import without_extremes
 from batfill.policy import PURE, policy_named
 from batfill.replays import replay
 from batfill.tuning.periods import read_periods
+from studies.papers import core
+from studies.papers.core import Context
+from studies.papers.mixed import Weekly, likeness
+from studies.papers.protocol import COMPUTATIONS
+from studies.papers.simple import without_extremes
 from swf_text import row
 
 WEEK_S = 7 * 86_400

@@ -17,8 +17,11 @@ import batfill as bf
 import gym_oracle
 import swf_text
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
-from batfill.env.gym_features import entry_of, see_gym
-from batfill.env.rollouts import (
+from batfill.errors import PolicyError, WorkloadError
+from batfill.policy import POLICIES, aged
+from batfill.replays import replay
+from studies.rlscheduler.features import entry_of, see_gym
+from studies.rlscheduler.rollouts import (
     costs_in_gym,
     firsts_within,
     ordered_in_gym,
@@ -26,10 +29,7 @@ from batfill.env.rollouts import (
     starts_in_easy,
     starts_in_gym,
 )
-from batfill.env.schedgym import GymLog, Jobs, Machine, new_state, read_gym_log, slowdowns, step
-from batfill.errors import PolicyError, WorkloadError
-from batfill.policy import POLICIES, aged
-from batfill.replays import replay
+from studies.rlscheduler.schedgym import GymLog, Jobs, Machine, new_state, read_gym_log, slowdowns, step
 
 ROOT = Path(__file__).parents[1]
 HOUR_S = 3600
@@ -269,9 +269,9 @@ def test_windows_hold_only_what_is_allowed():
 
 def trained(log, out, *more):
     pytest.importorskip("cmaes")
-    script = [sys.executable, ROOT / "docs" / "examples" / "train_rl.py", log, "--out", out, *more]
+    script = [sys.executable, "-m", "studies.rlscheduler.train", log, "--out", out, *more]
     environment = {**os.environ, "PYTHONPATH": str(Path(bf.__file__).parents[1])}
-    return subprocess.run(script, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(script, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_the_example_trains_the_same_file_again(made_log, tmp_path):
@@ -295,13 +295,9 @@ def test_the_example_refuses_a_log_that_is_too_short(made_log, tmp_path):
 
 
 def test_training_leaves_the_published_test_alone():
-    sys.path.insert(0, str(ROOT / "docs" / "examples"))
-    try:
-        pytest.importorskip("cmaes")
-        from train_rl import parts, ranges
-    finally:
-        sys.path.pop(0)
-    from batfill.env.schedgym import draw_starts
+    pytest.importorskip("cmaes")
+    from studies.rlscheduler.schedgym import draw_starts
+    from studies.rlscheduler.train import parts, ranges
 
     training, validation = parts(59_705)
     for first in draw_starts(10_000).tolist():

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import gym_oracle
 import swf_text
-from batfill.env.schedgym import (
+from batfill.errors import BatfillError, PolicyError, WorkloadError
+from studies.rlscheduler.schedgym import (
     HEURISTICS,
     NOT_STARTED,
     PUBLISHED,
@@ -28,7 +29,6 @@ from batfill.env.schedgym import (
     slowdowns,
     step,
 )
-from batfill.errors import BatfillError, PolicyError, WorkloadError
 
 # Mean bounded slowdowns in RLScheduler's published table, in the order of PUBLISHED: without backfilling, then with it.
 TABLE = {

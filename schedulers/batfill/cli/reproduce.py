@@ -10,6 +10,30 @@ import click
 from batfill.cli.parameters import FILE, JSON, out_option
 from batfill.cli.progress import announce_compilation, progress
 
+CHECKOUT = Path(__file__).parents[3]  # of an installation that `make` made
+
+
+def studies_runner() -> Any:
+    """What computes the papers' tables: not in the wheel, but beside the package in a checkout.
+
+    Raises:
+        BatfillError: there is none.
+    """
+    import sys
+
+    from batfill.errors import BatfillError
+
+    if not (CHECKOUT / "studies" / "papers").is_dir():
+        raise BatfillError(
+            "reproduce: the papers' protocols and computations are not in the installed package; clone the repository, "
+            "run `make run` there, and then `.venv/bin/batfill reproduce`"
+        )
+    if str(CHECKOUT) not in sys.path:
+        sys.path.append(str(CHECKOUT))
+    from studies.papers import run
+
+    return run
+
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
@@ -22,7 +46,7 @@ from batfill.cli.progress import announce_compilation, progress
     type=FILE,
     help="Folder of the logs [default: $BATFILL_TRACES, then `workload fetch`'s cache].",
 )
-@click.option("--protocols", metavar="DIR", type=FILE, help="Use the protocols in this folder instead of batfill's.")
+@click.option("--protocols", metavar="DIR", type=FILE, help="Use the protocols in this folder.")
 @out_option(
     "The folder of the results, which later runs reuse.",
     default=Path("expe-out/reproduce"),
@@ -49,8 +73,8 @@ def reproduce(
 
     from batfill.errors import BatfillError
     from batfill.files import json_text
-    from batfill.papers import run
 
+    run = studies_runner()
     if list_:
         listed = run.entries_listing(protocols)
         print(json_text(listed) if as_json else run.as_text(listed))

@@ -1,7 +1,7 @@
 """Environments for reinforcement learning: an agent takes the decisions that the queue's order takes elsewhere.
 
 `SchedulingEnv` is a `gymnasium.Env`, `SchedulingVectorEnv` a `gymnasium.vector.VectorEnv` of many copies, stepped in
-compiled code on all cores; they need gymnasium, the extra `rl`. `schedgym` is the simulator of RLScheduler.
+compiled code on all cores; they need gymnasium, the extra `rl`.
 
 >>> from batfill.env import SchedulingEnv
 >>> env = SchedulingEnv("workloads/sample.json", jobs=100, visible=16)

@@ -9,9 +9,7 @@ import numpy as np
 
 from batfill import engine
 from batfill.env.easy import ACTIONS, WEIGHTS, EasyCopies
-from batfill.env.gym_copies import GymCopies
 from batfill.env.rewards import REWARDS, Reward, reward_named
-from batfill.env.schedgym import read_gym_log
 from batfill.errors import BatfillError, nearest, optional
 from batfill.metrics import TAU_S, bounded_slowdown, span_and_work, utilisation
 from batfill.policy import policy_named
@@ -31,7 +29,6 @@ vector = optional("gymnasium.vector", "rl")
 
 ID = "batfill/Scheduling-v0"  # for gymnasium.make and make_vec, with `log` and the other arguments as keywords
 Observation = dict[str, Any]
-SEMANTICS = ("easy", "schedgym")
 DRAWS = 1000  # of an episode, if none has a decision to take
 PLACES = ("pick", "backfill")  # kinds of action that name a visible job
 
@@ -39,7 +36,6 @@ PLACES = ("pick", "backfill")  # kinds of action that name a visible job
 class How(TypedDict, total=False):
     """The keywords of both environments; `SchedulingEnv` explains them."""
 
-    semantics: str
     action: str
     visible: int
     base: str
@@ -47,37 +43,38 @@ class How(TypedDict, total=False):
     warm: int
     firsts: Sequence[int] | NDArray[np.integer[Any]]
     every: int
-    backfill: bool
     reward: str | Reward
     tau_s: float
 
 
 DEFAULTS: How = {
-    "semantics": "easy",
     "action": "pick",
     "visible": 128,
     "base": "fcfs",
     "jobs": 256,
     "warm": 0,
     "every": 16,
-    "backfill": True,
     "reward": "bsld",
     "tau_s": TAU_S,
 }
 
 
 class Episodes:
-    """Copies of a simulation, with the random beginnings of their episodes, and their rewards."""
+    """Copies of a simulation, with the random beginnings of their episodes, and their rewards.
+
+    A subclass may simulate by other rules: it has keywords of its own, and makes other copies.
+    """
+
+    keywords = tuple(How.__annotations__)
 
     def __init__(self, log: Workload | str | Path, *, copies: int, threads: int | None, how: How) -> None:
         """Set up the copies; the arguments are those of the environments."""
         for name in how:
-            if name not in How.__annotations__:
-                raise BatfillError(f"{name}: an environment has no such argument{nearest(name, How.__annotations__)}")
+            if name not in self.keywords:
+                raise BatfillError(f"{name}: an environment has no such argument{nearest(name, self.keywords)}")
         given = DEFAULTS | how
         self.action, self.visible, self.tau_s = given["action"], given["visible"], given["tau_s"]
         self.jobs, self.warm, reward = given["jobs"], given["warm"], given["reward"]
-        check_choice("semantics", given["semantics"], SEMANTICS)
         check_choice("action", self.action, ACTIONS)
         threads = len(os.sched_getaffinity(0)) if threads is None else threads
         check_number("num_envs", copies, 1)
@@ -94,36 +91,7 @@ class Episodes:
             raise BatfillError(f"tau_s: {self.tau_s!r} is not a number of seconds > 0")
         if not callable(reward):
             check_choice("reward", reward, REWARDS, ", nor a function")
-        self.copies: EasyCopies | GymCopies
-        if given["semantics"] == "schedgym":
-            for name in ("action", "base", "warm"):
-                if given[name] != DEFAULTS[name]:  # type: ignore[literal-required]
-                    raise BatfillError(
-                        f"{name}: {given[name]!r} needs the semantics easy; "  # type: ignore[literal-required]
-                        f"schedgym has {DEFAULTS[name]!r} only"  # type: ignore[literal-required]
-                    )
-            self.copies = GymCopies(
-                read_gym_log(gym_path(log)),
-                copies=copies,
-                visible=self.visible,
-                jobs=self.jobs,
-                backfill=bool(given["backfill"]),
-                threads=threads,
-            )
-        else:
-            if "backfill" in how:
-                raise BatfillError("backfill: the semantics easy always backfills; leave it out")
-            self.copies = EasyCopies(
-                opened(log)[0],
-                copies=copies,
-                action=self.action,
-                visible=self.visible,
-                base=policy_named(given["base"]),
-                jobs=self.jobs,
-                warm=self.warm,
-                every=given["every"],
-                threads=threads,
-            )
+        self.copies = self.make_copies(log, copies, threads, given)
         everywhere = np.arange(self.copies.firsts)
         self.firsts = self.checked(given["firsts"], "firsts") if "firsts" in given else everywhere
         self.reward = reward if callable(reward) else reward_named(reward, self.tau_s)
@@ -131,6 +99,20 @@ class Episodes:
         self.owed = np.zeros(copies)  # the rewards of jobs that started before an episode's first decision
         self.none = np.zeros(copies, np.int64), np.zeros((copies, self.visible))
         self.copies.seen.done[:] = 1
+
+    def make_copies(self, log: Workload | str | Path, copies: int, threads: int, given: How) -> Any:
+        """The copies of the simulation; `given` has every keyword."""
+        return EasyCopies(
+            opened(log)[0],
+            copies=copies,
+            action=self.action,
+            visible=self.visible,
+            base=policy_named(given["base"]),
+            jobs=self.jobs,
+            warm=self.warm,
+            every=given["every"],
+            threads=threads,
+        )
 
     def checked(self, firsts: Any, what: str) -> NDArray[np.int64]:
         """These rows, if episodes can begin there."""
@@ -294,15 +276,15 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    episodes_of: ClassVar[type[Episodes]] = Episodes
 
     def __init__(self, log: Workload | str | Path, **how: Unpack[How]) -> None:
         """Set up the environment.
 
         Args:
-            log: a workload, or the path of one; an SWF file for the semantics schedgym.
+            log: a workload, or the path of one.
             how: keywords, all optional:
 
-                - semantics: "easy", EASY as the rest of batfill has it (the default), or "schedgym", RLScheduler's.
                 - action: what the agent decides: "pick" the next job to start or reserve for (the default), which to
                   "backfill", "priorities" of the visible jobs, or the weights of a "mixed" or an "aged" order.
                 - visible: the most jobs that it sees; 128 by default.
@@ -312,7 +294,6 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
                 - warm: jobs before them, decided in the base order while no scored job has come; 0 by default.
                 - firsts: the rows of the log where episodes may begin, shape (n,); by default all.
                 - every: for how many submissions weights hold; 16 by default.
-                - backfill: False for schedgym without backfilling.
                 - reward: "bsld" (the default), "wait", "utilisation", or a function of (wait_s, runtime_s, procs),
                   each of shape (n_started,), to a value for each job.
                 - tau_s: the bound of the bounded slowdown, in seconds; 10 by default.
@@ -320,7 +301,7 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc, name-defined] # gymnas
         Raises:
             BatfillError: an argument does not hold, or the log cannot be used; gymnasium is not installed.
         """
-        self.episodes = Episodes(log, copies=1, threads=1, how=how)
+        self.episodes = self.episodes_of(log, copies=1, threads=1, how=how)
         self.observation_space, self.action_space = self.episodes.spaces()
 
     def reset(
@@ -374,6 +355,7 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc, name-defined]
     """
 
     metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": vector.AutoresetMode.NEXT_STEP}
+    episodes_of: ClassVar[type[Episodes]] = Episodes
 
     def __init__(
         self,
@@ -396,7 +378,7 @@ class SchedulingVectorEnv(vector.VectorEnv):  # type: ignore[misc, name-defined]
         Raises:
             BatfillError: as for `SchedulingEnv`.
         """
-        self.episodes = Episodes(log, copies=num_envs, threads=threads, how=how)
+        self.episodes = self.episodes_of(log, copies=num_envs, threads=threads, how=how)
         self.num_envs, self.copy = num_envs, copy
         self.single_observation_space, self.single_action_space = self.episodes.spaces()
         self.observation_space = vector.utils.batch_space(self.single_observation_space, num_envs)
@@ -474,15 +456,6 @@ def check_choice(name: str, choice: Any, choices: Any, more: str = "") -> None:
     """Refuse what is none of the choices."""
     if not isinstance(choice, str) or choice not in choices:
         raise BatfillError(f"{name}: {choice!r} is none of {', '.join(choices)}{more}{nearest(str(choice), choices)}")
-
-
-def gym_path(log: Workload | str | Path) -> str | Path:
-    """The file of an SWF log, which RLScheduler reads in its own way."""
-    if isinstance(log, str | os.PathLike):
-        return log
-    if log.file is None:
-        raise BatfillError(f"{log.name}: the semantics schedgym reads an SWF file; give its path")
-    return log.file
 
 
 if ID not in gymnasium.registry:

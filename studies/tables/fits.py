@@ -1,6 +1,6 @@
 """Fitted heuristics on the archive's logs: the tables of docs/results/tuning.md.
 
-    python expe/fits.py FOLDER > tables.md
+    python -m studies.tables.fits FOLDER > tables.md
 
 FOLDER holds the logs; absent ones are named and left out. Each log's first half of 15-day windows is learned from, the
 other half is for testing: with backfilling in the queue's order, each window from an empty machine. The last table asks
@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from archive_logs import LOGS
 from batfill import __version__
 from batfill.metrics import TAU_S
 from batfill.policy import POLICIES, polynomial
@@ -26,6 +25,7 @@ from batfill.stats import BETTER, UNCLEAR
 from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, judged, monomial, read_windows, validate
 from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
 from batfill.workloads import read_workload
+from studies.tables.archive_logs import LOGS
 
 MODEL = "lublin_256.swf.gz"  # another workload, all of it learned from
 STUDY = {"tuples": 441, "permutations": 4000, "regression": "plain"}  # the study's number of tuples, and fewer orders

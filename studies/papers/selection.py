@@ -12,7 +12,10 @@ from pydantic import Field
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.files import digest
 from batfill.jobs import DAY_S
-from batfill.papers.core import (
+from batfill.processes import no_bar
+from batfill.tuning.online import selection_and_site
+from batfill.tuning.select import Samples, compare_online, mean_share
+from studies.papers.core import (
     Chart,
     Context,
     Outcome,
@@ -27,9 +30,6 @@ from batfill.papers.core import (
     shared,
     side_by_side,
 )
-from batfill.processes import no_bar
-from batfill.tuning.online import selection_and_site
-from batfill.tuning.select import Samples, compare_online, mean_share
 
 PaperMethod = Literal["full", "noisy", "epsilon-greedy"]
 METHOD_TITLES: dict[PaperMethod, str] = {

@@ -1,6 +1,7 @@
 """What keeps jobs from starving, and what it costs: the tables of docs/results/guards.md.
 
-`python expe/guards.py LOG... > tables.md`; twenty-five minutes of one processor for six logs. Each log is replayed
+`python -m studies.tables.guards LOG... > tables.md`;
+twenty-five minutes of one processor for six logs. Each log is replayed
 whole, from an empty machine, under orders with a threshold, aged orders, and both beside first tries (every job is
 tried for one divider and killed there: `--knowledge classifier --kill --bound --cut 0`).
 """
@@ -13,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 import batfill as bf
-from archive_logs import by_name
 from batfill import __version__
 from batfill.jobs import HOUR_S
 from batfill.metrics import long_waits, on_front
+from studies.tables.archive_logs import by_name
 
 TAU_S = 60
 THRESHOLDS_S = (None, 72_000, 200_000)
@@ -79,7 +80,7 @@ def main(paths):
             + (f"; {waste:.1%}" if waste else "")
             for name, (bsld, mean, p999, longest, waste) in found.items()
         }
-    print(f"<!-- expe/guards.py, batfill {__version__}, seed 0, tau {TAU_S} s -->\n")
+    print(f"<!-- studies/tables/guards.py, batfill {__version__}, seed 0, tau {TAU_S} s -->\n")
     print(f"| | {' | '.join(logs)} |\n|---|{'---|' * len(logs)}")
     for name in choices():
         print(f"| {name} | {' | '.join(cells[log][name] for log in logs)} |")

@@ -11,7 +11,13 @@ from pydantic import Field
 from batfill.campaigns.sections import Count, Section, Seed
 from batfill.jobs import DAY_S, WEEK_S, Overrun
 from batfill.metrics import bounded_slowdown, per_processor_slowdown
-from batfill.papers.core import (
+from batfill.workloads.describe import PREMATURE
+from batfill.workloads.formats import load_log
+from batfill.workloads.resampling import ProfileWeeks
+from batfill.workloads.scaling import offered_load
+from batfill.workloads.swf import machine_size
+from batfill.workloads.swf_log import COMPLETED
+from studies.papers.core import (
     Array,
     Chart,
     Context,
@@ -25,12 +31,6 @@ from batfill.papers.core import (
     longest_request_s,
     run_grid,
 )
-from batfill.workloads.describe import PREMATURE
-from batfill.workloads.formats import load_log
-from batfill.workloads.resampling import ProfileWeeks
-from batfill.workloads.scaling import offered_load
-from batfill.workloads.swf import machine_size
-from batfill.workloads.swf_log import COMPLETED
 
 COMPARED = ("fcfs", "spf", "sqf", "saf")
 COMPARED_NAMES = FCFS, SPF, SQF, SAF = tuple(name.upper() for name in COMPARED)

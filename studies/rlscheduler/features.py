@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.engine.jit import COMPILED, SOURCES, index_of, njit
 from batfill.engine.picks import HOUR_S, see_cluster, see_job, within_limits
-from batfill.env import schedgym
-from batfill.env.schedgym import OPTIONS, gym_kernel, shadow
+from studies.rlscheduler import schedgym
+from studies.rlscheduler.schedgym import OPTIONS, gym_kernel, shadow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from batfill.env.schedgym import Jobs, Machine, State
+    from studies.rlscheduler.schedgym import Jobs, Machine, State
 
 
 def entry_of(*files: str) -> Callable[[Callable[..., Any]], Any]:

@@ -15,11 +15,21 @@ import numpy as np
 from batfill.engine import new_picks
 from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
 from batfill.engine.picks import add_rows, score
-from batfill.env.gym_features import entry_of, see_gym
-from batfill.env.schedgym import Jobs, Machine, State, begin, check_sequence, gym_kernel, new_state, pick, slowdowns
 from batfill.errors import PolicyError, WorkloadError
 from batfill.policy import BY_ESTIMATE
 from batfill.replays import EngineReplay, thread_pool
+from studies.rlscheduler.features import entry_of, see_gym
+from studies.rlscheduler.schedgym import (
+    Jobs,
+    Machine,
+    State,
+    begin,
+    check_sequence,
+    gym_kernel,
+    new_state,
+    pick,
+    slowdowns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,10 +37,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from batfill.engine.records import Picks
-    from batfill.env.schedgym import GymLog
     from batfill.jobs import JobTable, Workload
     from batfill.networks import Network
     from batfill.policy import Policy
+    from studies.rlscheduler.schedgym import GymLog
 
     Firsts = Sequence[int] | NDArray[np.int64]
 

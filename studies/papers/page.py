@@ -12,11 +12,11 @@ import numpy as np
 from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.files import csv_text, make_folder, raw_file, write_text
-from batfill.papers.protocol import ProtocolError, Took, file_of, said
 from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
 from batfill.stats import rank_correlation
 from batfill.workloads.manifest import manifest
+from studies.papers.protocol import ProtocolError, Took, file_of, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from batfill.papers.core import Chart, Outcome, Table, Value
-    from batfill.papers.protocol import Entry, Named, Published, Reproduced, Size
+    from studies.papers.core import Chart, Outcome, Table, Value
+    from studies.papers.protocol import Entry, Named, Published, Reproduced, Size
 
 TABLE, PAGE = "table.csv", "page.md"
 SCREEN_DPI = 72  # of the bitmaps in an SVG: maps
@@ -34,7 +34,8 @@ MINUTE_S = 60
 PAGE_HEAD = """\
 # The papers' numbers beside ours
 
-Made by `{command} --page FILE` of batfill {version}, from the protocols in `expe/papers` with {seeds}. {size}
+Made by `{command} --page FILE` of batfill {version}, from the protocols in `studies/papers/protocols` with {seeds}.
+{size}
 {took}
 
 Every section names the command that makes it alone. A ratio is ours over the paper's. Relative values are normalised by

@@ -1,6 +1,6 @@
 """Train a network that picks the next job, by an evolution strategy in RLScheduler's simulator with backfilling.
 
-    python train_rl.py SDSC-SP2-1998-4.2-cln.swf.gz --out picks.npz
+    python -m studies.rlscheduler.train SDSC-SP2-1998-4.2-cln.swf.gz --out picks.npz
     batfill replay SDSC-SP2-1998-4.2-cln.swf.gz --policy nn@picks.npz
 
 The cost is the mean bounded slowdown over random sequences of consecutive jobs, the same for all candidates of a
@@ -20,8 +20,8 @@ from cmaes import CMA
 
 import batfill as bf
 from batfill.engine.features import FEATURES, FEATURES_OF_JOB
-from batfill.env.rollouts import costs_in_gym, firsts_within
-from batfill.env.schedgym import SEQUENCE_JOBS, draw_starts, read_gym_log
+from studies.rlscheduler.rollouts import costs_in_gym, firsts_within
+from studies.rlscheduler.schedgym import SEQUENCE_JOBS, draw_starts, read_gym_log
 
 FIRST_JOBS = 10_000  # RLScheduler's test is drawn from these
 PARTS = 16  # of the log; of each four, two for training, one for validation, one for tests
@@ -128,7 +128,7 @@ def main():
         best, about = train(read_gym_log(given.log), given)
         bf.save_network(given.out, network(best, given.hidden), about=about)
     except bf.BatfillError as error:
-        print(f"train_rl: {error}", file=sys.stderr)
+        print(f"train: {error}", file=sys.stderr)
         sys.exit(2)
 
 

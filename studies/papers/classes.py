@@ -21,7 +21,11 @@ from batfill.jobs import DAY_S, WEEK_S, Workload
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
 from batfill.knowledge.study import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from batfill.options import USER, DividerRule, Options, Regime, Settings
-from batfill.papers.core import (
+from batfill.processes import no_bar
+from batfill.workloads.formats import load_log
+from batfill.workloads.swf import workload_of
+from batfill.workloads.swf_log import COMPLETED
+from studies.papers.core import (
     Array,
     Chart,
     Context,
@@ -39,10 +43,6 @@ from batfill.papers.core import (
     shared,
     side_by_side,
 )
-from batfill.processes import no_bar
-from batfill.workloads.formats import load_log
-from batfill.workloads.swf import workload_of
-from batfill.workloads.swf_log import COMPLETED
 
 Rows = Literal["all that ran", "completed"]
 ChosenRows = Annotated[list[Rows], Field(min_length=1)]  # of a log; each is a choice

@@ -1,4 +1,4 @@
-"""The protocols in expe/papers: each paper's printed numbers, how entries are computed, and known differences."""
+"""The protocols: each paper's printed numbers, how entries are computed, and known differences."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic import Field, ValidationError
 from batfill.campaigns.sections import Section, Text, keys_of, mistake_at
 from batfill.documents import Document, KeyPath, whole
 from batfill.errors import BatfillError
-from batfill.papers import classes, heuristics, mixed, selection, simple
-from batfill.papers.core import Computation, Outcome
 from batfill.workloads.manifest import manifest
+from studies.papers import classes, heuristics, mixed, selection, simple
+from studies.papers.core import Computation, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -26,8 +26,7 @@ COMPUTATIONS = {
     for name, value in vars(paper).items()
     if isinstance(value, Computation)
 }
-SHIPPED = Path(__file__).with_name("protocols")  # in a wheel
-CHECKOUT = Path(__file__).parents[3] / "expe" / "papers"  # of an editable installation
+PROTOCOLS = Path(__file__).with_name("protocols")
 ALL = "all"
 
 
@@ -148,12 +147,12 @@ def file_of(log: str) -> str:
 
 
 def folder_of_protocols(given: Path | None) -> Path:
-    """The given folder, else the one shipped with batfill.
+    """The given folder, else the studies' own.
 
     Raises:
         ProtocolError: it does not exist.
     """
-    folder = given or (SHIPPED if SHIPPED.is_dir() else CHECKOUT)
+    folder = given or PROTOCOLS
     if not folder.is_dir():
         raise ProtocolError(f"{folder}: no folder of protocols; give one with --protocols")
     return folder

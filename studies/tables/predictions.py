@@ -1,6 +1,7 @@
 """Whether predicted run times make better schedules: the tables of docs/results/predictions.md.
 
-`python expe/predictions.py LOG... > tables.md`; half an hour of one processor for six logs. EASY with SAF and a
+`python -m studies.tables.predictions LOG... > tables.md`;
+half an hour of one processor for six logs. EASY with SAF and a
 threshold of 2 days, each log whole and from an empty machine, with the user's request, two predictors of the package,
 gradient boosting, and the true run time; each in all of the decision, and in the queue's order alone.
 """
@@ -17,7 +18,6 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from archive_logs import by_name
 from batfill import __version__
 from batfill.jobs import HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain
@@ -30,6 +30,7 @@ from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
 from batfill.replays import EngineReplay
 from batfill.stats import BETTER, WORSE, paired
 from batfill.workloads import read_workload
+from studies.tables.archive_logs import by_name
 
 POLICY, THRESHOLD = "saf", "2d"
 BOOSTING = "boosting"
@@ -175,7 +176,7 @@ def tables(logs, seeds):
             weekly[log, choice] = np.mean([costs for costs, _ in found], axis=0)
             figures[log, choice] = {name: np.mean([each[name] for _, each in found]) for name in found[0][1]}
             took_s[log, choice] = np.mean([seconds for _, seconds in runs])
-    print(f"<!-- expe/predictions.py, batfill {__version__}, seeds 0 to {seeds - 1} of boosting -->\n")
+    print(f"<!-- studies/tables/predictions.py, batfill {__version__}, seeds 0 to {seeds - 1} of boosting -->\n")
     others = choices[1:]
     head = f"| run time known, used in | {' | '.join([*logs, 'all'])} |\n|---|{'---|' * (len(logs) + 1)}"
 

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 from batfill import __version__
 from batfill.errors import Interrupted, RunFailed
 from batfill.files import digest, make_folder, write_text
-from batfill.papers.core import Context, Outcome, code_of, identity_of, read_kept
-from batfill.papers.page import OPTIONS, cells, markdown, section_of, write_entry, write_page
-from batfill.papers.protocol import (
+from batfill.reports.figures import check_formats
+from batfill.tuning.results import as_json, document
+from batfill.workloads.archive import cache_folder
+from studies.papers.core import Context, Outcome, code_of, identity_of, read_kept
+from studies.papers.page import OPTIONS, cells, markdown, section_of, write_entry, write_page
+from studies.papers.protocol import (
     COMPUTATIONS,
     ProtocolError,
     Reproduced,
@@ -27,15 +30,12 @@ from batfill.papers.protocol import (
     folder_of_protocols,
     read_protocols,
 )
-from batfill.reports.figures import check_formats
-from batfill.tuning.results import as_json, document
-from batfill.workloads.archive import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from batfill.papers.protocol import Named, Size
     from batfill.processes import Bar
+    from studies.papers.protocol import Named, Size
 
 RESULT = "result.json"
 TOOK = "took.json"  # the time it took, apart from the results, which are the same again

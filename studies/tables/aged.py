@@ -1,6 +1,7 @@
 """Aged orders tuned on a log's past against SAF with a threshold: the tables of docs/results/guards.md.
 
-`python expe/aged.py LOG... > tables.md`; each log is replayed whole, from an empty machine. On its first half of weeks
+`python -m studies.tables.aged LOG... > tables.md`;
+each log is replayed whole, from an empty machine. On its first half of weeks
 `batfill tune --family aged` chooses an order by the longest wait that SAF with a threshold has there, and all are
 compared on the second half: the order chosen, one chosen again each week, one that is not tuned, and orders beside
 first tries (every job is tried for one divider and killed there), fixed and chosen in the same way.
@@ -17,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 import batfill as bf
-from archive_logs import by_name
 from batfill import __version__
 from batfill.jobs import HOUR_S
 from batfill.metrics import long_waits
@@ -25,6 +25,7 @@ from batfill.policy import policy_named
 from batfill.stats import BETTER, WORSE, holm, paired
 from batfill.tuning.aged import FORWARD, TRAINED, UNTUNED, Bounds, Order, chosen, figures_until, weeks_of
 from batfill.tuning.periods import Conditions
+from studies.tables.archive_logs import by_name
 
 TAU_S, SEED = 60, 0
 THRESHOLDS_S = (72_000, 200_000)  # of SAF, the baseline
@@ -149,7 +150,9 @@ def tables(paths, days):
     """Print the tables."""
     found = {log: figures_of(path, days) for log, path in by_name(paths).items()}
     pairs, columns = compared(found), [*found, ALL]
-    print(f"<!-- expe/aged.py, batfill {__version__}, seed {SEED}, tau {TAU_S} s; {len(pairs)} comparisons -->\n")
+    print(
+        f"<!-- studies.tables.aged, batfill {__version__}, seed {SEED}, tau {TAU_S} s; {len(pairs)} comparisons -->\n"
+    )
     for threshold_s in THRESHOLDS_S:
         logs = {log: by_threshold[threshold_s] for log, by_threshold in found.items()}
         print(f"| against saf, threshold {threshold_s} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")

@@ -1,8 +1,9 @@
 """A learned policy against simple orders, in RLScheduler's simulator and under EASY: docs/results/rl.md.
 
-`python expe/rl.py NETWORK LUBLIN SDSC HPC2N [LOG...] > docs/results/rl.md`; some minutes of one processor. NETWORK is a
-file of docs/examples/train_rl.py, trained on SDSC. The three logs are those of RLScheduler's published table (the first
-has no requests of its own and is in that table only); the new sequences are drawn from the other two and from LOG....
+`python -m studies.tables.rl NETWORK LUBLIN SDSC HPC2N [LOG...] > docs/results/rl.md`;
+some minutes of one processor. NETWORK is a file of studies/rlscheduler/train.py, trained on SDSC. The three logs are
+those of RLScheduler's published table (the first has no requests of its own and is in that table only); the new
+sequences are drawn from the other two and from LOG....
 """
 
 from __future__ import annotations
@@ -19,15 +20,24 @@ from typing import NamedTuple
 import numpy as np
 
 import batfill as bf
-from archive_logs import by_name
 from batfill import __version__
 from batfill.engine import SOURCES
-from batfill.env.rollouts import firsts_within, ordered_in_gym, rows_of, starts_in_easy, starts_in_gym
-from batfill.env.schedgym import PUBLISHED, SEQUENCE_JOBS, GymLog, Jobs, draw_starts, play, read_gym_log, slowdowns
 from batfill.jobs import HOUR_S
 from batfill.metrics import bounded_slowdown
 from batfill.policy import POLICIES, policy_named
 from batfill.stats import BETTER, WORSE, paired
+from studies.rlscheduler.rollouts import firsts_within, ordered_in_gym, rows_of, starts_in_easy, starts_in_gym
+from studies.rlscheduler.schedgym import (
+    PUBLISHED,
+    SEQUENCE_JOBS,
+    GymLog,
+    Jobs,
+    draw_starts,
+    play,
+    read_gym_log,
+    slowdowns,
+)
+from studies.tables.archive_logs import by_name
 
 SEED, SEQUENCES, FIRST_JOBS, THRESHOLD_S = 0, 100, 10_000, 200_000.0
 NAMES = ("Lublin-1", "SDSC-SP2", "HPC2N")
@@ -213,7 +223,12 @@ def page(given):
         about = json.loads(str(stored["about"]))
     paths = dict(zip(NAMES, (given.lublin, given.sdsc, given.hpc2n), strict=True))
     logs = {name: read_gym_log(path) for name, path in paths.items()}
-    words = ["python", "expe/rl.py", shown(given.network), *(path.name for path in (*paths.values(), *given.logs))]
+    words = [
+        "python",
+        "studies/tables/rl.py",
+        shown(given.network),
+        *(path.name for path in (*paths.values(), *given.logs)),
+    ]
     print("# Results: a learned policy against simple orders\n")
     print(f"""<!-- not run: takes some minutes -->
 ```sh
@@ -222,9 +237,10 @@ def page(given):
 
 makes this page (batfill {__version__}, engine {SOURCES[:12]}, seed {SEED}, tau 10 s, sequences of {given.jobs:,} jobs).
 The network is the file with sha256 {sha256(content).hexdigest()[:12]}, made by
-[`train_rl.py`](../how-to/train-a-network.md) on {about["trained_on"]}: seed {about["seed"]}, {about["hidden"]} hidden
-units, {about["generations"]} generations of {about["population"]} candidates on {about["sequences"]} sequences of
-{about["jobs"]:,} jobs. That of generation {about["chosen"]} was chosen on validation sequences, where its mean is
+[the training script](../how-to/train-a-network.md) on {about["trained_on"]}:
+seed {about["seed"]}, {about["hidden"]} hidden units,
+{about["generations"]} generations of {about["population"]} candidates on {about["sequences"]} sequences
+of {about["jobs"]:,} jobs. That of generation {about["chosen"]} was chosen on validation sequences, where its mean is
 {about["validated"]:.2f}.
 
 Means weigh sequences equally. Each sequence starts on an empty machine, and only its own jobs arrive.

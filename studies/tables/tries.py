@@ -1,6 +1,7 @@
 """First tries, who pays for them, and what guards them: the table of docs/results/tries.md.
 
-`python expe/tries.py LOG... [--load 0.3] > tables.md`; an hour of one processor for six logs. Each log is replayed
+`python -m studies.tables.tries LOG... [--load 0.3] > tables.md`;
+an hour of one processor for six logs. Each log is replayed
 whole, from an empty machine, under each setting; `--load` stretches the times between its submissions first. A try is a
 job's first run, for one divider at most (`--knowledge classifier --cut 0 --kill --bound`).
 """
@@ -15,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 import batfill as bf
-from archive_logs import by_name
 from batfill import __version__
 from batfill.jobs import HOUR_S, WEEK_S
 from batfill.metrics import bounded_slowdown, long_waits
@@ -23,6 +23,7 @@ from batfill.stats import paired
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.scaling import at_load
 from batfill.workloads.swf import machine_size
+from studies.tables.archive_logs import by_name
 
 TAU_S, SEED = 60, 0
 ORDERS = ("fcfs", "spf", "saf")

@@ -19,6 +19,7 @@ import yaml
 from numpy.typing import NDArray
 from pydantic import create_model
 
+import batfill
 from batfill import __version__
 from batfill.campaigns.config import read_campaign
 from batfill.campaigns.run import run_campaign
@@ -29,8 +30,9 @@ from batfill.processes import Bar, cpu_count, spread
 from batfill.tuning.results import as_json
 from batfill.workloads.formats import load_log
 
-PACKAGE = Path(__file__).parents[1]
-HERE = "batfill.papers"
+HERE = "studies.papers"
+# The folders that hold the packages `batfill` and `studies`.
+ROOTS = (Path(batfill.__file__).parents[1], Path(__file__).parents[2])
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -285,8 +287,8 @@ def identity_of(key: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
 
-def code_of(function: Callable[..., Any], package: Path = PACKAGE) -> str:
-    """A digest of the batfill code that determines the function's result, hexadecimal.
+def code_of(function: Callable[..., Any], roots: tuple[Path, Path] = ROOTS) -> str:
+    """A digest of the code of batfill and the studies that determines the function's result, hexadecimal.
 
     In this folder that is every definition it reaches by name. Other modules count as a whole: those that these
     definitions import, those that they import in turn, and so on. Comments in this folder do not count.
@@ -299,9 +301,9 @@ def code_of(function: Callable[..., Any], package: Path = PACKAGE) -> str:
         if (module, name) in found:
             continue
         if not f"{module}.".startswith(f"{HERE}."):
-            files |= files_behind(package, module, name)
+            files |= files_behind(roots, module, name)
             continue
-        path = package.parent.joinpath(*module.split(".")).with_suffix(".py")
+        path = place_of(roots, module).with_suffix(".py")
         definition = definitions(path).get(name)
         if definition is not None:
             found[module, name] = ast.unparse(definition)
@@ -310,24 +312,30 @@ def code_of(function: Callable[..., Any], package: Path = PACKAGE) -> str:
             todo += [(source, what) for bound, source, what in imports(path) if bound in used]
     code = hashlib.sha256(json.dumps(sorted(found.items())).encode())
     for path in sorted(files):
-        code.update(str(path.relative_to(package)).encode() + path.read_bytes())
+        root = next(root for root in roots if path.is_relative_to(root))
+        code.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return code.hexdigest()
 
 
-def files_behind(package: Path, module: str, name: str) -> set[Path]:
-    """The files of batfill that this name of a module loads, directly or indirectly."""
-    todo, found = set(sources_of(package, module, name)), set[Path]()
+def place_of(roots: tuple[Path, Path], module: str) -> Path:
+    """Where a module of batfill or of the studies lies, without its suffix."""
+    return roots[module.split(".")[0] == "studies"].joinpath(*module.split("."))
+
+
+def files_behind(roots: tuple[Path, Path], module: str, name: str) -> set[Path]:
+    """The files that this name of a module loads, directly or indirectly."""
+    todo, found = set(sources_of(roots, module, name)), set[Path]()
     while todo:
         path = todo.pop()
         found.add(path)
-        todo |= {each for _, *source in imports(path) for each in sources_of(package, *source)} - found
+        todo |= {each for _, *source in imports(path) for each in sources_of(roots, *source)} - found
     return found
 
 
 @cache
-def sources_of(package: Path, module: str, name: str) -> tuple[Path, ...]:
+def sources_of(roots: tuple[Path, Path], module: str, name: str) -> tuple[Path, ...]:
     """The file that defines a name of a module; all files of a folder that loads its names lazily."""
-    base = package.parent.joinpath(*module.split("."))
+    base = place_of(roots, module)
     for path in ((base / name).with_suffix(".py"), base.with_suffix(".py")):
         if path.is_file():
             return (path,)
@@ -356,7 +364,7 @@ def definitions(path: Path) -> dict[str, ast.stmt]:
 
 @cache
 def imports(path: Path) -> tuple[tuple[str, str, str], ...]:
-    """A module's imports from batfill, anywhere in it: the bound name, the source module and the name there."""
+    """A module's imports from batfill and the studies: the bound name, the source module and the name there."""
 
     def under(node: ast.AST) -> Iterator[ast.ImportFrom]:
         if isinstance(node, ast.ImportFrom):
@@ -368,7 +376,7 @@ def imports(path: Path) -> tuple[tuple[str, str, str], ...]:
     return tuple(
         (alias.asname or alias.name, node.module, alias.name)
         for node in under(tree_of(path))
-        if node.module and node.module.split(".")[0] == "batfill"
+        if node.module and node.module.split(".")[0] in ("batfill", "studies")
         for alias in node.names
     )
 

@@ -1,6 +1,7 @@
 """What searching and choosing online gain on logs: the tables of docs/results/learning.md.
 
-`python expe/learning.py LOG... > tables.md`; six minutes of two cores for six logs. `batfill tune` with a grid of
+`python -m studies.tables.learning LOG... > tables.md`;
+six minutes of two cores for six logs. `batfill tune` with a grid of
 2,502 points and `batfill select`, both with their defaults otherwise and seed 0.
 """
 
@@ -10,9 +11,9 @@ import sys
 from pathlib import Path
 
 import batfill as bf
-from archive_logs import by_name
 from batfill.jobs import DAY_S
 from batfill.stats import BETTER, WORSE
+from studies.tables.archive_logs import by_name
 
 POINTS = 2500
 METHODS = ("full", "noisy")
@@ -52,7 +53,7 @@ def main(paths):
     for log, path in logs.items():
         progress(f"tune {log}")
         tuned[log] = bf.tune(path, points=POINTS)
-    print(f"<!-- expe/learning.py, batfill {bf.__version__}, seed 0 -->")
+    print(f"<!-- studies/tables/learning.py, batfill {bf.__version__}, seed 0 -->")
     title = "Testing sums over those of SAF, with 95 % intervals:"
     show(
         title,

@@ -1,6 +1,7 @@
 """Small jobs first: the tables of docs/results/classification.md.
 
-`python expe/classification.py LOG... > tables.md`; thirty-five minutes of one processor for the five logs of the page.
+`python -m studies.tables.classification LOG... > tables.md`;
+thirty-five minutes of one processor for the five logs of the page.
 Each log is replayed whole, from an empty machine. Most of the time goes into forests: a replay that trains them takes a
 minute on a long log, others a few seconds. So rows that train them are replayed on fewer logs, and under fewer orders.
 A log of which nothing is said below gets the cells of KTH-SP2, the shortest.
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import batfill as bf
-from archive_logs import by_name
 from batfill.jobs import HOUR_S
+from studies.tables.archive_logs import by_name
 
 TAU_S = 60
 THRESHOLD_S = 200_000
@@ -197,7 +198,7 @@ def main(paths):
     """Print the tables."""
     logs = by_name(paths)
     by = f"batfill {bf.__version__}, seed 0, tau {TAU_S} s, threshold {THRESHOLD_S} s"
-    print(f"<!-- expe/classification.py, {by} -->")
+    print(f"<!-- studies/tables/classification.py, {by} -->")
     for log, path in logs.items():
         if log not in ONLY_QUALITY:
             main_table(log, path)

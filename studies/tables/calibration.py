@@ -1,6 +1,6 @@
 """How often a comparison calls two policies different that are not, on the weeks of real logs.
 
-`python expe/calibration.py LOG... > table.md`, a few minutes for six logs. A log is cut into weeks as by
+`python -m studies.tables.calibration LOG... > table.md`, a few minutes for six logs. A log is cut into weeks as by
 `batfill tune`, and the twelve pure policies are replayed on each. Trials take two policies and some weeks in a row, and
 
 - swap the two at random in every week, so that they do not differ: whatever is called different then is an error;
@@ -72,7 +72,10 @@ def correlated(correlation, n, rng):
 
 def main(paths):
     """Print the tables."""
-    print(f"<!-- expe/calibration.py, batfill {__version__}, seed 0, {TRIALS:,} trials, {RESAMPLES:,} resamples -->")
+    print(
+        f"<!-- studies.tables.calibration, batfill {__version__}, seed 0, {TRIALS:,} trials, "
+        f"{RESAMPLES:,} resamples -->"
+    )
     print("| log | weeks | swapped: bootstrap | swapped: `paired` | drawn: bootstrap | drawn: `paired` |")
     print("|---|---|---|---|---|---|")
     for path in paths:

@@ -13,7 +13,14 @@ from pydantic import Field
 from batfill.campaigns.sections import Count, Section, Seed, Text
 from batfill.errors import BatfillError, WorkloadError
 from batfill.files import digest
-from batfill.papers.core import (
+from batfill.policy import Term, polynomial
+from batfill.processes import no_bar
+from batfill.stats import rank_correlation
+from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores
+from batfill.tuning.periods import Periods, read_periods
+from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
+from batfill.workloads import read_workload
+from studies.papers.core import (
     Array,
     Chart,
     Context,
@@ -29,13 +36,6 @@ from batfill.papers.core import (
     shared,
     side_by_side,
 )
-from batfill.policy import Term, polynomial
-from batfill.processes import no_bar
-from batfill.stats import rank_correlation
-from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores
-from batfill.tuning.periods import Periods, read_periods
-from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
-from batfill.workloads import read_workload
 
 FitVariant = Literal["published pq2", "published pq", "fair pq2", "fair pq"]
 TITLES = {name: name.capitalize() for name in FUNCTIONS}  # as the paper writes them

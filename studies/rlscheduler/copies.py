@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill import engine
-from batfill.env.gym_features import entry_of, see_gym
-from batfill.env.schedgym import GymLog, Jobs, Machine, State, begin, check_sequence, gym_kernel, new_state, pick
 from batfill.env.threads import Started, Threads
+from studies.rlscheduler.features import entry_of, see_gym
+from studies.rlscheduler.schedgym import (
+    GymLog,
+    Jobs,
+    Machine,
+    State,
+    begin,
+    check_sequence,
+    gym_kernel,
+    new_state,
+    pick,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
