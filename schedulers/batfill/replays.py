@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from batfill import engine
 from batfill.errors import BatfillError
 from batfill.files import whole_file
-from batfill.jobs import SMALL, JobTable
+from batfill.jobs import SMALL, JobTable, checked_size
 from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, certify, summarize
 from batfill.policy import policy_named, require_order
 from batfill.queue import Queue, copied, named, restored
@@ -171,8 +171,7 @@ class EngineReplay:
                 an unsortable key, or another argument is invalid.
         """
         jobs.check()
-        if size < 1:
-            raise BatfillError(f"size: a machine of {size} processors; give 1 or more")
+        checked_size("size", size)
         n_jobs = len(jobs)
         estimate_s = np.asarray(jobs.expected_s if estimate_s is None else estimate_s, np.float64)
         if estimate_s.shape != (n_jobs,) or not (estimate_s >= 0).all():
