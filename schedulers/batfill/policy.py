@@ -193,7 +193,7 @@ def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # The functions of the table have names, so that they and what is built on them can be pickled.
 def submission(r, p, q):  # type: ignore[no-untyped-def]
-    """r."""
+    """R."""
     return r
 
 
@@ -203,7 +203,7 @@ def request(r, p, q):  # type: ignore[no-untyped-def]
 
 
 def width(r, p, q):  # type: ignore[no-untyped-def]
-    """q."""
+    """Q."""
     return q.astype(np.float64)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 11"
+SAVED_FORMAT = "batfill replay 12"
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
@@ -517,12 +517,13 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
         "format": np.array(SAVED_FORMAT),
         "size": np.array(run.size),
         "learns": np.array(run.learns),
+        "ordered_apart": np.array(run.queue.ordered_apart),
         "policy": np.array(run.queue.policy.name),
         "backfill": np.array(run.queue.backfill.name if run.queue.backfill else ""),
         "threshold_s": np.array(run.queue.threshold_s),
         "about": np.array(json.dumps(dict(about or {}))),
     }
-    parts = {"queue": run.queue.saved(), "events": named(run.events), "table": table}
+    parts = {"queue": run.queue.saved(), "events": named(run.events), "given": named(run.given), "table": table}
     for part, columns in parts.items():
         arrays |= {f"{part}.{name}": array for name, array in columns.items()}
     with whole_file(path) as stream:
@@ -577,5 +578,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
     same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
     if not same or (now.sight != kept.sight).any():
         raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
+    run.queue.ordered_apart = bool(arrays["ordered_apart"])
     run.events = restored(run.events, part("events"))
+    run.given = restored(run.given, part("given"))
     return run, json.loads(str(arrays["about"]))
