@@ -351,7 +351,7 @@ class PickingOracle(Oracle):
         m, held, first = self.size, self.held(t), seen[0]
 
         def known(job):
-            return min(max(job.estimate, 1.0), UNLIMITED)
+            return min(max(self.expected(job), 1.0), UNLIMITED)
 
         s = t if first.q <= self.free else self.shadow(t, first)
         spare = free_at(s, m, held) - first.q if s > t else self.free - first.q
@@ -360,8 +360,8 @@ class PickingOracle(Oracle):
         if job is first:
             safe = job.q <= self.free
         else:
-            beside = [*held, (t + job.estimate, job.q)]
-            room = free_at(s, m, beside) if s > t else self.free - (job.q if job.estimate > 0 else 0)
+            beside = [*held, (t + self.expected(job), job.q)]
+            room = free_at(s, m, beside) if s > t else self.free - (job.q if self.expected(job) > 0 else 0)
             safe = job.q <= self.free and room >= first.q
         return [
             math.log2(1 + wait / 60) / 16,

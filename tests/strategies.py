@@ -67,6 +67,22 @@ def random_table(seed, *, n_jobs, size, span_s, longest=40, unit_s=1, wide=0.02,
     return table(list(rows))
 
 
+def classify_both(run, beside, rng):
+    """Give the jobs of a replay that learns and of its oracle equal random levels; some are not to be killed."""
+    run.change_dividers(np.atleast_1d(beside.divider_s).tolist(), bound=beside.bound)
+    for job in beside.jobs:
+        level, job.exempt = int(rng.integers(1, run.queue.large + 1)), bool(rng.random() < 0.2)
+        job.level = level if level < run.queue.large else math.inf
+    classify_like(run, beside.jobs)
+
+
+def classify_like(run, jobs):
+    """Give the jobs of a replay the classes that the oracle's jobs have."""
+    for job in jobs:
+        level = run.queue.large if job.level == math.inf else job.level
+        run.classify(job.seq, level, killable=not job.exempt, estimate_s=job.walltime)
+
+
 def in_units(case, unit_s):
     """These options of a replay for times that are `unit_s` as long."""
     times = ("threshold_s", "divider_s")

@@ -6,8 +6,11 @@ import gzip
 import json
 import os
 
+import numpy as np
 import pytest
 
+import batfill as bf
+from batfill.errors import BatfillError
 from command import refusal
 from swf_text import row
 
@@ -84,7 +87,7 @@ def test_a_file_of_other_content(refused):
         ("{", "not JSON"),
         ('{"jobs": [], "profiles": {}}', "nb_res: missing; it is an integer"),
         ('{"nb_res": "4", "jobs": [], "profiles": {}}', "nb_res: '4' is not an integer"),
-        ('{"nb_res": 0, "jobs": [], "profiles": {}}', "nb_res: 0 is not an integer >= 1"),
+        ('{"nb_res": 0, "jobs": [], "profiles": {}}', "nb_res: 0 is not a whole number from 1 to 2147483647"),
         ('{"nb_res": 4, "jobs": {}, "profiles": {}}', "jobs: {} is not an array"),
         ('{"nb_res": 4, "jobs": []}', "profiles: missing; it is an object"),
         (workload(7), "jobs[0]: 7 is not an object"),
@@ -105,7 +108,7 @@ def test_a_workload_without_a_job_is_refused_as_a_log_without_one_is(refused):
 @pytest.mark.parametrize("field", ["procs", "req_procs"])
 def test_half_a_processor(refused, field):
     rows = row(1, 0, 5) + row(2, 5, 5, **{"procs": 2.5, "req_procs": -1, field: 2.5})
-    assert refused("log.swf", rows, "--procs", 4).startswith("2: number of processors 2.5 is not whole; ")
+    assert refused("log.swf", rows, "--procs", 4).startswith("2: number of processors 2.5 is not a whole number ")
 
 
 @pytest.mark.parametrize("number", ["9007199254740993", "-9007199254740993", "9007199254740992.5", "1e400"])
@@ -144,15 +147,43 @@ def test_times_of_a_workload_whose_sums_would_not_be_exact(refused, field):
             "log.swf",
             f"; MaxProcs: {'9' * 20}\n{row(1, 0, 5)}",
             (),
-            f"its header: a machine of {'9' * 20} processors; pass",
+            f"its header: a machine of {'9' * 20} processors; give its size",
         ),
         ("log.swf", f"; MaxProcs: {'9' * 5000}\n{row(1, 0, 5)}", (), "its header: a machine of 9999999999"),
-        ("w.json", workload(JOB, nb_res=2**31), (), f"nb_res: {2**31} is more than Batsim's largest integer"),
+        ("w.json", workload(JOB, nb_res=2**31), (), f"nb_res: {2**31} is not a whole number from 1 to {2**31 - 1}"),
     ],
 )
 def test_a_machine_of_an_impossible_size(tmp_path, name, content, options, said):
     (tmp_path / name).write_text(content)
     assert said in refusal("replay", tmp_path / name, *options)
+
+
+MOST = f"is not a whole number from 1 to {2**31 - 1}"
+
+
+@pytest.mark.parametrize("procs", [2**31, 2**32 + 1])
+def test_more_processors_than_the_engine_counts_are_refused_by_every_reader(tmp_path, procs):
+    rows = row(1, 0, 5, req_time=9) + row(2, 1, 5, req_procs=procs, req_time=9)
+    (tmp_path / "log.swf").write_text(f"; MaxProcs: 4\n{rows}")
+    (tmp_path / "w.json").write_text(workload(JOB, {**JOB, "id": "b", "res": procs}))
+    for words in [
+        ("replay", tmp_path / "log.swf"),
+        ("workload", "convert", tmp_path / "log.swf", "--out", tmp_path / "out.json"),
+    ]:
+        assert f"log.swf:3: number of processors {procs} {MOST}" in refusal(*words)
+    assert f"jobs[1].res: {procs} {MOST}" in refusal("replay", tmp_path / "w.json")
+    assert f"'{procs}' {MOST}" in refusal("replay", tmp_path / "w.json", "--procs", procs)
+    assert not (tmp_path / "out.json").exists()
+    job = {"submit_s": np.zeros(1), "runtime_s": np.ones(1), "walltime_s": np.ones(1)}
+    with pytest.raises(BatfillError, match="1 of 1 jobs have a number of processors that is not a whole number"):
+        bf.job_table("one", ids=np.array(["a"]), procs=np.array([procs]), **job)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**31])
+def test_a_seed_out_of_range_is_refused_with_the_range(seed):
+    said = refusal("replay", "w.json", "--knowledge", "classifier", "--seed", seed)
+    assert str(seed) in said
+    assert f"is not a whole number from 0 to {2**31 - 1}" in said
 
 
 @pytest.mark.parametrize(
@@ -188,9 +219,9 @@ def test_a_job_id_that_occurs_twice(refused, again):
         ("subtime", "0", "'0' is not a number >= 0"),
         ("walltime", 0, "0 is not a number > 0"),
         ("walltime", -5, "-5 is not a number > 0"),
-        ("res", 0, "0 is not an integer >= 1"),
-        ("res", -2, "-2 is not an integer >= 1"),
-        ("res", 1.5, "1.5 is not an integer >= 1"),
+        ("res", 0, "0 is not a whole number from 1 to 2147483647"),
+        ("res", -2, "-2 is not a whole number from 1 to 2147483647"),
+        ("res", 1.5, "1.5 is not a whole number from 1 to 2147483647"),
         ("profile", "ten", "'ten' is not the name of a profile"),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
         (("CALL_ME_LATER", {"timestamp": 1e300}), "requests a call at 1e+300, later than 1e+12 s"),
         (("CALL_ME_LATER", {}), "CALL_ME_LATER: needs 'timestamp', a number, and lacks it"),
         (("REGISTER_JOB", {"job_id": "w0!n", "job": 7}), "job 'w0!n': 7 is not an object"),
-        (register("w0!n", res="1"), "job 'w0!n'.res: '1' is not an integer >= 1"),
+        (register("w0!n", res="1"), "job 'w0!n'.res: '1' is not a whole number from 1 to 2147483647"),
         (register("w0!n", walltime=0), "job 'w0!n'.walltime: 0 is not a number > 0"),
         (register("w0!a"), "job 'w0!a' exists or existed before"),
         (

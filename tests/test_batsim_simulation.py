@@ -318,7 +318,7 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         ([register("w9!n")], DYNAMIC, "job 'w9!n' belongs to no known workload; known: w0"),
         ([register("w0!n", profile="none")], DYNAMIC, "profile: 'none' is not the name of a profile"),
         ([register("w0!n", id="w0!m")], DYNAMIC, "job 'w0!n' is called 'w0!m' in its description"),
-        ([register("w0!n", res=0)], DYNAMIC, "job 'w0!n'.res: 0 is not an integer >= 1"),
+        ([register("w0!n", res=0)], DYNAMIC, "job 'w0!n'.res: 0 is not a whole number from 1 to 2147483647"),
         ([register("w0!n", subtime=None)], DYNAMIC, "job 'w0!n'.subtime: nothing is not a number >= 0"),
         ([("NOTIFY", {"type": "hello"})], None, "NOTIFY: 'hello' is not known"),
         ([("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": 'a "b"'})], None, "holds a double quote"),

@@ -17,10 +17,9 @@ from batfill.jobs import LARGE, SMALL
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay, replay
 from batfill.reports.runs import find_runs
-from oracle import LARGE as LAST
 from oracle import Oracle, assert_same
 from small_runs import starts_by_name
-from strategies import random_table, table, workloads
+from strategies import classify_both, classify_like, random_table, table, workloads
 from sweeps import examples, sweep
 
 FCFS = policy_named("fcfs")
@@ -68,21 +67,9 @@ def test_overdue_jobs_go_before_those_of_every_level():
 def classified(jobs, size, policy, *, dividers, seed, bound=False, **options):
     """A replay and an oracle whose jobs have random levels, some of them not to be killed."""
     run = EngineReplay(jobs, size, policy_named(policy), divider_s=[math.inf] * len(dividers), learns=True, **options)
-    run.change_dividers(dividers, bound=bound)
     beside = Oracle(jobs, size, policy, divider_s=list(dividers), bound=bound, **options)
-    rng = np.random.default_rng(seed)
-    for job in beside.jobs:
-        level, job.exempt = int(rng.integers(1, run.queue.large + 1)), bool(rng.random() < 0.2)
-        job.level = level if level < run.queue.large else LAST
-    tell(run, beside.jobs)
+    classify_both(run, beside, np.random.default_rng(seed))
     return run, beside
-
-
-def tell(run, jobs):
-    """Let the replay know the classes that the oracle's jobs have."""
-    for job in jobs:
-        level = run.queue.large if job.level == LAST else job.level
-        run.classify(job.seq, level, killable=not job.exempt, estimate_s=job.walltime)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +104,7 @@ def test_dividers_that_change_hold_for_the_tries_that_start_from_then_on(policy)
             run.advance(at_s)
             run.change_dividers(dividers, bound=seed % 2 == 1)
             beside.run(until=at_s).divider_s = list(dividers)
-            tell(run, beside.coming)
+            classify_like(run, beside.coming)
         run.advance()
         assert_same(run.schedule(), beside.run())
 

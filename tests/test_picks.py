@@ -15,12 +15,13 @@ from batfill import engine
 from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.engine.jit import COMPILED
 from batfill.errors import BatfillError, PolicyError
+from batfill.jobs import SMALL
 from batfill.networks import network_of
 from batfill.policy import POLICIES, picked_by, policy_named
 from batfill.queue import Queue
 from batfill.replays import EngineReplay, load, replay, save
 from oracle import PickingOracle, UnclearError, assert_same, free_at
-from strategies import options, random_table, replayed, table, workloads
+from strategies import classify_both, options, random_table, replayed, table, workloads
 
 FIXED = [name for name, policy in POLICIES.items() if not policy.moves]
 EXACT = ["fcfs", "spf", "lpf", "sqf", "saf", "srf"]  # whose keys the oracle computes to the last bit
@@ -114,6 +115,41 @@ def test_a_crowded_machine_under_a_network_starts_what_the_oracle_starts(seed, c
         assert schedule.start_s.tolist() != replayed(jobs, 10, "sqf", backfill=backfill, **case).start_s.tolist()
         return
     pytest.fail("no network of this seed gave scores that are clear; choose another seed")
+
+
+@settings(deadline=None, max_examples=100 if COMPILED else 15)
+@given(
+    workload=workloads(),
+    base=st.sampled_from(EXACT),
+    seed=st.integers(0, 10**6),
+    divider_s=st.sampled_from([60.0, 240.0]),
+    case=st.sampled_from([{}, {"threshold_s": 120.0}, {"threshold_s": 120.0, "tries_first": True}]),
+)
+def test_a_network_sees_a_try_end_at_its_divider_if_bound_is_on(workload, base, seed, divider_s, case):
+    jobs, size = slower(workload[0], 60.0), workload[1]
+    rng, layers = np.random.default_rng(seed), random_layers(seed, (FEATURES, 3, 1))
+    run = EngineReplay(jobs, size, picking(layers, base=base), divider_s=divider_s, learns=True, **case)
+    beside = PickingOracle(jobs, size, base, divider_s=divider_s, bound=True, layers=layers, visible=64, **case)
+    classify_both(run, beside, rng)
+    try:
+        beside.run()
+    except UnclearError:
+        assume(False)
+    run.advance()
+    assert_same(run.schedule(), beside)
+
+
+def test_under_a_bound_the_shortest_is_the_one_whose_try_ends_first():
+    # One processor: from 10 on the try of 50 s, which is killed after 4 s, is shorter than the large job of 9 s.
+    jobs = table([(0, 10, 10, 1), (1, 50, 50, 1, SMALL), (1, 9, 9, 1)])
+    shortest = picking(linear(request=-1.0))
+    for bound, starts in ((True, [0.0, 23.0, 14.0]), (False, [0.0, 23.0, 10.0])):
+        run = EngineReplay(jobs, 1, shortest, divider_s=4.0, learns=True, tries_first=False)
+        run.change_dividers([4.0], bound=bound)
+        for row in range(3):
+            run.classify(row, 1, killable=row == 1, estimate_s=jobs.walltime_s[row])
+        run.advance()
+        assert run.schedule().start_s.tolist() == starts
 
 
 def test_estimates_that_jobs_outlive_are_corrected_before_a_network_sees_them():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batfill import engine
 from batfill.errors import BatfillError
 from batfill.jobs import LARGE, SMALL
 from batfill.policy import POLICIES, policy_named
@@ -16,7 +18,7 @@ from batfill.replays import EngineReplay, load, replay, replay_many, save
 from strategies import outliving, random_table, table, workloads
 from sweeps import examples
 
-NAMES = [*POLICIES, "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
+NAMES = [*POLICIES, "aged:90,0.5,0.3", "mixed:1,-2,0.5,3,0,0.1", "mixed:1,0,-1,0,0.5,0"]
 
 
 def bytes_of(run):
@@ -31,8 +33,26 @@ rules = st.fixed_dictionaries(
         "backfill": st.sampled_from([None, policy_named("spf"), policy_named("lexp")]),
         "threshold_s": st.sampled_from([0.0, 40.0, np.inf]),
         "divider_s": st.sampled_from([15.0, np.inf, (3.0, 8.0), (2.0, 2.0, 20.0)]),
+        "tries_first": st.booleans(),
+        "kill_if": st.sampled_from([engine.ALWAYS, engine.IF_WAITING, engine.IF_NEEDED]),
+        "widest_try": st.sampled_from([None, 1, 4]),
+        "outlived": st.booleans(),
+        "estimate_s": st.none() | st.integers(0, 99),  # the seed of others than the requests
     }
 )
+
+
+def new_run(jobs, size, name, options):
+    """A replay at its beginning, and a function that restarts one with the same rules."""
+    options = dict(options)
+    if (seed := options.pop("estimate_s")) is not None:
+        options["estimate_s"] = np.random.default_rng(seed).integers(0, 30, len(jobs)).astype(float)
+    return EngineReplay(jobs, size, policy_named(name), **options)
+
+
+def restarted(run, name, options):
+    run.restart(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"])
+    return run
 
 
 extended = workloads().map(lambda case: (outliving(case[0], 90.0), case[1]))
@@ -43,15 +63,18 @@ extended = workloads().map(lambda case: (outliving(case[0], 90.0), case[1]))
     case=workloads() | extended,
     name=st.sampled_from(NAMES),
     options=rules,
-    plan=st.lists(st.tuples(st.sampled_from(["until", "step", "fork", "save"]), st.floats(0, 900)), max_size=12),
+    plan=st.lists(
+        st.tuples(st.sampled_from(["until", "step", "fork", "save", "pickle", "restart"]), st.floats(0, 900)),
+        max_size=12,
+    ),
 )
-def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupted_run(
+def test_any_sequence_of_stops_saves_forks_and_restarts_gives_the_bytes_of_an_uninterrupted_run(
     tmp_path_factory, case, name, options, plan
 ):
     jobs, size = case
-    whole = EngineReplay(jobs, size, policy_named(name), **options)
+    whole = new_run(jobs, size, name, options)
     whole.advance()
-    run = EngineReplay(jobs, size, policy_named(name), **options)
+    run = new_run(jobs, size, name, options)
     forks = []
     for action, amount in plan:
         if action == "until":
@@ -61,22 +84,73 @@ def test_any_sequence_of_stops_saves_and_forks_gives_the_bytes_of_an_uninterrupt
         elif action == "fork":
             forks.append(run)
             run = run.fork()
+        elif action == "pickle":
+            run = pickle.loads(pickle.dumps(run))
+        elif action == "restart":
+            run = restarted(run, name, options)
         else:
             path = tmp_path_factory.mktemp("saved") / "run.npz"
             save(run, path)
             run, _ = load(path)
     for end in [*forks, run]:
-        assert end.advance()
-        assert bytes_of(end) == bytes_of(whole)
+        for _ in range(2):
+            assert end.advance()
+            assert bytes_of(end) == bytes_of(whole)
+            end = restarted(end, name, options)
+
+
+def through_file(run, folder):
+    save(run, folder / "run.npz")
+    return load(folder / "run.npz")[0]
+
+
+WAYS = {
+    "fork": lambda run, _: run.fork(),
+    "pickle": lambda run, _: pickle.loads(pickle.dumps(run)),
+    "file": through_file,
+}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"widest_try": 2},
+        {"estimate_s": 5},
+        {"kill_if": engine.IF_NEEDED},
+        {"tries_first": True},
+        {"outlived": True, "estimate_s": 5},
+        {"backfill": policy_named("spf")},
+        {"threshold_s": 10.0},
+        {"divider_s": (3.0, 8.0)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copied_replay_keeps_every_option_when_it_goes_on_and_when_it_restarts(tmp_path, way, changed):
+    jobs = random_table(6, n_jobs=100, size=6, span_s=600, small=0.6)
+    plain = {"backfill": None, "threshold_s": 90.0, "divider_s": 6.0, "estimate_s": None}
+    options = {**plain, **changed}
+    whole, other = new_run(jobs, 6, "wfp3", options), new_run(jobs, 6, "wfp3", plain)
+    run = new_run(jobs, 6, "wfp3", options)
+    run.advance(300.0)
+    run = WAYS[way](run, tmp_path)
+    for one in (whole, other, run):
+        one.advance()
+    assert bytes_of(whole) != bytes_of(other)
+    assert bytes_of(run) == bytes_of(whole)
+    run = restarted(run, "wfp3", options)
+    run.advance()
+    assert bytes_of(run) == bytes_of(whole)
 
 
 @settings(max_examples=examples(30), deadline=None)
 @given(case=workloads() | extended, name=st.sampled_from(NAMES), options=rules, until_s=st.floats(0, 2000))
 def test_rules_changed_to_themselves_change_nothing(case, name, options, until_s):
     jobs, size = case
-    whole = EngineReplay(jobs, size, policy_named(name), **options)
+    options = {**options, "estimate_s": None}
+    whole = new_run(jobs, size, name, options)
     whole.advance()
-    run = EngineReplay(jobs, size, policy_named(name), **options)
+    run = new_run(jobs, size, name, options)
     run.advance(until_s)
     run.change_rules(policy_named(name), backfill=options["backfill"], threshold_s=options["threshold_s"])
     run.change_estimates(jobs.expected_s)

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LARGEST = 2**31 - 1  # of processors, seeds and counts: Batsim's largest integer
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that stop a command
 # pip's names of libraries that Python imports under another name.
 DISTRIBUTIONS = {"batsim": "pybatsim", "dask_jobqueue": "dask-jobqueue", "sklearn": "scikit-learn"}
+
+
+def whole_from(least: int, most: int = LARGEST) -> str:
+    """The rule for a number of processors, a seed or a count, in the words of every refusal."""
+    return f"a whole number from {least} to {most}"
 
 
 class BatfillError(Exception):

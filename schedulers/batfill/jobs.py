@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from batfill.errors import WorkloadError, optional
+from batfill.errors import LARGEST, WorkloadError, optional, whole_from
 from batfill.metrics import as_html, as_table
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ STANDS_IN = {
 
 # 30,000 years: no date or duration of a log exceeds it. Sums of thousands of them are exact in a float64.
 LONGEST_S = 1e12
-MOST_PROCS = 2**31 - 1  # Batsim's largest integer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +61,7 @@ class JobColumns:
     runtime_s: NDArray[np.float64]  # p    true duration: the engine and the metrics read it, a policy never does
     walltime_s: NDArray[np.float64]  # p~   limit, > 0, where the job is killed; inf for none
     requested_s: NDArray[np.float64]  # the user's request as the log has it, > 0, what learners may see; nan if unknown
-    procs: NDArray[np.int64]  # q    processors, >= 1; may exceed the machine (such jobs are rejected at submission)
+    procs: NDArray[np.int64]  # q    processors, 1 to LARGEST; may exceed the machine (such jobs are rejected)
     user: NDArray[np.int64]  # the submitting user's number, -1 if unknown
     job_class: NDArray[np.int8]  # SMALL, LARGE or UNKNOWN, as the workload states
     own_end: bool = False  # a job with p = p~ ended by itself, as in logs; in Batsim, at its walltime
@@ -141,7 +140,12 @@ class JobColumns:
                 for what, times_s in (("a user's request", self.requested_s), ("an assumed request", self.assumed_s))
                 if times_s is not None
             ),
-            ("a number of processors", self.procs, self.procs >= 1, ">= 1"),
+            (
+                "a number of processors",
+                self.procs,
+                (self.procs >= 1) & (self.procs <= LARGEST) & (self.procs == np.floor(self.procs)),
+                whole_from(1),
+            ),
             ("a class", self.job_class, (self.job_class >= UNKNOWN) & (self.job_class <= SMALL), "known"),
         )
         for what, values, good, rule in rules:
@@ -287,8 +291,8 @@ def checked_size(source: object, procs: int) -> int:
     Raises:
         WorkloadError: it is out of range.
     """
-    if not 1 <= procs <= MOST_PROCS:
-        raise WorkloadError(f"{source}: a machine of {procs} processors; pass --procs from 1 to {MOST_PROCS}")
+    if not 1 <= procs <= LARGEST:
+        raise WorkloadError(f"{source}: a machine of {procs} processors; give its size (procs), {whole_from(1)}")
     return procs
 
 
@@ -502,7 +506,7 @@ def job_table(
         submit_s: seconds, from 0 to LONGEST_S.
         runtime_s: seconds, from 0 to LONGEST_S.
         walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
-        procs: >= 1.
+        procs: from 1 to LARGEST.
         requested_s: the user's request as the log has it, > 0 and <= LONGEST_S; nan if unknown. By default the
             walltime, and unknown for a job without one.
         user: the user's number; -1 (the default) if unknown.

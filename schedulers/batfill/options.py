@@ -14,7 +14,7 @@ from keyword import iskeyword
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from batfill.errors import BatfillError, nearest, require
+from batfill.errors import LARGEST, BatfillError, nearest, require, whole_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,6 @@ LIMITS = STRICT, EXPECTED = "strict", "expected"
 KILL_RULES = ALWAYS, WAITING, NEEDED = "always", "waiting", "needed"
 RESERVATION, PROCESSORS, MACHINES = "reservation", "processors", "machines"
 MOST_LEVELS = 100
-LARGEST = 2**31 - 1  # seed, or machine size in processors
 
 Regime = Literal["decoupled", "weekly", "fresh"]
 DividerRule = Literal["known", "week"]
@@ -264,7 +263,7 @@ def unrequested_of(name: str, value: Any) -> str | float:
 def seed_of(name: str, value: Any) -> int:
     """The value, which must be a whole number that all random number generators accept."""
     if type(value) is not int or not 0 <= value <= LARGEST:
-        raise BatfillError(f"option {name}: {value!r} is not a whole number >= 0; try 0")
+        raise BatfillError(f"option {name}: {value!r} is not {whole_from(0)}; try 0")
     return value
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import PolicyError, nearest
+from batfill.metrics import as_html, in_columns
 from batfill.networks import MEND, Network, read_network, write_network
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ SC17 = "regression; Carastan-Santos and de Camargo, SC 2017"
 FEATURES = ("q", "p~", "w", "p~/q", "(w+p~)/p~", "p~ q")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Policy:
     """One queue order, lowest key first.
 
@@ -73,6 +74,26 @@ class Policy:
             raise PolicyError(f"policy {self.name}: a network needs a fixed order, and this one moves; give another")
         if self.per_wait is not None and self.per_expansion is not None:
             raise PolicyError(f"policy {self.name}: per_wait and per_expansion are both given; give one of them")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Policies of the table are pickled by name, others by their fields: a function of one's own needs a name."""
+        if POLICIES.get(self.name) is self:
+            return policy_named, (self.name,)
+        return policy_of_fields, tuple(getattr(self, f.name) for f in fields(self))
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What it is, as rows of (label, text)."""
+        order = "changes while jobs wait" if self.moves or self.network is not None else "fixed"
+        stated = ("policy", self.name), ("formula", self.formula), ("order", order), ("source", self.source)
+        return [(label, text) for label, text in stated if text]
+
+    def __repr__(self) -> str:
+        """Its name, and its formula if it has one."""
+        return f"<Policy {self.name}{self.formula and f': {self.formula}'}>"
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return as_html(self.rows())
 
     @property
     def moves(self) -> bool:
@@ -126,9 +147,43 @@ class Policy:
         return numbers
 
 
+def policy_of_fields(*values: Any) -> Policy:
+    """The policy with these fields, in the order of the class."""
+    return Policy(**dict(zip((f.name for f in fields(Policy)), values, strict=True)))
+
+
+class Policies(dict[str, Policy]):
+    """Policies by name, shown as a table of their formulas."""
+
+    def __repr__(self) -> str:
+        """A line per policy."""
+        return in_columns([("policy", "formula"), *((name, one.formula) for name, one in self.items())], (0, 1))
+
+    def _repr_html_(self) -> str:
+        """A row per policy, for notebooks."""
+        return as_html((name, one.formula) for name, one in self.items())
+
+
+@dataclass(frozen=True, slots=True)
+class WithNumbers:
+    """A function of the jobs after its own numbers: unlike a lambda it can be pickled, and equal ones are equal."""
+
+    function: Callable[..., Column]
+    numbers: tuple[Any, ...]
+
+    def __call__(self, r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> Column:
+        """The function's value for these jobs."""
+        return self.function(*self.numbers, r, p, q)
+
+
+def same_for_all(value: float, r: NDArray[np.float64], p: Column, q: Column) -> Column:
+    """The value, for every job."""
+    return np.full(len(r), value)
+
+
 def constant(value: float) -> Key:
     """A key function with the same value for every job."""
-    return lambda r, p, q: np.full(len(r), value)
+    return WithNumbers(same_for_all, (value,))
 
 
 def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -136,62 +191,128 @@ def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.log10(np.maximum(r, 1.0))
 
 
-POLICIES = {
-    policy.name: policy
+# The functions of the table have names, so that they and what is built on them can be pickled.
+def submission(r, p, q):  # type: ignore[no-untyped-def]
+    """R."""
+    return r
+
+
+def request(r, p, q):  # type: ignore[no-untyped-def]
+    """p~."""
+    return p
+
+
+def width(r, p, q):  # type: ignore[no-untyped-def]
+    """Q."""
+    return q.astype(np.float64)
+
+
+def area(r, p, q):  # type: ignore[no-untyped-def]
+    """p~ q."""
+    return p * q
+
+
+def ratio(r, p, q):  # type: ignore[no-untyped-def]
+    """p~ / q."""
+    return p / q
+
+
+def minus(key, r, p, q):  # type: ignore[no-untyped-def]
+    """The key with the other sign: largest first."""
+    return -key(r, p, q)
+
+
+def negative(key: Key) -> Key:
+    """The opposite order."""
+    return WithNumbers(minus, (key,))
+
+
+def wfp3_rise(r, p, q):  # type: ignore[no-untyped-def]
+    """That of WFP3, of which the key is the cube root."""
+    return -np.cbrt(q)
+
+
+def unicef_rise(r, p, q):  # type: ignore[no-untyped-def]
+    """That of UNICEF."""
+    return -1 / np.log2(np.maximum(q, 2))
+
+
+def f1(r, p, q):  # type: ignore[no-untyped-def]
+    """F1."""
+    return np.log10(p) * q + 8.70e2 * log10_submission(r)
+
+
+def f2(r, p, q):  # type: ignore[no-untyped-def]
+    """F2."""
+    return np.sqrt(p) * q + 2.56e4 * log10_submission(r)
+
+
+def f3(r, p, q):  # type: ignore[no-untyped-def]
+    """F3."""
+    return p * q + 6.86e6 * log10_submission(r)
+
+
+def f4(r, p, q):  # type: ignore[no-untyped-def]
+    """F4."""
+    return p * np.sqrt(q) + 5.30e5 * log10_submission(r)
+
+
+POLICIES = Policies(
+    (policy.name, policy)
     for policy in (
-        Policy("fcfs", lambda r, p, q: r, formula="r", source=PURE_SOURCE),
-        Policy("lcfs", lambda r, p, q: -r, formula="-r", source=PURE_SOURCE),
-        Policy("spf", lambda r, p, q: p, formula="p~", source=PURE_SOURCE),
-        Policy("lpf", lambda r, p, q: -p, formula="-p~", source=PURE_SOURCE),
-        Policy("sqf", lambda r, p, q: q.astype(np.float64), formula="q", source=PURE_SOURCE),
-        Policy("lqf", lambda r, p, q: -q.astype(np.float64), formula="-q", source=PURE_SOURCE),
-        Policy("saf", lambda r, p, q: p * q, formula="p~ q", source=PURE_SOURCE),
-        Policy("laf", lambda r, p, q: -(p * q), formula="-p~ q", source=PURE_SOURCE),
-        Policy("srf", lambda r, p, q: p / q, formula="p~ / q", source=PURE_SOURCE),
-        Policy("lrf", lambda r, p, q: -(p / q), formula="-p~ / q", source=PURE_SOURCE),
+        Policy("fcfs", submission, formula="r", source=PURE_SOURCE),
+        Policy("lcfs", negative(submission), formula="-r", source=PURE_SOURCE),
+        Policy("spf", request, formula="p~", source=PURE_SOURCE),
+        Policy("lpf", negative(request), formula="-p~", source=PURE_SOURCE),
+        Policy("sqf", width, formula="q", source=PURE_SOURCE),
+        Policy("lqf", negative(width), formula="-q", source=PURE_SOURCE),
+        Policy("saf", area, formula="p~ q", source=PURE_SOURCE),
+        Policy("laf", negative(area), formula="-p~ q", source=PURE_SOURCE),
+        Policy("srf", ratio, formula="p~ / q", source=PURE_SOURCE),
+        Policy("lrf", negative(ratio), formula="-p~ / q", source=PURE_SOURCE),
         Policy("sexp", constant(1.0), per_expansion=constant(1.0), formula="(w + p~) / p~", source=PURE_SOURCE),
         Policy("lexp", constant(-1.0), per_expansion=constant(-1.0), formula="-(w + p~) / p~", source=PURE_SOURCE),
         Policy(
             "wfp3",
             constant(0.0),
-            per_expansion=lambda r, p, q: -np.cbrt(q),
+            per_expansion=wfp3_rise,
             formula="-(w / p~)^3 q",
             source="Tang et al., CLUSTER 2009",
         ),
         Policy(
             "unicef",
             constant(0.0),
-            per_expansion=lambda r, p, q: -1 / np.log2(np.maximum(q, 2)),
+            per_expansion=unicef_rise,
             formula="-w / (log2(max(q, 2)) p~)",
             source="Tang et al., CLUSTER 2009; log2(1) = 0 would put every one-processor job first, "
             "so q = 1 counts as 2",
         ),
         Policy(
             "f1",
-            lambda r, p, q: np.log10(p) * q + 8.70e2 * log10_submission(r),
+            f1,
             formula="log10(p~) q + 870 log10(r)",
             source=SC17,
         ),
         Policy(
             "f2",
-            lambda r, p, q: np.sqrt(p) * q + 2.56e4 * log10_submission(r),
+            f2,
             formula="sqrt(p~) q + 25,600 log10(r)",
             source=SC17,
         ),
         Policy(
             "f3",
-            lambda r, p, q: p * q + 6.86e6 * log10_submission(r),
+            f3,
             formula="p~ q + 6,860,000 log10(r)",
             source=SC17,
         ),
         Policy(
             "f4",
-            lambda r, p, q: p * np.sqrt(q) + 5.30e5 * log10_submission(r),
+            f4,
             formula="p~ sqrt(q) + 530,000 log10(r)",
             source=SC17,
         ),
     )
-}
+)
 
 # The twelve pure policies of the 2019 study of mixed policies, Section 4.2.
 PURE = ("fcfs", "lcfs", "spf", "lpf", "sqf", "lqf", "saf", "laf", "lexp", "sexp", "lrf", "srf")
@@ -228,14 +349,9 @@ def mixed(weights: tuple[float, ...]) -> Policy:
             f"below 1e308, on {', '.join(FEATURES)}"
         )
     a, b, c, d, e, f = (given / norm).tolist()
-
-    def key(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
-        key: NDArray[np.float64] = e + mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
-        return key
-
     return Policy(
         "mixed:" + ",".join(f"{weight:.17g}" for weight in weights),
-        key,
+        WithNumbers(expanded_mixed_key, (a, b, c, d, e, f)),
         per_expansion=constant(e) if e else None,
         formula=MIXED_FORMULA,
         source=MIXED_SOURCE,
@@ -246,6 +362,11 @@ def mixed(weights: tuple[float, ...]) -> Policy:
 def mixed_key(a, b, c, d, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays, and compiled of one job
     """A mixed policy's key at submission without e, its weight on (w + p~) / p~; -r replaces w."""
     return a * q + b * p - c * r + d * (p / q) + f * (p * q)
+
+
+def expanded_mixed_key(a, b, c, d, e, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
+    """A mixed policy's key at submission."""
+    return e + mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
 
 
 def aged(c_s: float, alpha: float, beta: float) -> Policy:
@@ -266,16 +387,11 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
             f"policy aged: c = {c_s:g} is not a number of seconds >= 0, or one of the exponents {alpha:g} and {beta:g} "
             f"is not from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}; write {AGED}, as aged:50000,0.5,0.5"
         )
-
-    def size(p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
-        sizes: NDArray[np.float64] = aged_size(p, q, alpha, beta)  # type: ignore[no-untyped-call]
-        return sizes
-
     moves = alpha != 0 or beta != 0
     return Policy(
         "aged:" + ",".join(repr(float(value)).removesuffix(".0") for value in (c_s, alpha, beta)),
-        (lambda r, p, q: -c_s / size(p, q)) if moves else (lambda r, p, q: r),
-        per_wait=(lambda r, p, q: -1 / size(p, q)) if moves else None,
+        WithNumbers(over_aged_size, (-c_s, alpha, beta)) if moves else submission,
+        per_wait=WithNumbers(over_aged_size, (-1, alpha, beta)) if moves else None,
         formula=AGED_FORMULA,
         source=AGED_SOURCE,
     )
@@ -284,6 +400,11 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
 def aged_size(p, q, alpha, beta):  # type: ignore[no-untyped-def]  # of arrays, and compiled of one job
     """The size of a job in an aged order."""
     return np.power(np.maximum(p, SHORTEST_S), alpha) * np.power(q * 1.0, beta)
+
+
+def over_aged_size(number, alpha, beta, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
+    """The number over each job's size."""
+    return number / aged_size(p, q, alpha, beta)  # type: ignore[no-untyped-call]
 
 
 def policy_named(text: str) -> Policy:
@@ -464,15 +585,19 @@ def network_in_file(text: str) -> Policy:
 
 def polynomial(name: str, terms: Sequence[Term], source: str, digest: str = "") -> Policy:
     """The policy that orders by this polynomial; `digest` is that of its file."""
-
-    def key(r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]) -> NDArray[np.float64]:
-        total = np.zeros(len(r))
-        for coefficient, of_p, of_q, of_r in terms:
-            total += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
-        return total
-
     formula = " ".join(formula_of(term) for term in terms if term[0] != 0)
+    key = WithNumbers(sum_of_terms, (tuple(terms),))
     return Policy(name, key, formula=formula, source=source, digest=digest)
+
+
+def sum_of_terms(
+    terms: Sequence[Term], r: NDArray[np.float64], p: NDArray[np.float64], q: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The polynomial of these terms."""
+    total = np.zeros(len(r))
+    for coefficient, of_p, of_q, of_r in terms:
+        total += coefficient * p**of_p * q.astype(np.float64) ** of_q * r**of_r
+    return total
 
 
 def formula_of(term: Term) -> str:

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from batfill import engine
 from batfill.errors import BatfillError
 from batfill.files import whole_file
-from batfill.jobs import SMALL, JobTable
+from batfill.invariants import require_at_most, require_once, require_sound, scratch_for
+from batfill.jobs import SMALL, JobTable, checked_size
 from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, certify, summarize
 from batfill.policy import policy_named, require_order
 from batfill.queue import Queue, copied, named, restored
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-SAVED_FORMAT = "batfill replay 11"
+SAVED_FORMAT = "batfill replay 12"
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
@@ -94,19 +95,26 @@ class Schedule:
     def summary(self, tau_s: float = TAU_S) -> Summary:
         """The figures over the jobs that have ended, and the rejected and killed jobs so far."""
         ran = self.ended
-        return summarize(
+        submitted = self.jobs.submit_s <= self.until_s
+        figures = summarize(
             size=self.size,
             submit_s=self.jobs.submit_s[ran],
             start_s=self.start_s[ran],
             runtime_s=self.runtime_s[ran],
             procs=self.jobs.procs[ran],
             tau_s=tau_s,
-            rejected=int((self.rejected & (self.jobs.submit_s <= self.until_s)).sum()),
+            rejected=int((self.rejected & submitted).sum()),
             killed=int((self.killed & ran).sum()),
             backfilled=int((self.backfilled & ran).sum()),
             requeued=len(self.kills),
             wasted_proc_s=float((self.kills["ran_s"] * self.jobs.procs[self.kills["row"]]).sum()),
         )
+        if self.until_s == np.inf:
+            require_once(figures.jobs, len(self.jobs))
+            require_at_most(
+                "the utilisation", figures.utilisation, 1.0, lambda: self.runtime_s * self.jobs.procs, self.jobs.ids
+            )
+        return figures
 
     def certificate(self, rounds: int | None = None) -> Certificate:
         """The mean wait that no scheduler can beat with the jobs that have ended; `rounds` as for `certify`.
@@ -114,7 +122,7 @@ class Schedule:
         It takes longer than the replay itself.
         """
         ran = self.ended
-        return certify(
+        found = certify(
             size=self.size,
             submit_s=self.jobs.submit_s[ran],
             start_s=self.start_s[ran],
@@ -122,6 +130,11 @@ class Schedule:
             procs=self.jobs.procs[ran],
             rounds=rounds,
         )
+        if ran.any():
+            wait_s = (self.start_s - self.jobs.submit_s)[ran]
+            most = float(wait_s.mean())
+            require_at_most("the lower bound", found.mean_wait_bound_s, most, lambda: self.runtime_s, self.jobs.ids)
+        return found
 
 
 class EngineReplay:
@@ -171,8 +184,7 @@ class EngineReplay:
                 an unsortable key, or another argument is invalid.
         """
         jobs.check()
-        if size < 1:
-            raise BatfillError(f"size: a machine of {size} processors; give 1 or more")
+        checked_size("size", size)
         n_jobs = len(jobs)
         estimate_s = np.asarray(jobs.expected_s if estimate_s is None else estimate_s, np.float64)
         if estimate_s.shape != (n_jobs,) or not (estimate_s >= 0).all():
@@ -207,12 +219,16 @@ class EngineReplay:
             due=np.zeros(at_once if n_small else 0, np.uint32),
             starts=engine.new_records(n_jobs + n_small * levels, engine.STARTED),
             kills=engine.new_records(n_small * levels, engine.KILL),
+            ended=np.zeros(n_jobs + n_small * levels, np.uint32),
+            over=np.zeros(n_jobs + n_small * levels, np.uint32),
             clock=engine.new_records(1, engine.CLOCK),
         )
         self.given = engine.Given(
             estimate_s=estimate_s,
             level=np.where(small, 1, self.queue.large).astype(np.int8),
             killable=(small if jobs.killable is None else small & jobs.killable).astype(np.uint8),
+            submit_s=np.require(jobs.submit_s, np.float64, "CW"),
+            procs=np.require(jobs.procs, np.int64, "CW"),
         )
         self.restart(policy, backfill=backfill, threshold_s=threshold_s)
 
@@ -272,11 +288,15 @@ class EngineReplay:
         weights = np.array([policy.weights or (0.0,) * 6 for policy in policies])
         start_s = np.empty((len(policies), len(self.table)))
         done, resume = 0, False
+        n_jobs = len(self.table)
+        scratch = *scratch_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs)
         while True:
             arrays = self.queue.arrays
             done = engine.advance_each(
-                done, resume, moves, weights, lines, start_s, self.given, self.size, arrays, self.events
+                done, resume, moves, weights, lines, start_s, self.given, self.size, arrays, self.events, scratch
             )
+            if done < 0:
+                self.check(self.start_s)
             if done == len(policies):
                 return start_s
             resume = True
@@ -360,14 +380,44 @@ class EngineReplay:
         """Whether a job's last try reaches its divider, or has gone on there."""
         return bool(self.queue.divider_of_try(row) < self.events.duration_s[row])
 
+    def check(self, start_s: NDArray[np.float64]) -> None:
+        """Check the invariants of the run so far, not after `begin_at`, which omits the past; `start_s` is its own.
+
+        Raises:
+            InternalError: one is violated.
+        """
+        kills, tries, over = self.kills, self.tries, int(self.events.clock["over"][0])
+        found = engine.first_violation(
+            self.size,
+            np.inf if self.next_s == np.inf else self.now_s,
+            self.given.submit_s,
+            self.given.procs,
+            start_s,
+            start_s + self.events.duration_s,
+            tries["row"],
+            self.events.ended[: len(tries)],
+            self.events.over[:over],
+            kills["row"],
+            kills["start_s"],
+            kills["ran_s"],
+            *scratch_for(len(self.table), len(kills), over),
+        )
+        require_sound(found, lambda row: self.table.ids[row])
+
     def schedule(self) -> Schedule:
-        """The schedule so far."""
+        """The schedule so far.
+
+        Raises:
+            InternalError: it violates an invariant.
+        """
+        start_s = self.start_s
+        self.check(start_s)
         backfilled = np.zeros(len(self.table), bool)
         backfilled[self.tries["row"]] = self.tries["backfilled"]  # for a job started twice the last one counts
         return Schedule(
             jobs=self.table,
             size=self.size,
-            start_s=self.start_s,
+            start_s=start_s,
             backfilled=backfilled,
             kills=self.kills.copy(),
             order=self.tries["row"].astype(np.int64),
@@ -518,12 +568,13 @@ def save(run: EngineReplay, path: Path, about: Mapping[str, Any] | None = None) 
         "format": np.array(SAVED_FORMAT),
         "size": np.array(run.size),
         "learns": np.array(run.learns),
+        "ordered_apart": np.array(run.queue.ordered_apart),
         "policy": np.array(run.queue.policy.name),
         "backfill": np.array(run.queue.backfill.name if run.queue.backfill else ""),
         "threshold_s": np.array(run.queue.threshold_s),
         "about": np.array(json.dumps(dict(about or {}))),
     }
-    parts = {"queue": run.queue.saved(), "events": named(run.events), "table": table}
+    parts = {"queue": run.queue.saved(), "events": named(run.events), "given": named(run.given), "table": table}
     for part, columns in parts.items():
         arrays |= {f"{part}.{name}": array for name, array in columns.items()}
     with whole_file(path) as stream:
@@ -578,5 +629,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
     same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
     if not same or (now.sight != kept.sight).any():
         raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
+    run.queue.ordered_apart = bool(arrays["ordered_apart"])
     run.events = restored(run.events, part("events"))
+    run.given = restored(run.given, part("given"))
     return run, json.loads(str(arrays["about"]))

@@ -70,6 +70,10 @@ class Machines:
         """Machine-seconds per state, up to each machine's last change."""
         return MachineTimes(*(self._spent[state] for state in (COMPUTING, IDLE, UNAVAILABLE)))
 
+    def exclusive(self, machines: MachineSet | None = None) -> int:
+        """The number of machines that run one job at a time, among these or in all."""
+        return int(self._exclusive[slice(None) if machines is None else machines.part].sum())
+
     def obstacle(self, machines: MachineSet) -> str | None:
         """Why a job cannot start on these machines; None if it can."""
         part = machines.part

@@ -20,6 +20,7 @@ from batfill.batsim.protocol import RESOLUTION_S, Decision, Reply, ReplyError, S
 from batfill.batsim.protocol4 import Batsim4
 from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
 from batfill.errors import WorkloadError
+from batfill.invariants import Ledger
 from batfill.jobs import LONGEST_S
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Simulation:
         self._on_machine_states = on_machine_states
         self._calls: list[Call] = []  # periodic ones that are not stopped
         self._forced = False  # the scheduler ended the simulation
+        self._ledger = Ledger(self.machines.exclusive())
         self._ready = True  # the simulation has reached the date of the scheduler's last reply
         self._outbox: list[bytes] = []
         self._n_files = len(workloads) + (events is not None)
@@ -144,6 +146,7 @@ class Simulation:
 
         Raises:
             SimulationStopped: the scheduler did something Batsim does not allow, or left jobs waiting for ever.
+            InternalError: the simulation violates an invariant.
         """
         self._begin()
         self._send()
@@ -159,6 +162,7 @@ class Simulation:
         self._outbox[:] = [self._wire.simulation_ends(self.now)]
         if late := self._deliver().decisions:
             raise self._refuse(late[0], "the simulation has ended; its end is answered without events")
+        self._ledger.check(over=not self._forced)
 
     def _begin(self) -> None:
         """Put the first event into the first message."""
@@ -338,6 +342,7 @@ class Simulation:
         """Start a job: on these machines for its run time, or on none until the scheduler declares its end."""
         job.machines, job.start_date, job.state = machines, self.now, RUNNING
         self.jobs_running += 1
+        self._ledger.start(job.id, job.subtime, self.machines.exclusive(machines) if machines else 0, self.now)
         if machines:
             self.machines.start(machines, self.now)
             self._on_machine_states((self.now, self.machines.idle, self.machines.computing))
@@ -347,6 +352,7 @@ class Simulation:
         """Put a job into a final state, after this execution time or, by default, the time since its start."""
         if job.state == RUNNING:
             self.jobs_running -= 1
+            self._ledger.end(job.id, self.now)
             execution_s = self.now - job.start_date if execution_s is None else execution_s
         if job.machines:
             self.machines.end(job.machines, self.now)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from batfill.errors import BatfillError
+from batfill.errors import LARGEST, BatfillError
 from batfill.options import seconds_of, tau_of, unrequested_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST)]
 # A duration is checked like the option of its name, which also parses text such as "20h".
 Seconds = Annotated[float, BeforeValidator(lambda value: checked_seconds("threshold", value))]
 Tau = Annotated[float, BeforeValidator(lambda value: checked_seconds("tau", value))]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from batfill.errors import BatfillError
+from batfill.errors import LARGEST, BatfillError, whole_from
 from batfill.options import (
-    LARGEST,
     LIVE,
     NAMES,
     OPTIONS,
@@ -91,6 +90,14 @@ class Whole(click.IntRange):
 
     def _describe_range(self) -> str:
         return f"x>={self.min}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        least, most = int(self.min or 0), int(self.max or LARGEST)
+        number = number_or_text(value)
+        if type(number) is not int or not least <= number <= most:
+            self.fail(f"{value!r} is not {whole_from(least, most)}", param, ctx)
+        return number
 
 
 def option_name(param: click.Parameter | None) -> str:

@@ -30,8 +30,8 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import announce_compilation, progress
-from batfill.errors import BatfillError
-from batfill.options import LARGEST, OPTIONS
+from batfill.errors import LARGEST, BatfillError
+from batfill.options import OPTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

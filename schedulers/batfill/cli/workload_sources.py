@@ -23,7 +23,7 @@ from batfill.cli.parameters import (
     seed_option,
 )
 from batfill.cli.progress import count_on_interrupt, download_progress
-from batfill.options import LARGEST
+from batfill.errors import LARGEST
 
 
 @click.command()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from batfill.batsim.results import try_name
 from batfill.cluster import Cluster
 from batfill.errors import BatfillError
+from batfill.invariants import Ledger
 from batfill.options import ALWAYS, LIVE, MACHINES, NEEDED, OPTIONS_FILE, RESERVATION, SELECTION, USER, Options
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class Agent:
             log.warning("%s", remark)
         state_options(self.stated())
         self.machines: list[int] = []
+        self.ledger = Ledger(0)  # of the jobs that it started
         self.host: Host
         self.registration = Registration(False, False, False)
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
@@ -171,6 +173,7 @@ class Agent:
         """
         self.host, self.registration, self.may_register = host, registration, registration.allowed
         self.machines = list(machines)
+        self.ledger = Ledger(len(self.machines))
         if self.selection:
             from batfill.cluster.choice import PolicyChoice
 
@@ -246,6 +249,7 @@ class Agent:
         """
         again = killed and job in self.killed
         self.killed.discard(job)
+        self.ledger.end(job, now_s)
         if self.choice is not None:
             self.choice.ended(job)
         self.cluster.end(job, again=again)
@@ -274,8 +278,13 @@ class Agent:
         self.all_submitted = True
 
     def finish(self) -> None:
-        """Log warnings at the end of the simulation, when nothing can be sent any more."""
+        """Check the invariants and log warnings at the end of the simulation, when nothing can be sent any more.
+
+        Raises:
+            InternalError: this scheduler's starts violate an invariant.
+        """
         self.done = True
+        self.ledger.check(over=False)
         if self.rejected:
             log.warning("%d jobs were rejected: they request more machines than there are", self.rejected)
         if self.chosen.divider_s < math.inf and not self.has_classes:
@@ -321,6 +330,8 @@ class Agent:
         """Run a pass, start its jobs, and ask for a call at their dividers."""
         for start in self.cluster.decide(now_s) if self.requests else ():
             self.host.execute(start.job, start.machines)
+            request = self.requests[start.job]
+            self.ledger.start(start.job, request.submit_s, request.procs, now_s)
             for observer in (self.knowledge, self.choice):
                 if observer is not None:
                     observer.started(start.job, now_s)

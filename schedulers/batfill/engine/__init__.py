@@ -29,7 +29,7 @@ PLACES = {
         "ACTS AGED_WEIGHTS BACKFILL BEGINS COPY Copies Fresh MIXED_WEIGHTS PICK PRIORITIES RESTS SETTING Seen step"
     ),
     "features": "FEATURES FEATURES_OF_CLUSTER FEATURES_OF_JOB OF_CLUSTER OF_JOB",
-    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given advance advance_each reset",
+    "loop": "CLOCK DONE KILL NEEDS_ROOM Events Given advance advance_each first_violation reset",
 }
 HOME = {name: module for module, names in PLACES.items() for name in names.split()}
 # Kernels that the hosts of single events call at every event, always with arguments of the same types.

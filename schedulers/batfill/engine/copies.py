@@ -130,6 +130,8 @@ def events_of(many, i):
         many.due[i],
         many.starts[i],
         many.kills[i],
+        many.ended[i],
+        many.over[i],
         many.clock[i],
     )
 
@@ -147,7 +149,7 @@ def begin(queue, events, copies, first):
         events.duration_s[row] = copies.duration_s[first + row]
     queue.rules[0].moves = setting.moves
     queue.rules[0].picks = setting.picks
-    reset(setting.procs, Given(jobs.estimate_s, jobs.level, jobs.killable), queue, events)
+    reset(setting.procs, Given(jobs.estimate_s, jobs.level, jobs.killable, jobs.submit_s, jobs.procs), queue, events)
     note_logs(queue)
 
 

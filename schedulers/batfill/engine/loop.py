@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from batfill import invariants
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass, kill_pays, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
-from batfill.engine.jit import entry, kernel, outlined
+from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.records import ALWAYS, AWAY, FROM_OUTSIDE, QUEUE
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
@@ -33,7 +34,8 @@ CLOCK = np.dtype(
         ("now_s", "f8"),  # the last instant handled
         ("starts", "u4"),  # tries: entries of `starts` in use
         ("due", "u4"),  # tries that have reached their dividers: entries of `due` in use
-        ("rejected", "i8"),  # jobs wider than the machine
+        ("over", "u4"),  # tries that have ended: entries of `over` in use
+        ("rejected", "u4"),  # jobs wider than the machine
         ("kills", "i8"),  # tries killed at a divider: entries of `kills` in use
         ("passes", "i8"),
     ]
@@ -48,6 +50,8 @@ class Events(NamedTuple):
     due: NDArray[np.uint32]  # (capacity,)  rows of tries at their dividers, to be decided on after this instant's pass
     starts: NDArray[np.void]  # records.STARTED (capacity,)  every try, in start order
     kills: NDArray[np.void]  # KILL (capacity,)  every kill, in time order
+    ended: NDArray[np.uint32]  # (capacity,)  how many tries had ended before each entry of `starts`
+    over: NDArray[np.uint32]  # (capacity,)  rows of the tries that have ended, in time order
     clock: NDArray[np.void]  # CLOCK (1,)
 
 
@@ -57,6 +61,8 @@ class Given(NamedTuple):
     estimate_s: NDArray[np.float64]  # p~, or the expected run time
     level: NDArray[np.int8]
     killable: NDArray[np.uint8]
+    submit_s: NDArray[np.float64]  # as in the job table, for the check of the invariants,
+    procs: NDArray[np.int64]  # as the next
 
 
 AT_START = np.zeros(1, QUEUE)
@@ -90,6 +96,7 @@ def record_start(row, backfilled, queue, events):
     """Record the start of a job as the last of `events.starts`, and its end."""
     clock, job = events.clock[0], queue.jobs[row]
     events.starts[clock.starts].backfilled = backfilled
+    events.ended[clock.starts] = clock.over
     end_s = job.start_s + events.duration_s[row]
     if job.killable:
         divider_s = queue.dividers[job.level - 1].divider_s
@@ -97,6 +104,14 @@ def record_start(row, backfilled, queue, events):
         end_s = min(end_s, job.start_s + divider_s)
     enter(events.ends, end_s, 0, row)
     clock.starts += 1
+
+
+@expression
+def record_end(row, events):
+    """Record the end of a try."""
+    clock = events.clock[0]
+    events.over[clock.over] = row
+    clock.over += 1
 
 
 @outlined
@@ -138,6 +153,7 @@ def decide_due(queue, events):
     due[cheapest] = due[clock.due]
     if kill_pays(clock.now_s, queue, row):
         finish(queue, row)
+        record_end(row, events)
         kill(clock.now_s, row, queue, events)
         run_pass(clock.now_s, queue, events)
     else:  # without a pass: no job waits, or none would start even without the try, and the head keeps its reservation
@@ -191,6 +207,7 @@ def advance(until_s, size, queue, events):
             leave_next(ends)
             end_s = next_end_s(ends)
             finish(queue, row)
+            record_end(row, events)
             if killed:
                 kill(now_s, row, queue, events)
 
@@ -223,6 +240,7 @@ def advance(until_s, size, queue, events):
 
 
 compiled_mixed_key = kernel(mixed_key)
+first_violation = entry(outlined(invariants.first_violation))
 
 
 @kernel
@@ -237,8 +255,10 @@ def set_mixed_key(weights, job):
 
 @entry
 @kernel
-def advance_each(first, resume, moves, weights, lines, start_s, given, size, queue, events):
+def advance_each(first, resume, moves, weights, lines, start_s, given, size, queue, events, scratch):
     """Replay the whole workload under each policy from index `first` on; returns how many are done.
+
+    It returns -1 if a replay violates an invariant, and leaves it as it is then.
 
     Args:
         first: index of the first policy.
@@ -251,8 +271,9 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
         size: the machine's processors.
         queue: changed in place; `rules[0].moves` is set for each policy.
         events: changed in place.
+        scratch: of `invariants.first_violation`, and float64 (n_jobs,).
     """
-    jobs = queue.jobs
+    jobs, clock = queue.jobs, events.clock[0]
     for i in range(first, len(moves)):
         if not resume:
             reset(size, given, queue, events)
@@ -268,4 +289,28 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
             return i
         for row in range(len(jobs)):
             start_s[i, row] = jobs[row].start_s
+        kills = events.kills[: clock.kills]
+        marks, released, dates_s, end_s = scratch
+        for row in range(len(jobs)):
+            end_s[row] = jobs[row].start_s + events.duration_s[row]
+        marks[:] = 0
+        wrong, _, _ = first_violation(
+            size,
+            np.inf,
+            given.submit_s,
+            given.procs,
+            start_s[i],
+            end_s,
+            events.starts.row[: clock.starts],
+            events.ended[: clock.starts],
+            events.over[: clock.over],
+            kills.row,
+            kills.start_s,
+            kills.ran_s,
+            marks,
+            released,
+            dates_s,
+        )
+        if wrong:
+            return -1
     return len(moves)

@@ -14,7 +14,17 @@ from batfill.errors import BatfillError, WorkloadError, require
 from batfill.experiment import ENGINE, simulate
 from batfill.jobs import HOUR_S, Workload, data_frame
 from batfill.metrics import TAU_S, bounded_slowdown, class_figures, who_pays
-from batfill.options import OF_TRIES, OPTIONS, Options, number_of, seconds_of, shared_of, tau_of, those_that_apply
+from batfill.options import (
+    OF_TRIES,
+    OPTIONS,
+    Options,
+    number_of,
+    seconds_of,
+    seed_of,
+    shared_of,
+    tau_of,
+    those_that_apply,
+)
 from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.stats import BETTER, few_blocks
 from batfill.workloads import opened
@@ -222,8 +232,7 @@ def what_if(
     if small_first:
         require("learn", "sklearn")
     tau_of(tau_s)
-    if seed < 0:
-        raise BatfillError(f"option seed: {seed} is not a whole number >= 0")
+    seed_of("seed", seed)
     for seconds in thresholds_s:
         seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, such as 10% or 0.1")

@@ -12,6 +12,7 @@ from batfill.batsim.results import REPORT_PAGE
 from batfill.errors import BatfillError
 from batfill.files import digest, write_text
 from batfill.metrics import TAU_S
+from batfill.options import seed_of
 from batfill.reports.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
 from batfill.reports.comparison import comparisons
 from batfill.reports.data import run_data
@@ -103,8 +104,7 @@ def write_report(
         raise BatfillError(f"--tau: {tau_s!r} is not a number of seconds > 0")
     if overdue_s is not None and not overdue_s >= 0:
         raise BatfillError(f"--threshold: {overdue_s!r} is not a number of seconds >= 0")
-    if seed < 0:
-        raise BatfillError(f"--seed: {seed} is not a whole number >= 0")
+    seed_of("seed", seed)
     if sample < 1:
         raise BatfillError(f"--sample: {sample} is not a whole number >= 1")
     if figures:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import BatfillError, WorkloadError
+from batfill.errors import BatfillError, WorkloadError, whole_from
 from batfill.jobs import DAY_S, Workload
 from batfill.metrics import TAU_S, bounded_slowdown, long_waits, on_front
-from batfill.options import number_of
+from batfill.options import number_of, seed_of
 from batfill.policy import Policy, aged, policy_named, require_order
 from batfill.processes import no_bar
 from batfill.replays import EngineReplay, thread_pool
@@ -342,8 +342,9 @@ def tune_aged(
         7
     """
     bounds = Bounds.of(max_wait_growth, p999_wait_growth)
-    if points < 1 or seed < 0:
-        raise BatfillError(f"points {points} and seed {seed}: give whole numbers, points >= 1 and seed >= 0")
+    seed_of("seed", seed)
+    if points < 1:
+        raise BatfillError(f"points: {points} is not {whole_from(1)}")
     conditions = Conditions.of("same" if backfill is None else backfill, threshold_s, tau_s)
     usual = Order(policy_named(baseline), conditions.threshold_s)
     others = [Order(policy_named(name), conditions.threshold_s) for name in policies]

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, get_args
 import numpy as np
 import orjson
 
-from batfill.errors import BatfillError, WorkloadError
+from batfill.errors import LARGEST, BatfillError, WorkloadError, whole_from
 from batfill.files import digest, read_json, whole_file
 from batfill.jobs import (
     LARGE,
     LONGEST_S,
-    MOST_PROCS,
     SMALL,
     UNKNOWN,
     Overrun,
@@ -305,12 +304,8 @@ def check_size(path: Path, nb_res: int) -> None:
     Raises:
         WorkloadError: it is.
     """
-    if nb_res < 1:
-        raise WorkloadError(f"{path}: nb_res: {nb_res} is not an integer >= 1; give the machine's size")
-    if nb_res > MOST_PROCS:
-        raise WorkloadError(
-            f"{path}: nb_res: {nb_res} is more than Batsim's largest integer {MOST_PROCS}; give the machine's size"
-        )
+    if not 1 <= nb_res <= LARGEST:
+        raise WorkloadError(f"{path}: nb_res: {nb_res} is not {whole_from(1)}; give the machine's size")
 
 
 def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
@@ -324,12 +319,8 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
     identifier, res, profile = job.get("id"), job.get("res"), job.get("profile")
     if not (isinstance(identifier, str) and identifier) and type(identifier) is not int:
         raise WorkloadError(f"{where}.id: {_shown(identifier)} is not a string or an integer; give the job a name")
-    if type(res) is not int or res < 1:
-        raise WorkloadError(f"{where}.res: {_shown(res)} is not an integer >= 1; give the processors it requests")
-    if res > MOST_PROCS:
-        raise WorkloadError(
-            f"{where}.res: {res} is more than Batsim's largest integer {MOST_PROCS}; give a smaller one"
-        )
+    if type(res) is not int or not 1 <= res <= LARGEST:
+        raise WorkloadError(f"{where}.res: {_shown(res)} is not {whole_from(1)}; give the processors it requests")
     if not is_time(job.get("subtime")):
         raise WorkloadError(
             f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
@@ -497,7 +488,7 @@ def user_of(job: dict[str, Any]) -> int:
     """The job's user; -1 if it has none that is a number."""
     for key in ("user_id", "user"):
         user = job.get(key)
-        if type(user) is int and abs(user) <= MOST_PROCS:
+        if type(user) is int and abs(user) <= LARGEST:
             return user
     return -1
 

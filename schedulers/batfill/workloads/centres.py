@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill.errors import WorkloadError, optional
+from batfill.errors import LARGEST, WorkloadError, optional
 from batfill.files import decompressed, readable
 from batfill.workloads.cluster_log import (
-    LARGEST_COUNT,
     LAST_S,
     NAMES,
     NOT_ENDED,
@@ -223,7 +222,7 @@ class _Table:
         numbers = _numbers(column)
         if numbers is None:
             raise self._odd(places, "numbers")
-        return np.where((numbers >= 1) & (numbers <= LARGEST_COUNT), numbers, -1).astype(np.int32)
+        return np.where((numbers >= 1) & (numbers <= LARGEST), numbers, -1).astype(np.int32)
 
     def limits(self, places: Columns, unit_s: int) -> NDArray[np.uint32]:
         """The column's durations in seconds, (n,), 0 for none, and for more than LAST_S, which means no limit."""

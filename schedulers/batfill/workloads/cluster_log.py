@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from batfill import __version__
-from batfill.errors import WorkloadError
+from batfill.errors import LARGEST, WorkloadError
 from batfill.files import CHUNK_BYTES, decompressed, raw_file
 from batfill.jobs import DAY_S
 from batfill.workloads.swf_log import FIELDS, Comment, SwfLog, new_log
@@ -41,7 +41,6 @@ TYPES: dict[str, np.dtype[Any]] = {
     **dict.fromkeys(NAMES, np.dtype(np.int32)),
 }
 LAST_S = 2**32 - 1  # the year 2106
-LARGEST_COUNT = 2**31 - 1
 NOT_ENDED = -2  # the status of a job that waits or runs
 ROWS_AT_ONCE = 1 << 17
 QUARTER_S = 900
@@ -496,7 +495,7 @@ def known_time(seconds: float) -> int:
 
 def known_count(number: int) -> int:
     """A number of processors, -1 if it is beyond Batsim's largest integer."""
-    return number if number <= LARGEST_COUNT else -1
+    return number if number <= LARGEST else -1
 
 
 def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> NDArray[np.int64]:
@@ -551,4 +550,4 @@ def seconds_in(text: str, *, bare: float) -> float | None:
 
 def count_of(text: str) -> int | None:
     """A positive whole number, or None."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) < 2**31 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) <= LARGEST else None

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import WorkloadError
+from batfill.errors import LARGEST, WorkloadError
 from batfill.workloads.centres import Unit, count_unmodelled
-from batfill.workloads.cluster_log import LARGEST_COUNT, LAST_S, NAMES, Names, Reading, pieces_of
+from batfill.workloads.cluster_log import LAST_S, NAMES, Names, Reading, pieces_of
 from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, Comment, SwfLog, number_in
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         nodes = np.array([int(found[2]) if found else -1 for found in matches])[codes]
         threads = np.array([int(found[3]) if found else -1 for found in matches])[codes]
         modes = names["mode"].of([found[1] if found else "" for found in matches])[codes]
-        sized = (nodes > 0) & (threads > 0) & (nodes * threads <= LARGEST_COUNT)
+        sized = (nodes > 0) & (threads > 0) & (nodes * threads <= LARGEST)
         if missing := int(np.count_nonzero(~sized)):
             notes["jobs without nodes in field 21, left out"] += missing
         if odd := int(np.count_nonzero(sized & (field["procs"] > 0) & (field["procs"] != nodes))):
@@ -102,8 +102,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         }
         extra: dict[str, NDArray[Any]] = {name: field[name] for name in KEPT}
         extra |= {
-            "gpus": np.clip(piece.rows[:, GPUS], -1, LARGEST_COUNT).astype(np.int32),
-            "soft_limit_s": np.clip(piece.rows[:, SOFT_LIMIT], -1, LARGEST_COUNT).astype(np.int32),
+            "gpus": np.clip(piece.rows[:, GPUS], -1, LARGEST).astype(np.int32),
+            "soft_limit_s": np.clip(piece.rows[:, SOFT_LIMIT], -1, LARGEST).astype(np.int32),
             "mode": modes,
             "cores" if unit == "nodes" else "nodes": (nodes * threads if unit == "nodes" else nodes).astype(np.int32),
         }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.engine.jit import njit
+from batfill.errors import LARGEST
 from batfill.jobs import DAY_S
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def parse_counts(text: NDArray[np.uint8], spans: NDArray[np.int32], counts: NDAr
     """Fill `counts`, (n,), with positive whole numbers of 31 bits; -1 for anything else."""
     for row in range(spans.shape[0]):
         number = _digits(text, spans[row, 0], spans[row, 1])
-        counts[row] = number if 0 < number < 2**31 else -1
+        counts[row] = number if 0 < number <= LARGEST else -1
 
 
 @njit(cache=True)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import WorkloadError
+from batfill.errors import LARGEST, WorkloadError
 from batfill.workloads.cluster_log import (
-    LARGEST_COUNT,
     LAST_S,
     NOT_ENDED,
     ROWS_AT_ONCE,
@@ -291,7 +290,7 @@ class _Records:
         }
         for name in ("procs", "requested_procs"):
             total = np.add.reduceat(np.maximum(column[name], 0).astype(np.int64), starts)
-            head[name] = np.where(total > 0, np.minimum(total, LARGEST_COUNT), -1)
+            head[name] = np.where(total > 0, np.minimum(total, LARGEST), -1)
         self.result.notes["components of heterogeneous jobs, joined"] += len(order)
         jobs.keep(~parts)
         jobs.add({name: head[name] for name in TYPES}, {name: head[name] for name in jobs.extra})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.dtypes import StringDType
 
-from batfill.errors import WorkloadError
+from batfill.errors import LARGEST, WorkloadError, whole_from
 from batfill.files import digest
 from batfill.jobs import (
     UNKNOWN,
@@ -31,7 +31,7 @@ from batfill.jobs import (
     stand_in,
 )
 from batfill.options import unrequested_of
-from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, read_log
+from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, number_text, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -227,7 +227,8 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
         batches: the log in pieces, in order.
 
     Raises:
-        WorkloadError: no row is left, or a number of a job or of processors is not whole; the message names the line.
+        WorkloadError: no row is left, a number of a job or of processors is not whole, or the latter is above LARGEST;
+            the message names the line.
     """
     reasons: list[NDArray[np.int8]] = []
     numbers: list[NDArray[np.float64]] = []
@@ -242,14 +243,16 @@ def job_rows(path: Path, batches: Iterable[SwfLog]) -> JobRows:
         partial = np.flatnonzero((batch["status"] >= PARTIAL) & (batch["status"] <= LAST_PARTIAL_FAILED))
         parts.append(batch.select(partial))
         at_row.append(n_rows + partial)
-        for what, values, mend in (
-            ("job number", numbers[-1], "number the jobs 1, 2, ..."),
-            ("number of processors", batch.needed_procs, "write the number allocated to the job"),
+        procs = batch.needed_procs
+        for what, values, most, rule in (
+            ("job number", numbers[-1], np.inf, "whole; number the jobs 1, 2, ..."),
+            ("number of processors", procs, LARGEST, f"{whole_from(1)}; write the number allocated to the job"),
         ):
-            broken = (values != np.floor(values)) & (reasons[-1] == 0)
+            broken = ((values != np.floor(values)) | (values > most)) & (reasons[-1] == 0)
             if broken.any():
                 row = int(np.argmax(broken))
-                raise WorkloadError(f"{path}:{batch.lines[row]}: {what} {values[row]} is not whole; {mend}")
+                found = number_text(float(values[row]))
+                raise WorkloadError(f"{path}:{batch.lines[row]}: {what} {found} is not {rule}")
         n_rows += len(batch)
     if not n_rows:
         raise WorkloadError(f"{path}: no job in it, only {n_rows} rows; is it a complete SWF log?")
