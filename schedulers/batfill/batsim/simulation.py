@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from batfill.batsim.results import JobRecord
     from batfill.workloads.batsim_json import BatsimDocument
 
-# Order of the events of one date. A kill that was due comes before the completions, as in Batsim; one that the reply to
-# those completions orders is too late.
-DECISION, KILL, COMPLETION, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
+# Order of the events of one date. A job that ends by itself at the date of its kill is complete, as in Batsim.
+DECISION, COMPLETION, KILL, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
 NO_MORE_JOBS, NO_MORE_EXTERNAL = "no_more_static_job_to_submit", "no_more_external_event_to_occur"
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
 SHOWN_JOBS = 5
@@ -349,9 +348,9 @@ class Simulation:
         job.state = state
         self.jobs_done += 1
         self._ended.append(job)
-        if not execution_s:
-            execution_s = 0.0 if state == KILLED else NULL_EXECUTION_S
-        self._on_job_end(job.record(execution_s))
+        if not execution_s and not (state == KILLED and self.now == 0):
+            execution_s = NULL_EXECUTION_S
+        self._on_job_end(job.record(execution_s or 0.0))
 
     # Events
 
