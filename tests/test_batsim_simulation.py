@@ -298,7 +298,11 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         ([("EXECUTE_JOB", {"job_id": "w0!a"})], None, "needs 'alloc', a string, and lacks it"),
         ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "additional_io_job": {}})], None, "has a additional_io_job"),
         ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": {"0": "1"}})], None, "its mapping must give"),
-        ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": []})], None, "its mapping is not an object"),
+        (
+            [("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": []})],
+            None,
+            "has [] as its 'mapping', which is not an object",
+        ),
         ([("REJECT_JOB", {"job_id": "w0!a"}), execute("w0!a")], None, "its state is REJECTED"),
         ([execute("w0!a"), ("REJECT_JOB", {"job_id": "w0!a"})], None, "cannot be rejected: its state is RUNNING"),
         ([kill("w0!a")], None, "job 'w0!a' cannot be killed: its state is SUBMITTED"),
@@ -316,7 +320,11 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         ([register("w0!n", res=0)], DYNAMIC, "job 'w0!n'.res: 0 is not an integer >= 1"),
         ([register("w0!n", subtime=None)], DYNAMIC, "job 'w0!n'.subtime: nothing is not a number >= 0"),
         ([("NOTIFY", {"type": "hello"})], None, "NOTIFY: 'hello' is not known"),
-        ([("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": 'a "b"'})], None, "holds a double quote"),
+        (
+            [("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": 'a "b"'})],
+            None,
+            "holds '\"', which its row of the csv file cannot",
+        ),
         ([("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "LOST"})], None, "cannot become 'LOST'"),
         (
             [execute("w0!a"), ("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "COMPLETED_KILLED"})],

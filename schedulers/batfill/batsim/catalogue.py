@@ -205,8 +205,8 @@ class Catalogue:
         Raises:
             WorkloadError: its workload or profile is unknown or gone, its id was in use before, or a field is unusable.
         """
-        workload, separator, _ = job_id.partition("!")
-        if not separator or workload not in self._profiles:
+        workload, _ = parts_of_id("job", job_id)
+        if workload not in self._profiles:
             raise WorkloadError(f"job {job_id!r} belongs to no known workload; known: {', '.join(self._profiles)}")
         if job_id in self._jobs:
             raise WorkloadError(f"job {job_id!r} exists or existed before; use a new id")
@@ -258,3 +258,15 @@ def full_id(workload: str, identifier: str | int) -> str:
     """The id with its workload's name in front, added if missing."""
     text = str(identifier)
     return text if text.startswith(f"{workload}!") else f"{workload}!{text}"
+
+
+def parts_of_id(what: str, identifier: str) -> tuple[str, str]:
+    """The workload and the name in the id of a job or a profile.
+
+    Raises:
+        WorkloadError: it does not have two parts.
+    """
+    workload, _, name = identifier.partition("!")
+    if not workload or not name or "!" in name:
+        raise WorkloadError(f"{identifier!r:.60} is not the id of a {what}, such as 'w0!1'")
+    return workload, name
