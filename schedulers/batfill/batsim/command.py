@@ -87,6 +87,8 @@ def simulate(options: BatsimOptions) -> None:
     }
     for document in documents.values():
         require_requests(document.path, document.jobs, document.description)
+    for remark in options.remarks:
+        say(remark)
     platform = _platform(options, documents)
     events = _external_events(options, len(platform.machines)) if options.events else None
     if version == 5:
