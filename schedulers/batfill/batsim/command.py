@@ -147,6 +147,7 @@ def simulate(options: BatsimOptions) -> None:
                 if options.machine_states
                 else lambda row: None
             ),
+            on_remark=say,
             events=events,
             split_events=options.split_events,
         )

@@ -49,6 +49,7 @@ KINDS = {**JSON_TYPES, BOOLEAN: "true or false", OPTIONAL_NUMBER: "a number or n
 
 JSON_FLAG = 2
 SMALLEST_ANSWER = 4  # bytes: the flags
+NO_HELLO = "Batsim did not receive an answer to its Hello message"  # tools look for Batsim's words
 FEATURES = {  # of the hello, with what they set
     "dynamic_registration": "dynamic_jobs",
     "profile_reuse": "reuse_profiles",
@@ -94,13 +95,13 @@ def handshake(exchange: Callable[[bytes], bytes], text: str) -> tuple[Simulation
 def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
     """The settings and remarks of `handshake`, from the scheduler's answer."""
     if len(answer) < SMALLEST_ANSWER:
-        raise ReplyError(f"has {len(answer)} bytes; it begins with 4 bytes of flags")
+        raise ReplyError(f"has {len(answer)} bytes; it begins with 4 bytes of flags ({NO_HELLO})")
     (flags,) = struct.unpack("=I", answer[:SMALLEST_ANSWER])
     if not flags & JSON_FLAG:
         raise ReplyError(f"has the flags {flags}, for binary messages; only JSON is spoken here, flags {JSON_FLAG}")
     events = _message(answer[SMALLEST_ANSWER:], 0).decisions
     if [event.type for event in events] != ["EDCHelloEvent"]:
-        shown = ", ".join(shown_type(event.type) for event in events) or "none"
+        shown = ", ".join(shown_type(event.type) for event in events) or f"none ({NO_HELLO})"
         raise ReplyError(f"needs one event, EDCHelloEvent, and has {shown:.200}")
     hello = events[0].data
     _check(hello, HELLO, {"scheduling_constraints": OBJECT}, "its hello ")
@@ -302,14 +303,13 @@ def _register_job(simulation: Simulation, data: dict[str, Any]) -> None:
     optional: Fields = {"walltime": OPTIONAL_NUMBER, EXTRA_FIELD: STRING, "rigid": BOOLEAN}
     _check(job, {"resource_request": INTEGER, "profile_id": STRING}, optional, "its job ")
     workload, name = _parted("job", job_id)
-    owner, _, profile = job["profile_id"].rpartition("!")
-    if (owner or workload) != workload:
-        raise WorkloadError(f"job {job_id!r} has the profile {job['profile_id']!r} of another workload; use one of its")
+    owner, separator, profile = job["profile_id"].rpartition("!")
     raw = {"id": name, "subtime": simulation.now, "res": job["resource_request"], "profile": profile}
     walltime = job.get("walltime")
     if walltime is not None and walltime >= 0:
         raw["walltime"] = walltime
-    simulation.register_job(job_id, raw | {key: job[key] for key in (EXTRA_FIELD,) if key in job})
+    raw |= {key: job[key] for key in (EXTRA_FIELD,) if key in job}
+    simulation.register_job(job_id, raw, owner if separator else workload)
 
 
 def _register_profile(simulation: Simulation, data: dict[str, Any]) -> None:
@@ -432,11 +432,11 @@ class Batsim5:
             "walltime": job.walltime if job.walltime != NO_WALLTIME else None,
             EXTRA_FIELD: extra_text(extra_of(job.id, job.raw)),
             "rigid": True,
-            "profile_id": f"{job.workload}!{job.profile}",
+            "profile_id": f"{job.owner}!{job.profile}",
         }
         profile = b""
         if with_profile:
-            profile = b',"profile": %b' % orjson.dumps(_profile(job.workload, job.profile, job.profile_raw))
+            profile = b',"profile": %b' % orjson.dumps(_profile(job.owner, job.profile, job.profile_raw))
         data = b'{"job_id": %b,"job": %b,"submission_time": %b%b}'
         return event(
             date, b"JobSubmittedEvent", data % (job.id_json, orjson.dumps(described), number(job.subtime), profile)
@@ -450,7 +450,7 @@ class Batsim5:
     def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
         """JobsKilledEvent."""
         ids = b",".join([job.id_json for job in jobs])
-        made = [(job.id_json, _progress(job.workload, how_far)) for job, how_far in progress]
+        made = [(job.id_json, _progress(job.owner, how_far)) for job, how_far in progress]
         done = b",".join([b'{"job_id": %b,"wrapper": %b}' % pair for pair in made])
         return event(date, b"JobsKilledEvent", b'{"job_ids": [%b],"progresses": [%b]}' % (ids, done))
 

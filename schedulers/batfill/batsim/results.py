@@ -138,6 +138,7 @@ class JobRecord(NamedTuple):
     allocated: ProcSet | str = ""
     metadata: str = ""
     registered: bool = False  # by the scheduler, not in the workload
+    profile_owner: str = ""  # the workload of the profile; "" for the job's own
 
     @property
     def success(self) -> bool:
@@ -226,7 +227,8 @@ def job_row(record: JobRecord) -> str:
 
 def job_row_5(record: JobRecord) -> str:
     """The job's line in Batsim 5's `jobs.csv`: the profile with its workload's name, metadata without quotes."""
-    row = job_row(record._replace(profile=f"{record.workload_name}!{record.profile}", metadata=""))
+    owner = record.profile_owner or record.workload_name
+    row = job_row(record._replace(profile=f"{owner}!{record.profile}", metadata=""))
     row = row.removesuffix('""\n') + "\n"
     return row.replace(",-1.000000,\n", ",0.000000,\n") if record.registered else row
 

@@ -46,6 +46,7 @@ from batfill.batsim.runner.setup import (
     with_free_port,
 )
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
+from batfill.batsim.simulation import DEADLOCK
 from batfill.errors import WorkloadError
 from batfill.files import decompressed, scratch_folder
 from batfill.jobs import raised_warning, request_warning, stand_in
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from batfill.jobs import Unrequested
 
 UNFINISHED_SHOWN = 3
-BATSIM_STUCK = "Deadlock detected"
 TRANSLATION = "batsim5.json"  # in the scratch folder: what was done for Batsim 5
 
 
@@ -293,7 +293,7 @@ def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Re
         shown = ["!".join(name) if several else name.id for name in missing[:UNFINISHED_SHOWN]]
         some = ", ".join(shown) + (", ..." if len(missing) > UNFINISHED_SHOWN else "")
         count = f"{len(missing)} of {len(expected)} jobs were never executed ({some})"
-    elif any(BATSIM_STUCK in line for line in tail(log)):
+    elif any(DEADLOCK in line for line in tail(log)):
         count = "jobs were never executed"
     else:
         return
