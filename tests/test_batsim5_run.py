@@ -140,7 +140,10 @@ def test_a_study_runs_unchanged_under_both_versions(batsim5, tmp_path, batsim_op
 @pytest.mark.parametrize("simulator", ["auto", "embedded"])
 def test_a_study_in_version_5s_form_runs_under_batsim_5_and_under_the_embedded_one(batsim5, tmp_path, simulator):
     path = study(
-        tmp_path, form=5, batsim_options="--trace-machine-state", scheduler_options="--policy saf --divider 40"
+        tmp_path,
+        form=5,
+        batsim_options="--trace-machine-state --energy-host --trace-probe-data never",
+        scheduler_options="--policy saf --divider 40",
     )
     for _ in range(2):  # the second run replaces the first
         done = batfill("run", path, "--json", "--simulator", simulator)
