@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -35,6 +36,7 @@ from batfill.batsim.runner.setup import choose_engine, command_environment, maki
 from batfill.batsim.runner.verdict import ending, last_line_of
 from batfill.errors import BatfillError, WorkloadError
 from batfill.metrics import as_table, figure_rows
+from batfill.workloads.convert import rewrite_for_batsim_5
 from command import batfill
 
 TRACE_END = " --dump-execution-context\n"
@@ -288,6 +290,23 @@ def test_missing_jobs_are_those_of_the_workloads_that_are_in_no_line(tmp_path):
     assert expected == [JobName("w0", "1"), JobName("w0", "2"), JobName("w0", "3")]
     rows = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("2"), job_line("2#1")))
     assert missing_jobs(expected, rows) == [JobName("w0", "1"), JobName("w0", "3")]
+
+
+def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
+    profiles = {"d": {"type": "delay", "delay": 50}, "s": {"type": "composed", "seq": ["d"], "repeat": 2}}
+    jobs = [{"id": str(k), "subtime": k, "res": 1, "profile": "d", "walltime": 99} for k in range(40)]
+    made_with = {"made_by": "batfill 0.1", "unrequested": "runtime"}
+    jobs[5]["profile"] = "s"
+    for k, unknown in enumerate(jobs[:3]):
+        unknown |= {"requested_time": -1, "user_id": k}
+    old, new = tmp_path / "4.json", tmp_path / "5.json"
+    old.write_text(json.dumps({"description": made_with, "nb_res": 2, "jobs": jobs, "profiles": profiles}))
+    rewrite_for_batsim_5(old, new, workload="w0")
+    said, again = workload_jobs([old]), workload_jobs([new])
+    assert said.jobs == again.jobs
+    assert said.profile_types == again.profile_types == {"delay", "composed"}
+    assert said.warnings == again.warnings
+    assert "3 of 40 jobs" in said.warnings[0]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"jobs": 3}', '{"jobs": [{}]}'])

@@ -51,6 +51,7 @@ from batfill.errors import WorkloadError
 from batfill.files import decompressed, scratch_folder
 from batfill.jobs import raised_warning, request_warning, stand_in
 from batfill.options import REQUESTED
+from batfill.workloads.batsim5_json import from_version_5, version_of
 from batfill.workloads.batsim_json import (
     description_in,
     n_missing,
@@ -238,7 +239,9 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             stored = content.read()
         try:
             document = orjson.loads(stored)
-            jobs = document["jobs"]
+            jobs, profiles = document["jobs"], document.get("profiles", {})
+            if version_of(f"{path}: profiles", profiles) == 5:
+                jobs, profiles, _ = from_version_5(str(path), jobs, profiles)
             ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
             description = description_in(document)
             stated = unrequested_in(description)
@@ -252,9 +255,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
                 f"{path}: not a Batsim workload ({reason}); make one with `batfill workload convert`"
             ) from None
         names += [JobName(f"w{number}", job_id) for job_id in ids]
-        profiles = document.get("profiles")
-        if isinstance(profiles, dict):
-            types |= {str(profile.get("type")) for profile in profiles.values() if isinstance(profile, dict)}
+        types |= {str(profile.get("type")) for profile in profiles.values() if isinstance(profile, dict)}
     lines = [line for stated, n in missing.items() for line in request_warning(n, len(names), stand_in(stated))]
     return Expected(names, (*lines, *raised_warning(raised, len(names))), types, made_with)
 
