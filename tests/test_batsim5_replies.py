@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,12 +14,12 @@ from hypothesis import strategies as st
 
 import test_batsim_replies as replies
 from batfill.batsim.command import main
-from batfill.batsim.options import ArgumentsError, protocol_of
+from batfill.batsim.options import ArgumentsError, form_of, protocol_of
 from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.protocol5 import Batsim5, handshake
-from batfill.batsim.results import BATSIM_5_VERSION
+from batfill.batsim.results import BATSIM_5_VERSION, job_row_5
 from batfill.batsim.simulation import Simulation
 from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
 from sweeps import examples
@@ -69,27 +70,35 @@ REUSE_OFF = SimulationSettings()
 FINISHED: tuple[str, dict[str, Any]] = ("FinishRegistrationEvent", {})
 
 
-def run(workload, script, *, settings: SimulationSettings = REUSE, platform: Platform | None = None):
+def run(workload, script, *, settings: SimulationSettings = REUSE, platform: Platform | None = None, starts=(), **more):
     """Run with these decisions by date, each in the first message of its date, "begin" being the first message.
 
-    Returns the messages, and the starts and ends by job.
+    Jobs of `starts` start on these hosts when they are submitted. Returns the messages, and the starts and ends by job.
     """
-    told, ends = [], {}
+    told, ends, rows = [], {}, []
     left = dict(script)
 
     def exchange(text: bytes) -> bytes:
         told.append(message := json.loads(text[:-1]))
         now = message["now"]
         begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
-        decisions = left.pop("begin" if begins else now, [])
+        decisions = list(left.pop("begin" if begins else now, []))
+        submitted = [event["event"].get("job_id") for event in message["events"] if "job" in event["event"]]
+        decisions += [start(name, starts[name]) for name in submitted if name in starts]
         events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
         return json.dumps({"now": now, "events": events}).encode()
 
     def ended(record):
+        more.get("on_job_end", rows.append)(record)
         ends[record.job_id] = (record.starting_time, record.finish_time, record.final_state)
 
     Simulation(
-        platform or machines(4), {"w0": workload}, exchange, settings=settings, wire=Batsim5(), on_job_end=ended
+        platform or machines(4),
+        {"w0": workload},
+        exchange,
+        settings=settings,
+        wire=Batsim5(),
+        **{**more, "on_job_end": ended},
     ).run()
     return told, ends
 
@@ -200,6 +209,56 @@ def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
         read_platform(path)
 
 
+@pytest.mark.parametrize("settings", [REUSE, SimulationSettings(dynamic_jobs=True)])
+def test_a_job_may_have_a_profile_of_another_workload_in_either_direction(settings):
+    settings = replace(settings, acknowledge=True, forward_profiles=True)
+    script = {
+        "begin": [registered("new!x", profile_id="w0!ten", walltime=30)],
+        0: [start("new!x", "0"), start("w0!a", "1"), profile("new!p", "DelayProfile", delay=5)],
+        10: [registered("w0!y", profile_id="new!p"), registered("other!z", profile_id="new!p"), FINISHED],
+    }
+    late = {"w0!y": "2", "other!z": "3"}
+    told, ends = run(document(job("a")), script, settings=settings, starts=late)
+    assert ends == {
+        **dict.fromkeys(("x", "a"), (0, 10, "COMPLETED_SUCCESSFULLY")),
+        **dict.fromkeys(("y", "z"), (10, 15, "COMPLETED_SUCCESSFULLY")),
+    }
+    submitted = {data["job_id"]: data for data in of_kind(told, "JobSubmittedEvent")}
+    owners = {"new!x": "w0!ten", "w0!a": "w0!ten", "w0!y": "new!p", "other!z": "new!p"}
+    assert {name: data["job"]["profile_id"] for name, data in submitted.items()} == owners
+    assert {name: data["profile"]["id"] for name, data in submitted.items()} == owners
+
+
+def test_a_profile_of_another_workload_is_named_with_it_in_the_jobs_file():
+    rows = []
+    script = {"begin": [registered("new!x", profile_id="w0!ten")], 0: [start("w0!a", "1"), start("new!x"), FINISHED]}
+    run(document(job("a")), script, on_job_end=lambda record: rows.append(job_row_5(record)))
+    assert sorted(row.split(",")[:3] for row in rows) == [["a", "w0", "w0!ten"], ["x", "new", "w0!ten"]]
+
+
+def test_a_kill_of_a_job_with_a_profile_of_another_workload_names_the_profile():
+    script = {
+        "begin": [registered("new!x", profile_id="w0!ten")],
+        0: [start("w0!a", "1"), start("new!x"), call(4), FINISHED],
+        4: [("KillJobsEvent", {"job_ids": ["new!x"]})],
+    }
+    told, _ = run(document(job("a")), script)
+    (killed,) = of_kind(told, "JobsKilledEvent")
+    assert killed["progresses"][0]["wrapper"]["kill_progress"]["profile_id"] == "w0!ten"
+
+
+def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
+    remarks = []
+    script = {0: [stop(4), start("w0!a"), call(3)], 3: [stop(8)]}
+    told, ends = run(document(job("a")), script, settings=REUSE_OFF, on_remark=remarks.append)
+    assert ends["a"][1] == 10
+    assert remarks == [
+        "date 0.000000: no periodic call 'every 4' is left to stop",
+        "date 3.000000: no periodic call 'every 8' is left to stop",
+    ]
+    assert (3, "RequestedCall") in kinds(told)
+
+
 # What it may not
 
 
@@ -222,9 +281,11 @@ def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
         (every(4, mode_type="Often"), "has the mode_type 'Often'; known: Infinite, FinitePeriodNumber"),
         (every(4, mode_type="FinitePeriodNumber", mode={"nb_periods": 0}), "has 0 as its 'nb_periods'"),
         (("CallMeLaterEvent", {**every(4)[1], "when_type": "Soon"}), "has the when_type 'Soon'; known: OneShot"),
-        (stop(4), "no periodic call 'every 4' is left to stop"),
         (registered("w0!a!b"), "'w0!a!b' is not the id of a job, such as 'w0!1'"),
-        (registered("w0!b", profile_id="w1!ten"), "has the profile 'w1!ten' of another workload"),
+        (registered("w0!b", profile_id="w1!ten"), "job 'w0!b' has a profile of 'w1', no known workload; known: w0"),
+        (registered("w1!b"), "job 'w1!b' belongs to no known workload; known: w0"),
+        (registered("w1!b", profile_id="w0!none"), "'none' is not the name of a profile"),
+        (registered("w 1,!b", profile_id="w0!ten"), "'w 1,' cannot be a workload's name"),
         (registered("w0!b", walltime="9"), "has '9' as its 'walltime', which is not a number or null"),
         (registered("w0!b", walltime=0), "walltime: 0 is not a number > 0"),
         (registered("w0!b", resource_request=True), "needs 'resource_request', an integer, and has True"),
@@ -236,7 +297,7 @@ def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
             ("RegisterProfileEvent", {"profile": {"id": "p", "profile_type": "DelayProfile", "profile": {"delay": 1}}}),
             "'p' is not the id of a profile",
         ),
-        (registered("w0!b", profile_id="!ten"), "has the profile '!ten' of another workload"),
+        (registered("w0!b", profile_id="!ten"), "has a profile of '', no known workload"),
         (registered("w0!b", rigid=False), "job 'w0!b' is not rigid"),
         (
             profile("w0!s", "SequentialCompositionProfile", repetition_count=1, profile_ids=["ten", 7]),
@@ -493,6 +554,43 @@ def test_the_version_and_the_help_are_those_of_batsim_5(capsys):
         assert said in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "option", ["--batsim-version", "--batsim-git-commit", "--simgrid-version", "--simgrid-git-commit"]
+)
+def test_each_version_is_printed_without_a_platform(option, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--protocol", "5", option])
+    assert left.value.code == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == BATSIM_5_VERSION if option == "--batsim-version" else line.startswith("none: ")
+
+
+def test_the_version_of_a_command_line_is_found_in_its_form():
+    given = ["-p", "x.xml", "-w", "w.json"]
+    for words in (
+        ["-s", "tcp://h:1", ""],
+        ["-S", "tcp://h:1", "f"],
+        ["-l", "lib", "t"],
+        ["--edc-socket-str=tcp://h:1", "t"],
+    ):
+        assert form_of([*given, *words]) == form_of([*words, *given]) == 5
+    for words in ([], ["-s", "tcp://h:1"], ["--socket-endpoint", "tcp://h:1"], ["--no-sched"]):
+        assert form_of([*given, *words]) == form_of([*words, *given]) == 4
+    assert protocol_of(["-s", "tcp://h:1", "text"])[0] == 5
+    assert protocol_of(["-s", "tcp://h:1", "text", "--protocol", "4"])[0] == 4
+
+
+def test_options_with_several_values_and_those_without_an_effect_here_are_taken():
+    options = parse_arguments_5(
+        [*GIVEN, "-w", "a", "b", "-w", "c", "--ee", "d", "e", "--external-events", "f", "--trace-probe-data", "never"]
+    )
+    assert [str(path) for path in options.workloads] == ["a", "b", "c"]
+    assert [str(path) for path in options.events] == ["d", "e", "f"]
+    assert options.remarks == ()
+    (remark,) = parse_arguments_5([*GIVEN, "--energy-host"]).remarks
+    assert "energy is not simulated" in remark
+
+
 def test_the_context_has_what_batsim_5_says(capsys):
     assert main(["--protocol", "5", "-p", "x.xml", "-s", "tcp://there:1", "", "--dump-execution-context"]) == 0
     assert json.loads(capsys.readouterr().out) == {"socket_endpoint": "tcp://there:1", "export_prefix": "out/"}
@@ -512,6 +610,7 @@ GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
         ([*GIVEN, "-v", "information"], "invalid choice: 'information'"),
         (GIVEN[:-1], "expected 2 arguments"),
         (GIVEN[2:], "-p/--platform"),
+        ([*GIVEN, "--trace-probe-data", "always"], "there are no probes"),
         ([*GIVEN, "--unknown"], "unrecognized arguments: --unknown"),
         *(
             ([*GIVEN, names[0], *["x"] * n_values], f"{names[0]}: {why}")

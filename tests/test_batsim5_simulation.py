@@ -353,8 +353,8 @@ SAID_OF_THE_HELLO = {
     "error-hello-empty": "is not JSON",
     "error-hello-flags-0": "has the flags 0, for binary messages",
     "error-hello-flags-1": "has the flags 1, for binary messages",
-    "error-hello-no-event": "needs one event, EDCHelloEvent, and has none",
-    "error-hello-two-bytes": "has 2 bytes; it begins with 4 bytes of flags",
+    "error-hello-no-event": "Batsim did not receive an answer to its Hello message",
+    "error-hello-two-bytes": "has 2 bytes; it begins with 4 bytes of flags (Batsim did not receive an answer",
     "error-hello-unknown-feature": "has a member 'make_coffee', which the protocol does not know",
     "error-hello-unknown-field": "has a member 'homepage', which the protocol does not know",
     "error-hello-without-commit": "its hello needs 'decision_component_commit', a string, and lacks it",
@@ -363,7 +363,7 @@ SAID_OF_THE_HELLO = {
     "error-unused-profile-forwarded": "no job of w0 uses the profile",
 }
 SAID = {
-    "error-deadlock": "1 jobs are never executed (w0!1)",
+    "error-deadlock": "Deadlock detected: 1 jobs are never executed (w0!1)",
     "error-decisions-at-the-end": "CallMeLaterEvent: the simulation has ended",
     "error-dynamic-not-enabled-profile-gone": "no job can be registered; ask for dynamic_registration in the hello",
     "error-edc-closes": "went away without an answer",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 JSON_FLAG = 2
 SMALLEST_ANSWER = 4  # bytes: the flags
+NO_HELLO = "Batsim did not receive an answer to its Hello message"  # tools look for Batsim's words
 FEATURES = {  # of the hello, with what they set
     "dynamic_registration": "dynamic_jobs",
     "profile_reuse": "reuse_profiles",
@@ -93,13 +94,13 @@ def handshake(exchange: Callable[[bytes], bytes], text: str) -> tuple[Simulation
 def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
     """The settings and remarks of `handshake`, from the scheduler's answer."""
     if len(answer) < SMALLEST_ANSWER:
-        raise ReplyError(f"has {len(answer)} bytes; it begins with 4 bytes of flags")
+        raise ReplyError(f"has {len(answer)} bytes; it begins with 4 bytes of flags ({NO_HELLO})")
     (flags,) = struct.unpack("=I", answer[:SMALLEST_ANSWER])
     if not flags & JSON_FLAG:
         raise ReplyError(f"has the flags {flags}, for binary messages; only JSON is spoken here, flags {JSON_FLAG}")
     events = _message(answer[SMALLEST_ANSWER:], 0).decisions
     if [event.type for event in events] != ["EDCHelloEvent"]:
-        shown = ", ".join(shown_type(event.type) for event in events) or "none"
+        shown = ", ".join(shown_type(event.type) for event in events) or f"none ({NO_HELLO})"
         raise ReplyError(f"needs one event, EDCHelloEvent, and has {shown:.200}")
     hello = events[0].data
     check_fields(hello, HELLO, {"scheduling_constraints": OBJECT}, "its hello ")
@@ -281,13 +282,12 @@ def _register_job(simulation: Simulation, data: dict[str, Any]) -> None:
         raise WorkloadError(f"job {job_id!r} is not rigid; here each job runs on as many hosts as it requests")
     workload, name = parts_of_id("job", job_id)
     owner, separator, profile = job["profile_id"].rpartition("!")
-    if separator and owner != workload:
-        raise WorkloadError(f"job {job_id!r} has the profile {job['profile_id']!r} of another workload; use one of its")
     raw = {"id": name, "subtime": simulation.now, "res": job["resource_request"], "profile": profile}
     walltime = job.get("walltime")
     if walltime is not None and walltime >= 0:
         raw["walltime"] = walltime
-    simulation.register_job(job_id, raw | {key: job[key] for key in (EXTRA_FIELD,) if key in job})
+    raw |= {key: job[key] for key in (EXTRA_FIELD,) if key in job}
+    simulation.register_job(job_id, raw, owner if separator else workload)
 
 
 def _register_profile(simulation: Simulation, data: dict[str, Any]) -> None:
@@ -400,11 +400,11 @@ class Batsim5:
             "walltime": job.walltime if job.walltime != NO_WALLTIME else None,
             EXTRA_FIELD: extra_text(extra_of(job.id, job.raw)),
             "rigid": True,
-            "profile_id": f"{job.workload}!{job.profile}",
+            "profile_id": f"{job.owner}!{job.profile}",
         }
         profile = b""
         if with_profile:
-            profile = b',"profile": %b' % orjson.dumps(_profile(job.workload, job.profile, job.profile_raw))
+            profile = b',"profile": %b' % orjson.dumps(_profile(job.owner, job.profile, job.profile_raw))
         data = b'{"job_id": %b,"job": %b,"submission_time": %b%b}'
         return event(
             date, b"JobSubmittedEvent", data % (job.id_json, orjson.dumps(described), number(job.subtime), profile)
@@ -418,7 +418,7 @@ class Batsim5:
     def jobs_killed(self, date: float, jobs: Sequence[Job], progress: Sequence[tuple[Job, Progress]]) -> bytes:
         """JobsKilledEvent."""
         ids = b",".join([job.id_json for job in jobs])
-        made = [(job.id_json, _progress(job.workload, how_far)) for job, how_far in progress]
+        made = [(job.id_json, _progress(job.owner, how_far)) for job, how_far in progress]
         done = b",".join([b'{"job_id": %b,"wrapper": %b}' % pair for pair in made])
         return event(date, b"JobsKilledEvent", b'{"job_ids": [%b],"progresses": [%b]}' % (ids, done))
 

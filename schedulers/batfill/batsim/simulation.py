@@ -36,6 +36,7 @@ DECISION, COMPLETION, KILL, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
 NO_MORE_JOBS, NO_MORE_EXTERNAL = "no_more_static_job_to_submit", "no_more_external_event_to_occur"
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
 SHOWN_JOBS = 5
+DEADLOCK = "Deadlock detected"  # tools look for Batsim's words
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +61,7 @@ class Simulation:
         wire: the version of the protocol.
         on_job_end: called with each job as it ends.
         on_machine_states: called with (date, idle machines, computing machines) after each start and end.
+        on_remark: called with a line on what the scheduler does without effect.
         events: external events in time order; None if there is no such input, and then the scheduler gets no
             notification of its end.
         split_events: seed of the random order in which the events of one date are spread over several messages; None
@@ -76,6 +78,7 @@ class Simulation:
         wire: Wire = Batsim4(),  # noqa: B008 (it has no state)
         on_job_end: Callable[[JobRecord], None] = lambda record: None,
         on_machine_states: Callable[[tuple[float, int, int]], None] = lambda row: None,
+        on_remark: Callable[[str], None] = lambda line: None,
         events: list[ExternalEvent] | None = None,
         split_events: int | None = None,
     ) -> None:
@@ -105,6 +108,7 @@ class Simulation:
         self._split = None if split_events is None else Random(split_events)
         self._on_job_end = on_job_end
         self._on_machine_states = on_machine_states
+        self._on_remark = on_remark
         self._calls: list[Call] = []  # periodic ones that are not stopped
         self._forced = False  # the scheduler ended the simulation
         self._ready = True  # the simulation has reached the date of the scheduler's last reply
@@ -284,15 +288,15 @@ class Simulation:
         """Stop the periodic calls of this id."""
         found = [call for call in self._calls if call.id == call_id]
         if not found:
-            raise WorkloadError(f"no periodic call {call_id!r:.60} is left to stop")
+            self._on_remark(f"date {self.now:.6f}: no periodic call {call_id!r:.60} is left to stop")
         for call in found:
             call.stopped = True
             self._calls.remove(call)
 
-    def register_job(self, job_id: str, raw: Any) -> None:
-        """Add a job and submit it now."""
+    def register_job(self, job_id: str, raw: Any, owner: str | None = None) -> None:
+        """Add a job and submit it now; `owner` is the workload of its profile, None for its own."""
         self._must_register("job")
-        job = self.catalogue.register_job(job_id, raw)
+        job = self.catalogue.register_job(job_id, raw, owner)
         if job.subtime > self.now + RESOLUTION_S:
             raise WorkloadError(
                 f"job {job.id!r} has the subtime {raw['subtime']}, later than its registration; give a date up to now"
@@ -498,13 +502,13 @@ class Simulation:
         left = [job.id for job in self.catalogue.unfinished()]
         if not left:
             return self._stop(
-                f"all jobs have ended, and the scheduler never sent {self._wire.end_of_registration}; it must, if it "
-                "may register jobs"
+                f"{DEADLOCK}: all jobs have ended, and the scheduler never sent {self._wire.end_of_registration}; it "
+                "must, if it may register jobs"
             )
         some = ", ".join(left[:SHOWN_JOBS]) + (", ..." if len(left) > SHOWN_JOBS else "")
         return self._stop(
-            f"{len(left)} jobs are never executed ({some}): nothing runs, nothing else will be submitted, and the "
-            "scheduler requested no call; make it execute or reject every job"
+            f"{DEADLOCK}: {len(left)} jobs are never executed ({some}): nothing runs, nothing else will be submitted, "
+            "and the scheduler requested no call; make it execute or reject every job"
         )
 
 
