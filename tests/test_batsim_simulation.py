@@ -307,6 +307,11 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         ([execute("w0!a"), ("REJECT_JOB", {"job_id": "w0!a"})], None, "cannot be rejected: its state is RUNNING"),
         ([kill("w0!a")], None, "job 'w0!a' cannot be killed: its state is SUBMITTED"),
         ([kill()], None, "'job_ids' is empty; name the jobs to kill"),
+        (
+            [("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "RUNNING"}), kill("w0!a")],
+            None,
+            "job 'w0!a' cannot be killed: the scheduler runs it itself; send CHANGE_JOB_STATE with COMPLETED_KILLED",
+        ),
         ([call(0)], None, "requests a call at 0.000000, which is not in the future"),
         ([("CALL_ME_LATER", {"timestamp": "soon"})], None, "needs 'timestamp', a number, and has 'soon'"),
         ([register("w0!n")], None, "no job can be registered; run with --enable-dynamic-jobs"),

@@ -261,6 +261,10 @@ class Simulation:
         for job in jobs:
             if job.state in (NOT_SUBMITTED, SUBMITTED):
                 raise WorkloadError(f"job {job.id!r} cannot be killed: its state is {job.state}, it does not run")
+            if job.state == RUNNING and not job.machines:
+                raise WorkloadError(
+                    f"job {job.id!r} cannot be killed: the scheduler runs it itself; send CHANGE_JOB_STATE with {KILLED}"
+                )
             job.kill_requested = True
         if jobs:
             self._plan(self.now, KILL, list(dict.fromkeys(jobs)))
