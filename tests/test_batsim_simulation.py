@@ -310,7 +310,7 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         (
             [("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "RUNNING"}), kill("w0!a")],
             None,
-            "job 'w0!a' cannot be killed: the scheduler runs it itself; send CHANGE_JOB_STATE with COMPLETED_KILLED",
+            "job 'w0!a' cannot be killed: the scheduler runs it itself; send CHANGE_JOB_STATE, COMPLETED_KILLED",
         ),
         ([call(0)], None, "requests a call at 0.000000, which is not in the future"),
         ([("CALL_ME_LATER", {"timestamp": "soon"})], None, "needs 'timestamp', a number, and has 'soon'"),

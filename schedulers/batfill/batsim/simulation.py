@@ -263,7 +263,7 @@ class Simulation:
                 raise WorkloadError(f"job {job.id!r} cannot be killed: its state is {job.state}, it does not run")
             if job.state == RUNNING and not job.machines:
                 raise WorkloadError(
-                    f"job {job.id!r} cannot be killed: the scheduler runs it itself; send CHANGE_JOB_STATE with {KILLED}"
+                    f"job {job.id!r} cannot be killed: the scheduler runs it itself; send CHANGE_JOB_STATE, {KILLED}"
                 )
             job.kill_requested = True
         if jobs:
