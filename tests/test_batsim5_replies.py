@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import test_batsim_replies as replies
 from batfill.batsim.command import main
-from batfill.batsim.options import ArgumentsError, protocol_of
+from batfill.batsim.options import ArgumentsError, form_of, protocol_of
 from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.protocol5 import Batsim5, handshake
-from batfill.batsim.results import BATSIM_5_VERSION
+from batfill.batsim.results import BATSIM_5_VERSION, job_row_5
 from batfill.batsim.simulation import Simulation
 from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
 from sweeps import examples
@@ -37,6 +39,10 @@ HELLO = {
 
 def start(identifier: str, hosts: str = "0", **fields: Any) -> tuple[str, dict[str, Any]]:
     return "ExecuteJobEvent", {"job_id": identifier, "allocation": {"host_allocation": hosts, **PLACED, **fields}}
+
+
+def custom(*places: Any) -> dict[str, Any]:
+    return {"executor_placement_type": "CustomExecutorToHostMapping", "executor_placement": {"mapping": list(places)}}
 
 
 def call(time: float, **fields: Any) -> tuple[str, dict[str, Any]]:
@@ -64,27 +70,35 @@ REUSE_OFF = SimulationSettings()
 FINISHED: tuple[str, dict[str, Any]] = ("FinishRegistrationEvent", {})
 
 
-def run(workload, script, *, settings: SimulationSettings = REUSE, platform: Platform | None = None):
+def run(workload, script, *, settings: SimulationSettings = REUSE, platform: Platform | None = None, starts=(), **more):
     """Run with these decisions by date, each in the first message of its date, "begin" being the first message.
 
-    Returns the messages, and the starts and ends by job.
+    Jobs of `starts` start on these hosts when they are submitted. Returns the messages, and the starts and ends by job.
     """
-    told, ends = [], {}
+    told, ends, rows = [], {}, []
     left = dict(script)
 
     def exchange(text: bytes) -> bytes:
         told.append(message := json.loads(text[:-1]))
         now = message["now"]
         begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
-        decisions = left.pop("begin" if begins else now, [])
+        decisions = list(left.pop("begin" if begins else now, []))
+        submitted = [event["event"].get("job_id") for event in message["events"] if "job" in event["event"]]
+        decisions += [start(name, starts[name]) for name in submitted if name in starts]
         events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
         return json.dumps({"now": now, "events": events}).encode()
 
     def ended(record):
+        more.get("on_job_end", rows.append)(record)
         ends[record.job_id] = (record.starting_time, record.finish_time, record.final_state)
 
     Simulation(
-        platform or machines(4), {"w0": workload}, exchange, settings=settings, wire=Batsim5(), on_job_end=ended
+        platform or machines(4),
+        {"w0": workload},
+        exchange,
+        settings=settings,
+        wire=Batsim5(),
+        **{**more, "on_job_end": ended},
     ).run()
     return told, ends
 
@@ -195,6 +209,56 @@ def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
         read_platform(path)
 
 
+@pytest.mark.parametrize("settings", [REUSE, SimulationSettings(dynamic_jobs=True)])
+def test_a_job_may_have_a_profile_of_another_workload_in_either_direction(settings):
+    settings = replace(settings, acknowledge=True, forward_profiles=True)
+    script = {
+        "begin": [registered("new!x", profile_id="w0!ten", walltime=30)],
+        0: [start("new!x", "0"), start("w0!a", "1"), profile("new!p", "DelayProfile", delay=5)],
+        10: [registered("w0!y", profile_id="new!p"), registered("other!z", profile_id="new!p"), FINISHED],
+    }
+    late = {"w0!y": "2", "other!z": "3"}
+    told, ends = run(document(job("a")), script, settings=settings, starts=late)
+    assert ends == {
+        **dict.fromkeys(("x", "a"), (0, 10, "COMPLETED_SUCCESSFULLY")),
+        **dict.fromkeys(("y", "z"), (10, 15, "COMPLETED_SUCCESSFULLY")),
+    }
+    submitted = {data["job_id"]: data for data in of_kind(told, "JobSubmittedEvent")}
+    owners = {"new!x": "w0!ten", "w0!a": "w0!ten", "w0!y": "new!p", "other!z": "new!p"}
+    assert {name: data["job"]["profile_id"] for name, data in submitted.items()} == owners
+    assert {name: data["profile"]["id"] for name, data in submitted.items()} == owners
+
+
+def test_a_profile_of_another_workload_is_named_with_it_in_the_jobs_file():
+    rows = []
+    script = {"begin": [registered("new!x", profile_id="w0!ten")], 0: [start("w0!a", "1"), start("new!x"), FINISHED]}
+    run(document(job("a")), script, on_job_end=lambda record: rows.append(job_row_5(record)))
+    assert sorted(row.split(",")[:3] for row in rows) == [["a", "w0", "w0!ten"], ["x", "new", "w0!ten"]]
+
+
+def test_a_kill_of_a_job_with_a_profile_of_another_workload_names_the_profile():
+    script = {
+        "begin": [registered("new!x", profile_id="w0!ten")],
+        0: [start("w0!a", "1"), start("new!x"), call(4), FINISHED],
+        4: [("KillJobsEvent", {"job_ids": ["new!x"]})],
+    }
+    told, _ = run(document(job("a")), script)
+    (killed,) = of_kind(told, "JobsKilledEvent")
+    assert killed["progresses"][0]["wrapper"]["kill_progress"]["profile_id"] == "w0!ten"
+
+
+def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
+    remarks = []
+    script = {0: [stop(4), start("w0!a"), call(3)], 3: [stop(8)]}
+    told, ends = run(document(job("a")), script, settings=REUSE_OFF, on_remark=remarks.append)
+    assert ends["a"][1] == 10
+    assert remarks == [
+        "date 0.000000: no periodic call 'every 4' is left to stop",
+        "date 3.000000: no periodic call 'every 8' is left to stop",
+    ]
+    assert (3, "RequestedCall") in kinds(told)
+
+
 # What it may not
 
 
@@ -204,10 +268,7 @@ def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
         (start("w0!a", "0,1"), "'0,1' is not a list of machines"),
         (start("w0!a", "0", executor_placement={"strategy": "Best"}), "has the strategy 'Best'; known: SpreadOver"),
         (start("w0!a", "0", executor_placement_type="Mine"), "has the executor_placement_type 'Mine'"),
-        (
-            start("w0!a", executor_placement_type="CustomExecutorToHostMapping", executor_placement={"mapping": [1]}),
-            "must give each executor 0, 1, ... a place in its 1 machines",
-        ),
+        (start("w0!a", **custom(1)), "must give each executor 0, 1, ... a place in its 1 machines"),
         (("ExecuteJobEvent", {"job_id": "w0!a", "allocation": []}), "needs 'allocation', an object, and has []"),
         (
             ("ExecuteJobEvent", {**start("w0!a")[1], "storage_placement": [{}]}),
@@ -220,9 +281,11 @@ def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
         (every(4, mode_type="Often"), "has the mode_type 'Often'; known: Infinite, FinitePeriodNumber"),
         (every(4, mode_type="FinitePeriodNumber", mode={"nb_periods": 0}), "has 0 as its 'nb_periods'"),
         (("CallMeLaterEvent", {**every(4)[1], "when_type": "Soon"}), "has the when_type 'Soon'; known: OneShot"),
-        (stop(4), "no periodic call 'every 4' is left to stop"),
         (registered("w0!a!b"), "'w0!a!b' is not the id of a job, such as 'w0!1'"),
-        (registered("w0!b", profile_id="w1!ten"), "has the profile 'w1!ten' of another workload"),
+        (registered("w0!b", profile_id="w1!ten"), "job 'w0!b' has a profile of 'w1', no known workload; known: w0"),
+        (registered("w1!b"), "job 'w1!b' belongs to no known workload; known: w0"),
+        (registered("w1!b", profile_id="w0!none"), "'none' is not the name of a profile"),
+        (registered("w 1,!b", profile_id="w0!ten"), "'w 1,' cannot be a workload's name"),
         (registered("w0!b", walltime="9"), "has '9' as its 'walltime', which is not a number or null"),
         (registered("w0!b", walltime=0), "walltime: 0 is not a number > 0"),
         (registered("w0!b", resource_request=True), "needs 'resource_request', an integer, and has True"),
@@ -234,11 +297,22 @@ def test_a_host_with_an_impossible_number_of_cores_is_refused(tmp_path):
             ("RegisterProfileEvent", {"profile": {"id": "p", "profile_type": "DelayProfile", "profile": {"delay": 1}}}),
             "'p' is not the id of a profile",
         ),
+        (registered("w0!b", profile_id="!ten"), "has a profile of '', no known workload"),
+        (registered("w0!b", rigid=False), "job 'w0!b' is not rigid"),
+        (
+            profile("w0!s", "SequentialCompositionProfile", repetition_count=1, profile_ids=["ten", 7]),
+            "seq[1]: 7 is not",
+        ),
+        *(
+            (start("w0!a", "0", **custom(place)), f"executor 0 has {place!r}")
+            for place in (1, 1.0, 0.0, True, "0", "\u0660", None)
+        ),
+        (start("w0!a", "\u0660"), "is not a list of machines such as"),
         (("KillJobsEvent", {"job_ids": []}), "'job_ids' is empty"),
         (("TurnOnOffHostsEvent", {"host_ids": "0", "state": 1}), "power states are not simulated here"),
         (("CreateProbeEvent", {}), "there are no probes here"),
         (("EDCHelloEvent", HELLO), "it belongs into the answer to the handshake"),
-        (("FinishRegistrationEvent", {"why": 1}), "has a member 'why', which Batsim 5 does not know; known: none"),
+        (("FinishRegistrationEvent", {"why": 1}), "has a member 'why', which the protocol does not know; known: none"),
     ],
 )
 def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
@@ -253,12 +327,17 @@ def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (b'{"now": 0, "events": [], "more": 1}', "has a member 'more', which a message does not have"),
+        (
+            b'{"now": 0, "events": [], "more": 1}',
+            "has a member 'more', which the protocol does not know; known: now, events",
+        ),
         (
             b'{"now": 0, "events": [{"timestamp": 0, "event_type": "FinishRegistrationEvent", "event": {}, "x": 1}]}',
-            "has events[0] (FinishRegistrationEvent), which has a member 'x' beside its data",
+            "has events[0] (FinishRegistrationEvent), which has a member 'x', which the protocol does not know",
         ),
         (b'{"now": 0, "events": [{"timestamp": 0, "type": "E", "event": {}}]}', "needs 'event_type', a string"),
+        (b'{"now": -1, "events": []}', "has -1 as its 'now', which is not a date from 0"),
+        (b'{"now": 0, "events": [], "now": 0}', "has the member 'now' twice in one object"),
         (b"\0", "is not JSON"),
         (b"[]\0", "needs 'now', a number, and is not an object"),
     ],
@@ -392,16 +471,53 @@ SCRIPT: dict[Any, Any] = {
 }  # fmt: skip
 
 
-def test_mutated_replies_run_or_are_refused_in_one_line():
-    from test_batsim_replies import mutated
+def is_when(value):
+    return replies.is_object(value) and all(
+        replies.is_integer(value[name]) for name in ("time", "period") if name in value
+    )
 
+
+def is_allocation(value):
+    return replies.is_object(value) and len(value) == 3 and replies.is_alloc(value["host_allocation"])
+
+
+def is_job(value):
+    replies.assert_has(
+        value,
+        {"resource_request": replies.is_integer, "profile_id": replies.is_text},
+        {
+            "walltime": lambda walltime: walltime is None or replies.is_number(walltime),
+            "extra_data": replies.is_text,
+            "rigid": lambda rigid: rigid is True,
+        },
+    )
+    return True
+
+
+MEMBERS: dict[str, Any] = {
+    "ExecuteJobEvent": (
+        {"job_id": replies.is_id, "allocation": is_allocation},
+        dict.fromkeys(("profile_allocation_override", "storage_placement"), lambda value: value == []),
+    ),
+    "RejectJobEvent": replies.MEMBERS["REJECT_JOB"],
+    "KillJobsEvent": replies.MEMBERS["KILL_JOB"],
+    "CallMeLaterEvent": ({"call_me_later_id": replies.is_text, "when_type": replies.is_text, "when": is_when}, {}),
+    "StopCallMeLaterEvent": ({"call_me_later_id": replies.is_text}, {}),
+    "RegisterJobEvent": ({"job_id": replies.is_id, "job": is_job}, {}),
+    "RegisterProfileEvent": ({"profile": replies.is_object}, {}),
+    "FinishRegistrationEvent": ({}, {}),
+    "ForceSimulationStopEvent": ({}, {}),
+}
+
+
+def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
     refused = 0
-    for seed in range(400):
+    for seed in range(1000):
         random = Random(seed)
         victim = random.randrange(1, 6)
-        script, left = dict(SCRIPT), iter(range(1, 200))
+        script, sent = dict(SCRIPT), []
 
-        def exchange(text, random=random, victim=victim, script=script, left=left):
+        def exchange(text, random=random, victim=victim, script=script, sent=sent):
             message = json.loads(text[:-1])
             now = message["now"]
             begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
@@ -410,7 +526,8 @@ def test_mutated_replies_run_or_are_refused_in_one_line():
                 decisions = [("ForceSimulationStopEvent", {})]
             events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
             reply = json.dumps({"now": now, "events": events}).encode()
-            return mutated(reply, random) if next(left, 0) == victim else reply
+            sent.append(replies.mutated(reply, random) if len(sent) + 1 == victim else reply)
+            return sent[-1]
 
         said = "stopped at date "
         try:
@@ -421,7 +538,9 @@ def test_mutated_replies_run_or_are_refused_in_one_line():
             refused += 1
         assert said.startswith("stopped at date "), seed
         assert "\n" not in said, seed
-    assert 200 < refused < 400
+        if f"reply to message {victim}" not in said:
+            replies.assert_means_what_it_says(sent[victim - 1], MEMBERS, "event_type", "event")
+    assert 500 < refused < 1000
 
 
 # The command line
@@ -433,6 +552,43 @@ def test_the_version_and_the_help_are_those_of_batsim_5(capsys):
             main(["--protocol=5", *words])
         assert left.value.code == 0
         assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "option", ["--batsim-version", "--batsim-git-commit", "--simgrid-version", "--simgrid-git-commit"]
+)
+def test_each_version_is_printed_without_a_platform(option, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--protocol", "5", option])
+    assert left.value.code == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == BATSIM_5_VERSION if option == "--batsim-version" else line.startswith("none: ")
+
+
+def test_the_version_of_a_command_line_is_found_in_its_form():
+    given = ["-p", "x.xml", "-w", "w.json"]
+    for words in (
+        ["-s", "tcp://h:1", ""],
+        ["-S", "tcp://h:1", "f"],
+        ["-l", "lib", "t"],
+        ["--edc-socket-str=tcp://h:1", "t"],
+    ):
+        assert form_of([*given, *words]) == form_of([*words, *given]) == 5
+    for words in ([], ["-s", "tcp://h:1"], ["--socket-endpoint", "tcp://h:1"], ["--no-sched"]):
+        assert form_of([*given, *words]) == form_of([*words, *given]) == 4
+    assert protocol_of(["-s", "tcp://h:1", "text"])[0] == 5
+    assert protocol_of(["-s", "tcp://h:1", "text", "--protocol", "4"])[0] == 4
+
+
+def test_options_with_several_values_and_those_without_an_effect_here_are_taken():
+    options = parse_arguments_5(
+        [*GIVEN, "-w", "a", "b", "-w", "c", "--ee", "d", "e", "--external-events", "f", "--trace-probe-data", "never"]
+    )
+    assert [str(path) for path in options.workloads] == ["a", "b", "c"]
+    assert [str(path) for path in options.events] == ["d", "e", "f"]
+    assert options.remarks == ()
+    (remark,) = parse_arguments_5([*GIVEN, "--energy-host"]).remarks
+    assert "energy is not simulated" in remark
 
 
 def test_the_context_has_what_batsim_5_says(capsys):
@@ -454,6 +610,7 @@ GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
         ([*GIVEN, "-v", "information"], "invalid choice: 'information'"),
         (GIVEN[:-1], "expected 2 arguments"),
         (GIVEN[2:], "-p/--platform"),
+        ([*GIVEN, "--trace-probe-data", "always"], "there are no probes"),
         ([*GIVEN, "--unknown"], "unrecognized arguments: --unknown"),
         *(
             ([*GIVEN, names[0], *["x"] * n_values], f"{names[0]}: {why}")

@@ -4,17 +4,45 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from batfill.batsim.options import ArgumentsError, parse_arguments
-from batfill.batsim.runner.batsim5 import NUMBERING, major_version, rewritten_events, translated
+from batfill.batsim.results import JOB_COLUMNS
+from batfill.batsim.runner.batsim5 import NUMBERING, major_version, refuse, rewritten_events, translated
 from batfill.errors import WorkloadError
-from command import batfill, free_port
+from command import batfill, free_port, refusal
 
-BATSIM_5 = '#!/bin/sh\nexec {python} -P -m batfill batsim --protocol 5 "$@"\n'
+# Batsim 5 as far as a run can see: the embedded one, which is given what it can do, behind a command line that takes
+# all of Batsim 5's options; `-l` simulates each job alone. The command line is kept in the file `given`.
+BATSIM_5 = """#!{python} -P
+import json, os, sys
+given = sys.argv[1:]
+dump = "--dump-execution-context" in given
+if "-p" in given and not dump:
+    open(os.path.join(os.path.dirname(__file__), "given"), "w").write(json.dumps(given))
+if "-l" in given:
+    prefix = given[given.index("-e") + 1]
+    if dump:
+        sys.exit(print(json.dumps({{"socket_endpoint": "", "export_prefix": prefix}})))
+    os.makedirs(os.path.dirname(prefix), exist_ok=True)
+    with open(prefix + "jobs.csv", "w") as out:
+        print({columns!r}, file=out)
+        for job in json.load(open(given[given.index("-w") + 1]))["jobs"]:
+            print(f"{{job['id']}},w0,w0!p,0,{{job['res']}},9,1,COMPLETED_SUCCESSFULLY,0,5,5,0,5,1,0,-1,", file=out)
+    sys.exit()
+WITH_VALUES = {{"-E": 0, "--energy-host": 0, "--energy-link": 0, "--trace-pstate-changes": 0, "--sg-cfg": 1,
+               "--sg-log": 1, "--trace-probe-data": 1, "-c": 1}}
+words = iter(given)
+known = [word for word in words if word not in WITH_VALUES or [next(words) for _ in range(WITH_VALUES[word])] and False]
+os.execv(sys.executable, [sys.executable, "-P", "-m", "batfill", "batsim", "--protocol", "5", *known])
+"""
+BATSIM_4 = """#!/bin/sh
+[ "$1" = --version ] && echo 4.2.0 || {{ echo "Usage: batsim -p <file>" >&2; exit 1; }}
+"""
 
 
 @pytest.fixture
@@ -23,15 +51,15 @@ def batsim5(tmp_path, monkeypatch):
     programs = tmp_path / "programs"
     programs.mkdir()
     program = programs / "batsim"
-    program.write_text(BATSIM_5.format(python=sys.executable))
+    program.write_text(BATSIM_5.format(python=sys.executable, columns=JOB_COLUMNS))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{Path(sys.executable).parent}:/usr/bin:/bin")
     monkeypatch.delenv("BATSIM", raising=False)
     return program
 
 
-def study(folder, n_jobs=60, batsim_options="", scheduler_options="--policy saf"):
-    """A descriptor with its workload and platform in the folder."""
+def study(folder, n_jobs=60, batsim_options="", scheduler_options="--policy saf", form=4):
+    """A descriptor with its workload and platform in the folder, in the form of this version of Batsim."""
     jobs = [
         {
             "id": f"{k:03}",
@@ -49,18 +77,21 @@ def study(folder, n_jobs=60, batsim_options="", scheduler_options="--policy saf"
     batfill("platform", "6", "--out", folder / "p.xml")
     port = free_port()
     path = folder / "study.yaml"
+    files = f"-w {folder}/w.json -e {folder}/run/out -s tcp://localhost:{port}"
+    if form == 5:
+        batfill("workload", "convert", folder / "w.json", "--format", "batsim5", "--out", folder / "w5.json")
+        files = f"-w {folder}/w5.json -e {folder}/run/out/ -s tcp://localhost:{port} ''"
     path.write_text(
-        f"batcmd: ${{BATSIM:-batsim}} -p {folder}/p.xml -w {folder}/w.json -e {folder}/run/out "
-        f"-s tcp://localhost:{port} -v quiet {batsim_options}\n"
+        f"batcmd: ${{BATSIM:-batsim}} -p {folder}/p.xml {files} -v quiet {batsim_options}\n"
         f"output-dir: {folder}/run\nschedcmd: batfill schedule {scheduler_options} -s tcp://127.0.0.1:{port}\n"
         "simulation-timeout: 60\nready-timeout: 5\nsuccess-timeout: 5\nfailure-timeout: 5\n"
     )
     return path
 
 
-def tries(folder):
+def tries(folder, jobs_csv="run/out_jobs.csv"):
     """(job, start, end, state, machines) of every try."""
-    with (folder / "run" / "out_jobs.csv").open(newline="") as file:
+    with (folder / jobs_csv).open(newline="") as file:
         rows = list(csv.DictReader(file))
     fields = "job_id", "starting_time", "finish_time", "final_state", "allocated_resources"
     return sorted(tuple(row[name] for name in fields) for row in rows)
@@ -82,6 +113,12 @@ def test_a_study_runs_unchanged_under_both_versions(batsim5, tmp_path, batsim_op
     done = batfill("run", path, "--json")
     assert done.status == 0, done.err
     assert f"batfill: {NUMBERING}\n" in done.err
+    assert "Warning" not in (tmp_path / "run/log/batsim.log").read_text()
+    decided = [line for line in done.err.splitlines() if "under Batsim 5 the scheduler decides" in line]
+    assert len(decided) == bool(batsim_options)
+    for line in decided:
+        assert "it requested dynamic_registration, profile_reuse" in line
+        assert ("and not acknowledge_dynamic_jobs" in line) == ("--acknowledge" in batsim_options)
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["simulator"] == "batsim"
     assert record["batsim_version"].startswith("v5.")
@@ -100,6 +137,103 @@ def test_a_study_runs_unchanged_under_both_versions(batsim5, tmp_path, batsim_op
     assert any("#1" in job for job, *_ in under_5) == ("--divider" in scheduler_options)
 
 
+@pytest.mark.parametrize("simulator", ["auto", "embedded"])
+def test_a_study_in_version_5s_form_runs_under_batsim_5_and_under_the_embedded_one(batsim5, tmp_path, simulator):
+    path = study(
+        tmp_path,
+        form=5,
+        batsim_options="--trace-machine-state --energy-host --trace-probe-data never",
+        scheduler_options="--policy saf --divider 40",
+    )
+    for _ in range(2):  # the second run replaces the first
+        done = batfill("run", path, "--json", "--simulator", simulator)
+        assert (done.status, done.err) == (0, "")
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert record["batsim_version"].startswith("v5.")
+    assert record["workloads"] == [f"{tmp_path}/w5.json"]
+    assert record["jobs_csv"] == f"{tmp_path}/run/out/jobs.csv"
+    assert (tmp_path / "run/out/machine_states.csv").exists()
+    under_5 = tries(tmp_path, "run/out/jobs.csv")
+    assert batfill("run", path).status == 0
+    assert (tmp_path / "run/out/report.html").exists()
+    path = study(tmp_path, batsim_options=KILLS, scheduler_options="--policy saf --divider 40")
+    assert batfill("run", path, "--simulator", "embedded").status == 0
+    assert not (tmp_path / "run/out/jobs.csv").exists()
+    assert under_5 == tries(tmp_path)
+
+
+def test_options_of_batsim_5_reach_it_as_they_are(batsim5, tmp_path):
+    (tmp_path / "e").write_text('{"type": "generic", "timestamp": 5, "data": "{}"}\n')
+    options = (
+        "-E --energy-link --sg-cfg host/model:default --sg-log root.thresh:info --trace-pstate-changes "
+        f"--trace-probe-data auto -c x.toml --external-events {tmp_path}/e -w {tmp_path}/w5b.json -r node0 storage "
+        "-r node1 storage"
+    )
+    path = study(tmp_path, form=5, n_jobs=4, batsim_options=options)
+    (tmp_path / "w5b.json").write_text((tmp_path / "w5.json").read_text())
+    done = batfill("run", path, "--json")
+    assert done.status == 0, done.err
+    given = json.loads((batsim5.parent / "given").read_text())
+    assert given[-len(options.split()) :] == options.split()
+    assert json.loads(done.out)["jobs"] == 8
+
+
+def test_options_of_batsim_4_that_only_the_embedded_one_lacks_reach_batsim_5(batsim5, tmp_path):
+    path = study(tmp_path, n_jobs=4, batsim_options="--energy --sg-cfg a:1 --sg-log b:2 --sg-cfg c:3")
+    done = batfill("run", path, "--json")
+    assert done.status == 0, done.err
+    given = " ".join(json.loads((batsim5.parent / "given").read_text()))
+    assert " --energy-host --sg-cfg a:1 --sg-log b:2 --sg-cfg c:3 " in given
+    done = batfill("run", path, "--simulator", "embedded")
+    assert done.status == 1
+    assert "--energy: energy is not simulated" in done.err
+
+
+def test_several_workloads_after_one_option_are_all_checked(batsim5, tmp_path):
+    path = study(tmp_path, form=5, n_jobs=3)
+    text = path.read_text().replace(f"-w {tmp_path}/w5.json", f"-w {tmp_path}/w5.json {tmp_path}/w5.json")
+    path.write_text(text)
+    for simulator in ("auto", "embedded"):
+        done = batfill("run", path, "--json", "--simulator", simulator)
+        assert done.status == 0, done.err
+        assert json.loads(done.out)["jobs"] == 6
+
+
+def test_a_component_in_a_library_needs_no_scheduler_and_takes_none(batsim5, tmp_path):
+    path = study(tmp_path, form=5, n_jobs=3)
+    text = re.sub(r"-s \S+ ''", "-l /lib/easy.so ''", path.read_text())
+    path.write_text(text)
+    done = batfill("run", path)
+    assert done.status == 2
+    assert "drop -l or -L" in done.err
+    path.write_text(re.sub("schedcmd: .*", 'schedcmd: ""', text))
+    done = batfill("run", path, "--json")
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["jobs"] == 3
+    assert batfill("run", path, "--simulator", "embedded").status == 1
+
+
+def test_version_5s_form_under_batsim_4_is_refused_with_what_to_do(batsim5, tmp_path):
+    batsim5.write_text(BATSIM_4.format())
+    path = study(tmp_path, form=5, n_jobs=3)
+    done = batfill("run", path)
+    assert done.status == 1
+    assert "Batsim 5's form and starts Batsim 4" in done.err
+    assert "--simulator embedded" in done.err
+    assert batfill("run", path, "--simulator", "embedded").status == 0
+
+
+@pytest.mark.parametrize("form", [4, 5])
+def test_pybatsim_is_refused_under_batsim_5_before_anything_starts(batsim5, tmp_path, form):
+    pytest.importorskip("batsim", reason="needs the extra pybatsim")
+    path = study(tmp_path, form=form, n_jobs=3)
+    path.write_text(re.sub("schedcmd: .*(-s .*)", r"schedcmd: pybatsim batfill/scheduler \1 -t 0", path.read_text()))
+    line = refusal("run", path)
+    assert "schedcmd starts pybatsim 3, which speaks to Batsim 4 only" in line
+    assert "batfill schedule" in line
+    assert (tmp_path / "run/log/sched.err.log").read_text() == ""
+
+
 def test_the_callers_own_command_for_batsim_5_is_used(batsim5, tmp_path, monkeypatch):
     monkeypatch.setenv("BATSIM", f"{sys.executable} -P -m batfill batsim --protocol 5")
     path = study(tmp_path, n_jobs=5)
@@ -112,7 +246,7 @@ def test_the_callers_own_command_for_batsim_5_is_used(batsim5, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--no-sched", "runs without a scheduler"),
+        ("--no-sched", "Batsim 5 has none"),
         ("--enable-compute-sharing", "Batsim 5 ignores them"),
     ],
 )
@@ -135,7 +269,7 @@ def options_of(*words):
 
 
 def test_every_option_of_version_4_has_its_place_in_version_5(tmp_path):
-    words, notes = translated(
+    words, notes, features = translated(
         options_of(
             *("-m", "boss", "-r", "a,b:storage", "--mmax", "3", "--mmax-workload", "--sched-cfg", "{}", "-v", "debug"),
             *("--enable-dynamic-jobs", "--acknowledge-dynamic-jobs"),
@@ -146,15 +280,16 @@ def test_every_option_of_version_4_has_its_place_in_version_5(tmp_path):
         "-p p.xml -e x/out_ -s tcp://h:1 {} -m boss -r a storage -r b storage --mmax 3 --mmax-workload "
         "--trace-machine-state -v debug"
     )
-    assert any("--enable-dynamic-jobs, --acknowledge-dynamic-jobs: under Batsim 5" in note for note in notes)
-    words, _ = translated(options_of("--disable-machine-state-tracing", "-q"), tmp_path)
+    assert not any("--enable" in note for note in notes)
+    assert features == ("dynamic_registration", "acknowledge_dynamic_jobs")
+    words, *_ = translated(options_of("--disable-machine-state-tracing", "-q"), tmp_path)
     assert words == ["-p", "p.xml", "-e", "x/out_", "-s", "tcp://h:1", "", "-v", "quiet"]
 
 
-def test_options_without_a_counterpart_are_refused(tmp_path):
+def test_options_without_a_counterpart_are_refused():
     for option in ("--no-sched", "--enable-compute-sharing", "--disable-storage-sharing"):
         with pytest.raises(ArgumentsError, match=option):
-            translated(options_of(option), tmp_path)
+            refuse(options_of(option))
 
 
 def test_external_events_become_generic_ones_with_the_same_text(tmp_path):

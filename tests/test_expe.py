@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
 from itertools import pairwise
@@ -76,13 +78,16 @@ def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_schedu
         options = json.loads(sched[sched.index("-o") + 1])
     else:
         assert sched[:2] == ["batfill", "schedule"]
-        options = {name[2:]: text for name, text in pairwise(sched) if name.startswith("--")}
-        options = {name: float(text) if name == "threshold" else text for name, text in options.items()}
+        given = {name[2:]: text for name, text in pairwise(sched) if name.startswith("--")}
+        read = {"threshold": float, "kill": lambda text: True, "bound": lambda text: True}
+        options = {name: read.get(name, str)(text) for name, text in given.items()}
     assert Options.of(options).policy.name in path.stem
 
 
-def test_both_ways_to_start_the_scheduler_are_shown_among_the_samples():
-    assert {shlex.split(read_descriptor(path).descriptor.schedcmd)[0] for path in SAMPLES} == {"batfill", "pybatsim"}
+def test_both_ways_to_start_the_scheduler_are_shown_and_the_one_for_both_versions_of_batsim_is_the_rule():
+    by_program = {path.stem: shlex.split(read_descriptor(path).descriptor.schedcmd)[0] for path in DESCRIPTORS}
+    assert {name for name, program in by_program.items() if program != "batfill"} == {"sample_fcfs"}
+    assert by_program["sample_fcfs"] == "pybatsim"
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
@@ -124,6 +129,43 @@ def test_an_experiment_on_a_log_that_is_not_there_says_how_to_make_it(study):
         "batfill: expe/kth_saf.yaml: workload workloads/archive/KTH-SP2-1996-2.1-cln.json is missing; make it: "
         "batfill workload fetch kth-sp2 --convert --into workloads/archive\n"
     )
+
+
+@pytest.mark.parametrize("name", ["sample_saf", "kth_saf"])  # the second one's log is nowhere
+def test_a_run_from_another_folder_says_where_to_run_it_and_that_works(tmp_path, name):
+    for part in ("expe", "platforms"):
+        shutil.copytree(ROOT / part, tmp_path / "a checkout" / part)
+    shutil.copytree(ROOT / "workloads", tmp_path / "a checkout/workloads", ignore=lambda *_: ["archive"])
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = run(f"../a checkout/expe/{name}.yaml", "--simulator", "embedded", cwd=elsewhere)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    remedy = done.stderr.partition(": cd ")[2].strip()
+    folder, batfill, word, path = shlex.split(f"cd {remedy}".replace("&&", ""))[1:]
+    assert (folder, batfill, word) == (str(tmp_path / "a checkout"), "batfill", "run")
+    done = run(path, "--simulator", "embedded", "--json", cwd=Path(folder), BATSIM_PORT=str(free_port()))
+    if name == "sample_saf":
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert f"make it: {batfill} workload fetch kth-sp2 --convert --into workloads/archive" in done.stderr
+
+
+def test_while_the_port_is_in_use_a_descriptor_that_reads_its_number_runs_on_a_free_one(study):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        text = (ROOT / "expe/sample_saf.yaml").read_text().replace("28000", str(port))
+        (study / "own.yaml").write_text(text)
+        done = run("own.yaml", "--simulator", "embedded", "--json", cwd=study)
+        assert done.returncode == 0, done.stderr
+        (line,) = done.stderr.splitlines()
+        taken = re.fullmatch(rf"batfill: port {port} is in use: this run takes (\d+); BATSIM_PORT chooses one", line)
+        assert taken
+        command = json.loads((study / "expe-out/sample_saf/run.json").read_text())["simulator_command"]
+        assert f"tcp://localhost:{taken[1]} " in command
+        (study / "own.yaml").write_text(text.replace("ready-timeout: 10", "ready-timeout: 0.2"))
+        done = run("own.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(port))
+        assert done.returncode == 1
+        assert f"port {port} is in use for longer than the ready-timeout" in done.stderr
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.batsim.command import main as batsim
-from batfill.batsim.platform import homogeneous_platform, read_platform, split_instants_warning
+from batfill.batsim.platform import by_number, homogeneous_platform, read_platform, split_instants_warning
 from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.protocol4 import introduction
 from batfill.errors import PlatformError
@@ -213,7 +213,9 @@ BOGUS = {
         platform_file(zone(MASTER + CLUSTER.replace("0-2,7, 10-11", radical))),
         f'radical {radical!r} is not a list of numbers and ranges such as "0-9,15"',
     )
-    for number, radical in enumerate(["2-0", "1-", "-4", "0-2-4", "0,,1", "a-c", "0-99999999999", "0x1", "1.5"])
+    for number, radical in enumerate(
+        ["2-0", "1-", "-4", "0-2-4", "0,,1", "a-c", "0-99999999999", "0x1", "1.5", "\u0663"]
+    )
 }
 
 
@@ -524,3 +526,8 @@ def test_the_platforms_of_the_recordings_have_the_links_they_ran_with():
     for name in RUNS:
         assert split_instants_warning(recording(name).folder / "platform.xml", {"delay"}) != ()
     assert split_instants_warning(Path("nowhere.xml"), {"delay"}) == ()
+
+
+def test_batsim_5_orders_hosts_by_the_ascii_numbers_in_their_names():
+    names = ["node10", "node2", "\u00b2", "node\u0663", "10", "9"]
+    assert sorted(names, key=by_number) == ["9", "10", "node2", "node10", "node\u0663", "\u00b2"]

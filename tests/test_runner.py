@@ -19,7 +19,8 @@ import pytest
 
 import fake_processes
 from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.runner import pair, run, sessions, setup
+from batfill.batsim.runner import pair, sessions, setup
+from batfill.batsim.runner.experiment import run
 from batfill.errors import BatfillError
 
 LIMIT_S = 30
@@ -400,7 +401,7 @@ def test_results_named_by_a_record_are_not_removed_outside_of_its_folder(experim
     elsewhere = experiment.folder / "out_jobs.csv"
     elsewhere.touch()
     (experiment.folder / "out").mkdir()
-    (experiment.folder / "out/run.json").write_text('{"export_prefix": "out/../out"}')
+    (experiment.folder / "out/run.json").write_text('{"jobs_csv": "out/../out_jobs.csv"}')
     assert experiment.run(batsim="hangs when asked").status == 1
     assert elsewhere.exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -16,16 +17,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batfill.batsim.platform import read_platform
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
-from batfill.batsim.runner.context import is_here, is_listening, parse_context, parse_trace, port_of, ports_of
+from batfill.batsim.runner.context import (
+    SimulatorCommand,
+    is_here,
+    is_listening,
+    parse_context,
+    parse_trace,
+    port_of,
+    ports_of,
+)
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
 from batfill.batsim.runner.pair import SimulationState, Watch, state_text
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import Lifeline, send
-from batfill.batsim.runner.setup import choose_engine, command_environment
+from batfill.batsim.runner.setup import choose_engine, command_environment, making, making_platform
 from batfill.batsim.runner.verdict import ending, last_line_of
 from batfill.errors import BatfillError, WorkloadError
 from batfill.metrics import as_table, figure_rows
+from batfill.workloads.convert import rewrite_for_batsim_5
+from command import batfill
 
 TRACE_END = " --dump-execution-context\n"
 
@@ -43,6 +55,7 @@ TRACE_END = " --dump-execution-context\n"
         ("+ batsim -p 'a folder/p.xml' -w w -W flow.xml --WS 3 --mmax-workload", "batsim", ["w"], "a folder/p.xml"),
         ("+ docker run -w /data -p 80:80 oarteam/batsim:4.2.0 -p p -w w", "oarteam/batsim:4.2.0", ["w"], "p"),
         ("+ simulate -p p -w w", None, ["w"], "p"),
+        ("+ batsim -p p -w a b '' -r h storage --workload=c d -e out/ -s e ''", "batsim", ["a", "b", "c", "d"], "p"),
         ("+ batsim", "batsim", [], None),
     ],
 )
@@ -64,7 +77,17 @@ def test_the_context_is_found_among_other_lines():
     dump = '{"socket_endpoint":"tcp://localhost:28001","export_prefix":"o/x","external_scheduler":true}'
     context = parse_context(f"loading modules\n{dump}\n")
     assert context is not None
-    assert (context.port, context.export_prefix, context.external_scheduler) == (28001, "o/x", True)
+    assert (context.port, context.external_scheduler, context.protocol) == (28001, True, 4)
+    assert context.jobs_csv == Path("o/x_jobs.csv")
+
+
+@pytest.mark.parametrize("endpoint", [', "socket_endpoint":"tcp://localhost:28001"', ', "socket_endpoint":""', ""])
+def test_a_context_that_says_nothing_of_a_scheduler_is_version_5s(endpoint):
+    context = parse_context(f'{{"export_prefix":"o/"{endpoint}}}')
+    assert context is not None
+    assert context.protocol == 5
+    assert context.external_scheduler == ("tcp" in endpoint)
+    assert context.jobs_csv == Path("o/jobs.csv")
 
 
 @pytest.mark.parametrize("stdout", ["", "hello", "[1]", "3", '{"socket_endpoint": "tcp://h:1"}'])
@@ -269,12 +292,58 @@ def test_missing_jobs_are_those_of_the_workloads_that_are_in_no_line(tmp_path):
     assert missing_jobs(expected, rows) == [JobName("w0", "1"), JobName("w0", "3")]
 
 
+def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
+    profiles = {"d": {"type": "delay", "delay": 50}, "s": {"type": "composed", "seq": ["d"], "repeat": 2}}
+    jobs = [{"id": str(k), "subtime": k, "res": 1, "profile": "d", "walltime": 99} for k in range(40)]
+    made_with = {"made_by": "batfill 0.1", "unrequested": "runtime"}
+    jobs[5]["profile"] = "s"
+    for k, unknown in enumerate(jobs[:3]):
+        unknown |= {"requested_time": -1, "user_id": k}
+    old, new = tmp_path / "4.json", tmp_path / "5.json"
+    old.write_text(json.dumps({"description": made_with, "nb_res": 2, "jobs": jobs, "profiles": profiles}))
+    rewrite_for_batsim_5(old, new, workload="w0")
+    said, again = workload_jobs([old]), workload_jobs([new])
+    assert said.jobs == again.jobs
+    assert said.profile_types == again.profile_types == {"delay", "composed"}
+    assert said.warnings == again.warnings
+    assert "3 of 40 jobs" in said.warnings[0]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"jobs": 3}', '{"jobs": [{}]}'])
 def test_a_workload_that_is_none_is_one_line(tmp_path, text):
     workload = tmp_path / "w.json"
     workload.write_text(text)
     with pytest.raises(WorkloadError, match=r"w\.json: not a Batsim workload \("):
         workload_jobs([workload])
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "command"),
+    [
+        ("KTH-SP2-1996-2.1-cln", 4, "batfill workload fetch kth-sp2 --convert --into {folder}"),
+        ("kth-sp2", 4, 'batfill workload convert "$(batfill workload fetch kth-sp2)" --procs 100 --out {path}'),
+        (
+            "KTH-SP2-1996-2.1-cln",
+            5,
+            'batfill workload convert "$(batfill workload fetch kth-sp2)" --procs 100 --format batsim5 --out {path}',
+        ),
+        ("mine", 4, "batfill workload convert mine.swf.gz --out {path}"),
+        ("mine", 5, "batfill workload convert mine.swf.gz --format batsim5 --out {path}"),
+    ],
+)
+def test_the_command_for_a_missing_workload_writes_the_file_that_is_missing(tmp_path, name, form, command):
+    path = tmp_path / f"{name}.json"
+    assert making(path, form) == command.format(folder=tmp_path, path=path)
+
+
+def test_the_command_for_a_missing_platform_has_the_size_of_the_machine(tmp_path):
+    workload = tmp_path / "w.json"
+    command = SimulatorCommand((), None, (workload,), None)
+    assert "platform N_HOSTS --out" in making_platform(tmp_path / "p.xml", command)
+    workload.write_text('{"nb_res": 7, "jobs": [], "profiles": {}}')
+    words = shlex.split(making_platform(tmp_path / "p.xml", command))
+    assert batfill(*words[1:]).status == 0
+    assert len(read_platform(tmp_path / "p.xml").compute) == 7
 
 
 def test_progress_is_read_from_the_simulator_or_counted_in_its_results(tmp_path):

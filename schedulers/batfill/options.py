@@ -269,6 +269,7 @@ def seed_of(name: str, value: Any) -> int:
 
 # File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
+REQUESTED = "requested_features"  # in that file, under Batsim 5: the features that the scheduler's hello requested
 
 # The table
 

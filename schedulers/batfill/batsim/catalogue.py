@@ -43,12 +43,15 @@ class Job:
     """A job, from its description to its end. Times are seconds."""
 
     __slots__ = (
-        "id", "id_json", "kill_requested", "machines", "metadata", "name", "profile", "profile_raw", "raw",
+        "id", "id_json", "kill_requested", "machines", "metadata", "name", "owner", "profile", "profile_raw", "raw",
         "registered", "res", "start_date", "state", "subtime", "task", "walltime", "workload",
     )  # fmt: skip
 
-    def __init__(self, workload: str, raw: dict[str, Any], profile: dict[str, Any], task: Task) -> None:
+    def __init__(
+        self, workload: str, raw: dict[str, Any], profile: dict[str, Any], task: Task, owner: str | None = None
+    ) -> None:
         self.workload = workload
+        self.owner = workload if owner is None else owner  # the workload of its profile
         self.id = full_id(workload, raw["id"])  # "w0!12"
         self.name = self.id.removeprefix(f"{workload}!")
         self.id_json = orjson.dumps(self.id)
@@ -96,6 +99,7 @@ class Job:
             job_id=self.name,
             workload_name=self.workload,
             profile=self.profile,
+            profile_owner=self.owner,
             submission_time=self.subtime,
             requested_resources=self.res,
             requested_time=self.walltime,
@@ -181,14 +185,12 @@ class Catalogue:
         Raises:
             WorkloadError: the name was in use before, or the profile is unusable.
         """
-        if not workload or "!" in workload or UNWRITABLE.search(workload):
-            raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
-        profiles = self._profiles.setdefault(workload, {})
+        profiles = self._profiles_of(workload)
         if name in profiles:
             raise WorkloadError(f"profile {name!r} of workload {workload!r} exists or existed before; use a new name")
         where = f"profile {name!r}"
         check_profile(where, profile, profiles)
-        tasks = self._tasks.setdefault(workload, {})
+        tasks = self._tasks[workload]
         if profile["type"] == "composed":
             for part in profile["seq"]:
                 self._must_remain(where, part, profiles[part])
@@ -199,27 +201,46 @@ class Catalogue:
             raise WorkloadError(f"{where}.delay: 0 is not above 0, as Batsim requires; give the run time in seconds")
         profiles[name] = profile
 
-    def register_job(self, job_id: str, raw: Any) -> Job:
-        """Add a job that the scheduler registers.
+    def _profiles_of(self, workload: str) -> dict[str, dict[str, Any] | None]:
+        """The profiles of a workload, which is made if it is new.
+
+        Raises:
+            WorkloadError: it cannot have this name.
+        """
+        if not workload or "!" in workload or UNWRITABLE.search(workload):
+            raise WorkloadError(f"{workload!r} cannot be a workload's name; use letters and digits")
+        self._tasks.setdefault(workload, {})
+        return self._profiles.setdefault(workload, {})
+
+    def register_job(self, job_id: str, raw: Any, owner: str | None = None) -> Job:
+        """Add a job that the scheduler registers, and its workload if that is new.
+
+        Args:
+            job_id: with its workload's name.
+            raw: its description.
+            owner: the workload of its profile; None for its own.
 
         Raises:
             WorkloadError: its workload or profile is unknown or gone, its id was in use before, or a field is unusable.
         """
-        workload, separator, _ = job_id.partition("!")
-        if not separator or workload not in self._profiles:
-            raise WorkloadError(f"job {job_id!r} belongs to no known workload; known: {', '.join(self._profiles)}")
+        workload, _ = parts_of_id("job", job_id)
+        owner = workload if owner is None else owner
+        if owner not in self._profiles:
+            whose = "belongs to" if owner == workload else f"has a profile of {owner!r:.60},"
+            raise WorkloadError(f"job {job_id!r} {whose} no known workload; known: {', '.join(self._profiles)}")
         if job_id in self._jobs:
             raise WorkloadError(f"job {job_id!r} exists or existed before; use a new id")
-        known = self._profiles[workload]
+        known = self._profiles[owner]
         check_job(f"job {job_id!r}", raw, known)
         if full_id(workload, raw["id"]) != job_id:
             raise WorkloadError(f"job {job_id!r} is called {raw['id']!r} in its description; use one name")
         profile = self._must_remain(f"job {job_id!r}", raw["profile"], known[raw["profile"]])
-        job = self._jobs[job_id] = Job(workload, raw, profile, self._tasks[workload][raw["profile"]])
+        self._profiles_of(workload)
+        job = self._jobs[job_id] = Job(workload, raw, profile, self._tasks[owner][raw["profile"]], owner)
         job.registered = True
         self.registered += 1
         if self._users is not None:
-            self._users[workload, job.profile] += 1
+            self._users[owner, job.profile] += 1
         return job
 
     def forget(self, job: Job) -> None:
@@ -228,10 +249,10 @@ class Catalogue:
         if self._reuse_profiles:
             return
         if self._users is not None:
-            self._users[job.workload, job.profile] -= 1
-            if self._users[job.workload, job.profile]:
+            self._users[job.owner, job.profile] -= 1
+            if self._users[job.owner, job.profile]:
                 return
-        self._profiles[job.workload][job.profile] = None
+        self._profiles[job.owner][job.profile] = None
 
     def _must_remain(self, where: str, name: str, profile: dict[str, Any] | None) -> dict[str, Any]:
         """The profile, if it was not dropped; `where` begins the message."""
@@ -258,3 +279,15 @@ def full_id(workload: str, identifier: str | int) -> str:
     """The id with its workload's name in front, added if missing."""
     text = str(identifier)
     return text if text.startswith(f"{workload}!") else f"{workload}!{text}"
+
+
+def parts_of_id(what: str, identifier: str) -> tuple[str, str]:
+    """The workload and the name in the id of a job or a profile.
+
+    Raises:
+        WorkloadError: it does not have two parts.
+    """
+    workload, _, name = identifier.partition("!")
+    if not workload or not name or "!" in name:
+        raise WorkloadError(f"{identifier!r:.60} is not the id of a {what}, such as 'w0!1'")
+    return workload, name

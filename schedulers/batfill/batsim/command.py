@@ -87,6 +87,8 @@ def simulate(options: BatsimOptions) -> None:
     }
     for document in documents.values():
         require_requests(document.path, document.jobs, document.description)
+    for remark in options.remarks:
+        say(remark)
     platform = _platform(options, documents)
     events = _external_events(options, len(platform.machines)) if options.events else None
     if version == 5:
@@ -145,6 +147,7 @@ def simulate(options: BatsimOptions) -> None:
                 if options.machine_states
                 else lambda row: None
             ),
+            on_remark=say,
             events=events,
             split_events=options.split_events,
         )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from batfill.batsim.protocol import SimulationSettings, refuse_port
@@ -14,11 +17,24 @@ from batfill.batsim.results import BATSIM_VERSION
 from batfill.errors import BatfillError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 VERBOSITIES = ("quiet", "network-only", "information", "debug")
 TIMEOUT_VARIABLE = "BATFILL_SCHED_TIMEOUT"
 DEFAULT_TIMEOUT_S = 300.0
+NONE: Mapping[str, str] = MappingProxyType({})
+# What --no-sched leaves without a use.
+FOR_SCHEDULERS = (
+    *("--sched-cfg", "--sched-cfg-file", "--sched-timeout", "--forward-profiles-on-submission"),
+    *("--enable-dynamic-jobs", "--acknowledge-dynamic-jobs", "--enable-profile-reuse"),
+)
+# Options that load a library instead of connecting to a scheduler.
+LIBRARIES = ("-l", "--edc-library-str", "-L", "--edc-library-file")
+# Options by which a command line is version 5's.
+ONLY_IN_5 = (
+    *("-S", "--edc-socket-str", "--edc-socket-file", *LIBRARIES),
+    *("--batsim-version", "--batsim-git-commit", "--simgrid-git-commit"),
+)
 
 REFUSED = {
     ("-W", "--workflow"): (1, "workflows are not supported; describe the jobs in a workload"),
@@ -72,6 +88,8 @@ class BatsimOptions:
     protocol: int = 4
     init_text: str = ""  # of Batsim 5, for the scheduler
     arguments: tuple[str, ...] = ()  # the command line, which Batsim 5 sends to the scheduler
+    passed_on: tuple[str, ...] = ()  # see `parse_arguments`
+    remarks: tuple[str, ...] = ()  # what an option does not do here, one line each
 
     def execution_context(self) -> dict[str, Any]:
         """The output of --dump-execution-context, for programs that start Batsim."""
@@ -86,13 +104,21 @@ class BatsimOptions:
         }
 
 
+def form_of(arguments: Sequence[str]) -> int:
+    """The version of Batsim whose command line this is: 5 if it has an option that 4 lacks, or a text after -s."""
+    for option, _, text in zip_longest(arguments, arguments[1:], arguments[2:], fillvalue="-"):
+        if option.partition("=")[0] in ONLY_IN_5 or (option == "-s" and not text.startswith("-")):
+            return 5
+    return 4
+
+
 def protocol_of(arguments: Sequence[str]) -> tuple[int, list[str]]:
-    """The version of Batsim that this command line asks for with --protocol, 4 by default, and the other arguments.
+    """The version of Batsim of this command line, by --protocol or else by its form, and the other arguments.
 
     Raises:
-        ArgumentsError: it is another one.
+        ArgumentsError: --protocol names another one.
     """
-    others, found = [], "4"
+    others, found = [], None
     left = iter(arguments)
     for argument in left:
         if argument == "--protocol":
@@ -101,18 +127,24 @@ def protocol_of(arguments: Sequence[str]) -> tuple[int, list[str]]:
             found = argument.partition("=")[2]
         else:
             others.append(argument)
+    if found is None:
+        return form_of(others), others
     if found not in ("4", "5"):
         raise ArgumentsError(f"--protocol: {found!r:.60} is not a version of Batsim's protocol; give 4 or 5")
     return int(found), others
 
 
-def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
+def parse_arguments(arguments: Sequence[str], passed_on: Mapping[str, str] = NONE) -> BatsimOptions:
     """The options on this command line; --help and --version print and exit.
+
+    Args:
+        arguments: the command line.
+        passed_on: options of REFUSED that are accepted, with their names in the command line that they are for.
 
     Raises:
         ArgumentsError: an option is unknown, refused, or cannot be used.
     """
-    given = _parser().parse_args(arguments)
+    given = _parser(passed_on).parse_args(arguments)
     if given.enable_profile_reuse and not given.enable_dynamic_jobs:
         raise ArgumentsError("--enable-profile-reuse needs --enable-dynamic-jobs; add it")
     if given.mmax < 0:
@@ -134,7 +166,7 @@ def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
         mmax_workload=given.mmax_workload,
         settings=SimulationSettings(
             forward_profiles=given.forward_profiles_on_submission,
-            dynamic_jobs=given.enable_dynamic_jobs,
+            dynamic_jobs=given.enable_dynamic_jobs and not given.no_sched,
             acknowledge=given.acknowledge_dynamic_jobs,
             reuse_profiles=given.enable_profile_reuse,
             share_compute=given.enable_compute_sharing,
@@ -147,7 +179,23 @@ def parse_arguments(arguments: Sequence[str]) -> BatsimOptions:
         scheduler=not given.no_sched,
         sched_timeout_s=timeout_of(given.sched_timeout),
         split_events=seed_of(given.split_events),
+        passed_on=tuple(given.passed_on or ()),
+        remarks=_remarks(given),
     )
+
+
+def _remarks(given: argparse.Namespace) -> tuple[str, ...]:
+    """The options that do nothing beside the others, as in Batsim, one line each."""
+    reasons = {}
+    if given.no_sched:
+        reasons = dict.fromkeys(FOR_SCHEDULERS, "with --no-sched")
+    if not given.enable_dynamic_jobs:
+        reasons["--acknowledge-dynamic-jobs"] = "without --enable-dynamic-jobs"
+    if not given.events:
+        reasons["--forward-unknown-events"] = "without --events"
+    values = {name: getattr(given, name[2:].replace("-", "_")) for name in reasons}
+    idle = [name for name, value in values.items() if value is not None and value is not False]
+    return tuple(f"{name} does nothing {reasons[name]}" for name in idle)
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -159,16 +207,30 @@ class OptionParser(argparse.ArgumentParser):
 
 
 class _Refused(argparse.Action):
-    """An option of Batsim that does not apply here; its help says why."""
+    """An option of Batsim that does not apply here, unless it is passed on; its help says why."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> NoReturn:
-        raise ArgumentsError(f"{option_string}: {self.help}")
+    def __init__(self, *args: Any, passed_on: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.passed_on = passed_on
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        name = self.passed_on.get(option_string or "")
+        if name is None:
+            raise ArgumentsError(f"{option_string}: {self.help}")
+        namespace.passed_on = [*(namespace.passed_on or ()), name, *values]
 
 
-def refusing(group: argparse._ArgumentGroup, refused: Mapping[tuple[str, ...], tuple[int, str]]) -> None:
-    """Add options that are refused: their names, the number of their values, and why."""
+def refusing(
+    group: argparse._ArgumentGroup,
+    refused: Mapping[tuple[str, ...], tuple[int, str]],
+    passed_on: Mapping[str, str] = NONE,
+) -> None:
+    """Add options that are refused: their names, the number of their values, and why; some may be `passed_on`."""
     for names, (n_values, why) in refused.items():
-        group.add_argument(*names, action=_Refused, nargs=n_values, metavar=("X",) * n_values or None, help=why)
+        group.add_argument(
+            *names, dest="passed_on", action=_Refused, nargs=n_values, metavar=("X",) * n_values or None, help=why,
+            passed_on=passed_on,
+        )  # fmt: skip
 
 
 def add_own_options(group: argparse._ArgumentGroup) -> None:
@@ -186,11 +248,12 @@ def add_own_options(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     add(
         "--protocol", metavar="4|5",
-        help="the version of Batsim, whose options, messages and files these are [4]; not an option of Batsim",
+        help="the version of Batsim, whose options, messages and files these are [that whose command line it is]; not "
+        "an option of Batsim",
     )  # fmt: skip
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(passed_on: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = OptionParser(
         prog="batfill batsim",
         description=DESCRIPTION,
@@ -252,7 +315,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-q", "--quiet", action="store_true", help="the same as --verbosity quiet")
     add("--dump-execution-context", action="store_true", help="print the execution context as JSON and exit")
 
-    refusing(parser.add_argument_group("refused", "options of Batsim that do not apply here"), REFUSED)
+    refusing(parser.add_argument_group("refused", "options of Batsim that do not apply here"), REFUSED, passed_on)
     return parser
 
 

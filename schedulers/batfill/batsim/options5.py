@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from batfill import __version__
 from batfill.batsim.options import (
+    LIBRARIES,
     ArgumentsError,
     BatsimOptions,
     OptionParser,
@@ -27,22 +29,26 @@ if TYPE_CHECKING:
 VERBOSITIES = ("quiet", "info", "debug")
 LIBRARY = "no shared library is loaded; give the component's address with -s ENDPOINT TEXT"
 ENERGY = "energy is not simulated; use Batsim itself"
+HOST_ENERGY = "--energy-host: energy is not simulated; no file states what was consumed"
 SIMGRID = "there is no SimGrid inside"
 IN_HELLO = "Batsim 5 has no such option: the component asks for it in its hello"
 REFUSED: dict[tuple[str, ...], tuple[int, str]] = {
-    ("-l", "--edc-library-str"): (2, LIBRARY),
-    ("-L", "--edc-library-file"): (2, LIBRARY),
+    LIBRARIES[:2]: (2, LIBRARY),
+    LIBRARIES[2:]: (2, LIBRARY),
     ("--edc-library-load-method",): (1, LIBRARY),
     ("-E", "--energy"): (0, ENERGY),
-    ("--energy-host",): (0, ENERGY),
     ("--energy-link",): (0, ENERGY),
     ("--trace-pstate-changes",): (0, "power states are not simulated; use Batsim itself"),
-    ("--trace-probe-data",): (1, "there are no probes; use Batsim itself"),
     ("--sg-cfg",): (1, f"{SIMGRID}; leave it out, or use Batsim itself"),
     ("--sg-log",): (1, f"{SIMGRID}; leave it out, or use Batsim itself"),
-    ("--simgrid-version",): (0, SIMGRID),
     ("-c", "--config"): (1, "no file of options is read; write them on the command line"),
     ("--gen-config",): (1, "no file of options is written; keep the command line"),
+}
+# Options that print a line and exit, with that line.
+PRINTED = {
+    ("--version", "--batsim-version"): BATSIM_5_VERSION,
+    ("--batsim-git-commit",): f"none: this is batfill {__version__}, not Batsim",
+    ("--simgrid-version", "--simgrid-git-commit"): f"none: {SIMGRID}",
 }
 # Options of Batsim 4, and what stands for them.
 GONE: dict[tuple[str, ...], tuple[int, str]] = {
@@ -95,6 +101,8 @@ def parse_arguments_5(arguments: Sequence[str]) -> BatsimOptions:
             f"{len(components)} components are given; give one, with -s ENDPOINT TEXT or -S ENDPOINT FILE"
         )
     ((endpoint, text),) = components
+    if given.trace_probe_data == "always":
+        raise ArgumentsError("--trace-probe-data always: there are no probes, nor data of them; use Batsim itself")
     if given.mmax < 0:
         raise ArgumentsError(f"--mmax: {given.mmax} is below 0; 0 means no limit")
     option = "-s" if given.socket_text else "-S"
@@ -107,7 +115,7 @@ def parse_arguments_5(arguments: Sequence[str]) -> BatsimOptions:
     return BatsimOptions(
         platform=given.platform,
         workloads=tuple(given.workload),
-        events=tuple(given.ee),
+        events=tuple(given.external_events),
         master_host=given.master_host,
         roles=dict(given.add_role_to_hosts),
         socket_endpoint=endpoint,
@@ -124,6 +132,7 @@ def parse_arguments_5(arguments: Sequence[str]) -> BatsimOptions:
         protocol=5,
         init_text=text,
         arguments=("batsim", *arguments),
+        remarks=(HOST_ENERGY,) if given.energy_host else (),
     )
 
 
@@ -134,13 +143,15 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOGUE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=BATSIM_5_VERSION)
+    for names, line in PRINTED.items():
+        parser.add_argument(*names, action="version", version=line, help="print it and exit")
 
     group = parser.add_argument_group("input")
     add = group.add_argument
     add("-p", "--platform", type=Path, required=True, metavar="FILE", help="SimGrid platform file: the hosts")
-    add("-w", "--workload", type=Path, action="append", default=[], metavar="FILE", help="JSON workload; repeatable")
-    add("--ee", type=Path, action="append", default=[], metavar="FILE", help="external events, one JSON per line")
+    several: Any = {"type": Path, "action": "extend", "nargs": "+", "default": [], "metavar": "FILE"}
+    add("-w", "--workload", **several, help="JSON workloads; repeatable")
+    add("--ee", "--external-events", dest="external_events", **several, help="external events, one JSON a line")
     add(
         "-m", "--master-host", default="master_host", metavar="NAME",
         help="the master host, which runs no jobs [%(default)s]",
@@ -174,6 +185,8 @@ def _parser() -> argparse.ArgumentParser:
         help="beginning of the result files' names; its folder is created [%(default)s]",
     )  # fmt: skip
     add("--trace-machine-state", action="store_true", help="write PREFIXmachine_states.csv")
+    add("--trace-probe-data", choices=("never", "auto", "always"), help="never, auto: there are no probes")
+    add("--energy-host", action="store_true", help="accepted with a remark: energy is not simulated")
     add(
         "-v", "--verbosity", choices=VERBOSITIES, default="info",
         help="what stderr gets; from info on every message, but on a terminal progress [%(default)s]",

@@ -96,7 +96,9 @@ class Platform(NamedTuple):
 
 def by_number(name: str) -> list[tuple[int, str]]:
     """The key of Batsim 5's order of names: numbers in them count as numbers, so that node2 comes before node10."""
-    return [(int(part), part) if part.isdigit() else (-1, part) for part in re.split("([0-9]+)", name)]
+    return [
+        (int(part), part) if part.isascii() and part.isdigit() else (-1, part) for part in re.split("([0-9]+)", name)
+    ]
 
 
 def read_platform(
@@ -396,7 +398,7 @@ def _sources(zone: Element, target: str, *, of_zones: bool) -> set[str] | None:
 def _radical(path: Path, text: str) -> Iterator[int]:
     """The numbers of a cluster's hosts: "0-9,15" is 0 to 9, and 15."""
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        match = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last or last - first >= MAX_HOSTS:
             raise PlatformError(f'{path}: radical {text!r} is not a list of numbers and ranges such as "0-9,15"')

@@ -73,7 +73,7 @@ JOB_COLUMNS = (
     "consumed_energy,metadata"
 )
 MACHINE_STATE_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
-# Batsim gives a job of length 0 this length, so that its stretch is defined; not so a job killed as it starts.
+# Batsim gives a job of length 0 this length, so that its stretch is defined; but not one killed at date 0.
 NULL_EXECUTION_S = 1e-5
 
 
@@ -99,26 +99,25 @@ def may_be_results(jobs_csv: Path) -> bool:
     return False
 
 
-def remove_results(prefix: str) -> None:
-    """Remove an earlier run's files under this prefix, so that they cannot be mistaken for this run's, and its report.
+def remove_results(jobs_csv: Path) -> None:
+    """Remove an earlier run's files, so that they cannot be mistaken for this run's, and its report.
 
     Raises:
         OSError: a file exists and cannot be removed.
     """
-    for path in written_by_run(prefix):
+    for path in written_by_run(jobs_csv):
         path.unlink(missing_ok=True)
 
 
-def written_by_run(prefix: str) -> list[Path]:
-    """Every file that a run with this prefix may write, its `run.json` excepted."""
-    paths = [result_file(prefix, name) for name in WRITTEN]
-    return [*paths, paths[0].with_name(REPORT_PAGE)]
+def written_by_run(jobs_csv: Path) -> list[Path]:
+    """Every file that the run of this `jobs.csv` may write."""
+    stem = str(jobs_csv).removesuffix(JOBS_CSV_5)
+    return [*(Path(stem + name) for name in WRITTEN), jobs_csv.with_name(REPORT_PAGE)]
 
 
 def remove_left_over_results(folder: Path) -> None:
     """Remove the temporary files of results that killed processes left in this folder, whatever their prefix."""
-    endings = tuple(f"_{name}" for name in WRITTEN)
-    remove_left_overs(folder, lambda name: name.endswith(endings))
+    remove_left_overs(folder, lambda name: name.endswith(WRITTEN))
 
 
 # Writing
@@ -139,6 +138,7 @@ class JobRecord(NamedTuple):
     allocated: ProcSet | str = ""
     metadata: str = ""
     registered: bool = False  # by the scheduler, not in the workload
+    profile_owner: str = ""  # the workload of the profile; "" for the job's own
 
     @property
     def success(self) -> bool:
@@ -162,7 +162,7 @@ class JobRecord(NamedTuple):
 
     @property
     def stretch(self) -> float:
-        """Its turnaround per unit of execution, which Batsim also calls slowdown; 0 if it was killed as it started."""
+        """Its turnaround per unit of execution, which Batsim also calls slowdown; 0 if it was killed at date 0."""
         return self.turnaround_time / self.execution_time if self.execution_time else 0.0
 
 
@@ -227,7 +227,8 @@ def job_row(record: JobRecord) -> str:
 
 def job_row_5(record: JobRecord) -> str:
     """The job's line in Batsim 5's `jobs.csv`: the profile with its workload's name, metadata without quotes."""
-    row = job_row(record._replace(profile=f"{record.workload_name}!{record.profile}", metadata=""))
+    owner = record.profile_owner or record.workload_name
+    row = job_row(record._replace(profile=f"{owner}!{record.profile}", metadata=""))
     row = row.removesuffix('""\n') + "\n"
     return row.replace(",-1.000000,\n", ",0.000000,\n") if record.registered else row
 

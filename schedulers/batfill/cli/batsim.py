@@ -42,7 +42,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     """
     import shlex
 
-    from batfill.batsim.runner import run as run_experiment
+    from batfill.batsim.runner.experiment import run as run_experiment
     from batfill.batsim.runner.pair import live_display
     from batfill.files import json_text
     from batfill.metrics import as_table, figure_rows

@@ -15,9 +15,10 @@ import orjson
 from batfill import __version__
 from batfill.batsim.machines import as_text
 from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING
-from batfill.cluster.agent import Registration
+from batfill.cluster.agent import Registration, state_options
 from batfill.cluster.conversation import OF_USER, REJECTED, RUNS, Conversation
 from batfill.errors import BatfillError
+from batfill.options import REQUESTED
 from batfill.workloads.batsim_json import EXPECTED_FIELD, REQUEST_FIELD
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Batsim5(Conversation):
             raise self.wrong(f"is {frame[:100]!r} instead of a length of four bytes and a text of that length")
         self.greeted = True
         self.features = self.features_for(said)
+        state_options({**self.agent.stated(), REQUESTED: list(self.features)})
         log.info("Batsim 5 says %r at its start; features requested: %s", said, ", ".join(self.features) or "none")
         hello = {
             "batprotocol_version": PROTOCOL_VERSION,

@@ -1,5 +1,1 @@
-"""Runs one experiment as robin does, from a descriptor to a summary."""
-
-from batfill.batsim.runner.experiment import SimulationOutcome, run
-
-__all__ = ["SimulationOutcome", "run"]
+"""Runs one experiment as robin does, from a descriptor to a summary; `experiment.run` is the whole of it."""

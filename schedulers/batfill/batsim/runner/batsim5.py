@@ -1,8 +1,8 @@
 """Lets a batcmd written for Batsim 4 start Batsim 5: its options are translated, its workloads and events rewritten.
 
-Run as a program, `python -m batfill.batsim.runner.batsim5 ARGUMENT...` stands for `batsim` in a run: it is given
-version 4's arguments, and becomes Batsim 5 with the translated ones. The environment's variable `VARIABLE` has its
-`Place`.
+Run as a program, `python -m batfill.batsim.runner.batsim5 ARGUMENT...` stands for `batsim` in a run: it becomes Batsim
+5, with the same arguments if they are version 5's, and with translated ones if they are version 4's. The environment's
+variable `VARIABLE` has its `Place`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from batfill.batsim.options import ArgumentsError, BatsimOptions, parse_arguments
+from batfill.batsim.options import ArgumentsError, BatsimOptions, form_of, parse_arguments
+from batfill.batsim.protocol5 import FEATURES
 from batfill.errors import BatfillError, WorkloadError
 from batfill.files import write_text
 from batfill.workloads.convert import rewrite_for_batsim_5
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 VERSION_TIMEOUT_S = 10.0
 VARIABLE = "BATFILL_BATSIM5"
@@ -35,13 +36,17 @@ NUMBERING = (
     "Batsim 5 numbers the hosts by the numbers in their names, node2 before node10, Batsim 4 by the names as text: "
     "machine ids in the results may differ"
 )
-# Options of version 4 that are features of the handshake now: the scheduler asks for what it needs.
-FEATURES = {
+# Options of version 4 that are features of version 5's hello, which the scheduler requests.
+OPTION_OF = {
     "dynamic_jobs": "--enable-dynamic-jobs",
     "acknowledge": "--acknowledge-dynamic-jobs",
     "reuse_profiles": "--enable-profile-reuse",
     "forward_profiles": "--forward-profiles-on-submission",
 }
+# Options of version 4 that the embedded Batsim refuses, and version 5's of the same meaning.
+PASSED_ON = {"-E": "--energy-host", "--energy": "--energy-host", "--sg-cfg": "--sg-cfg", "--sg-log": "--sg-log"}
+# With these Batsim prints something, and simulates nothing.
+PRINTING = {"-h", "--help", "--version", "--simgrid-version"}
 
 
 class Place(NamedTuple):
@@ -62,6 +67,7 @@ class Done(NamedTuple):
 
     command: str = ""  # that it became
     notes: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()  # of the hello, for which the command line has version 4's options
 
     @classmethod
     def reported(cls, report: Path) -> Done:
@@ -70,7 +76,20 @@ class Done(NamedTuple):
             found = json.loads(report.read_bytes())
         except (OSError, ValueError):
             return cls()
-        return cls(found["command"], tuple(found["notes"]))
+        return cls(found["command"], tuple(found["notes"]), tuple(found["features"]))
+
+    def requested(self, features: Collection[str] | None) -> str:
+        """What became of the options that are features now, in words.
+
+        Args:
+            features: those that the scheduler requested; None if it has not said which.
+        """
+        options = ", ".join(OPTION_OF[FEATURES[feature]] for feature in self.features)
+        if features is None:
+            return f"{options}: under Batsim 5 the scheduler decides what it requests; see its own log"
+        left_out = [feature for feature in self.features if feature not in features]
+        words = f"{options}: under Batsim 5 the scheduler decides, and it requested {', '.join(features) or 'none'}"
+        return words + (f" and not {', '.join(left_out)}" if left_out and features else "")
 
 
 class Translation(NamedTuple):
@@ -78,6 +97,7 @@ class Translation(NamedTuple):
 
     words: list[str]
     notes: list[str]
+    features: tuple[str, ...]  # see `Done`
 
 
 def major_version(words: Sequence[str], env: Mapping[str, str]) -> int | None:
@@ -103,11 +123,11 @@ def major_version(words: Sequence[str], env: Mapping[str, str]) -> int | None:
     return int(found[1]) if found else None
 
 
-def translated(options: BatsimOptions, folder: Path) -> Translation:
-    """Version 5's arguments for these of version 4; writes the workloads and events in version 5's form to `folder`.
+def refuse(options: BatsimOptions) -> None:
+    """Refuse options of version 4 for which version 5 has nothing that does the same.
 
     Raises:
-        BatfillError: version 5 has nothing that does the same, or a file cannot be used.
+        ArgumentsError: there is one.
     """
     if not options.scheduler:
         raise ArgumentsError("--no-sched: Batsim 5 has none; give the run a scheduler")
@@ -115,12 +135,17 @@ def translated(options: BatsimOptions, folder: Path) -> Translation:
         raise ArgumentsError(
             "--enable-compute-sharing, --disable-storage-sharing: Batsim 5 ignores them; leave them out"
         )
+
+
+def translated(options: BatsimOptions, folder: Path) -> Translation:
+    """Version 5's arguments for these of version 4; writes the workloads and events in version 5's form to `folder`.
+
+    Raises:
+        BatfillError: a file cannot be used.
+    """
     notes = [NUMBERING]
     if options.split_events is not None:
         notes.append("--split-events is the embedded Batsim's, and ignored")
-    asked = [option for name, option in FEATURES.items() if getattr(options.settings, name)]
-    if asked:
-        notes.append(f"{', '.join(asked)}: under Batsim 5 the scheduler asks for it when it connects")
     words = ["-p", str(options.platform)]
     for number, workload in enumerate(options.workloads):
         written = folder / f"w{number}.batsim5.json"
@@ -129,7 +154,7 @@ def translated(options: BatsimOptions, folder: Path) -> Translation:
         words += ["-w", str(written)]
     for number, events in enumerate(options.events):
         words += ["--ee", str(rewritten_events(events, folder / f"events{number}.batsim5.txt", notes))]
-    words += ["-e", f"{options.export}_", "-s", options.socket_endpoint, options.settings.sched_config]
+    words += ["-e", prefix(options), "-s", options.socket_endpoint, options.settings.sched_config]
     if options.master_host != FORMER_MASTER:
         words += ["-m", options.master_host]
     for host, role in options.roles.items():
@@ -141,7 +166,13 @@ def translated(options: BatsimOptions, folder: Path) -> Translation:
     if options.machine_states:
         words.append("--trace-machine-state")
         notes.append("5.0.0-rc2 writes wrong machine states: utilisation is computed from the jobs")
-    return Translation([*words, "-v", VERBOSITY[options.verbosity]], notes)
+    features = tuple(name for name, setting in FEATURES.items() if getattr(options.settings, setting))
+    return Translation([*words, *options.passed_on, "-v", VERBOSITY[options.verbosity]], notes, features)
+
+
+def prefix(options: BatsimOptions) -> str:
+    """Version 5's prefix of the files that version 4 would write; nothing comes between it and their names."""
+    return f"{options.export}_"
 
 
 def rewritten_events(events: Path, written: Path, notes: list[str]) -> Path:
@@ -173,21 +204,25 @@ def rewritten_events(events: Path, written: Path, notes: list[str]) -> Path:
 
 
 def become_batsim(arguments: Sequence[str], place: Place) -> None:
-    """Answer version 4's --dump-execution-context, or become Batsim 5.
+    """Become Batsim 5, or answer --dump-execution-context as it would if the arguments are version 4's.
 
     Raises:
         BatfillError: the arguments cannot be translated, or a file cannot be used.
     """
-    options = parse_arguments(arguments)
+    if form_of(arguments) == 5 or not PRINTING.isdisjoint(arguments):
+        os.execvp(place.words[0], [*place.words, *arguments])
+    options = parse_arguments(arguments, PASSED_ON)
+    refuse(options)
     for path in (options.platform, *options.workloads):
         if not path.exists():
             raise WorkloadError(f"{path}: no such file or directory; check the path")
     if options.dump_execution_context:
-        print(json.dumps(options.execution_context(), separators=(",", ":")))
+        context = {"socket_endpoint": options.socket_endpoint, "export_prefix": prefix(options)}
+        print(json.dumps(context, separators=(",", ":")))
         return
-    words, notes = translated(options, Path(place.folder))
+    words, notes, features = translated(options, Path(place.folder))
     command = [*place.words, *words]
-    Path(place.report).write_text(json.dumps(Done(shlex.join(command), tuple(notes))._asdict()))
+    Path(place.report).write_text(json.dumps(Done(shlex.join(command), tuple(notes), features)._asdict()))
     os.execvp(command[0], command)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batfill.batsim.results import JOBS_CSV, JOBS_CSV_5
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -28,26 +30,42 @@ class SimulatorCommand(NamedTuple):
     workloads: tuple[Path, ...]
     platform: Path | None
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The words after the program; none if it is not known."""
+        return self.words[self.words.index(self.program) + 1 :] if self.program else ()
+
 
 class ExecutionContext(NamedTuple):
     """Batsim's execution context, printed before a run."""
 
-    endpoint: str  # of the socket, as Batsim connects to it
+    endpoint: str  # of the socket, as Batsim connects to it; "" if it connects to none
     port: int | None  # None if it is not a TCP socket
     export_prefix: str
     external_scheduler: bool
+    protocol: int  # the version of Batsim that will run: 4 or 5
+
+    @property
+    def jobs_csv(self) -> Path:
+        """The jobs' file; Batsim 5 puts nothing between its prefix and the name."""
+        return Path(self.export_prefix + (JOBS_CSV_5 if self.protocol == 5 else JOBS_CSV))
 
 
 def parse_context(stdout: str) -> ExecutionContext | None:
-    """The context in the dump's output: its last line that is a JSON object, or all of it; None if there is none."""
+    """The context in the dump's output: its last line that is a JSON object, or all of it; None if there is none.
+
+    Batsim 4 says whether it has an external scheduler. Batsim 5 does not; without one it has no endpoint, either.
+    """
     for text in (*reversed(stdout.splitlines()), stdout):
         try:
             context: Any = json.loads(text)
-            endpoint, prefix = context["socket_endpoint"], context["export_prefix"]
-            external = context["external_scheduler"]
+            prefix = context["export_prefix"]
+            protocol = 4 if "external_scheduler" in context else 5
+            endpoint = context["socket_endpoint"] if protocol == 4 else context.get("socket_endpoint") or ""
         except (ValueError, TypeError, KeyError):
             continue
-        return ExecutionContext(str(endpoint), port_of(str(endpoint)), str(prefix), bool(external))
+        external = context.get("external_scheduler", endpoint != "")
+        return ExecutionContext(str(endpoint), port_of(str(endpoint)), str(prefix), bool(external), protocol)
     return None
 
 
@@ -68,14 +86,23 @@ def split_words(line: str) -> list[str]:
 
 
 def parse_command(words: list[str]) -> SimulatorCommand:
-    """The files given with Batsim's options -w and -p, in short or long form, joined or separate."""
+    """The files given with Batsim's options -w and -p, in short or long form, joined or separate.
+
+    Batsim 5 takes several workloads after one -w.
+    """
     at = next((i for i, word in enumerate(words) if PROGRAM.fullmatch(Path(word).name)), None)
-    rest = iter(words if at is None else words[at + 1 :])
     values: dict[str, list[Path]] = {"w": [], "p": []}
-    for word in rest:
+    taking: list[Path] | None = None
+    for word in words if at is None else words[at + 1 :]:
         match = re.fullmatch(r"(?:--(?:workload|platform)|-([wp]))(?:=?(.+))?", word, re.DOTALL)
-        if match and (path := match[2] or next(rest, "")):
-            values[match[1] or word[2]].append(Path(path))
+        if match:
+            taking = values[match[1] or word[2]]
+            if match[2]:
+                taking.append(Path(match[2]))
+        elif word.startswith("-"):
+            taking = None
+        elif taking is not None and word:
+            taking.append(Path(word))
     return SimulatorCommand(
         words=tuple(words),
         program=None if at is None else words[at],

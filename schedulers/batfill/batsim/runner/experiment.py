@@ -19,11 +19,11 @@ from batfill.batsim.platform import split_instants_warning
 from batfill.batsim.results import (
     EMBEDDED,
     ResultError,
+    prefix_of,
     read_results,
     read_schedule,
     remove_left_over_results,
     remove_results,
-    result_file,
     written_by_run,
 )
 from batfill.batsim.runner.batsim5 import Done, Place
@@ -34,7 +34,7 @@ from batfill.batsim.runner.setup import (
     BATSIM_LOG,
     Setting,
     SimulatorChoice,
-    batsim5_words,
+    callers_batsim,
     cannot_write,
     check_command,
     choose_engine,
@@ -43,11 +43,15 @@ from batfill.batsim.runner.setup import (
     require_scheduler,
     run_folder,
     wait_for_port,
+    with_free_port,
 )
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, digests, ending, last_line_of, recorded, tail
+from batfill.batsim.simulation import DEADLOCK
 from batfill.errors import WorkloadError
 from batfill.files import decompressed, scratch_folder
 from batfill.jobs import raised_warning, request_warning, stand_in
+from batfill.options import REQUESTED
+from batfill.workloads.batsim5_json import from_version_5, version_of
 from batfill.workloads.batsim_json import (
     description_in,
     n_missing,
@@ -64,7 +68,6 @@ if TYPE_CHECKING:
     from batfill.jobs import Unrequested
 
 UNFINISHED_SHOWN = 3
-BATSIM_STUCK = "Deadlock detected"
 TRANSLATION = "batsim5.json"  # in the scratch folder: what was done for Batsim 5
 
 
@@ -118,10 +121,10 @@ def run(
     descriptor, digest, notes = read_descriptor(path)
     engine = choose_engine(simulator, os.environ)
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
-        words = batsim5_words(engine, os.environ)
-        batsim5 = Place(words, descriptor.output_dir, str(folder / TRANSLATION)) if words else None
+        words, version = callers_batsim(engine, os.environ)
+        batsim5 = Place(words, descriptor.output_dir, str(folder / TRANSLATION)) if version == 5 else None
         env = command_environment(engine, os.environ, folder, batsim5)
-        setting = Setting(path, descriptor, simulator, engine, env, folder, interrupts, say, list(notes))
+        setting = Setting(path, descriptor, simulator, engine, version, env, folder, interrupts, say, list(notes))
         record = {"command": command, "descriptor": str(path), "descriptor_sha256": digest}
         try:
             # The watcher is dismissed before run.json is written: it would remove the results of a finished run.
@@ -143,37 +146,44 @@ def run_in_folder(
     require_scheduler(setting)
     lifeline.remove([setting.scratch])
     context, command = read_context(setting, lifeline)
+    if elsewhere := with_free_port(setting, context):
+        setting = elsewhere
+        context, command = read_context(setting, lifeline)
     check_command(setting, context, command)
     record["simulator"] = setting.engine if command.program == "batsim" else "batcmd"  # which starts a simulator itself
     record["simulator_command"] = shlex.join(command.words)
     record["scheduler_command"] = setting.descriptor.schedcmd.strip()
     record["workloads"] = [str(path) for path in command.workloads]
+    jobs_csv = context.jobs_csv
+    record.update(jobs_csv=str(jobs_csv), export_prefix=str(prefix_of(jobs_csv)))
     try:
-        lifeline.remove(written_by_run(context.export_prefix))
-        remove_results(context.export_prefix)
-        remove_left_over_results(Path(context.export_prefix).parent)
+        lifeline.remove(written_by_run(jobs_csv))
+        remove_results(jobs_csv)
+        remove_left_over_results(jobs_csv.parent)
     except OSError as error:
         raise cannot_write(setting, error) from None
     inputs = [*command.workloads, *([command.platform] if command.platform else [])]
-    record.update(export_prefix=context.export_prefix, inputs_sha256=digests(inputs))
+    record["inputs_sha256"] = digests(inputs)
     expected, warnings, profile_types, record["workloads_made_with"] = expected_jobs(setting, command)
     record["warnings"] = list(warnings)
     if context.external_scheduler and context.port is not None:
         wait_for_port(setting, context.port)
 
-    jobs_csv = result_file(context.export_prefix, "jobs.csv")
     watch = Watch(setting.progress_file, jobs_csv, len(expected) or None)
     lookout = Lookout(setting, context, watch, show)
     try:
         ends = run_pair(setting, lifeline, context, lookout)
         translation = Done.reported(setting.scratch / TRANSLATION)
+        options, requested = stated_options(setting.options_file)
         setting.notes.extend(translation.notes)
+        if translation.features:
+            setting.notes.append(translation.requested(requested))
         if translation.command:
             record["simulator_command"] = translation.command
     finally:
         remove_left_over_results(jobs_csv.parent)
     schedule = read_schedule(jobs_csv)
-    record["options"] = stated_options(setting.options_file)
+    record["options"] = options
     record["batsim_version"] = schedule.batsim_version if schedule else None
     if schedule and command.platform and EMBEDDED not in schedule.batsim_version:
         warnings += split_instants_warning(command.platform, profile_types)
@@ -191,16 +201,16 @@ def run_in_folder(
         raise overstayed(setting, ends[0], overstayer, lookout)
     figures = results.known_figures()
     record["figures"] = figures
-    return SimulationOutcome(0, "", figures, tuple(setting.notes), Path(context.export_prefix), warnings)
+    return SimulationOutcome(0, "", figures, tuple(setting.notes), prefix_of(jobs_csv), warnings)
 
 
-def stated_options(path: Path) -> dict[str, Any] | None:
-    """The options in force that the scheduler has stated; None if it states none."""
+def stated_options(path: Path) -> tuple[dict[str, Any] | None, list[str] | None]:
+    """The options in force and the features requested of Batsim 5, as the scheduler has stated them; None if not."""
     try:
         stated: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return None
-    return stated
+        return None, None
+    return stated, stated.pop(REQUESTED, None)
 
 
 def expected_jobs(setting: Setting, command: SimulatorCommand) -> Expected:
@@ -229,7 +239,9 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
             stored = content.read()
         try:
             document = orjson.loads(stored)
-            jobs = document["jobs"]
+            jobs, profiles = document["jobs"], document.get("profiles", {})
+            if version_of(f"{path}: profiles", profiles) == 5:
+                jobs, profiles, _ = from_version_5(str(path), jobs, profiles)
             ids = [str(job["id"]).rpartition("!")[2] for job in jobs]
             description = description_in(document)
             stated = unrequested_in(description)
@@ -243,9 +255,7 @@ def workload_jobs(paths: Sequence[Path]) -> Expected:
                 f"{path}: not a Batsim workload ({reason}); make one with `batfill workload convert`"
             ) from None
         names += [JobName(f"w{number}", job_id) for job_id in ids]
-        profiles = document.get("profiles")
-        if isinstance(profiles, dict):
-            types |= {str(profile.get("type")) for profile in profiles.values() if isinstance(profile, dict)}
+        types |= {str(profile.get("type")) for profile in profiles.values() if isinstance(profile, dict)}
     lines = [line for stated, n in missing.items() for line in request_warning(n, len(names), stand_in(stated))]
     return Expected(names, (*lines, *raised_warning(raised, len(names))), types, made_with)
 
@@ -284,7 +294,7 @@ def refuse_unfinished(setting: Setting, expected: Sequence[JobName], results: Re
         shown = ["!".join(name) if several else name.id for name in missing[:UNFINISHED_SHOWN]]
         some = ", ".join(shown) + (", ..." if len(missing) > UNFINISHED_SHOWN else "")
         count = f"{len(missing)} of {len(expected)} jobs were never executed ({some})"
-    elif any(BATSIM_STUCK in line for line in tail(log)):
+    elif any(DEADLOCK in line for line in tail(log)):
         count = "jobs were never executed"
     else:
         return

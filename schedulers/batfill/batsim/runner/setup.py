@@ -5,16 +5,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shlex
 import shutil
+import socket
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from batfill.batsim.descriptor import Descriptor
+from batfill.batsim.options import LIBRARIES, form_of
 from batfill.batsim.results import RUN_JSON, remove_results
 from batfill.batsim.runner.batsim5 import PROGRAM as TRANSLATOR
 from batfill.batsim.runner.batsim5 import VARIABLE, Place, major_version
@@ -22,6 +26,7 @@ from batfill.batsim.runner.context import (
     DUMP,
     ExecutionContext,
     SimulatorCommand,
+    is_here,
     is_listening,
     parse_context,
     parse_trace,
@@ -32,9 +37,11 @@ from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, last_line_
 from batfill.errors import BatfillError, MissingExtra, WorkloadError, installed, require
 from batfill.files import remove_left_overs
 from batfill.workloads.archive import known_log
+from batfill.workloads.batsim_json import read_members
+from batfill.workloads.formats import stem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from batfill.batsim.runner.processes import Interrupts
     from batfill.batsim.runner.sessions import Lifeline
@@ -51,6 +58,7 @@ EMBEDDED = {"batsim": ["-P", "-m", "batfill", "batsim"]}
 # On a busy machine a simulator written in Python takes seconds to answer, however short the ready-timeout.
 LEAST_CONTEXT_TIMEOUT_S = 10.0
 BATSIM_SCRIPT, SCHED_SCRIPT = "cmd/batsim.bash", "cmd/sched.bash"
+PORT_VARIABLE = "BATSIM_PORT"  # in descriptors whose port may be chosen
 BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG = "log/batsim.log", "log/sched.out.log", "log/sched.err.log"
 
 
@@ -62,6 +70,7 @@ class Setting:
     descriptor: Descriptor
     simulator: SimulatorChoice
     engine: Engine  # the meaning of `batsim` and ${BATSIM:-batsim} in batcmd
+    version: int | None  # of the caller's Batsim; None if there is none, or it does not say
     env: Mapping[str, str]  # of the commands
     scratch: Path  # a folder that exists during the run
     interrupts: Interrupts
@@ -142,18 +151,18 @@ def run_folder(setting: Setting) -> Iterator[int]:
 
 
 def remove_previous_run(folder: Path) -> None:
-    """Remove `run.json` and, if they are in the folder, the results that it names.
+    """Remove `run.json` and, if they are in the folder, the results of its run.
 
     Raises:
         OSError: a file exists and cannot be removed.
     """
     record = folder / RUN_JSON
     try:
-        prefix = json.loads(record.read_bytes())["export_prefix"]
+        jobs_csv = Path(json.loads(record.read_bytes())["jobs_csv"])
     except (OSError, ValueError, TypeError, KeyError):
-        prefix = None
-    if isinstance(prefix, str) and Path(prefix).resolve().parent.is_relative_to(folder.resolve()):
-        remove_results(prefix)
+        jobs_csv = None
+    if jobs_csv and jobs_csv.resolve().parent.is_relative_to(folder.resolve()):
+        remove_results(jobs_csv)
     record.unlink(missing_ok=True)
 
 
@@ -199,12 +208,20 @@ def read_context(setting: Setting, lifeline: Lifeline) -> tuple[ExecutionContext
         raise Stopped(1, f"batcmd did not answer {DUMP} within {timeout_s:g} s; {last_line_of([log])}")
     if dump.status != 0 or (setting.engine, command.program) == ("embedded", "batsim"):
         refuse_missing(setting, command)
+    if dump.status != 0 and setting.version == 4 and command.program and form_of(command.arguments) == 5:
+        raise Stopped(
+            1,
+            "batcmd has Batsim 5's form and starts Batsim 4; put Batsim 5 first on PATH, name it in BATSIM, or pass "
+            "--simulator embedded",
+        )
     if dump.status != 0:
         raise Stopped(1, f"batcmd cannot be run: {DUMP} {ending(dump.status)}; {last_line_of([log])}")
     if context is None:
         raise Stopped(
             1, f"batcmd gives no answer to {DUMP}; it must end with Batsim's own command; {last_line_of([log])}"
         )
+    if context.protocol == 5 and not set(LIBRARIES).isdisjoint(command.arguments):
+        context = context._replace(endpoint="", port=None, external_scheduler=False)
     return context, command
 
 
@@ -212,25 +229,57 @@ def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
     """Refuse a command line that names a missing workload or platform.
 
     Raises:
-        BatfillError: with the command that makes the file.
+        BatfillError: with the command that makes the file, or the folder from which the descriptor's paths lead to it.
     """
-    for path in command.workloads:
-        if not path.exists():
-            raise BatfillError(f"{setting.path}: workload {path} is missing; make it: {making(path)}")
-    if command.platform and not command.platform.exists():
-        make = f"batfill platform N_HOSTS -o {command.platform}"
-        raise BatfillError(f"{setting.path}: platform {command.platform} is missing; make it: {make}")
+    platform = [command.platform] if command.platform else []
+    missing = [path for path in (*command.workloads, *platform) if not path.exists()]
+    for path in missing:
+        what = f"{setting.path}: {'platform' if [path] == platform else 'workload'} {path}"
+        if root := root_of(setting.path, missing):
+            again = shlex.quote(str(setting.path.resolve().relative_to(root)))
+            raise BatfillError(
+                f"{what} is not in this folder, where a descriptor's paths begin; run it from the folder that they are "
+                f"written for: cd {shlex.quote(str(root))} && batfill run {again}"
+            )
+        make = making_platform(path, command) if [path] == platform else making(path, form_of(command.arguments))
+        raise BatfillError(f"{what} is missing; make it: {make}")
 
 
-def making(workload: Path) -> str:
-    """The command that makes this workload, by its name: fetch a log of the archive, convert any other."""
-    folder, log = shlex.quote(str(workload.parent)), workload.stem
+def root_of(descriptor: Path, missing: Iterable[Path]) -> Path | None:
+    """The innermost folder around the descriptor in which one of these relative paths exists; None if there is none."""
+    relative = [path for path in missing if not path.is_absolute()]
+    folders = descriptor.resolve().parents
+    return next((folder for folder in folders if any((folder / path).exists() for path in relative)), None)
+
+
+def making(workload: Path, form: int) -> str:
+    """The command that makes this workload in this version's form: fetch a log of the archive, convert any other."""
+    made, log = shlex.quote(str(workload)), f"{shlex.quote(workload.stem)}.swf.gz"
+    option = " --format batsim5" if form == 5 else ""
+    first = "" if workload.parent.exists() else f"mkdir -p {shlex.quote(str(workload.parent))} && "
     try:
-        known = known_log(log)
+        known = known_log(workload.stem)
     except WorkloadError:
-        first = "" if workload.parent.exists() else f"mkdir -p {folder} && "
-        return f"{first}batfill workload convert {shlex.quote(log)}.swf.gz --out {shlex.quote(str(workload))}"
-    return f"batfill workload fetch {known.name} --convert --into {folder}"
+        return f"{first}batfill workload convert {log}{option} --out {made}"
+    if workload.name == f"{stem_of(Path(known.file))}.json" and not option:
+        return f"batfill workload fetch {known.name} --convert --into {shlex.quote(str(workload.parent))}"
+    fetched = f'"$(batfill workload fetch {known.name})"'
+    return f"{first}batfill workload convert {fetched} --procs {known.processors}{option} --out {made}"
+
+
+def making_platform(platform: Path, command: SimulatorCommand) -> str:
+    """The command that makes this platform, as large as the largest workload says."""
+    sizes = [nb_res_of(path) for path in command.workloads]
+    hosts = max((size for size in sizes if size), default="N_HOSTS")
+    return f"batfill platform {hosts} --out {shlex.quote(str(platform))}"
+
+
+def nb_res_of(workload: Path) -> int | None:
+    """The machine's size that a workload states; None if it cannot be read."""
+    try:
+        return read_members(workload).nb_res
+    except WorkloadError:
+        return None
 
 
 def check_command(setting: Setting, context: ExecutionContext, command: SimulatorCommand) -> None:
@@ -240,14 +289,35 @@ def check_command(setting: Setting, context: ExecutionContext, command: Simulato
         BatfillError: it starts another simulator than the requested one, or does not fit the schedcmd.
     """
     batcmd = f"{setting.path}: batcmd"
+    words = scheduler_words(setting)
+    if context.protocol == 5 and words[:1] == ["pybatsim"] and ("batfill/scheduler" in words or pybatsim_version() < 4):
+        raise BatfillError(
+            f"{setting.path}: schedcmd starts pybatsim 3, which speaks to Batsim 4 only, and batcmd starts Batsim 5; "
+            "start `batfill schedule` with the same options"
+        )
+    none = "load one with -l" if context.protocol == 5 else "add --no-sched"
+    drop = "-l or -L" if context.protocol == 5 else "--no-sched"
     if setting.simulator == "embedded" and command.program != "batsim":
         raise BatfillError(f"{batcmd} starts {command.program or 'no batsim'} itself; write ${{BATSIM:-batsim}} for it")
     if context.external_scheduler and not setting.descriptor.schedcmd.strip():
-        raise BatfillError(f"{batcmd} waits for a scheduler and schedcmd is empty; give one, or add --no-sched")
+        raise BatfillError(f"{batcmd} waits for a scheduler and schedcmd is empty; give one, or {none}")
     if not context.external_scheduler and setting.descriptor.schedcmd.strip():
-        raise BatfillError(f"{batcmd} runs without a scheduler and schedcmd starts one; empty it or drop --no-sched")
+        raise BatfillError(f"{batcmd} runs without a scheduler and schedcmd starts one; empty it or drop {drop}")
     if not Path(context.export_prefix).absolute().is_relative_to(setting.output_dir.absolute()):
         setting.notes.append(f"{batcmd} writes to {context.export_prefix}, which is not in the output-dir")
+
+
+def scheduler_words(setting: Setting) -> list[str]:
+    """The words of schedcmd; none if bash cannot read it, which it will report."""
+    try:
+        return shlex.split(setting.descriptor.schedcmd)
+    except ValueError:
+        return []
+
+
+def pybatsim_version() -> int:
+    """The major version of this Python's pybatsim; 4, the latest, if it has none."""
+    return int(version("pybatsim").partition(".")[0]) if installed("batsim") else 4
 
 
 def require_scheduler(setting: Setting) -> None:
@@ -256,15 +326,28 @@ def require_scheduler(setting: Setting) -> None:
     Raises:
         BatfillError: with the command that installs it.
     """
-    try:
-        words = shlex.split(setting.descriptor.schedcmd)
-    except ValueError:  # bash will report it
-        return
-    if words[:1] == ["pybatsim"] and shutil.which("pybatsim", path=setting.env["PATH"]) is None:
+    if scheduler_words(setting)[:1] == ["pybatsim"] and shutil.which("pybatsim", path=setting.env["PATH"]) is None:
         try:
             require("pybatsim", "batsim")
         except MissingExtra as error:
             raise MissingExtra(f"{setting.path}: schedcmd {error}") from None
+
+
+def with_free_port(setting: Setting, context: ExecutionContext) -> Setting | None:
+    """The setting with a free port in PORT_VARIABLE, if the run's port is in use and both commands read the variable.
+
+    None if the port is free, if it is another machine's, or if the caller or the descriptor has chosen it.
+    """
+    descriptor = setting.descriptor
+    open_to_choice = PORT_VARIABLE not in setting.env and all(
+        re.search(rf"\$\{{?{PORT_VARIABLE}\b", text) for text in (descriptor.batcmd, descriptor.schedcmd)
+    )
+    if not (open_to_choice and context.port and is_here(context.endpoint) and is_listening(context.port)):
+        return None
+    with socket.create_server(("", 0)) as unused:
+        port = unused.getsockname()[1]
+    setting.say(f"port {context.port} is in use: this run takes {port}; {PORT_VARIABLE} chooses one")
+    return replace(setting, env={**setting.env, PORT_VARIABLE: str(port)})
 
 
 def wait_for_port(setting: Setting, port: int) -> None:
@@ -301,17 +384,17 @@ def choose_engine(simulator: SimulatorChoice, environ: Mapping[str, str]) -> Eng
     return "embedded"
 
 
-def batsim5_words(engine: Engine, environ: Mapping[str, str]) -> list[str] | None:
-    """The command that starts the caller's Batsim, if that is version 5; None otherwise."""
+def callers_batsim(engine: Engine, environ: Mapping[str, str]) -> tuple[list[str], int | None]:
+    """The command that starts the caller's Batsim, and its major version; None if there is none, or it does not say."""
     try:
         words = shlex.split(environ["BATSIM"]) if engine == "environment" else ["batsim"]
     except ValueError:  # bash will report it
-        return None
+        return [], None
     program = shutil.which(words[0], path=environ.get("PATH", os.defpath)) if words else None
     if engine == "embedded" or program is None:
-        return None
+        return [], None
     words = [program, *words[1:]]
-    return words if major_version(words, environ) == 5 else None
+    return words, major_version(words, environ)
 
 
 def command_environment(
