@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import test_batsim_replies as replies
 from batfill.batsim.command import main
 from batfill.batsim.options import ArgumentsError, form_of, protocol_of
 from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
@@ -38,6 +39,10 @@ HELLO = {
 
 def start(identifier: str, hosts: str = "0", **fields: Any) -> tuple[str, dict[str, Any]]:
     return "ExecuteJobEvent", {"job_id": identifier, "allocation": {"host_allocation": hosts, **PLACED, **fields}}
+
+
+def custom(*places: Any) -> dict[str, Any]:
+    return {"executor_placement_type": "CustomExecutorToHostMapping", "executor_placement": {"mapping": list(places)}}
 
 
 def call(time: float, **fields: Any) -> tuple[str, dict[str, Any]]:
@@ -263,10 +268,7 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
         (start("w0!a", "0,1"), "'0,1' is not a list of machines"),
         (start("w0!a", "0", executor_placement={"strategy": "Best"}), "has the strategy 'Best'; known: SpreadOver"),
         (start("w0!a", "0", executor_placement_type="Mine"), "has the executor_placement_type 'Mine'"),
-        (
-            start("w0!a", executor_placement_type="CustomExecutorToHostMapping", executor_placement={"mapping": [1]}),
-            "must give each executor 0, 1, ... a place in its 1 machines",
-        ),
+        (start("w0!a", **custom(1)), "must give each executor 0, 1, ... a place in its 1 machines"),
         (("ExecuteJobEvent", {"job_id": "w0!a", "allocation": []}), "needs 'allocation', an object, and has []"),
         (
             ("ExecuteJobEvent", {**start("w0!a")[1], "storage_placement": [{}]}),
@@ -295,11 +297,22 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
             ("RegisterProfileEvent", {"profile": {"id": "p", "profile_type": "DelayProfile", "profile": {"delay": 1}}}),
             "'p' is not the id of a profile",
         ),
+        (registered("w0!b", profile_id="!ten"), "has a profile of '', no known workload"),
+        (registered("w0!b", rigid=False), "job 'w0!b' is not rigid"),
+        (
+            profile("w0!s", "SequentialCompositionProfile", repetition_count=1, profile_ids=["ten", 7]),
+            "seq[1]: 7 is not",
+        ),
+        *(
+            (start("w0!a", "0", **custom(place)), f"executor 0 has {place!r}")
+            for place in (1, 1.0, 0.0, True, "0", "\u0660", None)
+        ),
+        (start("w0!a", "\u0660"), "is not a list of machines such as"),
         (("KillJobsEvent", {"job_ids": []}), "'job_ids' is empty"),
         (("TurnOnOffHostsEvent", {"host_ids": "0", "state": 1}), "power states are not simulated here"),
         (("CreateProbeEvent", {}), "there are no probes here"),
         (("EDCHelloEvent", HELLO), "it belongs into the answer to the handshake"),
-        (("FinishRegistrationEvent", {"why": 1}), "has a member 'why', which Batsim 5 does not know; known: none"),
+        (("FinishRegistrationEvent", {"why": 1}), "has a member 'why', which the protocol does not know; known: none"),
     ],
 )
 def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
@@ -314,12 +327,17 @@ def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (b'{"now": 0, "events": [], "more": 1}', "has a member 'more', which a message does not have"),
+        (
+            b'{"now": 0, "events": [], "more": 1}',
+            "has a member 'more', which the protocol does not know; known: now, events",
+        ),
         (
             b'{"now": 0, "events": [{"timestamp": 0, "event_type": "FinishRegistrationEvent", "event": {}, "x": 1}]}',
-            "has events[0] (FinishRegistrationEvent), which has a member 'x' beside its data",
+            "has events[0] (FinishRegistrationEvent), which has a member 'x', which the protocol does not know",
         ),
         (b'{"now": 0, "events": [{"timestamp": 0, "type": "E", "event": {}}]}', "needs 'event_type', a string"),
+        (b'{"now": -1, "events": []}', "has -1 as its 'now', which is not a date from 0"),
+        (b'{"now": 0, "events": [], "now": 0}', "has the member 'now' twice in one object"),
         (b"\0", "is not JSON"),
         (b"[]\0", "needs 'now', a number, and is not an object"),
     ],
@@ -453,16 +471,53 @@ SCRIPT: dict[Any, Any] = {
 }  # fmt: skip
 
 
-def test_mutated_replies_run_or_are_refused_in_one_line():
-    from test_batsim_replies import mutated
+def is_when(value):
+    return replies.is_object(value) and all(
+        replies.is_integer(value[name]) for name in ("time", "period") if name in value
+    )
 
+
+def is_allocation(value):
+    return replies.is_object(value) and len(value) == 3 and replies.is_alloc(value["host_allocation"])
+
+
+def is_job(value):
+    replies.assert_has(
+        value,
+        {"resource_request": replies.is_integer, "profile_id": replies.is_text},
+        {
+            "walltime": lambda walltime: walltime is None or replies.is_number(walltime),
+            "extra_data": replies.is_text,
+            "rigid": lambda rigid: rigid is True,
+        },
+    )
+    return True
+
+
+MEMBERS: dict[str, Any] = {
+    "ExecuteJobEvent": (
+        {"job_id": replies.is_id, "allocation": is_allocation},
+        dict.fromkeys(("profile_allocation_override", "storage_placement"), lambda value: value == []),
+    ),
+    "RejectJobEvent": replies.MEMBERS["REJECT_JOB"],
+    "KillJobsEvent": replies.MEMBERS["KILL_JOB"],
+    "CallMeLaterEvent": ({"call_me_later_id": replies.is_text, "when_type": replies.is_text, "when": is_when}, {}),
+    "StopCallMeLaterEvent": ({"call_me_later_id": replies.is_text}, {}),
+    "RegisterJobEvent": ({"job_id": replies.is_id, "job": is_job}, {}),
+    "RegisterProfileEvent": ({"profile": replies.is_object}, {}),
+    "FinishRegistrationEvent": ({}, {}),
+    "ForceSimulationStopEvent": ({}, {}),
+}
+
+
+def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
     refused = 0
-    for seed in range(400):
+    for seed in range(1000):
         random = Random(seed)
         victim = random.randrange(1, 6)
-        script, left = dict(SCRIPT), iter(range(1, 200))
+        script, sent = dict(SCRIPT), []
 
-        def exchange(text, random=random, victim=victim, script=script, left=left):
+        def exchange(text, random=random, victim=victim, script=script, sent=sent):
             message = json.loads(text[:-1])
             now = message["now"]
             begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
@@ -471,7 +526,8 @@ def test_mutated_replies_run_or_are_refused_in_one_line():
                 decisions = [("ForceSimulationStopEvent", {})]
             events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
             reply = json.dumps({"now": now, "events": events}).encode()
-            return mutated(reply, random) if next(left, 0) == victim else reply
+            sent.append(replies.mutated(reply, random) if len(sent) + 1 == victim else reply)
+            return sent[-1]
 
         said = "stopped at date "
         try:
@@ -482,7 +538,9 @@ def test_mutated_replies_run_or_are_refused_in_one_line():
             refused += 1
         assert said.startswith("stopped at date "), seed
         assert "\n" not in said, seed
-    assert 200 < refused < 400
+        if f"reply to message {victim}" not in said:
+            replies.assert_means_what_it_says(sent[victim - 1], MEMBERS, "event_type", "event")
+    assert 500 < refused < 1000
 
 
 # The command line

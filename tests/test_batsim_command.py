@@ -173,6 +173,29 @@ def test_the_scheduler_is_told_of_the_options(tmp_path):
     assert told["workloads"] == {"w0": f"{tmp_path}/w.json"}
 
 
+@pytest.mark.parametrize(
+    ("options", "remarks"),
+    [
+        (["--forward-unknown-events"], ["--forward-unknown-events does nothing without --events"]),
+        (["--acknowledge-dynamic-jobs"], ["--acknowledge-dynamic-jobs does nothing without --enable-dynamic-jobs"]),
+        (
+            ["--enable-dynamic-jobs", "--enable-profile-reuse"],
+            [
+                "--enable-dynamic-jobs does nothing with --no-sched",
+                "--enable-profile-reuse does nothing with --no-sched",
+            ],
+        ),
+        (["--sched-cfg", "", "--sched-timeout", "0"], ["--sched-cfg does nothing", "--sched-timeout does nothing"]),
+        (["--mmax", "3"], []),
+    ],
+)
+def test_an_option_that_does_nothing_beside_the_others_is_named(options, remarks, tmp_path, capsys):
+    assert main([*write(tmp_path), "--no-sched", *options]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "does nothing" in line]
+    assert len(said) == len(remarks)
+    assert all(map(str.__contains__, said, remarks))
+
+
 def test_the_workloads_size_can_limit_the_machines(tmp_path):
     inputs = write(tmp_path, document(job("a", res=2)))
     content = json.loads((tmp_path / "w.json").read_text())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+from copy import deepcopy
 from random import Random
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from batfill.batsim.command import main
 from batfill.batsim.platform import homogeneous_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
+from batfill.batsim.results import job_row
 from batfill.batsim.simulation import Simulation
 from command import scheduler
 from small_runs import FINISHED, REUSE, at, call, document, execute, job, kill, machines, register, simulate
@@ -43,8 +47,27 @@ def line_of(stopped: pytest.ExceptionInfo[SimulationStopped]) -> str:
         (b'{"now": "0", "events": []}', "needs 'now', a number, and has '0'"),
         (b'{"now": true, "events": []}', "needs 'now', a number, and has True"),
         (b'{"now": null, "events": []}', "needs 'now', a number, and has None"),
-        (b'{"now": 1e300, "events": []}', "has the date 1e+300 as its 'now', more than 1e+12 s"),
-        (b'{"now": -5, "events": []}', "has the date -5.000000 as its 'now', which is in the past"),
+        (b'{"now": 1e300, "events": []}', "has 1e+300 as its 'now', which is not a date from 0 to 1e+12 s"),
+        (b'{"now": -5, "events": []}', "has -5 as its 'now', which is not a date from 0"),
+        (b'{"now": -0.5, "events": []}', "has -0.5 as its 'now', which is not a date from 0"),
+        (b'{"now": 0, "now": 0, "events": []}', "has the member 'now' twice in one object"),
+        (b'{"now" : 0, "n\\u006fw": 0, "events": []}', "has the member 'now' twice in one object"),
+        (
+            b'{"now": 0, "events": [], "event": []}',
+            "has a member 'event', which the protocol does not know; known: now,",
+        ),
+        (
+            b'{"now": 0, "events": [{"timestamp": 0, "type": "REJECT_JOB", "data": {"job_id": "w0!a", "job_id": 7}}]}',
+            "has the member 'job_id' twice in one object",
+        ),
+        (
+            b'{"now": 0, "events": [{"timestamp": -1, "type": "REJECT_JOB", "data": {"job_id": "w0!a"}}]}',
+            "has events[0] (REJECT_JOB), which has the timestamp -1, which is not a date from 0",
+        ),
+        (
+            b'{"now": 0, "events": [{"timestamp": 0, "type": "REJECT_JOB", "data": {"job_id": "w0!a"}, "job_id": 7}]}',
+            "has events[0] (REJECT_JOB), which has a member 'job_id', which the protocol does not know; known: time",
+        ),
         (b'{"now": 0}', "needs 'events', an array, and lacks it"),
         (b'{"now": 0, "events": {}}', "needs 'events', an array, and has {}"),
         (b'{"now": 0, "events": [1]}', "has events[0], which needs 'timestamp', a number, and is not an object"),
@@ -56,12 +79,12 @@ def line_of(stopped: pytest.ExceptionInfo[SimulationStopped]) -> str:
         (b'{"now": 0, "events": [{"timestamp": 0, "type": "A\\nB"}]}', r"('A\nB'), which needs 'data'"),
         (
             b'{"now": 0, "events": [{"timestamp": 5, "type": "NOTIFY", "data": {}}]}',
-            "has events[0] (NOTIFY), which has the timestamp 5, later than the reply's 'now' 0",
+            "has events[0] (NOTIFY), which has the timestamp 5, which is not a date from 0 to the reply's 'now', 0",
         ),
         (
             b'{"now": 9, "events": [{"timestamp": 9, "type": "NOTIFY", "data": {"type": "continue_registration"}},'
             b' {"timestamp": 5, "type": "NOTIFY", "data": {}}]}',
-            "has events[1] (NOTIFY), which has the timestamp 5, before that of the previous event, 9",
+            "has events[1] (NOTIFY), which has the timestamp 5, which is not a date from that of the previous event, 9",
         ),
     ],
 )
@@ -71,6 +94,11 @@ def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
     line = line_of(stopped)
     assert line.startswith("stopped at date 0.000000: the scheduler's reply to message 1 ")
     assert said in line
+
+
+def mapped(mapping):
+    """The start of a job on one machine, with this mapping."""
+    return "EXECUTE_JOB", {"job_id": "w0!b", "alloc": "2", "mapping": mapping}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +118,55 @@ def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
         (execute("b"), "job 'b' does not exist"),
         (execute("w0!b", "3-1"), "3-1 in '3-1' ends before it begins"),
         (execute("w0!b", "0,1"), "'0,1' is not a list of machines such as \"0-3 7\""),
+        (execute("w0!b", "\u0662"), "is not a list of machines such as"),
+        (execute("w0!b", "2\n"), "is not a list of machines such as"),
+        (execute("w0!b", "2\u00a03"), "is not a list of machines such as"),
+        (mapped({"0": 1.5}), "its mapping must give each executor 0, 1, ... a place in its 1 machines"),
+        (mapped({"0": True}), "executor 0 has True"),
+        (mapped({"0": 0.0}), "executor 0 has 0.0"),
+        (mapped({"0": "\u0660"}), "executor 0 has '\u0660'"),
+        (mapped({"0": " 0"}), "executor 0 has ' 0'"),
+        (mapped({"00": 0}), "executor 0 has None"),
+        (mapped({"1": 0}), "executor 0 has None"),
+        (mapped(None), "has None as its 'mapping', which is not an object"),
+        (
+            ("EXECUTE_JOB", {**execute("w0!b", "2")[1], "walltime": 5}),
+            "has a member 'walltime', which the protocol does",
+        ),
+        (("REJECT_JOB", {"job_id": "w0!b", "job_ids": []}), "has a member 'job_ids', which the protocol does not know"),
+        (
+            ("KILL_JOB", {"job_ids": ["w0!long"], "reason": ""}),
+            "has a member 'reason', which the protocol does not know",
+        ),
+        (
+            ("CALL_ME_LATER", {"timestamp": 99, "id": 1}),
+            "has a member 'id', which the protocol does not know; known: ti",
+        ),
+        (("NOTIFY", {"type": "registration_finished", "x": 1}), "has a member 'x', which the protocol does not know"),
+        (
+            ("SET_JOB_METADATA", {"job_id": "w0!b", "metadata": "a\nb"}),
+            r"holds '\n', which its row of the csv file cannot",
+        ),
+        (("SET_JOB_METADATA", {"job_id": "w0!b", "metadata": "a\u2028"}), r"holds '\u2028', which its row"),
+        (
+            ("SET_JOB_METADATA", {"job_id": "w0!b", "metadata": "", "m": 1}),
+            "has a member 'm', which the protocol does no",
+        ),
+        (
+            ("CHANGE_JOB_STATE", {"job_id": "w0!b", "job_state": "RUNNING", "at": 5}),
+            "has a member 'at', which the proto",
+        ),
+        (register("w0!n", subtime=5000), "has the subtime 5000, later than its registration"),
+        (register("w0!a!n"), "'w0!a!n' is not the id of a job, such as 'w0!1'"),
+        (register("w0!"), "'w0!' is not the id of a job, such as 'w0!1'"),
+        (
+            ("REGISTER_JOB", {**register("w0!n")[1], "profile": {}}),
+            "has a member 'profile', which the protocol does not",
+        ),
+        (
+            ("REGISTER_PROFILE", {"workload_name": "w0", "profile_name": "q", "profile": {}, "delay": 5}),
+            "has a member 'delay', which the protocol does not know",
+        ),
         (execute("w0!b", "4"), "machine 4 does not exist, the platform has 0-3"),
         (execute("w0!b", "2-3"), "job 'w0!b' requests 1 machines and gets 2"),
         (execute("w0!a"), "job 'w0!a' has ended"),
@@ -105,7 +182,7 @@ def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
         (call(10), "requests a call at 10.000000, which is not in the future"),
         (("CALL_ME_LATER", {"timestamp": 1e300}), "requests a call at 1e+300, later than 1e+12 s"),
         (("CALL_ME_LATER", {}), "CALL_ME_LATER: needs 'timestamp', a number, and lacks it"),
-        (("REGISTER_JOB", {"job_id": "w0!n", "job": 7}), "job 'w0!n': 7 is not an object"),
+        (("REGISTER_JOB", {"job_id": "w0!n", "job": 7}), "needs 'job', an object, and has 7"),
         (register("w0!n", res="1"), "job 'w0!n'.res: '1' is not an integer >= 1"),
         (register("w0!n", walltime=0), "job 'w0!n'.walltime: 0 is not a number > 0"),
         (register("w0!a"), "job 'w0!a' exists or existed before"),
@@ -132,6 +209,29 @@ def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
     line = line_of(stopped)
     assert line.startswith("stopped at date 10.000000: the scheduler's reply to message 3, events[1], ")
     assert said in line
+
+
+def test_what_a_scheduler_may_send_in_two_ways_means_the_same():
+    jobs = [job(name, res=2) for name in "abc"]
+    starts = [
+        ("EXECUTE_JOB", {"job_id": f"w0!{name}", "alloc": alloc, **mapping})
+        for name, alloc, mapping in (
+            ("a", "0", {"mapping": {"0": "0", "1": "0"}}),
+            ("b", " 1-1  1 ", {"mapping": {"1": 0, "0": 0}}),
+            ("c", "3 2", {}),
+        )
+    ]
+    text = "café, {'a': 1}\t:"
+    noted = ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": text})
+    outcome = simulate(document(*jobs), at({0: [noted, *starts]}))
+    assert {record.job_id: str(record.allocated) for record in outcome.records} == {"a": "0", "b": "1", "c": "2-3"}
+    (row,) = (record for record in outcome.records if record.job_id == "a")
+    assert next(csv.reader([job_row(row)]))[-1] == text
+
+
+def test_registrations_cannot_continue_where_they_are_off():
+    with pytest.raises(SimulationStopped, match=r"NOTIFY: registration cannot continue, since it is off"):
+        simulate(WORKLOAD, at({0: [("NOTIFY", {"type": "continue_registration"})]}))
 
 
 def test_a_decision_for_later_is_refused_at_its_date_with_the_message_that_it_answers():
@@ -170,35 +270,23 @@ SCRIPT = {
     12: [kill("w0!n", "w0!b"), FINISHED],
 }
 VALUES = [
-    None,
-    True,
-    0,
-    -1,
-    2**70,
-    1.5,
-    1e300,
-    "",
-    "w0!a",
-    "w0!b",
-    "0-3",
-    "\n",
-    "x" * 300,
-    [],
-    ["w0!b"],
-    [[]],
-    {},
-    {"a": 1},
-]
+    None, True, False, 0, -1, 2**70, 1.5, 0.0, 1e300, "", "w0!a", "w0!b", "0-3", "\u0662", "0\u00a01", "1_0", "\n",
+    "x" * 300, [], ["w0!b"], [[]], {}, {"a": 1}, {"0": 0}, {"0": 0.5},
+]  # fmt: skip
 
 
 def mutated(text: bytes, random: Random) -> bytes:
-    """The reply with a byte changed, its end lost, or one or two fields or events lost, replaced or doubled."""
-    kind = random.randrange(6)
+    """The reply with a byte changed, its end lost, a member twice, or things in it lost, replaced, added or doubled."""
+    kind = random.randrange(7)
     if kind == 0:
         return text[: random.randrange(len(text))]
     if kind == 1:
         place = random.randrange(len(text))
         return text[:place] + bytes([random.randrange(256)]) + text[place + 1 :]
+    if kind == 2:
+        member = random.choice(list(re.finditer(rb'\{("\w+") ?: ', text)))
+        again = member[1] + random.choice([b": 0, ", b" : 0, ", b'\t:"\\"", '])
+        return text[: member.start(1)] + again + text[member.start(1) :]
     reply = json.loads(text)
     for _ in range(random.randint(1, 2)):
         holders = [reply]
@@ -206,6 +294,8 @@ def mutated(text: bytes, random: Random) -> bytes:
             inner = holder.values() if isinstance(holder, dict) else holder
             holders += [value for value in inner if isinstance(value, dict | list)]
         holder = random.choice(holders)
+        if isinstance(holder, dict) and random.random() < 0.2:
+            holder[random.choice(["mapping", "walltime", "job_id", "x"])] = deepcopy(random.choice(VALUES))
         if not holder:
             continue
         key = random.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
@@ -214,23 +304,100 @@ def mutated(text: bytes, random: Random) -> bytes:
         elif isinstance(holder, list) and random.random() < 0.5:
             holder.append(holder[key])
         else:
-            holder[key] = random.choice(VALUES)
-    return json.dumps(reply).encode()
+            holder[key] = deepcopy(random.choice(VALUES))
+    return json.dumps(reply, ensure_ascii=random.random() < 0.5).encode()
 
 
-def test_mutated_replies_run_or_are_refused_in_one_line():
+def once(pairs):
+    names = [name for name, _ in pairs]
+    assert len(names) == len(set(names))
+    return dict(pairs)
+
+
+def is_integer(value):
+    return type(value) is int
+
+
+def is_number(value):
+    return type(value) in (int, float)
+
+
+def is_text(value):
+    return type(value) is str
+
+
+def is_id(value):
+    return is_text(value) and re.fullmatch(r"[^!]+![^!]+", value)
+
+
+def is_alloc(value):
+    return is_text(value) and set(value) <= set("0123456789- ")
+
+
+def is_ids(value):
+    return type(value) is list and value and all(map(is_id, value))
+
+
+def is_object(value):
+    return type(value) is dict
+
+
+def is_mapping(value):
+    return is_object(value) and all(
+        key.isascii() and (is_integer(place) or (is_text(place) and place.isascii())) for key, place in value.items()
+    )
+
+
+def is_metadata(value):
+    return is_text(value) and set(value).isdisjoint('"\r\n')
+
+
+MEMBERS = {
+    "EXECUTE_JOB": ({"job_id": is_id, "alloc": is_alloc}, {"mapping": is_mapping}),
+    "REJECT_JOB": ({"job_id": is_id}, {}),
+    "KILL_JOB": ({"job_ids": is_ids}, {}),
+    "CALL_ME_LATER": ({"timestamp": is_number}, {}),
+    "REGISTER_JOB": ({"job_id": is_id, "job": is_object}, {}),
+    "REGISTER_PROFILE": ({"workload_name": is_text, "profile_name": is_text, "profile": is_object}, {}),
+    "SET_JOB_METADATA": ({"job_id": is_id, "metadata": is_metadata}, {}),
+    "CHANGE_JOB_STATE": ({"job_id": is_id, "job_state": is_text}, {}),
+    "NOTIFY": ({"type": is_text}, {}),
+}
+
+
+def assert_has(holder, required, optional):
+    """It has these members, all of the right kind, and no others."""
+    assert required.keys() <= holder.keys() <= {*required, *optional}, holder
+    for name, value in holder.items():
+        assert (required.get(name) or optional[name])(value), (name, value)
+
+
+def assert_means_what_it_says(text, members=MEMBERS, type_field="type", data_field="data"):
+    """This reply, which was accepted, leaves nothing to guess."""
+    reply = json.loads(text, object_pairs_hook=once)
+    assert_has(reply, {"now": is_number, "events": lambda value: type(value) is list}, {})
+    last = 0
+    for event in reply["events"]:
+        assert_has(event, {"timestamp": is_number, type_field: is_text, data_field: is_object}, {})
+        assert last <= event["timestamp"] <= reply["now"]
+        last = event["timestamp"]
+        assert_has(event[data_field], *members[event[type_field]])
+
+
+def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
     refused = 0
-    for seed in range(600):
+    for seed in range(1500):
         random = Random(seed)
         victim = random.randrange(1, 5)  # the number of the message
-        decide, left = at(SCRIPT), iter(range(1, 100))
+        decide, sent = at(SCRIPT), []
 
-        def exchange(text, random=random, victim=victim, decide=decide, left=left):
+        def exchange(text, random=random, victim=victim, decide=decide, sent=sent):
             message = json.loads(text)
             now = message["now"]
             events = [{"timestamp": now, "type": kind, "data": data} for kind, data in decide(message)]
             reply = json.dumps({"now": now, "events": events}).encode()
-            return mutated(reply, random) if next(left) == victim else reply
+            sent.append(mutated(reply, random) if len(sent) + 1 == victim else reply)
+            return sent[-1]
 
         said = "stopped at date "
         try:
@@ -240,4 +407,6 @@ def test_mutated_replies_run_or_are_refused_in_one_line():
             refused += 1
         assert said.startswith("stopped at date "), seed
         assert "\n" not in said, seed
-    assert 300 < refused < 600
+        if f"reply to message {victim}" not in said:
+            assert_means_what_it_says(sent[victim - 1])
+    assert 750 < refused < 1500

@@ -112,16 +112,6 @@ def test_a_kill_takes_effect_after_the_reply_so_that_machines_are_free_only_once
         simulate(workload, decide)
 
 
-def test_a_kill_dated_at_a_jobs_end_by_an_earlier_reply_takes_effect():
-    decide = at({0: [execute("w0!a"), call(8)], 8: [(*kill("w0!a"), 10), think(2)]})
-    outcome = simulate(document(job("a")), decide)
-    assert outcome.states_of() == {"a": "COMPLETED_KILLED"}
-    assert outcome.records[0].execution_time == 10
-    assert outcome.events(COMPLETED)[0]["job_state"] == "COMPLETED_KILLED"
-    progress = {"w0!a": {"profile_name": "ten", "progress": 1}}
-    assert outcome.events("JOB_KILLED") == [{"job_ids": ["w0!a"], "job_progress": progress}]
-
-
 def test_a_job_that_ends_while_the_scheduler_decides_to_kill_it_is_complete_and_the_kill_acknowledged():
     decide = at({0: [execute("w0!a"), call(8)], 8: [(*kill("w0!a"), 11), think(3)]})
     outcome = simulate(document(job("a")), decide)
@@ -129,12 +119,17 @@ def test_a_job_that_ends_while_the_scheduler_decides_to_kill_it_is_complete_and_
     assert outcome.events("JOB_KILLED") == [{"job_ids": ["w0!a"], "job_progress": {}}]
 
 
-def test_a_job_killed_as_it_starts_has_run_for_no_time():
-    outcome = simulate(document(job("a")), at({0: [call(5)], 5: [execute("w0!a"), kill("w0!a")]}))
-    record = outcome.records[0]
-    assert (record.final_state, record.starting_time, record.execution_time) == ("COMPLETED_KILLED", 5, 0)
-    times = "5.000000,0.000000,5.000000,5.000000,5.000000"  # start, execution, end, wait, turnaround
-    assert job_row(record) == f'a,w0,ten,0.000000,1,-1.000000,0,COMPLETED_KILLED,{times},0.000000,0,-1.000000,""\n'
+@pytest.mark.parametrize(
+    ("date", "times"),  # start, execution, end, wait, turnaround, stretch
+    [
+        (5, "5.000000,0.000010,5.000010,5.000000,5.000010,500001.000000"),
+        (0, "0.000000,0.000000,0.000000,0.000000,0.000000,0.000000"),
+    ],
+)
+def test_a_job_killed_as_it_starts_has_run_for_a_moment_but_at_date_0(date, times):
+    outcome = simulate(document(job("a")), at({0: [call(5)], date: [call(5.5), execute("w0!a"), kill("w0!a")]}))
+    (row,) = map(job_row, outcome.records)
+    assert row == f'a,w0,ten,0.000000,1,-1.000000,0,COMPLETED_KILLED,{times},0,-1.000000,""\n'
 
 
 def test_a_scheduler_that_takes_time_is_told_what_happened_meanwhile_once_it_is_done():
@@ -303,7 +298,11 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         ([("EXECUTE_JOB", {"job_id": "w0!a"})], None, "needs 'alloc', a string, and lacks it"),
         ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "additional_io_job": {}})], None, "has a additional_io_job"),
         ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": {"0": "1"}})], None, "its mapping must give"),
-        ([("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": []})], None, "its mapping is not an object"),
+        (
+            [("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "0", "mapping": []})],
+            None,
+            "has [] as its 'mapping', which is not an object",
+        ),
         ([("REJECT_JOB", {"job_id": "w0!a"}), execute("w0!a")], None, "its state is REJECTED"),
         ([execute("w0!a"), ("REJECT_JOB", {"job_id": "w0!a"})], None, "cannot be rejected: its state is RUNNING"),
         ([kill("w0!a")], None, "job 'w0!a' cannot be killed: its state is SUBMITTED"),
@@ -321,7 +320,11 @@ TEN_AGAIN = {"workload_name": "w0", "profile_name": "ten", "profile": PROFILE}
         ([register("w0!n", res=0)], DYNAMIC, "job 'w0!n'.res: 0 is not an integer >= 1"),
         ([register("w0!n", subtime=None)], DYNAMIC, "job 'w0!n'.subtime: nothing is not a number >= 0"),
         ([("NOTIFY", {"type": "hello"})], None, "NOTIFY: 'hello' is not known"),
-        ([("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": 'a "b"'})], None, "holds a double quote"),
+        (
+            [("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": 'a "b"'})],
+            None,
+            "holds '\"', which its row of the csv file cannot",
+        ),
         ([("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "LOST"})], None, "cannot become 'LOST'"),
         (
             [execute("w0!a"), ("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "COMPLETED_KILLED"})],

@@ -223,9 +223,9 @@ class Catalogue:
         Raises:
             WorkloadError: its workload or profile is unknown or gone, its id was in use before, or a field is unusable.
         """
-        workload, separator, _ = job_id.partition("!")
+        workload, _ = parts_of_id("job", job_id)
         owner = workload if owner is None else owner
-        if not separator or owner not in self._profiles:
+        if owner not in self._profiles:
             whose = "belongs to" if owner == workload else f"has a profile of {owner!r:.60},"
             raise WorkloadError(f"job {job_id!r} {whose} no known workload; known: {', '.join(self._profiles)}")
         if job_id in self._jobs:
@@ -279,3 +279,15 @@ def full_id(workload: str, identifier: str | int) -> str:
     """The id with its workload's name in front, added if missing."""
     text = str(identifier)
     return text if text.startswith(f"{workload}!") else f"{workload}!{text}"
+
+
+def parts_of_id(what: str, identifier: str) -> tuple[str, str]:
+    """The workload and the name in the id of a job or a profile.
+
+    Raises:
+        WorkloadError: it does not have two parts.
+    """
+    workload, _, name = identifier.partition("!")
+    if not workload or not name or "!" in name:
+        raise WorkloadError(f"{identifier!r:.60} is not the id of a {what}, such as 'w0!1'")
+    return workload, name

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 IDLE, COMPUTING, UNAVAILABLE = 0, 1, 2
 Intervals = list[tuple[int, int]]  # ascending, disjoint, both ends included, as Batsim writes them
-INTERVALS = re.compile(r"\s*\d{1,18}(-\d{1,18})?( +\d{1,18}(-\d{1,18})?)*\s*")
+INTERVALS = re.compile(r" *[0-9]{1,18}(-[0-9]{1,18})?( +[0-9]{1,18}(-[0-9]{1,18})?)* *")
 
 
 class MachineTimes(NamedTuple):
@@ -163,7 +163,7 @@ def machine_set(text: str, n_machines: int) -> MachineSet:
         low, _, high = part.partition("-")
         first, last = int(low), int(high or low)
         if first > last:
-            raise ValueError(f"{first}-{last} in {text!r} ends before it begins")
+            raise ValueError(f"{first}-{last} in {text!r:.60} ends before it begins")
         bounds.append((first, last))
     bounds.sort()
     joined = bounds[:1]

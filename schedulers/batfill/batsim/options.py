@@ -23,6 +23,11 @@ VERBOSITIES = ("quiet", "network-only", "information", "debug")
 TIMEOUT_VARIABLE = "BATFILL_SCHED_TIMEOUT"
 DEFAULT_TIMEOUT_S = 300.0
 NONE: Mapping[str, str] = MappingProxyType({})
+# What --no-sched leaves without a use.
+FOR_SCHEDULERS = (
+    *("--sched-cfg", "--sched-cfg-file", "--sched-timeout", "--forward-profiles-on-submission"),
+    *("--enable-dynamic-jobs", "--acknowledge-dynamic-jobs", "--enable-profile-reuse"),
+)
 # Options that load a library instead of connecting to a scheduler.
 LIBRARIES = ("-l", "--edc-library-str", "-L", "--edc-library-file")
 # Options by which a command line is version 5's.
@@ -161,7 +166,7 @@ def parse_arguments(arguments: Sequence[str], passed_on: Mapping[str, str] = NON
         mmax_workload=given.mmax_workload,
         settings=SimulationSettings(
             forward_profiles=given.forward_profiles_on_submission,
-            dynamic_jobs=given.enable_dynamic_jobs,
+            dynamic_jobs=given.enable_dynamic_jobs and not given.no_sched,
             acknowledge=given.acknowledge_dynamic_jobs,
             reuse_profiles=given.enable_profile_reuse,
             share_compute=given.enable_compute_sharing,
@@ -175,7 +180,22 @@ def parse_arguments(arguments: Sequence[str], passed_on: Mapping[str, str] = NON
         sched_timeout_s=timeout_of(given.sched_timeout),
         split_events=seed_of(given.split_events),
         passed_on=tuple(given.passed_on or ()),
+        remarks=_remarks(given),
     )
+
+
+def _remarks(given: argparse.Namespace) -> tuple[str, ...]:
+    """The options that do nothing beside the others, as in Batsim, one line each."""
+    reasons = {}
+    if given.no_sched:
+        reasons = dict.fromkeys(FOR_SCHEDULERS, "with --no-sched")
+    if not given.enable_dynamic_jobs:
+        reasons["--acknowledge-dynamic-jobs"] = "without --enable-dynamic-jobs"
+    if not given.events:
+        reasons["--forward-unknown-events"] = "without --events"
+    values = {name: getattr(given, name[2:].replace("-", "_")) for name in reasons}
+    idle = [name for name, value in values.items() if value is not None and value is not False]
+    return tuple(f"{name} does nothing {reasons[name]}" for name in idle)
 
 
 class OptionParser(argparse.ArgumentParser):

@@ -7,6 +7,7 @@ decision is written once.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
     from batfill.batsim.simulation import Call, Simulation
 
 # The types of a field, and how messages call them; true is not a number.
-INTEGER, NUMBER, STRING, ARRAY, OBJECT = (int,), (int, float), (str,), (list,), (dict,)
+Fields = dict[str, tuple[type, ...]]
+INTEGER, NUMBER, STRING, ARRAY, OBJECT, BOOLEAN = (int,), (int, float), (str,), (list,), (dict,), (bool,)
+OPTIONAL_NUMBER = (int, float, type(None))
 JSON_TYPES: dict[tuple[type, ...], str] = {
     INTEGER: "an integer",
     NUMBER: "a number",
     STRING: "a string",
     ARRAY: "an array",
     OBJECT: "an object",
+    BOOLEAN: "true or false",
+    OPTIONAL_NUMBER: "a number or null",
 }
 
 # Messages round dates: a date may return with an error of half the last unit of Batsim 4's six decimals. Batsim 5's
@@ -145,7 +150,7 @@ class Wire(Protocol):
         """
 
 
-def read_message(text: bytes, number: int, type_field: str, data_field: str, *, strict: bool = False) -> Reply:
+def read_message(text: bytes, number: int, type_field: str, data_field: str) -> Reply:
     """The scheduler's reply to the message of this number, checked for its form.
 
     Args:
@@ -153,7 +158,6 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str, *, 
         number: of the message that it answers.
         type_field: the name of an event's member with its type.
         data_field: the name of an event's member with its data.
-        strict: whether to refuse members that the protocol does not know.
 
     Raises:
         ReplyError: it is not a message.
@@ -162,71 +166,81 @@ def read_message(text: bytes, number: int, type_field: str, data_field: str, *, 
         reply = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ReplyError(f"is not JSON: {error}: {shown_start(text)}") from None
-    now, events = needed(reply, "now", NUMBER), needed(reply, "events", ARRAY)
-    if now > LONGEST_S:
-        raise ReplyError(f"has the date {now:g} as its 'now', more than {LONGEST_S:g} s, 30,000 years")
-    if strict and len(reply) > len(("now", "events")):
-        raise ReplyError(f"has a member {_other(reply, ('now', 'events'))!r:.60}, which a message does not have")
+    check_fields(reply, {"now": NUMBER, "events": ARRAY})
+    _refuse_doubles(text, reply)
+    now, events = reply["now"], reply["events"]
+    if not 0 <= now <= LONGEST_S:
+        raise ReplyError(f"has {now} as its 'now', which is not a date from 0 to {LONGEST_S:g} s, 30,000 years")
+    members: Fields = {"timestamp": NUMBER, type_field: STRING, data_field: OBJECT}
     decisions = []
-    last = -LONGEST_S
+    last = 0.0
     date: Any
+    kind: Any
+    data: Any
     for place, item in enumerate(events):
         fields: dict[str, Any] = item if type(item) is dict else {}
         date, kind, data = fields.get("timestamp"), fields.get(type_field), fields.get(data_field)
-        if not (type(date) in NUMBER and last <= date <= now and type(kind) is str and type(data) is dict):
-            named = f" ({shown_type(kind)})" if type(kind) is str else ""
-            wrong = _wrong_with(item, last, now, type_field, data_field)
-            raise ReplyError(f"has events[{place}]{named}, which {wrong}")
-        if strict and len(fields) > len(("timestamp", type_field, data_field)):
-            other = _other(fields, ("timestamp", type_field, data_field))
+        sound = type(date) in NUMBER and last <= date <= now and type(kind) is str and type(data) is dict
+        if not sound or len(fields) > len(members):
+            where = f"has events[{place}]{f' ({shown_type(kind)})' if type(kind) is str else ''}, which "
+            check_fields(item, members, where=where)
+            since = f"that of the previous event, {last}," if place else "0"
             raise ReplyError(
-                f"has events[{place}] ({shown_type(kind)}), which has a member {other!r:.60} beside its data"
+                f"{where}has the timestamp {date}, which is not a date from {since} to the reply's 'now', {now}"
             )
         last = date
         decisions.append(Decision(float(date), kind, data, (number, place)))
     return Reply(float(now), decisions)
 
 
-def _other(holder: dict[str, Any], known: tuple[str, ...]) -> str:
-    """The first member of this object whose name is not known."""
-    return next(name for name in holder if name not in known)
+def _refuse_doubles(text: bytes, parsed: Any) -> None:
+    """Refuse JSON with a member twice in one object, of which the parser keeps the last.
 
-
-def needed(holder: Any, name: str, kinds: tuple[type, ...]) -> Any:
-    """The member of a JSON object that has this name; it must have one of these types, and true is not a number.
+    Without backslashes, as many strings have to be in what was parsed as in the text; else the text is parsed again.
 
     Raises:
-        ReplyError: there is none.
+        ReplyError: it has; the line names the member.
     """
-    value = holder.get(name) if type(holder) is dict else None
-    if type(value) in kinds:
-        return value
-    raise ReplyError(unfit(holder, name, kinds))
+    if b"\\" in text or text.count(b'"') != orjson.dumps(parsed).count(b'"'):
+        try:
+            json.loads(text, object_pairs_hook=_members_once)
+        except RecursionError:
+            raise ReplyError("is nested too deeply") from None
 
 
-def text_of(data: dict[str, Any], key: str) -> str:
-    """A string that an event's data must have.
+def _members_once(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse these members of an object if one of them occurs twice."""
+    seen = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise ReplyError(f"has the member {name!r:.60} twice in one object; send it once")
+        seen.add(name)
+
+
+def check_fields(data: Any, required: Fields, optional: Fields | None = None, where: str = "") -> None:
+    """Refuse an object with an unknown member, without a required one, or with a value of another type.
+
+    Args:
+        data: the JSON value.
+        required: the members that it must have, with their types.
+        optional: the members that it may have.
+        where: begins the message.
 
     Raises:
-        ReplyError: there is none.
+        ReplyError: it has.
     """
-    text: str = needed(data, key, STRING)
-    return text
-
-
-def job_ids_of(data: dict[str, Any]) -> list[str]:
-    """The jobs to kill, at least one.
-
-    Raises:
-        WorkloadError, ReplyError: they are not ids, or there is none.
-    """
-    job_ids: list[str] = needed(data, "job_ids", ARRAY)
-    if not job_ids:
-        raise WorkloadError("'job_ids' is empty; name the jobs to kill")
-    for job_id in job_ids:
-        if type(job_id) is not str:
-            raise WorkloadError(f"{job_id!r:.60} in 'job_ids' is not a job's id, a string")
-    return job_ids
+    for name, kinds in required.items():
+        if type(data) is not dict or type(data.get(name)) not in kinds:
+            raise ReplyError(where + unfit(data, name, kinds))
+    if len(data) == len(required):
+        return
+    for name, value in data.items():
+        kinds = required.get(name) or (optional or {}).get(name, ())
+        if not kinds:
+            known = ", ".join([*required, *(optional or {})]) or "none"
+            raise ReplyError(f"{where}has a member {name!r:.60}, which the protocol does not know; known: {known}")
+        if type(value) not in kinds:
+            raise ReplyError(f"{where}has {value!r:.60} as its {name!r}, which is not {JSON_TYPES[kinds]}")
 
 
 def unfit(holder: Any, name: str, kinds: tuple[type, ...]) -> str:
@@ -237,17 +251,30 @@ def unfit(holder: Any, name: str, kinds: tuple[type, ...]) -> str:
     return f"needs {name!r}, {JSON_TYPES[kinds]}, and {found}"
 
 
-def _wrong_with(item: Any, last: float, now: float, type_field: str, data_field: str) -> str:
-    """What makes this event of a reply unusable; `last` is the timestamp of the event before it."""
-    try:
-        date = needed(item, "timestamp", NUMBER)
-        needed(item, type_field, STRING)
-        needed(item, data_field, OBJECT)
-    except ReplyError as error:
-        return str(error)
-    if date > now:
-        return f"has the timestamp {date}, later than the reply's 'now' {now}"
-    return f"has the timestamp {date}, before that of the previous event, {last}"
+def texts_of(data: dict[str, Any], *names: str) -> list[str]:
+    """The strings of an event's data that has these members and no other.
+
+    Raises:
+        ReplyError: it is not such data.
+    """
+    check_fields(data, dict.fromkeys(names, STRING))
+    return [data[name] for name in names]
+
+
+def job_ids_of(data: dict[str, Any]) -> list[str]:
+    """The jobs to kill, at least one.
+
+    Raises:
+        WorkloadError, ReplyError: they are not ids, or there is none.
+    """
+    check_fields(data, {"job_ids": ARRAY})
+    job_ids: list[str] = data["job_ids"]
+    if not job_ids:
+        raise WorkloadError("'job_ids' is empty; name the jobs to kill")
+    for job_id in job_ids:
+        if type(job_id) is not str:
+            raise WorkloadError(f"{job_id!r:.60} in 'job_ids' is not a job's id, a string")
+    return job_ids
 
 
 def refuse_port(endpoint: str) -> None:

@@ -5,19 +5,22 @@ Dates have six decimals, as in Batsim, so that they survive the round trip.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from batfill.batsim.protocol import (
     NUMBER,
+    OBJECT,
     RESOLUTION_S,
+    STRING,
     Reply,
     ReplyError,
+    check_fields,
     job_ids_of,
-    needed,
     read_message,
-    text_of,
+    texts_of,
 )
 from batfill.errors import WorkloadError
 
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
 
 # Redis is never used, but schedulers read its fields.
 REDIS = {"hostname": "127.0.0.1", "port": 6379, "prefix": "default"}
+
+
+# What would end a row of the result file, for readers of any kind, or the text within it.
+UNWRITABLE_TEXT = re.compile('["\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]')
 
 
 def event(date: float, kind: bytes, data: bytes = b"{}") -> bytes:
@@ -114,19 +121,24 @@ def _progress(made: Progress) -> bytes:
 
 def _execute_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """Start a job on the given machines."""
-    job_id = text_of(data, "job_id")
     for field in ("storage_mapping", "additional_io_job"):
         if field in data:
-            raise WorkloadError(f"job {job_id!r} has a {field}, which delay profiles do not use; leave it out")
-    mapping: Any = data.get("mapping")
-    if "mapping" in data and not isinstance(mapping, dict):
-        raise WorkloadError(f"job {job_id!r}: its mapping is not an object of executor: place")
-    simulation.execute(job_id, text_of(data, "alloc"), mapping)
+            raise WorkloadError(
+                f"job {data.get('job_id')!r:.60} has a {field}, which delay profiles do not use; leave it out"
+            )
+    check_fields(data, {"job_id": STRING, "alloc": STRING}, {"mapping": OBJECT})
+    simulation.execute(data["job_id"], data["alloc"], _places(data["mapping"]) if "mapping" in data else None)
+
+
+def _places(mapping: dict[str, Any]) -> list[Any]:
+    """The place of each executor 0, 1, ... in {executor: place}; a place may be an integer or its digits."""
+    places = [mapping.get(str(executor)) for executor in range(len(mapping))]
+    return [int(p) if type(p) is str and p.isascii() and p.isdigit() and len(p) < 10 else p for p in places]
 
 
 def _reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """Reject a waiting job."""
-    simulation.reject(text_of(data, "job_id"))
+    simulation.reject(*texts_of(data, "job_id"))
 
 
 def _kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
@@ -136,7 +148,8 @@ def _kill_job(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def _call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
     """Request a call at a date."""
-    date = needed(data, "timestamp", NUMBER)
+    check_fields(data, {"timestamp": NUMBER})
+    date = data["timestamp"]
     if date <= simulation.now:
         raise WorkloadError(f"the scheduler requests a call at {date:.6f}, which is not in the future")
     simulation.call_at(float(date))
@@ -144,34 +157,40 @@ def _call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def _register_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """Add a job and submit it now."""
-    simulation.register_job(text_of(data, "job_id"), data.get("job"))
+    check_fields(data, {"job_id": STRING, "job": OBJECT})
+    simulation.register_job(data["job_id"], data["job"])
 
 
 def _register_profile(simulation: Simulation, data: dict[str, Any]) -> None:
     """Add a profile."""
-    workload, name = text_of(data, "workload_name"), text_of(data, "profile_name")
-    simulation.register_profile(workload, name, data.get("profile"))
+    check_fields(data, {"workload_name": STRING, "profile_name": STRING, "profile": OBJECT})
+    simulation.register_profile(data["workload_name"], data["profile_name"], data["profile"])
 
 
 def _set_job_metadata(simulation: Simulation, data: dict[str, Any]) -> None:
     """Attach a text to a job, for the result file."""
-    metadata = text_of(data, "metadata")
-    if '"' in metadata:
-        raise WorkloadError(f"the metadata holds a double quote, which the csv file cannot: {metadata!r}")
-    simulation.catalogue[text_of(data, "job_id")].metadata = metadata
+    job_id, metadata = texts_of(data, "job_id", "metadata")
+    if unwritable := UNWRITABLE_TEXT.search(metadata):
+        raise WorkloadError(
+            f"the metadata of job {job_id!r:.60} holds {unwritable[0]!r}, which its row of the csv file cannot: "
+            f"{metadata!r:.60}"
+        )
+    simulation.catalogue[job_id].metadata = metadata
 
 
 def _change_job_state(simulation: Simulation, data: dict[str, Any]) -> None:
     """Declare that a job runs or has ended outside the simulated machines."""
-    simulation.change_state(text_of(data, "job_id"), text_of(data, "job_state"))
+    simulation.change_state(*texts_of(data, "job_id", "job_state"))
 
 
 def _notify(simulation: Simulation, data: dict[str, Any]) -> None:
     """Set whether more jobs may be registered."""
-    kind = text_of(data, "type")
+    (kind,) = texts_of(data, "type")
     if kind not in ("registration_finished", "continue_registration"):
         raise WorkloadError(f"{kind!r} is not known; known: registration_finished, continue_registration")
-    simulation.registering = simulation.settings.dynamic_jobs and kind == "continue_registration"
+    simulation.registering = kind == "continue_registration"
+    if simulation.registering and not simulation.settings.dynamic_jobs:
+        raise WorkloadError(f"registration cannot continue, since it is off; {Batsim4.to_register}")
 
 
 class Batsim4:

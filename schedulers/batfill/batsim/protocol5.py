@@ -13,21 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from batfill.batsim.catalogue import parts_of_id
 from batfill.batsim.protocol import (
     ARRAY,
+    BOOLEAN,
     INTEGER,
-    JSON_TYPES,
     NUMBER,
     OBJECT,
+    OPTIONAL_NUMBER,
     STRING,
+    Fields,
     Reply,
     ReplyError,
     SimulationSettings,
     SimulationStopped,
+    check_fields,
     job_ids_of,
     read_message,
     shown_type,
-    unfit,
+    texts_of,
 )
 from batfill.batsim.simulation import Call
 from batfill.errors import WorkloadError
@@ -41,11 +45,6 @@ if TYPE_CHECKING:
     from batfill.batsim.external_events import ExternalEvent
     from batfill.batsim.platform import Host, Platform
     from batfill.batsim.simulation import Simulation
-
-Fields = dict[str, tuple[type, ...]]
-BOOLEAN = (bool,)
-OPTIONAL_NUMBER = (int, float, type(None))
-KINDS = {**JSON_TYPES, BOOLEAN: "true or false", OPTIONAL_NUMBER: "a number or null"}
 
 JSON_FLAG = 2
 SMALLEST_ANSWER = 4  # bytes: the flags
@@ -104,9 +103,9 @@ def _hello(answer: bytes) -> tuple[SimulationSettings, list[str]]:
         shown = ", ".join(shown_type(event.type) for event in events) or f"none ({NO_HELLO})"
         raise ReplyError(f"needs one event, EDCHelloEvent, and has {shown:.200}")
     hello = events[0].data
-    _check(hello, HELLO, {"scheduling_constraints": OBJECT}, "its hello ")
+    check_fields(hello, HELLO, {"scheduling_constraints": OBJECT}, "its hello ")
     wanted = hello["requested_simulation_features"]
-    _check(wanted, {}, dict.fromkeys((*FEATURES, KILL_FEATURE, FORMER_FEATURE), BOOLEAN), "its features ")
+    check_fields(wanted, {}, dict.fromkeys((*FEATURES, KILL_FEATURE, FORMER_FEATURE), BOOLEAN), "its features ")
     if wanted.get(FORMER_FEATURE):
         raise ReplyError(f"asks for {FORMER_FEATURE}, which Batsim 5 no longer has; leave it out")
     remarks = []
@@ -189,48 +188,28 @@ def _progress(workload: str, made: Progress) -> bytes:
 
 def _message(text: bytes, number: int) -> Reply:
     """The scheduler's message, with or without the NUL and white space that may follow."""
-    return read_message(text.rstrip(b"\0 \t\r\n"), number, "event_type", "event", strict=True)
-
-
-def _check(data: dict[str, Any], required: Fields, optional: Fields, where: str) -> None:
-    """Refuse an object with an unknown member, without a required one, or with a value of another type.
-
-    Raises:
-        ReplyError: it has, in words that begin with `where`.
-    """
-    for name, kinds in required.items():
-        if type(data.get(name)) not in kinds:
-            raise ReplyError(where + unfit(data, name, kinds))
-    if len(data) == len(required):
-        return
-    for name, value in data.items():
-        kinds = required.get(name) or optional.get(name, ())
-        if not kinds:
-            known = ", ".join([*required, *optional]) or "none"
-            raise ReplyError(f"{where}has a member {name!r:.60}, which Batsim 5 does not know; known: {known}")
-        if type(value) not in kinds:
-            raise ReplyError(f"{where}has {value!r:.60} as its {name!r}, which is not {KINDS[kinds]}")
+    return read_message(text.rstrip(b"\0 \t\r\n"), number, "event_type", "event")
 
 
 def _execute_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """Start a job on the given hosts."""
     lists: Fields = {"profile_allocation_override": ARRAY, "storage_placement": ARRAY}
-    _check(data, {"job_id": STRING, "allocation": OBJECT}, lists, "")
+    check_fields(data, {"job_id": STRING, "allocation": OBJECT}, lists)
     for name in lists:
         if data.get(name):
             raise WorkloadError(f"job {data['job_id']!r} has a {name}, which delay profiles do not use; leave it out")
     allocation = data["allocation"]
     fields: Fields = {"host_allocation": STRING, "executor_placement_type": STRING, "executor_placement": OBJECT}
-    _check(allocation, fields, {}, "its allocation ")
+    check_fields(allocation, fields, {}, "its allocation ")
     kind, placement = allocation["executor_placement_type"], allocation["executor_placement"]
-    mapping: dict[str, Any] | None = None
+    mapping: list[Any] | None = None
     if kind == "PredefinedExecutorPlacementStrategyWrapper":
-        _check(placement, {}, {"strategy": STRING}, "its executor_placement ")
+        check_fields(placement, {}, {"strategy": STRING}, "its executor_placement ")
         if placement.get("strategy", STRATEGIES[0]) not in STRATEGIES:
             raise ReplyError(f"has the strategy {placement['strategy']!r:.60}; known: {', '.join(STRATEGIES)}")
     elif kind == "CustomExecutorToHostMapping":
-        _check(placement, {"mapping": ARRAY}, {}, "its executor_placement ")
-        mapping = {str(executor): place for executor, place in enumerate(placement["mapping"])}
+        check_fields(placement, {"mapping": ARRAY}, {}, "its executor_placement ")
+        mapping = placement["mapping"]
     else:
         raise ReplyError(f"has the executor_placement_type {kind!r:.60}, which Batsim 5 does not know")
     simulation.execute(data["job_id"], allocation["host_allocation"], mapping)
@@ -238,27 +217,25 @@ def _execute_job(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def _reject_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """Reject a waiting job."""
-    _check(data, {"job_id": STRING}, {}, "")
-    simulation.reject(data["job_id"])
+    simulation.reject(*texts_of(data, "job_id"))
 
 
 def _kill_jobs(simulation: Simulation, data: dict[str, Any]) -> None:
     """Kill running jobs."""
-    _check(data, {"job_ids": ARRAY}, {}, "")
     if not simulation.kill(job_ids_of(data)):
         raise WorkloadError("the kill of each of these jobs is already requested, which leaves none to kill")
 
 
 def _call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
     """Request one call, or periodic ones."""
-    _check(data, {"call_me_later_id": STRING, "when_type": STRING, "when": OBJECT}, {}, "")
+    check_fields(data, {"call_me_later_id": STRING, "when_type": STRING, "when": OBJECT})
     call_id, kind, when = data["call_me_later_id"], data["when_type"], data["when"]
     if kind == "OneShot":
-        _check(when, {"time": INTEGER}, {"time_unit": STRING}, "its when ")
+        check_fields(when, {"time": INTEGER}, {"time_unit": STRING}, "its when ")
         simulation.call_at(_milliseconds(when, "time") / 1000, Call(call_id))
     elif kind == "Periodic":
         optional: Fields = {"time_unit": STRING, "offset": INTEGER}
-        _check(when, {"period": INTEGER, "mode_type": STRING, "mode": OBJECT}, optional, "its when ")
+        check_fields(when, {"period": INTEGER, "mode_type": STRING, "mode": OBJECT}, optional, "its when ")
         if when.get("offset", 0):
             raise WorkloadError(f"the offset of a periodic call is {when['offset']}; Batsim 5 takes 0 only")
         simulation.call_periodically(Call(call_id, _milliseconds(when, "period"), _number_of_calls(when)))
@@ -280,11 +257,11 @@ def _number_of_calls(when: dict[str, Any]) -> int | None:
     """The number of periodic calls; None without an end."""
     kind, mode = when["mode_type"], when["mode"]
     if kind == "Infinite":
-        _check(mode, {}, {}, "its mode ")
+        check_fields(mode, {}, {}, "its mode ")
         return None
     if kind != "FinitePeriodNumber":
         raise ReplyError(f"has the mode_type {kind!r:.60}; known: Infinite, FinitePeriodNumber")
-    _check(mode, {"nb_periods": INTEGER}, {}, "its mode ")
+    check_fields(mode, {"nb_periods": INTEGER}, {}, "its mode ")
     if mode["nb_periods"] < 1:
         raise ReplyError(f"has {mode['nb_periods']} as its 'nb_periods', which is not above 0")
     return int(mode["nb_periods"])
@@ -292,17 +269,18 @@ def _number_of_calls(when: dict[str, Any]) -> int | None:
 
 def _stop_call_me_later(simulation: Simulation, data: dict[str, Any]) -> None:
     """Stop periodic calls."""
-    _check(data, {"call_me_later_id": STRING}, {}, "")
-    simulation.stop_calls(data["call_me_later_id"])
+    simulation.stop_calls(*texts_of(data, "call_me_later_id"))
 
 
 def _register_job(simulation: Simulation, data: dict[str, Any]) -> None:
     """Add a job and submit it now."""
-    _check(data, {"job_id": STRING, "job": OBJECT}, {}, "")
+    check_fields(data, {"job_id": STRING, "job": OBJECT})
     job_id, job = data["job_id"], data["job"]
     optional: Fields = {"walltime": OPTIONAL_NUMBER, EXTRA_FIELD: STRING, "rigid": BOOLEAN}
-    _check(job, {"resource_request": INTEGER, "profile_id": STRING}, optional, "its job ")
-    workload, name = _parted("job", job_id)
+    check_fields(job, {"resource_request": INTEGER, "profile_id": STRING}, optional, "its job ")
+    if not job.get("rigid", True):
+        raise WorkloadError(f"job {job_id!r} is not rigid; here each job runs on as many hosts as it requests")
+    workload, name = parts_of_id("job", job_id)
     owner, separator, profile = job["profile_id"].rpartition("!")
     raw = {"id": name, "subtime": simulation.now, "res": job["resource_request"], "profile": profile}
     walltime = job.get("walltime")
@@ -314,44 +292,34 @@ def _register_job(simulation: Simulation, data: dict[str, Any]) -> None:
 
 def _register_profile(simulation: Simulation, data: dict[str, Any]) -> None:
     """Add a profile, and its workload if that is new."""
-    _check(data, {"profile": OBJECT}, {}, "")
+    check_fields(data, {"profile": OBJECT})
     given = data["profile"]
-    _check(given, {"id": STRING, "profile_type": STRING, "profile": OBJECT}, {EXTRA_FIELD: STRING}, "its profile ")
+    check_fields(
+        given, {"id": STRING, "profile_type": STRING, "profile": OBJECT}, {EXTRA_FIELD: STRING}, "its profile "
+    )
     kind, content = given["profile_type"], given["profile"]
-    workload, name = _parted("profile", given["id"])
+    workload, name = parts_of_id("profile", given["id"])
     if kind == DELAY:
-        _check(content, {"delay": NUMBER}, {}, "its delay ")
+        check_fields(content, {"delay": NUMBER}, {}, "its delay ")
         raw: dict[str, Any] = {"type": "delay", "delay": content["delay"]}
     elif kind == SEQUENCE:
-        _check(content, {"repetition_count": INTEGER, "profile_ids": ARRAY}, {}, "its sequence ")
-        parts = [str(part).removeprefix(f"{workload}!") for part in content["profile_ids"]]
+        check_fields(content, {"repetition_count": INTEGER, "profile_ids": ARRAY}, {}, "its sequence ")
+        parts = [part.removeprefix(f"{workload}!") if type(part) is str else part for part in content["profile_ids"]]
         raw = {"type": "composed", "repeat": content["repetition_count"], "seq": parts}
     else:
         raise WorkloadError(f"profile {given['id']!r} is a {kind!r:.60}; simulated are {DELAY} and {SEQUENCE}")
     simulation.register_profile(workload, name, raw | {key: given[key] for key in (EXTRA_FIELD,) if key in given})
 
 
-def _parted(what: str, identifier: str) -> tuple[str, str]:
-    """The workload and the name in this id.
-
-    Raises:
-        WorkloadError: it does not have two parts.
-    """
-    workload, _, name = identifier.partition("!")
-    if not workload or not name or "!" in name:
-        raise WorkloadError(f"{identifier!r:.60} is not the id of a {what}, such as 'w0!1'")
-    return workload, name
-
-
 def _finish_registration(simulation: Simulation, data: dict[str, Any]) -> None:
     """End the registrations."""
-    _check(data, {}, {}, "")
+    check_fields(data, {})
     simulation.registering = False
 
 
 def _force_stop(simulation: Simulation, data: dict[str, Any]) -> None:
     """End the simulation."""
-    _check(data, {}, {}, "")
+    check_fields(data, {})
     simulation.force_stop()
 
 

@@ -73,7 +73,7 @@ JOB_COLUMNS = (
     "consumed_energy,metadata"
 )
 MACHINE_STATE_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
-# Batsim gives a job of length 0 this length, so that its stretch is defined; not so a job killed as it starts.
+# Batsim gives a job of length 0 this length, so that its stretch is defined; but not one killed at date 0.
 NULL_EXECUTION_S = 1e-5
 
 
@@ -162,7 +162,7 @@ class JobRecord(NamedTuple):
 
     @property
     def stretch(self) -> float:
-        """Its turnaround per unit of execution, which Batsim also calls slowdown; 0 if it was killed as it started."""
+        """Its turnaround per unit of execution, which Batsim also calls slowdown; 0 if it was killed at date 0."""
         return self.turnaround_time / self.execution_time if self.execution_time else 0.0
 
 

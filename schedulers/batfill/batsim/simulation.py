@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from batfill.batsim.results import JobRecord
     from batfill.workloads.batsim_json import BatsimDocument
 
-# Order of the events of one date. A kill that was due comes before the completions, as in Batsim; one that the reply to
-# those completions orders is too late.
-DECISION, KILL, COMPLETION, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
+# Order of the events of one date. A job that ends by itself at the date of its kill is complete, as in Batsim.
+DECISION, COMPLETION, KILL, EXTERNAL, SUBMISSION, CALL, NOTICE, READY = range(8)
 NO_MORE_JOBS, NO_MORE_EXTERNAL = "no_more_static_job_to_submit", "no_more_external_event_to_occur"
 HeapEntry = tuple[float, int, int, Any]  # date, kind, sequence, subject
 SHOWN_JOBS = 5
@@ -222,13 +221,13 @@ class Simulation:
 
     # Decisions. One that would make Batsim abort raises WorkloadError with the reason; the simulation adds the date.
 
-    def execute(self, job_id: str, machines: str, mapping: dict[str, Any] | None = None) -> None:
+    def execute(self, job_id: str, machines: str, mapping: list[Any] | None = None) -> None:
         """Start a waiting job on these machines.
 
         Args:
             job_id: with its workload's name.
             machines: such as "0-3 7".
-            mapping: the place within the machines of each executor 0, 1, ...; None for one on each machine.
+            mapping: the place within the machines of each executor, not yet checked; None for one on each machine.
         """
         job = self._job(job_id, SUBMITTED, "start")
         try:
@@ -237,7 +236,13 @@ class Simulation:
             raise WorkloadError(f"job {job.id!r}: {error}") from None
         if why_not := self.machines.obstacle(given):
             raise WorkloadError(f"job {job.id!r} cannot start on {given.text}: {why_not}")
-        n = given.size if mapping is None else _executors(job, mapping, given.size)
+        for executor, place in enumerate(mapping or ()):
+            if type(place) is not int or not 0 <= place < given.size:
+                raise WorkloadError(
+                    f"job {job.id!r}: its mapping must give each executor 0, 1, ... a place in its {given.size} "
+                    f"machines, an integer from 0; executor {executor} has {place!r:.60}"
+                )
+        n = given.size if mapping is None else len(mapping)
         if n != job.res:
             raise WorkloadError(f"job {job.id!r} requests {job.res} machines and gets {n} ({given.text})")
         self._start(job, given)
@@ -292,6 +297,10 @@ class Simulation:
         """Add a job and submit it now; `owner` is the workload of its profile, None for its own."""
         self._must_register("job")
         job = self.catalogue.register_job(job_id, raw, owner)
+        if job.subtime > self.now + RESOLUTION_S:
+            raise WorkloadError(
+                f"job {job.id!r} has the subtime {raw['subtime']}, later than its registration; give a date up to now"
+            )
         job.state = SUBMITTED
         self.jobs_submitted += 1
         if self.settings.acknowledge:  # after the static submissions of this date, if those are still to come
@@ -353,9 +362,9 @@ class Simulation:
         job.state = state
         self.jobs_done += 1
         self._ended.append(job)
-        if not execution_s:
-            execution_s = 0.0 if state == KILLED else NULL_EXECUTION_S
-        self._on_job_end(job.record(execution_s))
+        if not execution_s and not (state == KILLED and self.now == 0):
+            execution_s = NULL_EXECUTION_S
+        self._on_job_end(job.record(execution_s or 0.0))
 
     # Events
 
@@ -506,16 +515,3 @@ class Simulation:
 def _is_void(entry: HeapEntry) -> bool:
     """Whether this is the completion of a job that has been killed, or a call that has been stopped."""
     return (entry[1] == COMPLETION and entry[3].state != RUNNING) or (entry[1] == CALL and entry[3].stopped)
-
-
-def _executors(job: Job, mapping: Any, n_machines: int) -> int:
-    """The number of executors in this mapping {executor: place within the machines}."""
-    try:
-        places = {int(executor): int(place) for executor, place in mapping.items()}
-    except (TypeError, ValueError):
-        raise WorkloadError(f"job {job.id!r}: its mapping is not an object of executor: place") from None
-    if sorted(places) != list(range(len(places))) or not all(0 <= p < n_machines for p in places.values()):
-        raise WorkloadError(
-            f"job {job.id!r}: its mapping must give each executor 0, 1, ... a place in its {n_machines} machines"
-        )
-    return len(places)
