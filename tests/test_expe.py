@@ -140,6 +140,7 @@ def test_a_run_from_another_folder_says_where_to_run_it_and_that_works(tmp_path,
     elsewhere.mkdir()
     done = run(f"../a checkout/expe/{name}.yaml", "--simulator", "embedded", cwd=elsewhere)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert list(elsewhere.iterdir()) == []
     remedy = done.stderr.partition(": cd ")[2].strip()
     folder, batfill, word, path = shlex.split(f"cd {remedy}".replace("&&", ""))[1:]
     assert (folder, batfill, word) == (str(tmp_path / "a checkout"), "batfill", "run")

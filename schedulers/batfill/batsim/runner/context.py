@@ -30,6 +30,11 @@ class SimulatorCommand(NamedTuple):
     workloads: tuple[Path, ...]
     platform: Path | None
 
+    def missing(self) -> list[Path]:
+        """The files among these that do not exist, workloads first."""
+        files = (*self.workloads, *([self.platform] if self.platform else []))
+        return [path for path in files if not path.exists()]
+
     @property
     def arguments(self) -> tuple[str, ...]:
         """The words after the program; none if it is not known."""

@@ -39,7 +39,9 @@ from batfill.batsim.runner.setup import (
     check_command,
     choose_engine,
     command_environment,
+    plain_command,
     read_context,
+    refuse_elsewhere,
     require_scheduler,
     run_folder,
     wait_for_port,
@@ -120,6 +122,7 @@ def run(
     """
     descriptor, digest, notes = read_descriptor(path)
     engine = choose_engine(simulator, os.environ)
+    refuse_elsewhere(path, plain_command(descriptor.batcmd))  # before it makes its folder in the wrong place
     with scratch_folder("batfill-run") as folder, noted_interrupts() as interrupts:
         words, version = callers_batsim(engine, os.environ)
         batsim5 = Place(words, descriptor.output_dir, str(folder / TRANSLATION)) if version == 5 else None

@@ -28,8 +28,10 @@ from batfill.batsim.runner.context import (
     SimulatorCommand,
     is_here,
     is_listening,
+    parse_command,
     parse_context,
     parse_trace,
+    split_words,
 )
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import POLL_S, TERM_GRACE_S
@@ -41,7 +43,7 @@ from batfill.workloads.batsim_json import read_members
 from batfill.workloads.formats import stem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from batfill.batsim.runner.processes import Interrupts
     from batfill.batsim.runner.sessions import Lifeline
@@ -58,6 +60,7 @@ EMBEDDED = {"batsim": ["-P", "-m", "batfill", "batsim"]}
 # On a busy machine a simulator written in Python takes seconds to answer, however short the ready-timeout.
 LEAST_CONTEXT_TIMEOUT_S = 10.0
 BATSIM_SCRIPT, SCHED_SCRIPT = "cmd/batsim.bash", "cmd/sched.bash"
+PLAIN = re.compile(r"(.*/)?batsim$|\$\{BATSIM\b")  # a batcmd's first word, if it starts the simulator in this folder
 PORT_VARIABLE = "BATSIM_PORT"  # in descriptors whose port may be chosen
 BATSIM_LOG, SCHED_OUT_LOG, SCHED_ERR_LOG = "log/batsim.log", "log/sched.out.log", "log/sched.err.log"
 
@@ -231,25 +234,37 @@ def refuse_missing(setting: Setting, command: SimulatorCommand) -> None:
     Raises:
         BatfillError: with the command that makes the file, or the folder from which the descriptor's paths lead to it.
     """
-    platform = [command.platform] if command.platform else []
-    missing = [path for path in (*command.workloads, *platform) if not path.exists()]
-    for path in missing:
-        what = f"{setting.path}: {'platform' if [path] == platform else 'workload'} {path}"
-        if root := root_of(setting.path, missing):
-            again = shlex.quote(str(setting.path.resolve().relative_to(root)))
+    refuse_elsewhere(setting.path, command)
+    for path in command.missing():
+        if path == command.platform:
+            make = making_platform(path, command)
+            raise BatfillError(f"{setting.path}: platform {path} is missing; make it: {make}")
+        make = making(path, form_of(command.arguments))
+        raise BatfillError(f"{setting.path}: workload {path} is missing; make it: {make}")
+
+
+def refuse_elsewhere(descriptor: Path, command: SimulatorCommand) -> None:
+    """Refuse to run from a folder that lacks a file which is in a folder around the descriptor.
+
+    Raises:
+        BatfillError: with the command that runs it from the innermost such folder.
+    """
+    missing = [path for path in command.missing() if not path.is_absolute()]
+    for folder in descriptor.resolve().parents:
+        if any((folder / path).exists() for path in missing):
+            again = shlex.quote(str(descriptor.resolve().relative_to(folder)))
             raise BatfillError(
-                f"{what} is not in this folder, where a descriptor's paths begin; run it from the folder that they are "
-                f"written for: cd {shlex.quote(str(root))} && batfill run {again}"
+                f"{descriptor}: {missing[0]} is not in this folder, where a descriptor's paths begin; run it from the "
+                f"folder that they are written for: cd {shlex.quote(str(folder))} && batfill run {again}"
             )
-        make = making_platform(path, command) if [path] == platform else making(path, form_of(command.arguments))
-        raise BatfillError(f"{what} is missing; make it: {make}")
 
 
-def root_of(descriptor: Path, missing: Iterable[Path]) -> Path | None:
-    """The innermost folder around the descriptor in which one of these relative paths exists; None if there is none."""
-    relative = [path for path in missing if not path.is_absolute()]
-    folders = descriptor.resolve().parents
-    return next((folder for folder in folders if any((folder / path).exists() for path in relative)), None)
+def plain_command(batcmd: str) -> SimulatorCommand:
+    """The batcmd's files before bash reads it; none if it does more than start a simulator, or names none plainly."""
+    words = split_words(batcmd)
+    if not words or not PLAIN.match(words[0]) or any(sign in batcmd for sign in ";&|`"):
+        return SimulatorCommand((), None, (), None)
+    return parse_command(["batsim", *(word for word in words[1:] if "$" not in word)])
 
 
 def making(workload: Path, form: int) -> str:
