@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from batfill.batsim.simulation import Call, Simulation
 
 # The types of a field, and how messages call them; true is not a number.
-INTEGER, NUMBER, STRING, ARRAY, OBJECT = (int,), (int, float), (str,), (list,), (dict,)
+INTEGER, NUMBER, STRING, ARRAY, OBJECT, BOOLEAN = (int,), (int, float), (str,), (list,), (dict,), (bool,)
 JSON_TYPES: dict[tuple[type, ...], str] = {
     INTEGER: "an integer",
     NUMBER: "a number",
     STRING: "a string",
     ARRAY: "an array",
     OBJECT: "an object",
+    BOOLEAN: "true or false",
 }
 
 # Messages round dates: a date may return with an error of half the last unit of Batsim 4's six decimals. Batsim 5's
