@@ -203,6 +203,7 @@ def test_the_plugin_takes_a_killed_job_down_the_levels_under_a_new_name_each_tim
     for at, name in zip((0.0, 10.0, 30.0, 60.0), names, strict=True):  # runs of 9, 19, 29 and 39 s, all by themselves
         assert plugin.tell(at, submitted(name, at, 40, 1)) == [f"start {name} on 0"]
         assert plugin.tell(at + 9 + 10 * names.index(name), completed(name)) == []
+    plugin.conversation.calls.clear()  # for these jobs, as if their dividers were not reached
     call = {"type": "REQUESTED_CALL", "data": {}}  # the dividers are 24 and 34 s
     assert plugin.tell(100.0, submitted("5", 100, 90, 1), submitted("6", 100, 9, 1)) == ["start 5 on 0"]
     assert plugin.tell(124.0, call) == ["kill 5"]

@@ -33,14 +33,22 @@ BEGINS: Fields = (
     ("workloads", OBJECT),
     ("profiles", OBJECT),
 )
-STORAGE: Fields = (("storage_resources", ARRAY),)
+OPTIONAL_BEGINS: Fields = (
+    ("storage_resources", ARRAY),
+    ("allow_compute_sharing", BOOLEAN),
+    ("allow_storage_sharing", BOOLEAN),
+)
 CONFIG: Fields = (
     ("redis-enabled", BOOLEAN),
     ("dynamic-jobs-enabled", BOOLEAN),
     ("dynamic-jobs-acknowledged", BOOLEAN),
     ("profile-reuse-enabled", BOOLEAN),
 )
-OPTIONAL_CONFIG: Fields = (("forward-unknown-events", BOOLEAN), ("sched-config", STRING))
+OPTIONAL_CONFIG: Fields = (
+    ("forward-unknown-events", BOOLEAN),
+    ("profiles-forwarded-on-submission", BOOLEAN),
+    ("sched-config", STRING),
+)
 SUBMITTED: Fields = (("job_id", STRING), ("job", OBJECT))
 JOB: Fields = (("id", STRING), ("subtime", NUMBER), ("res", INTEGER), ("profile", STRING))
 OPTIONAL: Fields = (("walltime", NUMBER), *OF_USER)
@@ -95,8 +103,10 @@ class Batsim4(Conversation):
             config["dynamic-jobs-enabled"], config["profile-reuse-enabled"], config["dynamic-jobs-acknowledged"]
         )
         self.subject = ""
-        if "storage_resources" in data:
-            self.check(data, STORAGE)
+        self.check_given(data, OPTIONAL_BEGINS)
+        if data["workloads"].keys() != data["profiles"].keys():
+            found, expected = (", ".join(data[name]) or "none" for name in ("profiles", "workloads"))
+            raise self.wrong(f"has profiles of the workloads {found:.60}, but the workloads {expected:.60}")
         for workload in data["workloads"]:
             self.check(data["profiles"], ((workload, OBJECT),))
         self.profiles = data["profiles"]

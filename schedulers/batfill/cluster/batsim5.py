@@ -43,7 +43,7 @@ BEGINS: Fields = (
     ("workloads", ARRAY),
 )
 WORKLOAD: Fields = (("name", STRING),)
-STORAGE: Fields = (("storage_hosts", ARRAY),)
+OPTIONAL_BEGINS: Fields = (("storage_hosts", ARRAY),)
 SUBMITTED: Fields = (("job_id", STRING), ("job", OBJECT), ("submission_time", NUMBER))
 JOB: Fields = (("resource_request", INTEGER), ("profile_id", STRING))
 LIMITED_JOB: Fields = (*JOB, ("walltime", NUMBER))
@@ -149,8 +149,7 @@ class Batsim5(Conversation):
     def begin(self, data: Any) -> None:
         """SimulationBeginsEvent."""
         self.check(data, BEGINS)
-        if "storage_hosts" in data:
-            self.check(data, STORAGE)
+        self.check_given(data, OPTIONAL_BEGINS)
         self.subject = "in workloads "
         for workload in data["workloads"]:
             self.check(workload, WORKLOAD)

@@ -169,7 +169,7 @@ class Conversation(ABC):
         self.date = now
         if type(events) is not list or not events or not self.now <= now <= LONGEST_S:
             self.refuse_message(message)
-        self.earliest, self.now = self.now, now
+        self.earliest, self.now = max(self.now, now - SLACK_S), now
         self.now_s = now if self.exact_dates else date_meant(now)
         self.events = []
         for place, event in enumerate(events):
@@ -247,8 +247,7 @@ class Conversation(ABC):
         if date > self.now:
             raise self.wrong(f"has the timestamp {shown_date(date)}, after its message's date")
         raise self.wrong(
-            f"has the timestamp {shown_date(date)}, before that of the previous event or message, "
-            f"{shown_date(self.earliest)}"
+            f"has the timestamp {shown_date(date)}; the earliest that it can have is {shown_date(self.earliest)}"
         )
 
     def once(self, what: str) -> None:
