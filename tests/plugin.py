@@ -140,7 +140,7 @@ def submitted(
 
 def completed(name: str, state: str = "COMPLETED_SUCCESSFULLY") -> dict[str, Any]:
     code = 0 if state == "COMPLETED_SUCCESSFULLY" else -1
-    return event("JOB_COMPLETED", job_id=f"w0!{name}", job_state=state, return_code=code, alloc="")
+    return event("JOB_COMPLETED", job_id=f"w0!{name}", job_state=state, return_code=code)
 
 
 def killed(name: str, *, ran: bool = True) -> list[dict[str, Any]]:

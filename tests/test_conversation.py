@@ -46,11 +46,11 @@ def conversation(*messages):
         (b'{"now": "0", "events": []}', "message 1 from Batsim needs 'now', a number, and has '0'"),
         (b'{"now": 1e999, "events": []}', "message 1 from Batsim is not JSON: number is infinity"),
         (b'{"now": 0}', "message 1 from Batsim needs 'events', an array, and lacks it"),
-        (b'{"now": 0, "events": {}}', "message 1 from Batsim needs 'events', an array, and has {}"),
-        (b'{"now": 0, "events": [7]}', "message 1 from Batsim at 0.000000 events[0] needs 'type', a string, and is no"),
+        (b'{"now": 0, "events": {}}', "message 1 from Batsim at 0 needs 'events', an array, and has {}"),
+        (b'{"now": 0, "events": [7]}', "message 1 from Batsim at 0 events[0] needs 'type', a string, and is no"),
         (
             b'{"now": 0, "events": [{"type": "SIMULATION_BEGINS"}]}',
-            "message 1 from Batsim at 0.000000 events[0] (SIMULATION_BEGINS) needs 'timestamp', a number, and lacks it",
+            "message 1 from Batsim at 0 events[0] (SIMULATION_BEGINS) needs 'timestamp', a number, and lacks it",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_what_is_no_message_is_refused_with_its_number(text, said):
         ([without(BEGIN, "config")], "(SIMULATION_BEGINS) needs 'config', an object, and lacks it"),
         ([without(BEGIN, "compute_resources")], "needs 'compute_resources', an array, and lacks it"),
         ([BEGIN, event("COFFEE")], "(COFFEE) is of a type that Batsim 4 does not send"),
-        ([BEGIN, {"type": "JOB_SUBMITTED"}], "(JOB_SUBMITTED) needs 'job_id', a string, and lacks it"),
+        ([BEGIN, {"type": "JOB_SUBMITTED"}], "(JOB_SUBMITTED) needs 'data', an object, and lacks it"),
         ([BEGIN, without(SUBMIT, "job")], "(JOB_SUBMITTED) needs 'job', an object, and lacks it"),
         ([BEGIN, without(SUBMIT, "res", "job")], "(JOB_SUBMITTED) of 'w0!1' needs 'res', an integer, and lacks it"),
         ([BEGIN, without(SUBMIT, "subtime", "job")], "needs 'subtime', a number, and lacks it"),
@@ -81,7 +81,7 @@ def test_what_is_no_message_is_refused_with_its_number(text, said):
         ([BEGIN, notify("event_machine_available", resources="all")], "has resources 'all', which are not machine ids"),
         ([begins([0, 0])], "(SIMULATION_BEGINS) gives one id to two machines"),
         ([begins([0, 1], [1])], "(SIMULATION_BEGINS) gives one id to two machines"),
-        ([begins([-1, 0])], "(SIMULATION_BEGINS) in compute_resources has the id -1; ids begin at 0"),
+        ([begins([-1, 0])], "(SIMULATION_BEGINS) has a machine with the id -1; the ids of 2 machines are 0-1"),
         ([BEGIN, event("REMOVE_RESOURCES", resources="0-99999999999")], "but the machines' ids are 0-3"),
         ([BEGIN, event("REMOVE_RESOURCES", resources="3-1")], "'3-1', but the machines' ids are 0-3"),
         ([BEGIN, event("REMOVE_RESOURCES", resources="9" * 5000)], "which are not machine ids such as '0-3 7'"),
@@ -91,7 +91,7 @@ def test_what_is_no_message_is_refused_with_its_number(text, said):
 )
 def test_an_event_that_cannot_be_is_refused_with_its_place(events, said):
     line = conversation(as_message(0, *events))
-    assert line.startswith(f"message 1 from Batsim at 0.000000 events[{len(events) - 1}] ")
+    assert line.startswith(f"message 1 from Batsim at 0 events[{len(events) - 1}] ")
     assert said in line
 
 
@@ -119,8 +119,8 @@ def test_a_storage_machine_may_leave_and_return():
 
 
 def test_a_date_before_the_last_one_is_refused():
-    line = conversation(as_message(5, BEGIN), as_message(4, CALL))
-    assert line == "message 2 from Batsim at 5.000000 goes back in time: the previous one was at 5"
+    line = conversation(as_message(0, BEGIN), as_message(5, submitted("1", 5, 10, 1)), as_message(4, CALL))
+    assert line == "message 3 from Batsim at 4 goes back in time: the previous one was at 5"
 
 
 def test_a_job_that_has_ended_or_was_rejected_cannot_end_again():

@@ -169,7 +169,7 @@ def test_the_plugin_never_kills_a_protected_job():
     protected = submitted("2", 10, 100, 1)
     protected["data"]["job"]["killable"] = False
     assert plugin.tell(10.0, protected) == ["start 2 on 0"]
-    assert plugin.tell(19.0, {"type": "REQUESTED_CALL", "data": {}}) == []
+    assert plugin.tell(19.0, submitted("3", 19, 100, 1)) == []
 
 
 def test_a_kill_needs_dynamic_jobs_and_the_plugin_says_so(capsys):
@@ -201,10 +201,11 @@ def test_the_plugin_takes_a_killed_job_down_the_levels_under_a_new_name_each_tim
     plugin = Plugin(knowledge="classifier", cut=0, kill=True, levels="0.5,0.75").begin(1, dynamic=True, reuse=True)
     names = ["1", "2", "3", "4"]
     for at, name in zip((0.0, 10.0, 30.0, 60.0), names, strict=True):  # runs of 9, 19, 29 and 39 s, all by themselves
-        assert plugin.tell(at, submitted(name, at, 20, 1)) == [f"start {name} on 0"]
+        assert plugin.tell(at, submitted(name, at, 40, 1)) == [f"start {name} on 0"]
         assert plugin.tell(at + 9 + 10 * names.index(name), completed(name)) == []
+    plugin.conversation.calls.clear()  # for these jobs, as if their dividers were not reached
     call = {"type": "REQUESTED_CALL", "data": {}}  # the dividers are 24 and 34 s
-    assert plugin.tell(100.0, submitted("5", 100, 90, 1), submitted("6", 101, 9, 1)) == ["start 5 on 0"]
+    assert plugin.tell(100.0, submitted("5", 100, 90, 1), submitted("6", 100, 9, 1)) == ["start 5 on 0"]
     assert plugin.tell(124.0, call) == ["kill 5"]
     assert plugin.tell(124.0, *killed("5")) == ["submit 5#1 of 100", "start 6 on 0"]
     assert plugin.tell(130.0, completed("6")) == ["start 5#1 on 0"]

@@ -11,6 +11,8 @@ from batfill.options import LIVE, NAMES, OPTIONS_FILE
 from plugin import Plugin, as_message, begins, completed, event, killed, notify, submitted
 
 CALL = event("REQUESTED_CALL")
+# Batsim does not send what such a test tells; `batfill schedule` refuses it, pybatsim does not.
+unchecked = pytest.mark.parametrize("_host", ["pybatsim"], indirect=True)
 
 
 @pytest.fixture(autouse=True, params=["batfill", "pybatsim"])
@@ -134,6 +136,7 @@ def test_a_head_too_wide_for_the_machines_that_are_left_lets_others_pass():
     assert plugin.tell(4, completed("2")) == ["start 1 on 0-3"]
 
 
+@unchecked
 def test_machines_that_are_told_away_or_back_twice_count_once():
     plugin = Plugin().begin(3)
     for _ in range(2):
@@ -169,6 +172,7 @@ def test_hundreds_of_jobs_may_arrive_at_one_date_in_the_reverse_order(policy, th
         assert plugin.tell(10 + i, completed(ended)) == [f"start {begun} on 0"]
 
 
+@unchecked
 def test_a_late_arrival_is_as_overdue_as_its_submission_time_says():
     plugin = Plugin(policy="saf", threshold=50).begin(1)
     plugin.tell(0, submitted("1", 0, 200, 1))
@@ -192,7 +196,7 @@ def test_a_small_job_goes_first_and_is_killed_at_the_divider_and_submitted_again
     assert plugin.tell(20, CALL) == ["kill 1"]
     assert plugin.tell(20, *killed("1")) == ["submit 1#1 of 0", "start 3 on 0"]
     assert plugin.tell(30, completed("3")) == ["start 1#1 on 0"]
-    assert plugin.tell(55, CALL) == []  # not killed again
+    assert plugin.tell(40, CALL) == []  # which was for job 3: not killed again
 
 
 def test_an_acknowledged_job_waits_for_its_acknowledgement():
@@ -272,13 +276,13 @@ def test_events_that_concern_others_change_nothing():
     plugin.tell(0, submitted("1", 0, 10, 1))
     events = [
         event("FROM_JOB_MSG", job_id="w0!1", msg="hello"),
-        event("RESOURCE_STATE_CHANGED", resources="0-1", state="3"),
-        event("ANSWER", consumed_energy=12.5),
         notify("no_more_external_event_to_occur"),
         notify("coffee", strong=True),
     ]
     assert plugin.tell(1, *events) == []
     if plugin.host == "pybatsim":
+        answers = [event("RESOURCE_STATE_CHANGED", resources="0-1", state="3"), event("ANSWER", consumed_energy=12.5)]
+        assert plugin.tell(1, *answers) == []
         plugin.scheduler.onDatasetArrivedOnStorage("data", 0, 1)
         plugin.scheduler.onDataTransferNotTerminated("data", 0, 1)
     assert plugin.tell(2, submitted("2", 2, 10, 1)) == ["start 2 on 1"]

@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import orjson
+
 from batfill.batsim.results import try_name
 from batfill.cluster import Cluster
 from batfill.errors import BatfillError
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from batfill.tuning.online import Selection
 
 log = logging.getLogger("batfill")
+
+ACKNOWLEDGE = "acknowledge_dynamic_jobs"  # what a simulator's text for the scheduler may ask for beside options
 
 
 class Request(NamedTuple):
@@ -98,6 +102,7 @@ class Agent:
             BatfillError: an option cannot be used.
         """
         # Selection and learning are imported only here: they load the compiler, and a simulator may be waiting.
+        self.given = dict(options)
         self.selection: Selection | None = None
         self.choice: PolicyChoice | None = None
         self.knowledge: KnowledgeByName | None = None
@@ -343,6 +348,50 @@ class Agent:
         """Kill a running job, which will be queued again."""
         self.killed.add(job)
         self.host.kill(job)
+
+
+def object_in(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text holds; None if it holds something else."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def with_options(agent: Agent, text: str, where: str) -> tuple[Agent, bool | None]:
+    """An agent that takes the options which a simulator passes on, too, and what they say of `ACKNOWLEDGE`.
+
+    Args:
+        agent: with the options of its own command line.
+        text: a JSON object with options as `Agent` takes them; other text is ignored with a warning.
+        where: the text's origin, for messages.
+
+    Raises:
+        BatfillError: an option cannot be used, or contradicts the command line.
+    """
+    found = object_in(text)
+    if found is None:
+        if text.strip():
+            log.warning("%s is ignored: %.100r; options are a JSON object, such as {'policy': 'saf'}", where, text)
+        return agent, None
+    acknowledge = found.pop(ACKNOWLEDGE, None)
+    if acknowledge is not None and type(acknowledge) is not bool:
+        raise BatfillError(f"{where} has {ACKNOWLEDGE!r}: {acknowledge!r:.60}; it is true or false")
+    if not found:
+        return agent, acknowledge
+    try:
+        whole = Agent({**agent.given, **found})
+    except BatfillError as error:
+        raise BatfillError(f"{where}: {error}") from None
+    ours, theirs = agent.stated(), whole.stated()
+    for name in found:
+        if agent.given.get(name) is not None and ours.get(name) != theirs.get(name):
+            raise BatfillError(
+                f"{where} has {name!r}: {found[name]!r:.60}, but the scheduler was started with "
+                f"{agent.given[name]!r:.60}; give it in one place"
+            )
+    return whole, acknowledge
 
 
 def state_options(stated: dict[str, Any]) -> None:

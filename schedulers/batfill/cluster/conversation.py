@@ -2,7 +2,10 @@
 
 `Conversation` is one simulation, bytes in and bytes out, without a network. `batsim4.py` and `batsim5.py` say how each
 version words its events and the decisions; `loop.py` binds a socket. A message that Batsim cannot have sent ends the
-run with one line that names the message and what is wrong with it.
+run with one line that names the message and what is wrong with it: each event has its form, is dated, and agrees with
+what was sent, received and requested before. Members that batfill does not read may be added to an event's data.
+
+A good event passes one condition; only an event that fails it is examined, for the line that says what is wrong.
 """
 
 from __future__ import annotations
@@ -10,20 +13,21 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import orjson
 
-from batfill.batsim.machines import INTERVALS
-from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, STRING, shown_type, unfit
-from batfill.batsim.results import KILLED
+from batfill.batsim.machines import INTERVALS, as_text
+from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, RESOLUTION_S, STRING, shown_type, unfit
+from batfill.batsim.results import FAILED, KILLED, SUCCESS, WALLTIME_REACHED
 from batfill.cluster.agent import Agent, Registration, Request
 from batfill.errors import BatfillError
+from batfill.jobs import LONGEST_S
 from batfill.workloads.batsim_json import CLASSES, EXPECTED_FIELD, REQUEST_FIELD, user_of
 from batfill.workloads.batsim_json import request_of as user_request_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from batfill.batsim.machines import Intervals
 
@@ -32,12 +36,32 @@ log = logging.getLogger("batfill")
 # States of a job, worded for messages.
 WAITS, RUNS, REGISTERED, ENDED, REJECTED = "waits", "runs", "is being registered", "has ended", "was rejected"
 
+# What may be announced to be over.
+JOBS, EXTERNAL_EVENTS = "jobs of the workloads", "external events"
+
+# Batsim's inner messages take time on a platform with latencies: an event may be dated so much later than it is due.
+SLACK_S = 0.5
+EARLY_S = 10 * RESOLUTION_S  # and so much earlier, since dates are rounded
+
 # The fields that each object of a message must have, with their types.
 Fields = tuple[tuple[str, tuple[type, ...]], ...]
 MESSAGE: Fields = (("now", NUMBER), ("events", ARRAY))
 MACHINE: Fields = (("id", INTEGER),)
+KILLED_JOBS: Fields = (("job_ids", ARRAY),)
 OF_USER: Fields = ((EXPECTED_FIELD, NUMBER), (REQUEST_FIELD, NUMBER))  # which batfill reads if they are there
 RESOURCES: Fields = (("resources", STRING),)
+
+
+class Run(NamedTuple):
+    """A running job, as Batsim must report its end."""
+
+    machines: str
+    limit_s: float  # the date at which its walltime ends it
+
+
+def shown_date(date: float) -> str:
+    """A date with every digit that it has."""
+    return str(date).removesuffix(".0")
 
 
 def request_of(name: str, fields: Mapping[str, Any]) -> Request:
@@ -85,10 +109,14 @@ class Conversation(ABC):
     suffix: ClassVar[bytes] = b""  # of a message, after its JSON
     type_field: ClassVar[str]  # the event's type
     data_field: ClassVar[str]  # what the event is about
-    event_fields: ClassVar[Fields]
+    event_fields: ClassVar[Fields]  # all of them
     begins: ClassVar[str]  # the type of the simulation's first event
+    answers: ClassVar[tuple[str, ...]]  # the types of events that answer requests which batfill does not make
+    belated: ClassVar[tuple[str, ...]] = ()  # the types of events that have the timestamp of the event before them
     completed_fields: ClassVar[Fields]
     state_field: ClassVar[str]  # in which a job ended
+    acknowledged_fields: ClassVar[tuple[str, ...]]  # the fields of a `Request` that a registration's echo repeats
+    no_code: ClassVar[int] = -1  # the return code of a job that did not end by itself
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -97,19 +125,26 @@ class Conversation(ABC):
         # the part of it that is meant.
         self.place: int | None = None
         self.kind = self.subject = ""
-        self.now = -math.inf  # as Batsim wrote it
+        self.date: float | None = None  # of the message that is being checked
+        self.now = 0.0  # the last good message's, as Batsim wrote it
         self.now_s = -math.inf  # as decisions see it
+        self.stamp = 0.0  # the event's timestamp, or the last one's
+        self.earliest = 0.0  # the least that the next event may have
         self.begun = False
         self.ended = False
-        self.last_machine = -1  # the highest id, storage included
+        self.n_machines = 0  # storage included
+        self.away: set[int] = set()  # machines that are unavailable
         self.jobs: dict[str, str] = {}  # each one's state
         self.left = 0  # jobs that were neither started nor rejected
+        self.runs: dict[str, Run] = {}  # the jobs that run
+        self.kills: set[str] = set()  # the jobs whose kill was requested and is not yet acknowledged
+        self.over: dict[str, str] = {}  # what cannot occur again, and the event that said so
         self.events: list[dict[str, Any]] = []  # of the answer
         self.logs = log.isEnabledFor(logging.INFO)
         self.handlers = {
             self.begins: self.begin,
             **self.events_handled(),
-            **dict.fromkeys(self.events_ignored(), ignore),
+            **dict.fromkeys(self.answers, self.unrequested),
         }
 
     def answer(self, text: bytes) -> bytes:
@@ -127,19 +162,21 @@ class Conversation(ABC):
             message = orjson.loads(text.removesuffix(self.suffix))
         except orjson.JSONDecodeError as error:
             raise self.unreadable(text, error) from None
-        self.check(message, MESSAGE)
-        now = message["now"]
-        if now < self.now:
-            raise self.wrong(f"goes back in time: the previous one was at {self.now:g}")
-        self.now = now
+        self.date = None
+        if type(message) is not dict or len(message) != len(MESSAGE) or type(message.get("now")) not in NUMBER:
+            self.check_whole(message, MESSAGE)
+        now, events = message["now"], message.get("events")
+        self.date = now
+        if type(events) is not list or not events or not self.now <= now <= LONGEST_S:
+            self.refuse_message(message)
+        self.earliest, self.now = max(self.now, now - SLACK_S), now
         self.now_s = now if self.exact_dates else date_meant(now)
         self.events = []
-        for place, event in enumerate(message["events"]):
+        for place, event in enumerate(events):
             self.take(place, event)
         self.agent.decide(self.now_s)
         if self.logs:
-            n_events = len(message["events"])
-            log.info("message %d at %f: %d events, %d in the answer", self.messages, now, n_events, len(self.events))
+            log.info("message %d at %f: %d events, %d in the answer", self.messages, now, len(events), len(self.events))
         return orjson.dumps({"now": now, "events": self.events})
 
     # Events from Batsim
@@ -153,112 +190,257 @@ class Conversation(ABC):
         """What is done with the data of an event, by its type; for those but the first."""
 
     @abstractmethod
-    def events_ignored(self) -> tuple[str, ...]:
-        """The types of the events that change no decision."""
-
-    @abstractmethod
     def begin(self, data: Any) -> None:
         """Check the simulation's first event, and call `begin_on`."""
 
     @abstractmethod
     def job_of(self, data: Any) -> dict[str, Any]:
-        """The job of a checked submission, with the fields that Batsim 4 gives it."""
+        """The job of a submission, checked for its form, with the fields that Batsim 4 gives it."""
 
     @abstractmethod
-    def check_submission(self, data: Any) -> str:
-        """Check that a submission has its parts; returns the job's name."""
+    def call_of(self, data: Any) -> float | None:
+        """The date for which this call was requested, checked and forgotten; None if it was not."""
 
     def take(self, place: int, event: Any) -> None:
         """Check one event of the message and pass it to the agent."""
         self.place, self.subject = place, ""
-        kind = self.kind = event.get(self.type_field, "") if type(event) is dict else ""
+        fields: dict[str, Any] = event if type(event) is dict else {}
+        kind, date, data = fields.get(self.type_field), fields.get("timestamp"), fields.get(self.data_field)
         handler = self.handlers.get(kind) if type(kind) is str else None
-        if handler is None or type(event.get("timestamp")) not in NUMBER:
-            self.check(event, self.event_fields)
-        if not self.begun and kind != self.begins:
-            raise self.wrong(f"comes before {self.begins}")
+        self.kind = kind if type(kind) is str else ""
+        if type(date) not in NUMBER or type(data) is not dict or handler is None or len(fields) != 3:
+            self.check_whole(event, self.event_fields)
+        if self.begun is not (kind != self.begins) or self.ended:
+            self.refuse_order()
         if handler is None:
-            raise self.wrong(f"is of a type that {self.version} does not send")
-        handler(event.get(self.data_field, {}))
+            raise self.wrong(f"is of a type that {self.version} does not send to batfill")
+        if not self.earliest <= date <= self.now:  # type: ignore[operator] # the form was checked
+            self.check_belated(date)  # type: ignore[arg-type] # the same
+        else:
+            self.earliest = date  # type: ignore[assignment]
+        self.stamp = date  # type: ignore[assignment]
+        handler(data)
 
-    def begin_on(self, compute: list[int], storage: list[int], registration: Registration) -> None:
-        """Begin the simulation on the machines with these ids."""
-        if len({*compute, *storage}) < len(compute) + len(storage):
-            raise self.wrong("gives one id to two machines")
-        self.last_machine = max(compute + storage, default=-1)
-        self.agent.begin(compute, registration, self)
+    def refuse_message(self, message: dict[str, Any]) -> NoReturn:
+        """Refuse a message whose events or date cannot be."""
+        self.check_whole(message, MESSAGE)
+        now = message["now"]
+        if now < self.now:
+            before = f"the previous one was at {shown_date(self.now)}" if self.begun else "a simulation begins at 0"
+            raise self.wrong(f"goes back in time: {before}")
+        if now > LONGEST_S:
+            raise self.wrong(f"is later than {LONGEST_S:g} s, 30,000 years")
+        raise self.wrong(f"has no events{'' if self.begun else f', instead of {self.begins}'}")
 
-    def refuse_second(self) -> None:
-        """Refuse a second first event."""
+    def refuse_order(self) -> NoReturn:
+        """Refuse an event that comes before the first, after the last, or is a second first one."""
+        if self.ended:
+            raise self.wrong("comes after the simulation's end, which is the last event")
         if self.begun:
             raise self.wrong("is the second: two simulators may be connected; give each its own scheduler")
+        raise self.wrong(f"comes before {self.begins}")
+
+    def check_belated(self, date: float) -> None:
+        """Refuse a timestamp outside the time since the last event, or the last message."""
+        if self.kind in self.belated and self.stamp <= date <= self.now:
+            return
+        if date > self.now:
+            raise self.wrong(f"has the timestamp {shown_date(date)}, after its message's date")
+        raise self.wrong(
+            f"has the timestamp {shown_date(date)}; the earliest that it can have is {shown_date(self.earliest)}"
+        )
+
+    def once(self, what: str) -> None:
+        """Refuse an event that says for the second time that no more of these will occur."""
+        self.not_after(what)
+        self.over[what] = self.kind
+
+    def not_after(self, what: str) -> None:
+        """Refuse an event that comes after the one that announces no more of its kind."""
+        if what in self.over:
+            raise self.wrong(f"{self.subject}comes after {self.over[what]}, which says that there are no more {what}")
+
+    def begin_on(
+        self, compute: list[int], storage: list[int], counts: tuple[Any, Any, Any], registration: Registration
+    ) -> None:
+        """Begin the simulation on the machines with these ids, whose numbers (all, compute, storage) were given."""
+        self.subject = ""
+        if self.now >= SLACK_S:
+            raise self.wrong("begins the simulation, which begins at 0")
+        n = len(compute) + len(storage)
+        if counts != (n, len(compute), len(storage)):
+            raise self.wrong(
+                "counts {} machines, {} to compute and {} for storage, but lists {}, {} and {}".format(
+                    *counts, n, len(compute), len(storage)
+                )
+            )
+        seen: set[int] = set()
+        for machine in compute + storage:
+            if not 0 <= machine < n:
+                raise self.wrong(f"has a machine with the id {machine}; the ids of {n} machines are 0-{n - 1}")
+            if machine in seen:
+                raise self.wrong(f"gives one id to two machines, {machine}")
+            seen.add(machine)
+        self.n_machines = n
         self.begun = True
+        self.agent.begin(compute, registration, self)
 
     def ids(self, data: dict[str, Any], name: str) -> list[int]:
         """The ids of the machines in this list of the first event; none if there is no such list."""
         self.subject = f"in {name} "
         for machine in data.get(name, ()):
             self.check(machine, MACHINE)
-            if machine["id"] < 0:
-                raise self.wrong(f"{self.subject}has the id {machine['id']}; ids begin at 0")
+            state = machine.get("state", "idle")
+            if str(state).lower() != "idle":
+                raise self.wrong(f"in {name} has machine {machine['id']} in the state {state!r:.60} instead of idle")
         return [machine["id"] for machine in data.get(name, ())]
 
     def submitted(self, data: Any) -> None:
         """A job was submitted."""
-        name = self.check_submission(data)
-        known = self.jobs.get(name)
-        if known is not None and known != REGISTERED:
-            raise self.wrong(f"names job {name!r:.60}, which was submitted before and {known}")
+        name = data.get("job_id")
         self.subject = f"of {name!r:.60} "
         fields = self.job_of(data)
+        request = request_of(name, fields)
+        known = self.jobs.get(name)
         if known is None:
             self.left += 1
+            if not -EARLY_S < self.stamp - request.submit_s < SLACK_S:
+                raise self.wrong(f"{self.subject}has the submission date {shown_date(request.submit_s)}")
+            if self.over:
+                self.not_after(JOBS)
+        else:
+            self.check_registered(request, known)
+        walltime = fields.get("walltime", -1)
+        if request.procs < 0:
+            raise self.wrong(f"{self.subject}requests {request.procs} machines; 0 is the least")
+        if walltime <= 0 and walltime != -1:
+            raise self.wrong(f"{self.subject}has the walltime {walltime}; it is positive, or -1 for none")
         self.jobs[name] = WAITS
-        self.agent.submitted(request_of(name, fields), self.now_s)
+        self.agent.submitted(request, self.now_s)
+
+    def check_registered(self, request: Request, known: str) -> None:
+        """Refuse a job that was submitted before, unless this acknowledges its registration as it was sent."""
+        if known != REGISTERED:
+            raise self.wrong(f"names job {request.name!r:.60}, which was submitted before and {known}")
+        sent = self.agent.requests[request.name]
+        for what in self.acknowledged_fields:
+            found, expected = getattr(request, what), getattr(sent, what)
+            if found != expected:
+                word = what.removesuffix("_s")
+                raise self.wrong(f"{self.subject}has {word} {found!r:.60}, but was registered with {expected!r:.60}")
 
     def completed(self, data: Any) -> None:
         """A job has ended."""
-        self.check(data, self.completed_fields)
-        name = data["job_id"]
-        known = self.jobs.get(name)
-        if known != RUNS:
-            raise self.wrong(f"names job {name!r:.60}, which {known or 'was never submitted'}, so it cannot end now")
+        name, state, code = data.get("job_id"), data.get(self.state_field), data.get("return_code")
+        run = self.runs.pop(name, None) if type(name) is str else None
+        if (
+            run is None
+            or state != SUCCESS
+            or type(code) is not int
+            or code
+            or self.stamp >= run.limit_s + SLACK_S
+            or data.get("alloc", run.machines) != run.machines
+        ):
+            self.check_end(data, run)
         self.jobs[name] = ENDED
-        self.agent.ended(name, self.now_s, killed=data[self.state_field] == KILLED)
+        self.agent.ended(name, self.now_s, killed=state == KILLED)
+
+    def check_end(self, data: dict[str, Any], run: Run | None) -> None:
+        """Refuse the end of a job that Batsim cannot have reported; a job need not have ended successfully."""
+        self.check(data, self.completed_fields)
+        name, state, code = data["job_id"], data[self.state_field], data["return_code"]
+        if run is None:
+            known = self.jobs.get(name, "was never submitted")
+            raise self.wrong(f"names job {name!r:.60}, which {known}, so it cannot end now")
+        self.subject = f"of {name!r:.60} "
+        expected = {SUCCESS: "0", WALLTIME_REACHED: str(self.no_code), KILLED: str(self.no_code), FAILED: "not 0"}
+        if state not in expected:
+            raise self.wrong(f"{self.subject}has the state {state!r:.60}; a job's are {', '.join(expected)}")
+        if (code == 0) if state == FAILED else str(code) != expected[state]:
+            raise self.wrong(f"{self.subject}has the return code {code} in the state {state}; it is {expected[state]}")
+        if state == KILLED and name not in self.kills:
+            raise self.wrong(f"{self.subject}has the state {KILLED}, but no kill was requested")
+        if state == WALLTIME_REACHED and self.stamp < run.limit_s - EARLY_S:
+            raise self.wrong(f"{self.subject}has the state {state} before {self.limit(run)}")
+        if self.stamp >= run.limit_s + SLACK_S:
+            raise self.wrong(f"{self.subject}has the state {state} after {self.limit(run)}")
+        if data.get("alloc", run.machines) != run.machines:
+            raise self.wrong(f"{self.subject}ran on {data['alloc']!r:.60}, but was started on {run.machines!r:.60}")
+
+    @staticmethod
+    def limit(run: Run) -> str:
+        """The date of a job's walltime, in words."""
+        return f"its walltime at {shown_date(run.limit_s)}" if run.limit_s < math.inf else "any walltime: it has none"
+
+    def jobs_killed(self, data: Any) -> None:
+        """Kills were done, or the jobs had ended before."""
+        self.check(data, KILLED_JOBS)
+        for name in data["job_ids"] or [None]:
+            if type(name) is not str or name not in self.kills:
+                raise self.wrong(f"names job {name!r:.60}, whose kill was not requested")
+            if name in self.runs:
+                raise self.wrong(f"names job {name!r:.60}, which still runs")
+            self.kills.remove(name)
 
     def called(self, data: Any) -> None:
         """A date of `call_at` has come."""
+        asked_s = self.call_of(data)
+        if asked_s is None or not -EARLY_S < self.stamp - asked_s < SLACK_S:
+            requested = "that date" if asked_s is None else shown_date(asked_s)
+            raise self.wrong(f"comes at {shown_date(self.stamp)}, but no call was requested for {requested}")
         self.agent.called(self.now_s)
+
+    def unrequested(self, data: Any) -> None:
+        """Something was done that only a scheduler can request."""
+        raise self.wrong("answers a request that batfill does not make")
 
     def no_more_jobs(self, data: Any) -> None:
         """All jobs of the workloads were submitted."""
+        self.once(JOBS)
         self.agent.no_more_jobs()
+
+    def no_more_external_events(self, data: Any) -> None:
+        """All external events have happened."""
+        self.once(EXTERNAL_EVENTS)
 
     def end(self, data: Any) -> None:
         """The simulation has ended."""
+        if self.left or self.runs:
+            name, state = next((name, state) for name, state in self.jobs.items() if state in (WAITS, REGISTERED, RUNS))
+            raise self.wrong(f"ends the simulation while job {name!r:.60} {state}")
         self.ended = True
         self.agent.finish()
 
     def withdraw(self, data: Any) -> None:
         """The machines of `resources` become unavailable."""
-        self.agent.cluster.withdraw(self.machines(data))
+        machines = self.machines(data)
+        if again := machines & self.away:
+            raise self.wrong(f"withdraws machine {min(again)}, which is unavailable already")
+        self.away |= machines
+        self.agent.cluster.withdraw(machines)
 
     def restore(self, data: Any) -> None:
         """The machines of `resources` become available."""
-        self.agent.cluster.restore(self.machines(data))
+        machines = self.machines(data)
+        if there := machines - self.away:
+            raise self.wrong(f"restores machine {min(there)}, which is available already")
+        self.away -= machines
+        self.agent.cluster.restore(machines)
 
-    def machines(self, data: Any) -> Iterator[int]:
+    def machines(self, data: Any) -> set[int]:
         """The ids of `resources`, as "0-3 7"."""
         self.check(data, RESOURCES)
         text = data["resources"]
         if not INTERVALS.fullmatch(text):
             raise self.wrong(f"has resources {text!r:.60}, which are not machine ids such as '0-3 7'")
+        machines: set[int] = set()
         for part in text.split():
             low, _, high = part.partition("-")
             first, last = int(low), int(high or low)
-            if not first <= last <= self.last_machine:
-                raise self.wrong(f"has resources {text!r:.60}, but the machines' ids are 0-{self.last_machine}")
-            yield from range(first, last + 1)
+            if not first <= last < self.n_machines:
+                raise self.wrong(f"has resources {text!r:.60}, but the machines' ids are 0-{self.n_machines - 1}")
+            machines.update(range(first, last + 1))
+        return machines
 
     def check(self, holder: Any, fields: Fields) -> None:
         """Refuse a JSON value that is not an object with these fields; true and false are not numbers."""
@@ -267,6 +449,14 @@ class Conversation(ABC):
         for name, types in fields:
             if type(holder.get(name)) not in types:
                 raise self.wrong(self.subject + unfit(holder, name, types))
+
+    def check_whole(self, holder: Any, fields: Fields) -> None:
+        """As `check`, and refuse other fields."""
+        self.check(holder, fields)
+        known = [name for name, _ in fields]
+        for name in holder:
+            if name not in known:
+                raise self.wrong(f"{self.subject}has a member {name!r:.60} beside {' and '.join(map(repr, known))}")
 
     def check_given(self, holder: dict[str, Any], fields: Fields) -> None:
         """Refuse an object in which one of these fields has another type; each may be absent."""
@@ -280,7 +470,7 @@ class Conversation(ABC):
 
     def wrong(self, what: str) -> BatfillError:
         """The error for the current event, or for the message as a whole."""
-        date = "" if self.now_s == -math.inf else f" at {self.now_s:.6f}"
+        date = "" if self.date is None else f" at {shown_date(self.date)}"
         kind = f" ({shown_type(str(self.kind))})" if self.kind else ""
         event = "" if self.place is None else f" events[{self.place}]{kind}"
         where = f"message {self.messages} from Batsim{date}{event}"
@@ -292,9 +482,17 @@ class Conversation(ABC):
         """Add an event to the answer."""
         self.events.append({"timestamp": self.now, self.type_field: kind, self.data_field: data})
 
-    def leaves_queue(self, job: str, state: str) -> None:
-        """Note that a job was started or rejected."""
-        self.jobs[job] = state
+    def starts(self, job: str, machines: Intervals) -> str:
+        """Note that a job was started; returns its machines, as Batsim writes them."""
+        self.jobs[job] = RUNS
+        self.left -= 1
+        text = as_text(machines)
+        self.runs[job] = Run(text, self.now + self.agent.requests[job].walltime_s)
+        return text
+
+    def rejects(self, job: str) -> None:
+        """Note that a job was rejected."""
+        self.jobs[job] = REJECTED
         self.left -= 1
 
     def joins_queue(self, request: Request) -> None:

@@ -59,7 +59,7 @@ def serve(
 
     Raises:
         BatfillError: an option, the endpoint or a message cannot be used.
-        RunFailed: the simulator timed out, or jobs were neither started nor rejected.
+        RunFailed: the simulator timed out.
     """
     import zmq
 
@@ -91,7 +91,7 @@ def serve(
         conversation = conversation_with(message, agent, protocol)
         socket.send(conversation.answer(message))
         if is_there:
-            warm_up(agent)
+            warm_up(conversation.agent)
         socket.setsockopt(zmq.RCVTIMEO, timeout_ms or -1)
         while not conversation.ended:
             try:
@@ -99,8 +99,6 @@ def serve(
             except zmq.Again:
                 raise RunFailed(f"Batsim has not sent a message for {timeout_ms} ms") from None
             socket.send(conversation.answer(message))
-    if conversation.left:
-        raise RunFailed(f"{conversation.left} of {len(conversation.jobs)} jobs were neither started nor rejected")
 
 
 def warm_up(agent: Agent) -> None:
