@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -12,7 +13,15 @@ import pytest
 
 from batfill.batsim.options import ArgumentsError, parse_arguments
 from batfill.batsim.results import JOB_COLUMNS
-from batfill.batsim.runner.batsim5 import NUMBERING, major_version, refuse, rewritten_events, translated
+from batfill.batsim.runner.batsim5 import (
+    NUMBERING,
+    Place,
+    become_batsim,
+    major_version,
+    refuse,
+    rewritten_events,
+    translated,
+)
 from batfill.errors import WorkloadError
 from command import batfill, free_port, refusal
 
@@ -303,6 +312,30 @@ def test_external_events_become_generic_ones_with_the_same_text(tmp_path):
     (tmp_path / "bad").write_text("[]\n")
     with pytest.raises(WorkloadError, match="bad: line 1: no event"):
         rewritten_events(tmp_path / "bad", tmp_path / "new", notes)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            ["-c", "options.toml"],
+            ["--gen-config", "options.toml"],
+            ["-l", "lib.so", "text"],
+            ["-S", "tcp://h:1", "file"],
+        ),
+        *(["--version"], ["--batsim-version"], ["--batsim-git-commit"], ["--simgrid-version"], ["--help"]),
+        ["-p", "p.xml", "-w", "a", "b", "-s", "tcp://h:1", "", "--dump-execution-context"],
+    ],
+)
+def test_what_is_batsim_5s_own_is_given_to_it_as_it_is(tmp_path, monkeypatch, words):
+    def become(program, command):
+        raise SystemExit((program, *command))
+
+    monkeypatch.setattr(os, "execvp", become)
+    with pytest.raises(SystemExit) as became:
+        become_batsim(words, Place(["/opt/batsim", "-x"], str(tmp_path), str(tmp_path / "report")))
+    assert became.value.code == ("/opt/batsim", "/opt/batsim", "-x", *words)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_version_is_read_from_what_the_program_says(tmp_path):

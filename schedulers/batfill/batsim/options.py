@@ -32,7 +32,9 @@ FOR_SCHEDULERS = (
 LIBRARIES = ("-l", "--edc-library-str", "-L", "--edc-library-file")
 # Options by which a command line is version 5's.
 ONLY_IN_5 = (
-    *("-S", "--edc-socket-str", "--edc-socket-file", *LIBRARIES),
+    *("-S", "--edc-socket-str", "--edc-socket-file", *LIBRARIES, "--edc-library-load-method"),
+    *("--ee", "--external-events", "-c", "--config", "--gen-config"),
+    *("--energy-host", "--energy-link", "--trace-machine-state", "--trace-pstate-changes", "--trace-probe-data"),
     *("--batsim-version", "--batsim-git-commit", "--simgrid-git-commit"),
 )
 
