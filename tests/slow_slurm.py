@@ -29,7 +29,6 @@ MEANINGS = {
 STATES = {name: meaning for names, meaning in MEANINGS.items() for name in names.split()}
 LAST_S = 2**32 - 1
 MOST = 2**31 - 1
-ALSO = {"JobID": " or JobIDRaw", "AllocCPUS": " or NCPUS or AllocTRES"}
 JOB_ID = re.compile(r"^(\d+(?:_\d+|_\[[^\]]*\])?)(\+\d+)?$")
 
 
@@ -68,9 +67,7 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
             if not columns:
                 columns, barred = line.rstrip("|").split("|"), line.endswith("|")
                 if missing := [name for name in NEEDED if name not in columns]:
-                    raise WorkloadError(
-                        f"{path}:{number}: no column {missing[0]}{ALSO.get(missing[0], '')}; use sacct -P -o {','.join(NEEDED)},..."
-                    )
+                    raise WorkloadError(f"{path}:{number}: no column {missing[0]}")
                 continue
             fields = _fields(path, number, line, columns, barred=barred)
             match = JOB_ID.match(fields["JobID"])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -126,6 +125,15 @@ times = st.one_of(
     st.sampled_from(["Unknown", "None", "", "0", "2024-02-30T00:00:00", "2024-3-1T1:2:3", "1960-01-01T00:00:00", "٣"]),
     st.integers(1_700_000_000, 1_700_000_400).map(str),
     st.datetimes(datetime(2024, 3, 30, 22), datetime(2024, 3, 31, 6)).map(lambda at: at.isoformat(timespec="seconds")),
+    st.builds(
+        "{}{}{}".format,
+        st.datetimes(datetime(2024, 10, 27, 0), datetime(2024, 10, 27, 5)).map(
+            lambda at: at.isoformat(sep=" ", timespec="seconds")
+        ),
+        st.sampled_from(["", "", ".5", ".000", ",5", ".123456789"]),
+        st.sampled_from(["", "", "", "Z", "+02:00", "-0330", "+01", "+1", " CET"]),
+    ),
+    st.sampled_from(["2024-10-27T02:30", "20241027T023000", "1700000000.5", "1700000000.", "Yesterday 13:40", "N/A"]),
     st.text("0123456789-T:9", max_size=12),
 )
 job_ids = st.one_of(
@@ -142,14 +150,58 @@ job_ids = st.one_of(
 )
 limits = st.one_of(
     st.sampled_from(
-        ["UNLIMITED", "Partition_Limit", "", "1-12", "1-12:30", "00:00:01.500", "-5", "a-5", "9" * 12, "1:2", "1-1:1:1"]
+        [
+            "UNLIMITED",
+            "Partition_Limit",
+            "",
+            "1-12",
+            "1-12:30",
+            "00:00:01.500",
+            "-5",
+            "a-5",
+            "9" * 12,
+            "1:2",
+            "1-1:1:1",
+            "60.5",
+            "60.",
+            ".5",
+            "INVALID",
+            "unlimited",
+            "INFINITE",
+            " 60 ",
+        ]
     ),
     st.integers(0, 10**11).map(str),
     st.builds("{}:{:02}:{:02}".format, st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)),
     st.builds("{}-{:02}:{:02}:{:02}".format, *[st.integers(0, 99)] * 4),
 )
-counts = st.sampled_from(["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²"])
-states = st.sampled_from(["COMPLETED", "COMPLETED", "CANCELLED by 3", "CANCELLED+", "TIMEOUT", "RUNNING", "", " "])
+counts = st.sampled_from(
+    ["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²", "4K", "K", "3M", "4.5"]
+)
+states = st.sampled_from(
+    [
+        "COMPLETED",
+        "COMPLETED",
+        "CANCELLED by 3",
+        "CANCELLED+",
+        "TIMEOUT",
+        "RUNNING",
+        "",
+        " ",
+        "CD",
+        "completed",
+        "OUT_OF_ME+",
+        "TO",
+        "R",
+        "RV",
+        "C+",
+        "RE+",
+        "FAILED+",
+        "+",
+        "NODE_FAIL by 3",
+        "WAT",
+    ]
+)
 texts = (words, words, words, job_names, words)
 records = st.one_of(
     st.tuples(job_ids, *texts, times, times, times, limits, counts, counts, states),
@@ -183,6 +235,155 @@ def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, bar
         found = read_slurm([path], Reading(zone))
     assert list(found.jobs) == expected.jobs
     assert found.notes == expected.notes
+
+
+SACCT = "JobID|Submit|Start|End|TimelimitRaw|{}|State\n"
+
+
+def read_row(tmp_path, column="AllocCPUS", zone="Europe/Paris", **fields):
+    """The job of one record of `sacct` with these fields, or None, and the reasons noted with their examples."""
+    usual = {
+        "JobID": "7",
+        "Submit": "2024-05-01T10:00:00",
+        "Start": "2024-05-01T10:05:00",
+        "End": "2024-05-01T11:05:00",
+    }
+    usual |= {"TimelimitRaw": "120", column: "4", "State": "COMPLETED"}
+    path = tmp_path / "row"
+    path.write_text(SACCT.format(column) + "|".join((usual | fields).values()) + "\n")
+    reading = read_slurm([path], Reading(zone))
+    assert set(reading.examples) == set(reading.notes)
+    assert all("JobID 7" in example for example in reading.examples.values())
+    return next(iter(reading.jobs), None), " ".join(reading.notes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "width"),
+    [
+        ({"AllocCPUS": "4K"}, 4096),
+        ({"column": "NCPUS", "NCPUS": "8"}, 8),
+        ({"column": "ncpus", "ncpus": "8"}, 8),
+        ({"column": "AllocTRES", "AllocTRES": "billing=9,cpu=12,gres/gpu=2,mem=8G,node=1"}, 12),
+        ({"column": "AllocTRES", "AllocTRES": "cpu=2K"}, 2048),
+    ],
+)
+def test_processors_are_found_in_each_column_and_unit_that_sacct_prints(tmp_path, fields, width):
+    job, said = read_row(tmp_path, **fields)
+    assert (job.procs, job.end_s - job.start_s, said) == (width, 3600, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "times"),  # wait and run time
+    [
+        ({"Start": "2024-05-01T10:05:00+02:00", "End": "2024-05-01T09:05:00Z"}, (300, 3600)),
+        ({"Submit": "2024-05-01 10:00", "Start": "20240501T100500"}, (300, 3600)),
+        ({"Submit": "1714550400.25", "Start": "2024-05-01T10:05:00.75"}, (300, 3600)),
+        # the clock goes back from 3:00 to 2:00
+        ({"Submit": "2024-10-27T02:10:00", "Start": "2024-10-27T02:50:00", "End": "2024-10-27T02:05:00"}, (2400, 900)),
+        ({"Submit": "2024-10-27T02:50:00", "Start": "2024-10-27T02:05:00", "End": "2024-10-27T02:10:00"}, (900, 300)),
+        ({"Submit": "2024-10-27T01:50:00", "Start": "2024-10-27T01:55:00", "End": "2024-10-27T03:00:00"}, (300, 7500)),
+        # ... and forward from 2:00 to 3:00
+        ({"Submit": "2024-03-31T01:50:00", "Start": "2024-03-31T01:55:00", "End": "2024-03-31T03:05:00"}, (300, 600)),
+    ],
+)
+def test_dates_are_read_in_every_form_and_through_the_changes_of_a_clock(tmp_path, fields, times):
+    job, said = read_row(tmp_path, **fields)
+    assert (job.start_s - job.submit_s, job.end_s - job.start_s) == times
+    assert ("fractions" in said) == any("." in field for field in fields.values())
+    assert ("clock repeats" in said) == any("27T02" in field for field in fields.values())
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept", "reason"),
+    [
+        ({"AllocCPUS": "many"}, False, "unknown number of processors"),
+        ({"AllocCPUS": "0"}, False, "COMPLETED jobs with AllocCPUS 0"),
+        ({"column": "AllocTRES", "AllocTRES": ""}, False, "COMPLETED jobs with AllocTRES 0"),
+        ({"AllocCPUS": "1.50K"}, True, "AllocCPUS may be rounded"),
+        ({"Start": ""}, False, "COMPLETED jobs without a start"),
+        ({"Start": "tomorrow"}, False, "Start is no time"),
+        ({"Submit": "Yesterday 13:40"}, False, "Submit is no time"),
+        ({"End": "2024-05-01T09:00:00"}, False, "end before they start"),
+        ({"End": "2024-05-01T09:00:00", "State": "TIMEOUT"}, False, "end before they start"),
+        ({"End": "2024-05-01T10:01:00", "State": "CANCELLED by 3"}, True, "cancelled before the start"),
+        ({"Submit": "2024-05-01T10:30:00"}, True, "submitted after their start"),
+        ({"Submit": "2024-05-01T12:00:00", "Start": "None", "State": "CA"}, True, "submitted after their end"),
+        ({"Start": "2024-03-31T02:30:00", "Submit": "1"}, True, "clock skips"),
+        ({"TimelimitRaw": "UNLIMITED"}, True, "TimelimitRaw UNLIMITED"),
+        ({"TimelimitRaw": "INVALID"}, True, "TimelimitRaw is not understood"),
+        ({"TimelimitRaw": ""}, True, "TimelimitRaw is empty"),
+        ({"TimelimitRaw": "99999999999"}, True, "TimelimitRaw is beyond"),
+        ({"TimelimitRaw": "Partition_Limit"}, True, "--partition-limit"),
+        ({"State": "WAT"}, False, "state is not understood"),
+        ({"State": "RV"}, False, "revoked"),
+        ({"State": "R"}, False, "have not ended"),
+        ({"JobID": "JobID 7."}, False, "steps"),
+    ],
+)
+def test_each_value_that_is_changed_guessed_or_left_out_is_noted(tmp_path, fields, kept, reason):
+    job, said = read_row(tmp_path, **fields)
+    assert (job is not None) == kept
+    assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [("CD", 1), ("completed", 1), ("OUT_OF_ME+", 0), ("OOM", 0), ("CANCELLED+", 5), ("NODE_FAI+", 0), ("BF", 0)],
+)
+def test_states_may_be_short_or_cut(tmp_path, state, status):
+    job, said = read_row(tmp_path, State=state)
+    assert (job.status, said) == (status, "")
+
+
+def test_half_a_minute_of_a_limit_counts(tmp_path):
+    assert read_row(tmp_path, TimelimitRaw="60.5")[0].requested_s == 3630
+
+
+@pytest.mark.parametrize("needed", ["JobID", "Submit", "Start", "End", "State", "AllocCPUS"])
+def test_a_file_without_a_needed_column_is_refused_by_its_name(tmp_path, needed):
+    (tmp_path / "x").write_text(SACCT.format("AllocCPUS").replace(needed, "ReqCPUS"))
+    assert f"no column {needed}" in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "log.swf")
+
+
+CLUSTERS = """\
+JobID|Cluster|Partition|Submit|Start|End|Timelimit|AllocCPUS|State
+7|a|batch|1700000000|1700000010|1700000020|Partition_Limit|1|COMPLETED
+7|b|batch|1700000001|1700000011|1700000020|Partition_Limit|2|COMPLETED
+8|b|gpu|1700000002|1700000012|1700000020|00:30:00|4|COMPLETED
+9|b|gpu,batch|1700000003|None|1700000020|Partition_Limit|0|CANCELLED
+"""
+
+
+def imported(tmp_path, *options):
+    (tmp_path / "x").write_text(CLUSTERS)
+    done = batfill("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "log.swf", "--json", *options)
+    assert done.status == 0, done.err
+    log = read_log(tmp_path / "log.swf")
+    return log["submit_s"].tolist(), log["requested_s"].tolist(), json.loads(done.out)
+
+
+def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(tmp_path):
+    assert imported(tmp_path)[:2] == ([0, 1, 2, 3], [-1, -1, 1800, -1])  # ids of two clusters are different jobs
+    assert "3 of 4 jobs are of other clusters than a" in "\n".join(read_log(tmp_path / "log.swf").header)
+    assert imported(tmp_path, "--partition", "batch")[0] == [0, 1, 3]
+    assert imported(tmp_path, "--cluster", "b", "--partition", "gpu")[0] == [0, 1]
+    submits, limits, result = imported(tmp_path, "--cluster", "b", "--partition-limit", "24h")
+    assert (submits, limits) == ([0, 1, 2], [86400, 1800, 86400])
+    assert result["notes"]["jobs with their partition's limit: taken as 86400 s"] == 2
+    for option, known in (("--cluster", "a, b"), ("--partition", "batch, gpu")):
+        assert known in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "none.swf", option, "c")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pbs", "--partition", "a"], "--partition applies to slurm, eagle"),
+        (["oar", "--cluster", "a"], "--cluster applies to slurm only"),
+        (["eagle", "--partition-limit", "1h"], "--partition-limit applies to slurm only"),
+    ],
+)
+def test_a_choice_that_a_system_does_not_have_is_refused(tmp_path, words, said):
+    assert said in refusal("workload", "import", words[0], tmp_path / "x", "-o", tmp_path / "log.swf", *words[1:])
 
 
 # OAR
@@ -293,7 +494,77 @@ def test_impossible_times_are_no_times(tmp_path, huge):
     assert len(read_pbs([path]).jobs) == 0
 
 
+def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
+    path = tmp_path / "20240501"
+    ran = "qtime=100 start=110 end=200"
+    path.write_text(
+        f"05/01/2024 10:00:00;E;1.a;{ran} exec_host=n/0 Resource_List.walltime=soon\n"
+        f"05/01/2024 10:00:00;E;2.a;{ran} Resource_List.ncpus=4\n"
+        f"05/01/2024 10:00:00;E;3.a;{ran}\n"
+        "05/01/2024 10:00:00;E;4.a;qtime=100 start=later end=200\n"
+        "05/01/2024 10:00:00;D;5.a;\n"
+        "05/01/2024 10:00:00;Q;6.a;queue=b\n"
+        "13/01/2024 10:00:00;Q;7.a;queue=b\n"
+    )
+    reading = read_pbs([path])
+    assert [(job.procs, job.requested_procs) for job in reading.jobs] == [(1, None), (4, 4)]
+    for reason, line in (
+        ("limit is not understood", 1),
+        ("number of processors is unknown: the processors that they requested count", 2),
+        ("unknown number of processors, left out", 3),
+        ("start is no time that is understood", 4),
+        ("without a record of their queueing", 5),
+        ("have not ended", 6),
+        ("no date that is understood", 7),
+    ):
+        [example] = [example for note, example in reading.examples.items() if reason in note]
+        assert example.startswith(f"20240501:{line}: ")
+
+
 # What they share
+
+
+@pytest.mark.parametrize("system", ["slurm", "pbs", "frontier", "eagle"])
+def test_an_empty_file_is_named(tmp_path, system):
+    (tmp_path / "none").write_text(",".join(EAGLE) + "\n" if system == "eagle" else "")
+    assert "no record in none" in refusal("workload", "import", system, tmp_path / "none", "-o", tmp_path / "log.swf")
+    if system in ("slurm", "pbs"):
+        files = (DATA / f"{system}.txt", tmp_path / "none")
+        done = batfill("workload", "import", system, *files, "-o", tmp_path / "log.swf", "--json")
+        assert "no record in none" in done.err
+        assert json.loads(done.out)["empty_files"] == ["none"]
+        assert "; Note: no record in none" in read_log(tmp_path / "log.swf").header
+
+
+EAGLE = ("submit_time", "start_time", "end_time", "wallclock_req", "nodes_req", "state")
+
+
+def test_an_import_without_a_job_that_ran_is_refused(tmp_path):
+    path = tmp_path / "x"
+    path.write_text(HEAD + "1|a|b|1700000000|None|1700000010|60|0|1|CANCELLED\n")
+    said = refusal("workload", "import", "slurm", path, "-o", tmp_path / "log.swf")
+    assert "none of its 1 jobs ran" in said
+    assert "JobID 1" in said
+    assert not (tmp_path / "log.swf").exists()
+
+
+@pytest.mark.parametrize("command", ["slurm", "pbs", "frontier", "replay", "eagle"])
+def test_a_line_beyond_the_limit_is_refused_by_its_number(tmp_path, monkeypatch, command):
+    monkeypatch.setattr("batfill.files.LONGEST_LINE", 2000)
+    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("batfill.workloads.centres.LONGEST_LINE", 2000)
+    monkeypatch.setattr("batfill.workloads.centres.CSV_BYTES", 1000)
+    first = {"slurm": HEAD, "eagle": ",".join(EAGLE) + "\n"}.get(command, ";\n")
+    path = tmp_path / "x.swf"
+    path.write_text(first + "1" * 5000 + "\n")
+    if command == "pbs":
+        path.write_text("\n" + "1" * 5000 + "\n")
+    words = (
+        ["replay", path] if command == "replay" else ["workload", "import", command, path, "-o", tmp_path / "log.swf"]
+    )
+    said = refusal(*words)
+    assert "x.swf:2: " in said
+    assert "longer than" in said
 
 
 def test_an_anonymous_log_holds_no_name_and_a_key_only_where_asked(tmp_path):

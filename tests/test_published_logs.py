@@ -469,6 +469,49 @@ def test_dates_in_a_csv_file_may_have_fractions_and_zones(tmp_path):
     assert table(log) == [(0, 10, 10, 1, 1, 86400, 1)] * 2
 
 
+def test_rows_of_a_csv_file_may_be_long_and_hold_newlines(tmp_path, monkeypatch):
+    monkeypatch.setattr("batfill.workloads.centres.CSV_BYTES", 300)
+    row = "{},1-00:00:00,{},2023-11-14 22:13:20,2023-11-14 22:13:30,2023-11-14 22:13:40,COMPLETED,{}"
+    names = ["x", "y" * 2000, '"a\n""b"",\n"', "z"] * 20
+    head = "job_id,wallclock_req,nodes_req,submit_time,start_time,end_time,state,name"
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join([head, *(row.format(i, i + 1, name) for i, name in enumerate(names))]))
+    log, _ = imported("eagle", path, out=tmp_path / "log.swf")
+    assert log["requested_procs"].tolist() == list(range(1, 81))
+    assert log["executable"].tolist() == [1, 2, 3, 4] * 20
+
+
+def test_what_a_centres_table_leaves_out_or_changes_is_noted(tmp_path):
+    row = KESTREL_ROWS[0]
+    changes = [
+        {"state_simple": "WAT"},
+        {"start_time": None},
+        {"processors_used": 2**31},
+        {"wallclock_req": None},
+        {"submit_time": row["end_time"] - dt.timedelta(seconds=1)},
+        {"end_time": row["end_time"] + dt.timedelta(milliseconds=500)},
+        {"processors_used": 0},
+    ]
+    write_table(tmp_path / "x.parquet", [{**row, **change} for change in changes])
+    files = (tmp_path / "x.parquet", "-o", tmp_path / "log.swf")
+    done = batfill("workload", "import", "kestrel", *files, "--json")
+    first = json.loads(done.out)["first"]
+    for number, reason in enumerate(
+        (
+            "state is not understood",
+            "without a start",
+            "processors_used is unknown",
+            "wallclock_req is empty",
+            "submitted after their start",
+            "fractions of a second",
+            "processors_used 0",
+        ),
+        1,
+    ):
+        [example] = [example for note, example in first.items() if reason in note]
+        assert f"x.parquet: row {number}, " in example
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

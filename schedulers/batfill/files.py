@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 CHUNK_BYTES = 1 << 23
-LONGEST_LINE = 1 << 23  # bytes: no record is that long, and each takes a multiple of it in memory
+LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
 
 PART = re.compile(r"\.(.+)\.(\d+)\.part", re.DOTALL)  # a temporary name, see `part_of`
@@ -127,17 +127,17 @@ def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) ->
     while piece := content.read(CHUNK_BYTES):
         if text_sum is not None:
             text_sum.update(piece)
-        text = rest + piece
-        end = text.rfind(b"\n") + 1
-        if end:
-            lines += text.count(b"\n")
-            yield text[:end]
-        rest = text[end:]
-        if len(rest) > LONGEST_LINE:
+        rest += piece
+        first = rest.find(b"\n")  # the other lines are shorter than a piece
+        if max(first, len(rest) if first < 0 else 0) > LONGEST_LINE:
             raise WorkloadError(
                 f"{path}:{lines + 1}: this line is longer than {LONGEST_LINE / 2**20:g} MiB; "
                 "give a text with one record a line"
             )
+        if end := rest.rfind(b"\n") + 1:
+            lines += rest.count(b"\n")
+            yield rest[:end]
+            rest = rest[end:]
     if rest:
         yield rest + b"\n"
 
