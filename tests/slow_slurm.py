@@ -169,7 +169,7 @@ def _job(fields: dict[str, str], clock: tzinfo, zone: str, notes: Counter[str]) 
         remarks.append(f"jobs with a time in an hour that the clock repeats ({zone}): the first that fits is taken")
     if any(_skipped(fields[name], clock) for name in ("Submit", "Start", "End")):
         remarks.append(f"jobs with a time that the clock skips ({zone}; is it their time zone?)")
-    if any(re.search(r"\.0*[1-9]", fields[name]) for name in ("Submit", "Start", "End")):
+    if any(re.search(r"[.,]0*[1-9]", fields[name]) for name in ("Submit", "Start", "End")):
         remarks.append("jobs with fractions of a second, cut off")
     if not 0 <= req <= MOST:
         remarks.append("jobs whose ReqCPUS is not understood: no requested processors")
@@ -194,7 +194,10 @@ def _job(fields: dict[str, str], clock: tzinfo, zone: str, notes: Counter[str]) 
 def _counts(fields: dict[str, str]) -> tuple[str, ...]:
     """AllocCPUS and ReqCPUS, with `4K` in digits."""
     texts = (fields.get(name, "")[:13] for name in ("AllocCPUS", "ReqCPUS"))
-    return tuple(str(int(text[:-1]) * 1024) if text[:-1].isdigit() and text[-1:] == "K" else text for text in texts)
+    units = {"K": 1024, "M": 1024**2}
+    return tuple(
+        str(int(text[:-1]) * units[text[-1:]]) if text[:-1].isdigit() and text[-1:] in units else text for text in texts
+    )
 
 
 def _local(text: str) -> datetime | None:

@@ -150,57 +150,20 @@ job_ids = st.one_of(
 )
 limits = st.one_of(
     st.sampled_from(
-        [
-            "UNLIMITED",
-            "Partition_Limit",
-            "",
-            "1-12",
-            "1-12:30",
-            "00:00:01.500",
-            "-5",
-            "a-5",
-            "9" * 12,
-            "1:2",
-            "1-1:1:1",
-            "60.5",
-            "60.",
-            ".5",
-            "INVALID",
-            "unlimited",
-            "INFINITE",
-            " 60 ",
-        ]
+        ["UNLIMITED", "Partition_Limit", "", "1-12", "1-12:30", "00:00:01.500", "-5", "a-5", "9" * 12, "1:2", "1-1:1:1"]
     ),
+    st.sampled_from(["60.5", "60.", ".5", "INVALID", "unlimited", "INFINITE", " 60 "]),
     st.integers(0, 10**11).map(str),
     st.builds("{}:{:02}:{:02}".format, st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)),
     st.builds("{}-{:02}:{:02}:{:02}".format, *[st.integers(0, 99)] * 4),
 )
-counts = st.sampled_from(
-    ["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²", "4K", "K", "3M", "4.5"]
+counts = st.one_of(
+    st.sampled_from(["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²"]),
+    st.sampled_from(["1", "2", "3", "4", "4K", "K", "3M", "4.5"]),
 )
-states = st.sampled_from(
-    [
-        "COMPLETED",
-        "COMPLETED",
-        "CANCELLED by 3",
-        "CANCELLED+",
-        "TIMEOUT",
-        "RUNNING",
-        "",
-        " ",
-        "CD",
-        "completed",
-        "OUT_OF_ME+",
-        "TO",
-        "R",
-        "RV",
-        "C+",
-        "RE+",
-        "FAILED+",
-        "+",
-        "NODE_FAIL by 3",
-        "WAT",
-    ]
+states = st.one_of(
+    st.sampled_from(["COMPLETED", "COMPLETED", "CANCELLED by 3", "CANCELLED+", "TIMEOUT", "RUNNING", "", " "]),
+    st.sampled_from(["CD", "completed", "OUT_OF_ME+", "TO", "R", "RV", "C+", "RE+", "FAILED+", "+", "WAT"]),
 )
 texts = (words, words, words, job_names, words)
 records = st.one_of(

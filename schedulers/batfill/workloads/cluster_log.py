@@ -50,6 +50,7 @@ UNLIMITED, PARTITION_LIMIT = -2, -3
 NO_TIMES = ("", "Unknown", "None", "N/A")
 ROWS_AT_ONCE = 1 << 17
 QUARTER_S = 900
+FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
 
 
@@ -710,8 +711,7 @@ def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool]:
     if text in NO_TIMES:
         return 0, 0, False
     if EPOCH.fullmatch(text):
-        whole, _, fraction = text.partition(".")
-        return min(int(whole), LAST_S + 1), 0, bool(fraction.strip("0"))
+        return epoch(text), 0, FRACTION.search(text) is not None
     try:
         at = datetime.fromisoformat(text) if text.isascii() else None
     except ValueError:
@@ -724,7 +724,7 @@ def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool]:
         first, later = seconds - int(offset.total_seconds()), 0
     else:
         first, later = (int(found[0]) for found in unix_times(np.array([seconds]), zone))
-    return (first if 1 <= first <= LAST_S else ODD), later, at.microsecond > 0
+    return (first if 1 <= first <= LAST_S else ODD), later, FRACTION.search(text) is not None
 
 
 def epoch(text: str) -> int:

@@ -302,16 +302,21 @@ class _Records:
         keys, components, kinds = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int8)
         parse_job_ids(table.text, table.of("JobID"), keys, components, kinds)
         valid = np.ones(n, bool)
+        one = np.empty(1, np.int64), np.empty(1, np.int32), np.empty(1, np.int8)
         for row in np.flatnonzero(kinds == HARD).tolist():
             job_id = table.field("JobID", row)
             match = JOB_ID.match(job_id)
             if match:
-                keys[row] = self.odd_ids.setdefault(match[1], -1 - len(self.odd_ids))
+                whole = match[1].encode()  # without a component that made it hard
+                parse_job_ids(np.frombuffer(whole, np.uint8), np.array([[0, len(whole)]], np.int32), *one)
+                odd = one[2][0] == HARD
+                keys[row] = self.odd_ids.setdefault(match[1], -1 - len(self.odd_ids)) if odd else one[0][0]
                 if match[2]:
                     components[row] = self.odd_components.setdefault(match[2], (1 << 25) + len(self.odd_components))
             else:
                 valid[row] = False
-                self.result.note(_odd(job_id), example=table.show(row))
+                reason = _odd(job_id)
+                self.result.note(reason, example="" if reason in self.result.examples else table.show(row))
         return keys, components, valid
 
     def _status(self, table: _Table) -> NDArray[np.int8]:
