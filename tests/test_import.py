@@ -333,6 +333,8 @@ def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(t
     submits, limits, result = imported(tmp_path, "--cluster", "b", "--partition-limit", "24h")
     assert (submits, limits) == ([0, 1, 2], [86400, 1800, 86400])
     assert result["notes"]["jobs with their partition's limit: taken as 86400 s"] == 2
+    done = imported(tmp_path, "--partition", "gpu", "--cluster", "b", "--partition-limit", "24h")
+    assert done[1] == [1800, 86400]
     for option, known in (("--cluster", "a, b"), ("--partition", "batch, gpu")):
         assert known in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "none.swf", option, "c")
 
@@ -455,6 +457,41 @@ def test_impossible_times_are_no_times(tmp_path, huge):
     assert len(read_oar([path]).jobs) == 0
     path.write_text(f"08/26/2014 17:07:44;E;1.a;qtime={huge} start={huge} end={huge}\n")
     assert len(read_pbs([path]).jobs) == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "kept", "reason"),
+    [
+        ({"startTime": "noon"}, False, "start is no time that is understood"),
+        ({"submissionTime": None}, False, "without a submission time"),
+        ({"startTime": None, "exit_code": 0}, False, "COMPLETED jobs without a start"),
+        ({"startTime": 2000}, False, "end before they start"),
+        ({"submissionTime": 1050}, True, "submitted after their start"),
+        ({"assigned_resources": []}, True, "the processors that they requested count"),
+        ({"assigned_resources": [], "wanted_resources": ""}, False, "unknown number of processors, left out"),
+        ({"walltime": "soon"}, True, "limit is not understood"),
+        ({"walltime": None}, True, "limit is empty"),
+        ({"stopTime": "1100.5"}, True, ""),
+    ],
+)
+def test_what_oar_leaves_out_or_guesses_is_noted(tmp_path, record, kept, reason):
+    job = {"state": "Terminated", "submissionTime": 1000, "startTime": 1001, "stopTime": 1100, "walltime": 60}
+    job |= {"assigned_resources": [1], "wanted_resources": "-l /nodes=2/core=4+/nodes=1/core=2,walltime=1:0:0"}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"17": job | record}))
+    reading = read_oar([path])
+    assert [found.requested_procs for found in reading.jobs] == [10] * kept
+    assert reason in " ".join(reading.notes)
+    assert all(example.startswith("job 17, ") for example in reading.examples.values())
+
+
+def test_an_example_names_nobody(tmp_path):
+    for system in ("slurm", "pbs", "oar"):
+        file = DATA / f"{system}.{'json' if system == 'oar' else 'txt'}"
+        done = batfill("workload", "import", system, file, "-o", tmp_path / "log.swf", "--anonymise")
+        assert "; the first: " in done.err
+        names = {"slurm": ("alice", "carol", "1003", "relax"), "pbs": ("user=", "jobname"), "oar": ("relax",)}[system]
+        assert not [name for name in names if name in done.err]
 
 
 def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):

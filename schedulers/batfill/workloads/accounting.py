@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # Bytes of memory for a byte of text, measured: OAR's JSON is one document, and a PBS job's records are far apart.
-WHOLE = {"oar": 7, "pbs": 3}
+WHOLE = {"oar": 7, "pbs": 4}
 LARGE_BYTES = 1e9  # of memory: said before it is taken
 
 

@@ -214,6 +214,7 @@ TITLES = {
     "requested_procs": "request of processors",
     "requested_s": "limit",
 }
+PARTITIONS = "jobs with their partition's limit: "
 LEFT_OUT = {
     NOT_ENDED: "jobs that have not ended, left out",
     REVOKED: "jobs revoked because another cluster of the federation ran them, left out",
@@ -259,6 +260,8 @@ class Reading:
             f"{count} records: {reason}{f'; the first: {first[reason]}' if reason in first else ''}"
             for reason, count in self.notes.items()
         ]
+        if self.partition_limit_s is not None and not any(reason.startswith(PARTITIONS) for reason in self.notes):
+            said.append("no job has its partition's limit: --partition-limit changes nothing")
         return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
 
     @property
@@ -360,7 +363,7 @@ class Reading:
             (f"jobs whose {title['requested_s']} is empty or 0: no requested time", requested_s == 0),
             (f"jobs whose {title['requested_s']} is beyond 2^32 s: no requested time", requested_s > LAST_S),
             (
-                "jobs with their partition's limit: "
+                PARTITIONS
                 + ("no requested time; state it with --partition-limit" if limit is None else f"taken as {limit:g} s"),
                 partition,
             ),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 RECORD_LINE = re.compile(r"^(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)(?:\.\d+)?;(\w);([^;]*);(.*)$")
 RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
+SHOWN = ("qtime", "start", "end", "Resource_List.walltime")  # no names, since an example is shown
 QUEUED, DELETED, ABORTED, ENDED = "Q", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
@@ -66,12 +67,13 @@ def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
                 raise WorkloadError(f"{path}:{number}: not `date time;type;job id;...`; is it a PBS accounting file?")
             reading.files[path] += 1
             month, day, year, time, kind, job, text = match.groups()
-            show = f"{path.name}:{number}: {line[:200]}"
+            fields = {name: value.strip('"') for name, value in RECORD_FIELD.findall(text)}
+            stated = "".join(f", {name} {fields[name][:20]}" for name in SHOWN if name in fields)
+            show = f"{path.name}:{number}: {kind} of {job}{stated}"
             if WHOLE_ARRAY.match(job):
                 if kind == ENDED:
                     reading.note("records of whole arrays, left out", example=show)
                 continue
-            fields = {name: value.strip('"') for name, value in RECORD_FIELD.findall(text)}
             if kind == ENDED:
                 found = _job(fields, was_deleted=job in deleted)
                 if job in ended:

@@ -167,9 +167,9 @@ class _Table:
         return self.text[start:end].tobytes().decode("utf-8", "replace")
 
     def show(self, row: int) -> str:
-        """The fields of a record that its times, its width and its state come from."""
-        shown = (*NEEDED, "Timelimit")
-        return ", ".join(f"{self.names[name]} {self.field(name, row)}" for name in shown if name in self)
+        """The fields of a record that its times, its width and its state come from, without who cancelled it."""
+        shown = ((name, self.field(name, row)) for name in (*NEEDED, "Timelimit") if name in self)
+        return ", ".join(f"{self.names[name]} {text.partition(' by ')[0][:40]}" for name, text in shown)
 
     def codes(self, column: str, names: Names) -> NDArray[np.int32]:
         """The number of each text in `names`, (n,), 0 without such a column."""
