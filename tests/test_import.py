@@ -262,6 +262,7 @@ def test_dates_are_read_in_every_form_and_through_the_changes_of_a_clock(tmp_pat
         ({"AllocCPUS": "many"}, False, "unknown number of processors"),
         ({"AllocCPUS": "0"}, False, "COMPLETED jobs with AllocCPUS 0"),
         ({"column": "AllocTRES", "AllocTRES": ""}, False, "COMPLETED jobs with AllocTRES 0"),
+        ({"AllocCPUS": "0", "State": "CANCELLED by 3"}, True, "never started"),
         ({"AllocCPUS": "1.50K"}, True, "AllocCPUS may be rounded"),
         ({"Start": ""}, False, "COMPLETED jobs without a start"),
         ({"Start": "tomorrow"}, False, "Start is no time"),

@@ -481,6 +481,15 @@ def test_rows_of_a_csv_file_may_be_long_and_hold_newlines(tmp_path, monkeypatch)
     assert log["executable"].tolist() == [1, 2, 3, 4] * 20
 
 
+def test_a_row_without_any_processors_is_left_out(tmp_path):
+    rows = [{key: value for key, value in row.items() if key != "processors_used"} for row in KESTREL_ROWS]
+    write_table(tmp_path / "x.parquet", [rows[0], {**rows[0], "processors_req": 0}])
+    log, said = imported("kestrel", tmp_path / "x.parquet", out=tmp_path / "log.swf")
+    assert log["procs"].tolist() == [104]
+    assert "1 records: jobs that ran on an unknown number of processors, left out" in said
+    assert "1 records: no column processors_used: the processors requested count" in said
+
+
 def test_what_a_centres_table_leaves_out_or_changes_is_noted(tmp_path):
     row = KESTREL_ROWS[0]
     changes = [
