@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import slow_slurm
 from batfill.cli import main
 from batfill.errors import WorkloadError
 from batfill.workloads.cluster_log import (
+    ODD,
     ClusterJob,
     ClusterLog,
     Key,
@@ -46,7 +46,7 @@ def table(log, *names):
 
 @pytest.fixture
 def slurm():
-    return swf_of(read_slurm([DATA / "slurm.txt"], zone="Europe/Paris"), source="test", zone="Europe/Paris")
+    return swf_of(read_slurm([DATA / "slurm.txt"], Reading("Europe/Paris")), source="test", zone="Europe/Paris")
 
 
 def test_slurm_jobs_have_their_times_processors_and_states(slurm):
@@ -85,9 +85,9 @@ def test_slurm_names_become_numbers_by_first_submission(slurm):
 
 def test_slurm_columns_are_found_by_name_and_times_may_be_seconds(tmp_path):
     path = tmp_path / "x"
-    path.write_text("State|End|Start|Submit|JobID|\nCOMPLETED|1700000090|1700000030|1700000000|7|\n")
+    path.write_text("State|End|Start|NCPUS|Submit|JobID|\nCOMPLETED|1700000090|1700000030|4|1700000000|7|\n")
     [job] = read_slurm([path]).jobs
-    assert (job.submit_s, job.start_s, job.end_s) == (1700000000, 1700000030, 1700000090)
+    assert (job.submit_s, job.start_s, job.end_s, job.procs) == (1700000000, 1700000030, 1700000090, 4)
 
 
 def test_slurm_ids_used_again_by_another_job_are_another_job(tmp_path):
@@ -106,7 +106,9 @@ def test_slurm_ids_used_again_by_another_job_are_another_job(tmp_path):
         ("", "no finished job"),
         ("\ufeff\n \n", "no finished job"),
         (HEAD + "1|a|b|c|d|e|f|1|1|RUNNING\n", "1: jobs that have not ended"),
-        (HEAD + "1|a|b|c|d|e|f|1|1|COMPLETED\n", "1: jobs without a submission time"),
+        (HEAD + "1|a|b|c|d|e|f|1|1|COMPLETED\n", "1: jobs whose Submit is no time that is understood"),
+        (HEAD + "1|a|b|||f|f|1|1|COMPLETED\n", "1: jobs whose End is no time that is understood"),
+        (HEAD + "1|a|b||2|3|4|1|1|COMPLETED\n", "1: jobs without a submission time"),
     ],
 )
 def test_slurm_output_that_cannot_be_used_is_said(tmp_path, text, said):
@@ -123,6 +125,15 @@ times = st.one_of(
     st.sampled_from(["Unknown", "None", "", "0", "2024-02-30T00:00:00", "2024-3-1T1:2:3", "1960-01-01T00:00:00", "٣"]),
     st.integers(1_700_000_000, 1_700_000_400).map(str),
     st.datetimes(datetime(2024, 3, 30, 22), datetime(2024, 3, 31, 6)).map(lambda at: at.isoformat(timespec="seconds")),
+    st.builds(
+        "{}{}{}".format,
+        st.datetimes(datetime(2024, 10, 27, 0), datetime(2024, 10, 27, 5)).map(
+            lambda at: at.isoformat(sep=" ", timespec="seconds")
+        ),
+        st.sampled_from(["", "", ".5", ".000", ",5", ".123456789"]),
+        st.sampled_from(["", "", "", "Z", "+02:00", "-0330", "+01", "+1", " CET"]),
+    ),
+    st.sampled_from(["2024-10-27T02:30", "20241027T023000", "1700000000.5", "1700000000.", "Yesterday 13:40", "N/A"]),
     st.text("0123456789-T:9", max_size=12),
 )
 job_ids = st.one_of(
@@ -141,12 +152,19 @@ limits = st.one_of(
     st.sampled_from(
         ["UNLIMITED", "Partition_Limit", "", "1-12", "1-12:30", "00:00:01.500", "-5", "a-5", "9" * 12, "1:2", "1-1:1:1"]
     ),
+    st.sampled_from(["60.5", "60.", ".5", "INVALID", "unlimited", "INFINITE", " 60 "]),
     st.integers(0, 10**11).map(str),
     st.builds("{}:{:02}:{:02}".format, st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)),
     st.builds("{}-{:02}:{:02}:{:02}".format, *[st.integers(0, 99)] * 4),
 )
-counts = st.sampled_from(["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²"])
-states = st.sampled_from(["COMPLETED", "COMPLETED", "CANCELLED by 3", "CANCELLED+", "TIMEOUT", "RUNNING", "", " "])
+counts = st.one_of(
+    st.sampled_from(["0", "1", "4", "007", "", "-1", "2147483647", "2147483648", "9" * 30, "x", "²"]),
+    st.sampled_from(["1", "2", "3", "4", "4K", "K", "3M", "4.5"]),
+)
+states = st.one_of(
+    st.sampled_from(["COMPLETED", "COMPLETED", "CANCELLED by 3", "CANCELLED+", "TIMEOUT", "RUNNING", "", " "]),
+    st.sampled_from(["CD", "completed", "OUT_OF_ME+", "TO", "R", "RV", "C+", "RE+", "FAILED+", "+", "WAT"]),
+)
 texts = (words, words, words, job_names, words)
 records = st.one_of(
     st.tuples(job_ids, *texts, times, times, times, limits, counts, counts, states),
@@ -173,19 +191,165 @@ def test_slurm_records_are_read_as_one_by_one(tmp_path_factory, rows, limit, bar
         expected = slow_slurm.read_slurm([path], zone=zone)
     except WorkloadError as error:
         with pytest.raises(WorkloadError, match=re.escape(str(error))):
-            read_slurm([path], zone=zone)
+            read_slurm([path], Reading(zone))
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("batfill.workloads.cluster_log.CHUNK_BYTES", chunk)
-        found = read_slurm([path], zone=zone)
-    assert list(found.jobs) == [within_32_bits(job) for job in expected.jobs]
+        patch.setattr("batfill.files.CHUNK_BYTES", chunk)
+        found = read_slurm([path], Reading(zone))
+    assert list(found.jobs) == expected.jobs
     assert found.notes == expected.notes
 
 
-def within_32_bits(job):
-    procs, requested = (None if q is None else min(q, 2**31 - 1) for q in (job.procs, job.requested_procs))
-    limit_s = None if job.requested_s is not None and job.requested_s > 2**32 - 1 else job.requested_s
-    return replace(job, procs=procs, requested_procs=requested, requested_s=limit_s)
+SACCT = "JobID|Submit|Start|End|TimelimitRaw|{}|State\n"
+
+
+def read_row(tmp_path, column="AllocCPUS", zone="Europe/Paris", **fields):
+    """The job of one record of `sacct` with these fields, or None, and the reasons noted with their examples."""
+    usual = {
+        "JobID": "7",
+        "Submit": "2024-05-01T10:00:00",
+        "Start": "2024-05-01T10:05:00",
+        "End": "2024-05-01T11:05:00",
+    }
+    usual |= {"TimelimitRaw": "120", column: "4", "State": "COMPLETED"}
+    path = tmp_path / "row"
+    path.write_text(SACCT.format(column) + "|".join((usual | fields).values()) + "\n")
+    reading = read_slurm([path], Reading(zone))
+    assert set(reading.examples) == set(reading.notes)
+    assert all("JobID 7" in example for example in reading.examples.values())
+    return next(iter(reading.jobs), None), " ".join(reading.notes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "width"),
+    [
+        ({"AllocCPUS": "4K"}, 4096),
+        ({"column": "NCPUS", "NCPUS": "8"}, 8),
+        ({"column": "ncpus", "ncpus": "8"}, 8),
+        ({"column": "AllocTRES", "AllocTRES": "billing=9,cpu=12,gres/gpu=2,mem=8G,node=1"}, 12),
+        ({"column": "AllocTRES", "AllocTRES": "cpu=2K"}, 2048),
+    ],
+)
+def test_processors_are_found_in_each_column_and_unit_that_sacct_prints(tmp_path, fields, width):
+    job, said = read_row(tmp_path, **fields)
+    assert (job.procs, job.end_s - job.start_s, said) == (width, 3600, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "times"),  # wait and run time
+    [
+        ({"Start": "2024-05-01T10:05:00+02:00", "End": "2024-05-01T09:05:00Z"}, (300, 3600)),
+        ({"Submit": "2024-05-01 10:00", "Start": "20240501T100500"}, (300, 3600)),
+        ({"Submit": "1714550400.25", "Start": "2024-05-01T10:05:00.75"}, (300, 3600)),
+        # the clock goes back from 3:00 to 2:00
+        ({"Submit": "2024-10-27T02:10:00", "Start": "2024-10-27T02:50:00", "End": "2024-10-27T02:05:00"}, (2400, 900)),
+        ({"Submit": "2024-10-27T02:50:00", "Start": "2024-10-27T02:05:00", "End": "2024-10-27T02:10:00"}, (900, 300)),
+        ({"Submit": "2024-10-27T01:50:00", "Start": "2024-10-27T01:55:00", "End": "2024-10-27T03:00:00"}, (300, 7500)),
+        # ... and forward from 2:00 to 3:00
+        ({"Submit": "2024-03-31T01:50:00", "Start": "2024-03-31T01:55:00", "End": "2024-03-31T03:05:00"}, (300, 600)),
+    ],
+)
+def test_dates_are_read_in_every_form_and_through_the_changes_of_a_clock(tmp_path, fields, times):
+    job, said = read_row(tmp_path, **fields)
+    assert (job.start_s - job.submit_s, job.end_s - job.start_s) == times
+    assert ("fractions" in said) == any("." in field for field in fields.values())
+    assert ("clock repeats" in said) == any("27T02" in field for field in fields.values())
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept", "reason"),
+    [
+        ({"AllocCPUS": "many"}, False, "unknown number of processors"),
+        ({"AllocCPUS": "0"}, False, "COMPLETED jobs with AllocCPUS 0"),
+        ({"column": "AllocTRES", "AllocTRES": ""}, False, "COMPLETED jobs with AllocTRES 0"),
+        ({"AllocCPUS": "0", "State": "CANCELLED by 3"}, True, "never started"),
+        ({"AllocCPUS": "1.50K"}, True, "AllocCPUS may be rounded"),
+        ({"Start": ""}, False, "COMPLETED jobs without a start"),
+        ({"Start": "tomorrow"}, False, "Start is no time"),
+        ({"Submit": "Yesterday 13:40"}, False, "Submit is no time"),
+        ({"End": "2024-05-01T09:00:00"}, False, "end before they start"),
+        ({"End": "2024-05-01T09:00:00", "State": "TIMEOUT"}, False, "end before they start"),
+        ({"End": "2024-05-01T10:01:00", "State": "CANCELLED by 3"}, True, "cancelled before the start"),
+        ({"Submit": "2024-05-01T10:30:00"}, True, "submitted after their start"),
+        ({"Submit": "2024-05-01T12:00:00", "Start": "None", "State": "CA"}, True, "submitted after their end"),
+        ({"Start": "2024-03-31T02:30:00", "Submit": "1"}, True, "clock skips"),
+        ({"TimelimitRaw": "UNLIMITED"}, True, "TimelimitRaw UNLIMITED"),
+        ({"TimelimitRaw": "INVALID"}, True, "TimelimitRaw is not understood"),
+        ({"TimelimitRaw": ""}, True, "TimelimitRaw is empty"),
+        ({"TimelimitRaw": "99999999999"}, True, "TimelimitRaw is beyond"),
+        ({"TimelimitRaw": "Partition_Limit"}, True, "--partition-limit"),
+        ({"State": "WAT"}, False, "state is not understood"),
+        ({"State": "RV"}, False, "revoked"),
+        ({"State": "R"}, False, "have not ended"),
+        ({"JobID": "JobID 7."}, False, "steps"),
+    ],
+)
+def test_each_value_that_is_changed_guessed_or_left_out_is_noted(tmp_path, fields, kept, reason):
+    job, said = read_row(tmp_path, **fields)
+    assert (job is not None) == kept
+    assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [("CD", 1), ("completed", 1), ("OUT_OF_ME+", 0), ("OOM", 0), ("CANCELLED+", 5), ("NODE_FAI+", 0), ("BF", 0)],
+)
+def test_states_may_be_short_or_cut(tmp_path, state, status):
+    job, said = read_row(tmp_path, State=state)
+    assert (job.status, said) == (status, "")
+
+
+def test_half_a_minute_of_a_limit_counts(tmp_path):
+    assert read_row(tmp_path, TimelimitRaw="60.5")[0].requested_s == 3630
+
+
+@pytest.mark.parametrize("needed", ["JobID", "Submit", "Start", "End", "State", "AllocCPUS"])
+def test_a_file_without_a_needed_column_is_refused_by_its_name(tmp_path, needed):
+    (tmp_path / "x").write_text(SACCT.format("AllocCPUS").replace(needed, "ReqCPUS"))
+    assert f"no column {needed}" in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "log.swf")
+
+
+CLUSTERS = """\
+JobID|Cluster|Partition|Submit|Start|End|Timelimit|AllocCPUS|State
+7|a|batch|1700000000|1700000010|1700000020|Partition_Limit|1|COMPLETED
+7|b|batch|1700000001|1700000011|1700000020|Partition_Limit|2|COMPLETED
+8|b|gpu|1700000002|1700000012|1700000020|00:30:00|4|COMPLETED
+9|b|gpu,batch|1700000003|None|1700000020|Partition_Limit|0|CANCELLED
+"""
+
+
+def imported(tmp_path, *options):
+    (tmp_path / "x").write_text(CLUSTERS)
+    done = batfill("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "log.swf", "--json", *options)
+    assert done.status == 0, done.err
+    log = read_log(tmp_path / "log.swf")
+    return log["submit_s"].tolist(), log["requested_s"].tolist(), json.loads(done.out)
+
+
+def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(tmp_path):
+    assert imported(tmp_path)[:2] == ([0, 1, 2, 3], [-1, -1, 1800, -1])  # ids of two clusters are different jobs
+    assert "3 of 4 jobs are of other clusters than a" in "\n".join(read_log(tmp_path / "log.swf").header)
+    assert imported(tmp_path, "--partition", "batch")[0] == [0, 1, 3]
+    assert imported(tmp_path, "--cluster", "b", "--partition", "gpu")[0] == [0, 1]
+    submits, limits, result = imported(tmp_path, "--cluster", "b", "--partition-limit", "24h")
+    assert (submits, limits) == ([0, 1, 2], [86400, 1800, 86400])
+    assert result["notes"]["jobs with their partition's limit: taken as 86400 s"] == 2
+    done = imported(tmp_path, "--partition", "gpu", "--cluster", "b", "--partition-limit", "24h")
+    assert done[1] == [1800, 86400]
+    for option, known in (("--cluster", "a, b"), ("--partition", "batch, gpu")):
+        assert known in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "none.swf", option, "c")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pbs", "--partition", "a"], "--partition applies to slurm, eagle"),
+        (["oar", "--cluster", "a"], "--cluster applies to slurm only"),
+        (["eagle", "--partition-limit", "1h"], "--partition-limit applies to slurm only"),
+    ],
+)
+def test_a_choice_that_a_system_does_not_have_is_refused(tmp_path, words, said):
+    assert said in refusal("workload", "import", words[0], tmp_path / "x", "-o", tmp_path / "log.swf", *words[1:])
 
 
 # OAR
@@ -201,7 +365,7 @@ def test_oar_jobs_in_both_spellings():
         (251, 100, 0, -1, -1, 600, 5),  # deleted while it waited
     ]
     header = "\n".join(log.header)
-    for reason in ("jobs that have not ended", "jobs without a stop time", "jobs inside a container job"):
+    for reason in ("jobs that have not ended", "jobs without an end", "jobs inside a container job"):
         assert f"1 records: {reason}, left out" in header
     assert "; Executable: 1 relax" in log.header
 
@@ -229,7 +393,7 @@ def test_json_that_is_no_oar_log_is_said(tmp_path, text):
 
 
 def test_pbs_jobs_end_are_deleted_and_run_again():
-    log = swf_of(read_pbs([DATA / "pbs.txt"], zone="America/Denver"), source="test")
+    log = swf_of(read_pbs([DATA / "pbs.txt"], Reading("America/Denver")), source="test")
     rows = table(log, "submit_s", "wait_s", "runtime_s", "procs", "requested_procs", "requested_s", "status")
     assert rows == [
         (0, 6, 14, 6, 6, 3600, 1),
@@ -296,7 +460,112 @@ def test_impossible_times_are_no_times(tmp_path, huge):
     assert len(read_pbs([path]).jobs) == 0
 
 
+@pytest.mark.parametrize(
+    ("record", "kept", "reason"),
+    [
+        ({"startTime": "noon"}, False, "start is no time that is understood"),
+        ({"submissionTime": None}, False, "without a submission time"),
+        ({"startTime": None, "exit_code": 0}, False, "COMPLETED jobs without a start"),
+        ({"startTime": 2000}, False, "end before they start"),
+        ({"submissionTime": 1050}, True, "submitted after their start"),
+        ({"assigned_resources": []}, True, "the processors that they requested count"),
+        ({"assigned_resources": [], "wanted_resources": ""}, False, "unknown number of processors, left out"),
+        ({"walltime": "soon"}, True, "limit is not understood"),
+        ({"walltime": None}, True, "limit is empty"),
+        ({"stopTime": "1100.5"}, True, ""),
+    ],
+)
+def test_what_oar_leaves_out_or_guesses_is_noted(tmp_path, record, kept, reason):
+    job = {"state": "Terminated", "submissionTime": 1000, "startTime": 1001, "stopTime": 1100, "walltime": 60}
+    job |= {"assigned_resources": [1], "wanted_resources": "-l /nodes=2/core=4+/nodes=1/core=2,walltime=1:0:0"}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"17": job | record}))
+    reading = read_oar([path])
+    assert [found.requested_procs for found in reading.jobs] == [10] * kept
+    assert reason in " ".join(reading.notes)
+    assert all(example.startswith("job 17, ") for example in reading.examples.values())
+
+
+def test_an_example_names_nobody(tmp_path):
+    for system in ("slurm", "pbs", "oar"):
+        file = DATA / f"{system}.{'json' if system == 'oar' else 'txt'}"
+        done = batfill("workload", "import", system, file, "-o", tmp_path / "log.swf", "--anonymise")
+        assert "; the first: " in done.err
+        names = {"slurm": ("alice", "carol", "1003", "relax"), "pbs": ("user=", "jobname"), "oar": ("relax",)}[system]
+        assert not [name for name in names if name in done.err]
+
+
+def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
+    path = tmp_path / "20240501"
+    ran = "qtime=100 start=110 end=200"
+    path.write_text(
+        f"05/01/2024 10:00:00;E;1.a;{ran} exec_host=n/0 Resource_List.walltime=soon\n"
+        f"05/01/2024 10:00:00;E;2.a;{ran} Resource_List.ncpus=4\n"
+        f"05/01/2024 10:00:00;E;3.a;{ran}\n"
+        "05/01/2024 10:00:00;E;4.a;qtime=100 start=later end=200\n"
+        "05/01/2024 10:00:00;D;5.a;\n"
+        "05/01/2024 10:00:00;Q;6.a;queue=b\n"
+        "13/01/2024 10:00:00;Q;7.a;queue=b\n"
+    )
+    reading = read_pbs([path])
+    assert [(job.procs, job.requested_procs) for job in reading.jobs] == [(1, None), (4, 4)]
+    for reason, line in (
+        ("limit is not understood", 1),
+        ("number of processors is unknown: the processors that they requested count", 2),
+        ("unknown number of processors, left out", 3),
+        ("start is no time that is understood", 4),
+        ("without a record of their queueing", 5),
+        ("have not ended", 6),
+        ("no date that is understood", 7),
+    ):
+        [example] = [example for note, example in reading.examples.items() if reason in note]
+        assert example.startswith(f"20240501:{line}: ")
+
+
 # What they share
+
+
+@pytest.mark.parametrize("system", ["slurm", "pbs", "frontier", "eagle"])
+def test_an_empty_file_is_named(tmp_path, system):
+    (tmp_path / "none").write_text(",".join(EAGLE) + "\n" if system == "eagle" else "")
+    assert "no record in none" in refusal("workload", "import", system, tmp_path / "none", "-o", tmp_path / "log.swf")
+    if system in ("slurm", "pbs"):
+        files = (DATA / f"{system}.txt", tmp_path / "none")
+        done = batfill("workload", "import", system, *files, "-o", tmp_path / "log.swf", "--json")
+        assert "no record in none" in done.err
+        assert json.loads(done.out)["empty_files"] == ["none"]
+        assert "; Note: no record in none" in read_log(tmp_path / "log.swf").header
+
+
+EAGLE = ("submit_time", "start_time", "end_time", "wallclock_req", "nodes_req", "state")
+
+
+def test_an_import_without_a_job_that_ran_is_refused(tmp_path):
+    path = tmp_path / "x"
+    path.write_text(HEAD + "1|a|b|1700000000|None|1700000010|60|0|1|CANCELLED\n")
+    said = refusal("workload", "import", "slurm", path, "-o", tmp_path / "log.swf")
+    assert "none of its 1 jobs ran" in said
+    assert "JobID 1" in said
+    assert not (tmp_path / "log.swf").exists()
+
+
+@pytest.mark.parametrize("command", ["slurm", "pbs", "frontier", "replay", "eagle"])
+def test_a_line_beyond_the_limit_is_refused_by_its_number(tmp_path, monkeypatch, command):
+    monkeypatch.setattr("batfill.files.LONGEST_LINE", 2000)
+    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("batfill.workloads.centres.LONGEST_LINE", 2000)
+    monkeypatch.setattr("batfill.workloads.centres.CSV_BYTES", 1000)
+    first = {"slurm": HEAD, "eagle": ",".join(EAGLE) + "\n"}.get(command, ";\n")
+    path = tmp_path / "x.swf"
+    path.write_text(first + "1" * 5000 + "\n")
+    if command == "pbs":
+        path.write_text("\n" + "1" * 5000 + "\n")
+    words = (
+        ["replay", path] if command == "replay" else ["workload", "import", command, path, "-o", tmp_path / "log.swf"]
+    )
+    said = refusal(*words)
+    assert "x.swf:2: " in said
+    assert "longer than" in said
 
 
 def test_an_anonymous_log_holds_no_name_and_a_key_only_where_asked(tmp_path):
@@ -334,7 +603,7 @@ def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
         ClusterJob(1, start, end, procs, procs, None, 1) for start, end, procs in ((1, 10, 4), (10, 20, 8), (15, 30, 1))
     ]
     reading = Reading()
-    reading.jobs.extend(jobs)
+    reading.extend(jobs, ["a", "b", "c"])
     assert most_in_use(reading.jobs) == 9
     assert swf_of(reading, source="x").header_value("MaxProcs") == "9"
     assert swf_of(reading, source="x", procs=16).header_value("MaxProcs") == "16"
@@ -363,9 +632,8 @@ def test_durations_in_every_form(text, seconds):
 
 
 def test_times_that_are_none_and_zones_that_are_unknown():
-    assert [unix_time(text, zone_of("UTC")) for text in ("Unknown", "None", "", "0", "2024-13-01T00:00:00")] == [
-        None
-    ] * 5
+    found = [unix_time(text, zone_of("UTC"))[0] for text in ("Unknown", "None", "", "0", "2024-13-01T00:00:00", "now")]
+    assert found == [0, 0, 0, 0, ODD, ODD]
     with pytest.raises(WorkloadError, match="no time zone 'Mars'"):
         zone_of("Mars")
 
@@ -381,7 +649,7 @@ def test_an_unknown_zone_is_refused_for_every_system(tmp_path, system):
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "America/St_Johns"])
 def test_seconds_beyond_all_dates_keep_an_offset(zone):
     far = np.array([-(2**62), -1, 0, 2**32, 2**62])
-    assert (np.abs(unix_times(far, zone_of(zone)) - far) <= 86_400).all()
+    assert (np.abs(unix_times(far, zone_of(zone))[0] - far) <= 86_400).all()
 
 
 def test_numbers_of_processors_beyond_batsims_are_unknown(tmp_path):
@@ -393,8 +661,7 @@ def test_numbers_of_processors_beyond_batsims_are_unknown(tmp_path):
     (found,) = read_oar([path], cores_per_resource=2**31 - 1).jobs
     assert (found.procs, found.requested_procs) == (2**31 - 1, None)
     path.write_text("08/26/2014 17:07:44;E;1.a;qtime=1 start=2 end=3 exec_host=n1/0-99999999999\n")
-    (found,) = read_pbs([path]).jobs
-    assert found.procs is None
+    assert dict(read_pbs([path]).notes) == {"jobs that ran on an unknown number of processors, left out": 1}
 
 
 def test_the_key_is_not_the_log(tmp_path):

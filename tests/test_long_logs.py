@@ -35,7 +35,7 @@ from swf_text import row
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces of a few rows, as those of a long log."""
-    monkeypatch.setattr(swf_log, "CHUNK_BYTES", 300)
+    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 300)
     monkeypatch.setattr(parquet_log, "ROWS_AT_ONCE", 7)
 
 

@@ -35,10 +35,12 @@ def write_table(path, rows, **types):
 
 
 def imported(system, *files, out, options=()):
-    """The log that the command wrote, and what it said, in lines."""
+    """The log that the command wrote, and what it said, in lines without examples."""
     done = batfill("workload", "import", system, *files, "-o", out, *options)
     assert done.status == 0, done.err
-    return (read_parquet(out) if out.suffix == ".parquet" else read_log(out)), done.err.splitlines()
+    return (read_parquet(out) if out.suffix == ".parquet" else read_log(out)), [
+        line.partition("; the first: ")[0] for line in done.err.splitlines()
+    ]
 
 
 def extra(path):
@@ -405,7 +407,7 @@ def without(name):
         (without("processors_req"), "no column processors_req, which"),
         ([{**KESTREL_ROWS[0], "processors_req": "many"}], "column processors_req does not hold numbers"),
         ([{**KESTREL_ROWS[0], "submit_time": "7 o'clock"}], 'column submit_time does not hold dates ("7 o\'clock")'),
-        ([{**KESTREL_ROWS[0], "wallclock_req": "1:2"}], "column wallclock_req does not hold durations"),
+        ([{**KESTREL_ROWS[0], "wallclock_req": "1:x"}], "column wallclock_req does not hold durations"),
         ([{**KESTREL_ROWS[0], "wallclock_req": [1]}], "column wallclock_req does not hold durations"),
         ([{**KESTREL_ROWS[0], "submit_time": {"at": 1}}], "column submit_time does not hold dates;"),
         ([{**KESTREL_ROWS[0], "name": b"\xff"}], "column name does not hold texts"),
@@ -439,7 +441,7 @@ def test_dates_without_a_time_are_midnight_and_dates_beyond_all_years_are_none(t
     assert log.header_value("UnixStartTime") == str(int(dt.datetime(2023, 11, 14, 7, tzinfo=dt.UTC).timestamp()))
     write_table(path, [{**KESTREL_ROWS[0], "submit_time": -(10**18)}], submit_time=pa_timestamp())
     said = refusal("workload", "import", "kestrel", path, "-o", tmp_path / "log.swf", "--timezone", "America/Denver")
-    assert "1: jobs without a submission time" in said
+    assert "1: jobs whose submit_time is no time that is understood" in said
 
 
 def pa_timestamp():
@@ -465,6 +467,58 @@ def test_dates_in_a_csv_file_may_have_fractions_and_zones(tmp_path):
     path.write_text("\n".join(["job_id,wallclock_req,nodes_req,submit_time,start_time,end_time,state", *rows]))
     log, _ = imported("eagle", path, out=tmp_path / "log.swf")
     assert table(log) == [(0, 10, 10, 1, 1, 86400, 1)] * 2
+
+
+def test_rows_of_a_csv_file_may_be_long_and_hold_newlines(tmp_path, monkeypatch):
+    monkeypatch.setattr("batfill.workloads.centres.CSV_BYTES", 300)
+    row = "{},1-00:00:00,{},2023-11-14 22:13:20,2023-11-14 22:13:30,2023-11-14 22:13:40,COMPLETED,{}"
+    names = ["x", "y" * 2000, '"a\n""b"",\n"', "z"] * 20
+    head = "job_id,wallclock_req,nodes_req,submit_time,start_time,end_time,state,name"
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join([head, *(row.format(i, i + 1, name) for i, name in enumerate(names))]))
+    log, _ = imported("eagle", path, out=tmp_path / "log.swf")
+    assert log["requested_procs"].tolist() == list(range(1, 81))
+    assert log["executable"].tolist() == [1, 2, 3, 4] * 20
+
+
+def test_a_row_without_any_processors_is_left_out(tmp_path):
+    rows = [{key: value for key, value in row.items() if key != "processors_used"} for row in KESTREL_ROWS]
+    write_table(tmp_path / "x.parquet", [rows[0], {**rows[0], "processors_req": 0}])
+    log, said = imported("kestrel", tmp_path / "x.parquet", out=tmp_path / "log.swf")
+    assert log["procs"].tolist() == [104]
+    assert "1 records: jobs that ran on an unknown number of processors, left out" in said
+    assert "1 records: no column processors_used: the processors requested count" in said
+
+
+def test_what_a_centres_table_leaves_out_or_changes_is_noted(tmp_path):
+    row = KESTREL_ROWS[0]
+    changes = [
+        {"state_simple": "WAT"},
+        {"start_time": None},
+        {"processors_used": 2**31},
+        {"wallclock_req": None},
+        {"submit_time": row["end_time"] - dt.timedelta(seconds=1)},
+        {"end_time": row["end_time"] + dt.timedelta(milliseconds=500)},
+        {"processors_used": 0},
+    ]
+    write_table(tmp_path / "x.parquet", [{**row, **change} for change in changes])
+    files = (tmp_path / "x.parquet", "-o", tmp_path / "log.swf")
+    done = batfill("workload", "import", "kestrel", *files, "--json")
+    first = json.loads(done.out)["first"]
+    for number, reason in enumerate(
+        (
+            "state is not understood",
+            "without a start",
+            "processors_used is unknown",
+            "wallclock_req is empty",
+            "submitted after their start",
+            "fractions of a second",
+            "processors_used 0",
+        ),
+        1,
+    ):
+        [example] = [example for note, example in first.items() if reason in note]
+        assert f"x.parquet: row {number}, " in example
 
 
 @pytest.mark.parametrize(

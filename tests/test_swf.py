@@ -315,7 +315,7 @@ def test_long_logs_are_read_in_pieces_alike(log_file, monkeypatch):
     text = "; head\n" + "".join(row(i, i, 5 + i / 4) + f"; after {i}\n" for i in range(1, 200))
     path = log_file(text)
     whole = read_log(path)
-    monkeypatch.setattr("batfill.workloads.swf_log.CHUNK_BYTES", 97)
+    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 97)
     pieces = read_log(path)
     assert pieces.rows.tolist() == whole.rows.tolist()
     assert pieces.comments == whole.comments

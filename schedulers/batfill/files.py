@@ -25,11 +25,13 @@ from batfill.errors import WorkloadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from hashlib import _Hash
     from io import BufferedReader
 
 GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
 CHUNK_BYTES = 1 << 23
+LONGEST_LINE = CHUNK_BYTES  # no record is that long, and reading a line takes a multiple of its size in memory
 STANDARD_INPUT = Path("-")
 
 PART = re.compile(r"\.(.+)\.(\d+)\.part", re.DOTALL)  # a temporary name, see `part_of`
@@ -107,6 +109,37 @@ def content_of(path: Path, stored: BinaryIO) -> Iterator[BinaryIO]:
             yield stored
     except DAMAGE as error:
         raise WorkloadError(f"{path}: cannot be unpacked ({error}); fetch or copy the file again") from None
+
+
+def whole_lines(path: Path, content: BinaryIO, text_sum: _Hash | None = None) -> Iterator[bytes]:
+    """The content in pieces of whole lines, each ended by a newline.
+
+    Args:
+        path: the file's name, for the message.
+        content: its content, as `decompressed`.
+        text_sum: updated with the content, if given.
+
+    Raises:
+        WorkloadError: a line has more than LONGEST_LINE bytes; the message names it.
+    """
+    rest = b""
+    lines = 0
+    while piece := content.read(CHUNK_BYTES):
+        if text_sum is not None:
+            text_sum.update(piece)
+        rest += piece
+        first = rest.find(b"\n")  # the other lines are shorter than a piece
+        if max(first, len(rest) if first < 0 else 0) > LONGEST_LINE:
+            raise WorkloadError(
+                f"{path}:{lines + 1}: this line is longer than {LONGEST_LINE / 2**20:g} MiB; "
+                "give a text with one record a line"
+            )
+        if end := rest.rfind(b"\n") + 1:
+            lines += rest.count(b"\n")
+            yield rest[:end]
+            rest = rest[end:]
+    if rest:
+        yield rest + b"\n"
 
 
 @contextmanager

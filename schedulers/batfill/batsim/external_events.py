@@ -12,6 +12,7 @@ import orjson
 
 from batfill.batsim.machines import MachineSet, machine_set
 from batfill.errors import WorkloadError
+from batfill.files import readable, whole_lines
 from batfill.workloads.batsim_json import is_time
 
 if TYPE_CHECKING:
@@ -77,14 +78,11 @@ def read_generic_events(paths: Iterable[Path]) -> list[ExternalEvent]:
 
 def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
     """The lines of one file that are not blank, each after its place, for messages."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise WorkloadError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        yield f"{path}: line {number}", line
+    with readable(path) as content:
+        lines = (line for text in whole_lines(path, content) for line in text.split(b"\n")[:-1])
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield f"{path}: line {number}", line
 
 
 def _parsed(where: str, line: bytes, known: tuple[str, ...]) -> tuple[dict[str, Any], str, float]:

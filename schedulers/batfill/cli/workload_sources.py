@@ -171,6 +171,7 @@ def fetch(
 SYSTEMS = ("slurm", "oar", "pbs")
 TABLES = ("eagle", "kestrel", "fugaku", "pm100")
 PUBLISHED = ("frontier", *TABLES)
+PARTITIONED = ("slurm", "eagle", "kestrel", "pm100")
 
 
 @click.command("import")
@@ -188,6 +189,13 @@ PUBLISHED = ("frontier", *TABLES)
     type=click.Choice(["nodes", "cores"]),
     help="Published logs: what a processor is [default: nodes; kestrel: cores].",
 )
+@click.option("--partition", "partitions", multiple=True, help="Read this partition only; may be repeated.")
+@click.option("--cluster", "clusters", multiple=True, help="slurm: read this cluster only; may be repeated.")
+@click.option(
+    "--partition-limit",
+    type=POSITIVE_SECONDS,
+    help="slurm: the requested time, such as 24h, of jobs whose limit is their partition's.",
+)
 @JSON
 def import_log(
     system: str,
@@ -198,6 +206,9 @@ def import_log(
     timezone: str,
     cores_per_resource: int | None,
     unit: Any,
+    partitions: tuple[str, ...],
+    clusters: tuple[str, ...],
+    partition_limit: float | None,
     as_json: bool,
     **written: Any,
 ) -> None:
@@ -219,6 +230,13 @@ def import_log(
         raise click.UsageError(
             f"--unit applies to {', '.join(PUBLISHED)} only; {system} counts processors; leave it out"
         )
+    for option, given in (("--cluster", clusters), ("--partition-limit", partition_limit)):
+        if given not in (None, ()) and system != "slurm":
+            raise click.UsageError(f"{option} applies to slurm only; leave it out")
+    if partitions and system not in PARTITIONED:
+        raise click.UsageError(
+            f"--partition applies to {', '.join(PARTITIONED)} only; a record of {system} names none; leave it out"
+        )
     if format_of(out) == ".parquet" or system in TABLES:
         require("tables", "pyarrow")
     if key is not None and key.resolve() == out.resolve():
@@ -227,14 +245,23 @@ def import_log(
     cores = 1 if cores_per_resource is None else cores_per_resource
     if said := memory_note(system, list(files)):
         print(said, file=sys.stderr)
-    reading = read_records(system, list(files), zone=timezone, cores_per_resource=cores, unit=unit)
+    reading = read_records(
+        system,
+        list(files),
+        zone=timezone,
+        cores_per_resource=cores,
+        unit=unit,
+        partition_limit_s=partition_limit,
+        partitions=frozenset(partitions) if partitions else None,
+        clusters=frozenset(clusters) if clusters else None,
+    )
     source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
     log = ClusterLog(reading, source=source, key=names, procs=procs, zone=timezone, **written)
     with all_or_none():
         if key is not None:
             names.save(key)
         rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
-    for note in log.notes:
+    for note in log.summary:
         print(note, file=sys.stderr)
     print(f"{out}: {rows} jobs", file=sys.stderr)
     if as_json:
@@ -243,6 +270,8 @@ def import_log(
                 "file": shown(out),
                 "jobs": rows,
                 "notes": dict(reading.notes),
+                "first": reading.examples,
+                "empty_files": reading.empty,
                 "not_modelled": dict(+reading.unmodelled),
             }
         )

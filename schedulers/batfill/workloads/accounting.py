@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from batfill.memory import in_gb, require_memory
 from batfill.workloads.centres import CENTRES, read_centre
-from batfill.workloads.cluster_log import zone_of
+from batfill.workloads.cluster_log import Reading, require_known, zone_of
 from batfill.workloads.frontier_swf import read_frontier
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import read_pbs
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batfill.workloads.centres import Unit
-    from batfill.workloads.cluster_log import Reading
 
 
 # Bytes of memory for a byte of text, measured: OAR's JSON is one document, and a PBS job's records are far apart.
-WHOLE = {"oar": 7, "pbs": 3}
+WHOLE = {"oar": 7, "pbs": 4}
 LARGE_BYTES = 1e9  # of memory: said before it is taken
 
 
@@ -40,7 +39,15 @@ def memory_note(system: str, paths: list[Path]) -> str | None:
 
 
 def read_records(
-    system: str, paths: list[Path], *, zone: str = "UTC", cores_per_resource: int = 1, unit: Unit | None = None
+    system: str,
+    paths: list[Path],
+    *,
+    zone: str = "UTC",
+    cores_per_resource: int = 1,
+    unit: Unit | None = None,
+    partition_limit_s: float | None = None,
+    partitions: frozenset[str] | None = None,
+    clusters: frozenset[str] | None = None,
 ) -> Reading:
     """The finished jobs in these files.
 
@@ -50,18 +57,26 @@ def read_records(
         zone: the cluster's time zone; OAR and Frontier need none.
         cores_per_resource: for OAR: the processors of a resource.
         unit: for a published log: what a processor is; None for the centre's choice.
+        partition_limit_s: for Slurm: the requested time of jobs whose limit is their partition's.
+        partitions: for a system with partitions: those to read; None for all.
+        clusters: for Slurm: those to read; None for all.
 
     Raises:
-        WorkloadError: a file cannot be read as such, or the time zone is unknown.
+        WorkloadError: a file cannot be read as such, the time zone is unknown, or no record is of a chosen partition.
         MissingExtra: a library is missing that a table needs.
     """
     zone_of(zone)  # the header states it, also of a system whose times need none
+    reading = Reading(zone, partition_limit_s, partitions)
     if system == "slurm":
-        return read_slurm(paths, zone=zone)
-    if system == "oar":
-        return read_oar(paths, cores_per_resource=cores_per_resource)
-    if system == "pbs":
-        return read_pbs(paths, zone=zone)
-    if system == "frontier":
-        return read_frontier(paths, unit=unit)
-    return read_centre(CENTRES[system], paths, unit=unit, zone=zone)
+        read_slurm(paths, reading, clusters=clusters)
+    elif system == "oar":
+        read_oar(paths, reading, cores_per_resource=cores_per_resource)
+    elif system == "pbs":
+        read_pbs(paths, reading)
+    elif system == "frontier":
+        read_frontier(paths, reading, unit=unit)
+    else:
+        read_centre(CENTRES[system], paths, reading, unit=unit)
+    if partitions is not None:
+        require_known("partition", partitions, reading.jobs.names["partition"])
+    return reading

@@ -7,26 +7,29 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
 from batfill.errors import LARGEST, WorkloadError, optional
-from batfill.files import decompressed, readable
+from batfill.files import LONGEST_LINE, decompressed, readable
 from batfill.workloads.cluster_log import (
     LAST_S,
     NAMES,
-    NOT_ENDED,
+    ODD,
+    ODD_STATE,
     ROWS_AT_ONCE,
     Names,
     Reading,
-    known_time,
+    Times,
+    read_limits,
+    read_times,
     unix_times,
     zone_of,
 )
 from batfill.workloads.parquet_log import is_parquet
-from batfill.workloads.slurm import ENDED_STATES
+from batfill.workloads.slurm import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 Unit = Literal["nodes", "cores"]
 UNITS: tuple[Unit, ...] = ("nodes", "cores")
 Columns = tuple[str, ...]  # the names of a column; a table has one of them
-BLANK = ord(" ")  # between a date and a time
 CSV_BYTES = 1 << 23
 NOTHING = ("", "0", "0.0", "false", "False")  # texts of what was not requested
 GPUS, MEMORY = "requested GPUs", "requested memory"
@@ -125,14 +127,16 @@ CENTRES = {
 }
 
 
-def read_centre(centre: Centre, paths: list[Path], *, unit: Unit | None = None, zone: str = "UTC") -> Reading:
+def read_centre(
+    centre: Centre, paths: list[Path], reading: Reading | None = None, *, unit: Unit | None = None
+) -> Reading:
     """The finished jobs of a centre's tables, read in pieces: memory holds 45 bytes a job and its extra columns.
 
     Args:
         centre: the layout.
         paths: the files, Parquet or csv (plain, .gz, .xz, .bz2).
+        reading: an empty one, with its choices; None for the default ones.
         unit: what a processor of the log is; None for the centre's. The other unit is kept as an extra column.
-        zone: the time zone of dates without one.
 
     Raises:
         WorkloadError: a file is neither, or lacks a column; the message names it.
@@ -141,24 +145,24 @@ def read_centre(centre: Centre, paths: list[Path], *, unit: Unit | None = None, 
     unit = centre.unit if unit is None else unit
     other = next(name for name in UNITS if name != unit)
     given, wanted = centre.allocated[unit], centre.requested[unit]
-    reading = Reading()
+    reading = Reading() if reading is None else reading
     names = reading.jobs.names
     names |= {name: Names() for name in centre.texts}
-    clock = zone_of(zone)
-    states, statuses = Names(), np.array([NOT_ENDED], np.int8)
+    clock = zone_of(reading.zone)
+    states, statuses = Names(), np.array([ODD_STATE], np.int8)
     for path in paths:
-        for table in _tables(path, centre, unit):
+        reading.files[path] = 0
+        for table in _tables(path, centre, unit, chosen=reading.only is not None):
             codes = table.codes(states, centre.state)
             if len(states) > len(statuses):
-                later = [states.text(code).upper() for code in range(len(statuses), len(states))]
-                ended = [ENDED_STATES.get(state.split(" ")[0], NOT_ENDED) for state in later]
-                statuses = np.append(statuses, np.array(ended, np.int8))
-            allocated, requested = table.counts(given), table.counts(wanted)
-            columns: dict[str, NDArray[Any]] = {
+                later = [status_of(states.text(code)) for code in range(len(statuses), len(states))]
+                statuses = np.append(statuses, np.array(later, np.int8))
+            requested, assumed = table.counts(wanted), not table.has(given)
+            columns: dict[str, Any] = {
                 "submit_s": table.times(centre.submit, clock),
                 "start_s": table.times(centre.start, clock),
                 "end_s": table.times(centre.end, clock),
-                "procs": allocated if table.has(given) else requested,
+                "procs": requested if assumed else table.counts(given),
                 "requested_procs": requested,
                 "requested_s": table.limits(centre.limit, centre.limit_unit_s),
                 "status": statuses[codes],
@@ -166,11 +170,27 @@ def read_centre(centre: Centre, paths: list[Path], *, unit: Unit | None = None, 
             }
             others = centre.allocated[other] if table.has(centre.allocated[other]) else centre.requested[other]
             extra: dict[str, NDArray[Any]] = {
-                other: table.counts(others),
-                **{name: table.counts(places) for name, (places, _) in centre.counts.items()},
+                other: _narrow(table.counts(others)),
+                **{name: _narrow(table.counts(places)) for name, (places, _) in centre.counts.items()},
                 **{name: table.codes(names[name], places) for name, (places, _) in centre.texts.items()},
             }
-            reading.add_ended(columns, np.ones(len(table), bool), extra, allocated=table.has(given))
+            titles = {
+                "submit_s": centre.submit,
+                "start_s": centre.start,
+                "end_s": centre.end,
+                "requested_s": centre.limit,
+                "requested_procs": wanted,
+                "procs": given,
+            }
+            reading.add_ended(
+                columns,
+                np.ones(len(table), bool),
+                partial(table.show, [*titles.values(), centre.state], reading.files[path]),
+                extra,
+                titles={name: table.name(places) for name, places in titles.items() if table.has(places)},
+                guessed={f"no column {given[0]}: the processors requested count": np.full(len(table), assumed)},
+            )
+            reading.files[path] += len(table)
     for name, (_, what) in {**centre.counts, **centre.texts}.items():
         count_unmodelled(reading, name, what)
     return reading
@@ -199,6 +219,21 @@ class _Table:
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
+    def name(self, places: Columns) -> str:
+        """The name of the first of these columns that the table has."""
+        return next(place for place in places if place in self.batch.schema.names)
+
+    def show(self, columns: list[Columns], before: int, row: int) -> str:
+        """A row's number in the file, after `before` others, and its fields in these columns."""
+        named = [self.name(places) for places in columns if self.has(places)]
+        fields = []
+        for name in named:
+            try:
+                fields.append(f"{name} {self.batch.column(name)[row]}")
+            except (ValueError, OverflowError):  # a time beyond Python's dates
+                fields.append(f"{name} beyond all dates")
+        return f"{self.path.name}: row {before + row + 1}, {', '.join(fields)}"
+
     def has(self, places: Columns) -> bool:
         """Whether the table has a column of one of these names."""
         return any(place in self.batch.schema.names for place in places)
@@ -214,64 +249,49 @@ class _Table:
             return np.zeros(len(self), np.int32)
         return names.codes(*self._spans(places, "texts"))
 
-    def counts(self, places: Columns) -> NDArray[np.int32]:
-        """The column's positive numbers, (n,), -1 for others."""
+    def counts(self, places: Columns) -> NDArray[np.int64]:
+        """The column's whole numbers, (n,), 0 for missing ones, ODD for others and without such a column."""
         column = self._column(places)
         if column is None:
-            return np.full(len(self), -1, np.int32)
+            return np.full(len(self), ODD, np.int64)
         numbers = _numbers(column)
         if numbers is None:
             raise self._odd(places, "numbers")
-        return np.where((numbers >= 1) & (numbers <= LARGEST), numbers, -1).astype(np.int32)
+        known = np.where(np.isnan(numbers), 0, numbers)
+        known[(known < 0) | (known != np.floor(known))] = ODD
+        return np.minimum(known, LARGEST + 1).astype(np.int64)
 
-    def limits(self, places: Columns, unit_s: int) -> NDArray[np.uint32]:
-        """The column's durations in seconds, (n,), 0 for none, and for more than LAST_S, which means no limit."""
-        from batfill.workloads.record_parse import HARD, parse_durations
-
+    def limits(self, places: Columns, unit_s: int) -> NDArray[np.int64]:
+        """The column's durations in seconds, (n,), as `limit_of` reads them."""
         column = self._column(places)
         pa = optional("pyarrow", "tables")
         if pa.types.is_duration(column.type):
             column, unit_s = column.cast(pa.duration("s"), safe=False).cast(pa.int64()), 1
         numbers = _numbers(column)
         if numbers is not None:
-            seconds = numbers * unit_s
-        else:
-            text, spans = self._spans(places, "durations")
-            read, kinds = np.empty(len(self), np.int64), np.empty(len(self), np.int8)
-            parse_durations(text, spans, unit_s, read, kinds)
-            if (kinds == HARD).any():
-                raise self._odd(places, "durations")
-            seconds = read.astype(np.float64)
-        return np.where((seconds >= 1) & (seconds <= LAST_S), seconds, 0).astype(np.uint32)
+            seconds = np.where(np.isnan(numbers), 0, numbers) * unit_s
+            return np.where(seconds < 0, ODD, np.clip(seconds, 0, LAST_S + 1)).astype(np.int64)
+        read = read_limits(*self._spans(places, "durations"), unit_s)
+        if (read == ODD).all():
+            raise self._odd(places, "durations")
+        return read
 
-    def times(self, places: Columns, clock: tzinfo) -> NDArray[np.uint32]:
-        """The column's times, (n,), 0 for none; those without a time zone are read by this clock."""
-        from batfill.workloads.record_parse import HARD, LOCAL, parse_times
-
+    def times(self, places: Columns, clock: tzinfo) -> Times:
+        """The column's times; those without a time zone are read by this clock."""
         column = self._column(places)
         pa = optional("pyarrow", "tables")
-        if pa.types.is_timestamp(column.type):
-            whole = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64()).fill_null(0)
-            seconds = whole.to_numpy(zero_copy_only=False).copy()
-            if column.type.tz is None:
-                seconds = np.where(seconds > 0, unix_times(seconds, clock), 0)
-        else:
-            text, spans = self._spans(places, "dates")
-            seconds, kinds = np.empty(len(self), np.int64), np.empty(len(self), np.int8)
-            parse_times(text, spans, BLANK, seconds, kinds)
-            local = kinds == LOCAL
-            seconds[local] = unix_times(seconds[local], clock)
-            for row in np.flatnonzero(kinds == HARD).tolist():
-                start, end = spans[row]
-                seconds[row] = self._time(places, text[start:end].tobytes().decode(), clock)
-        return np.where((seconds > 0) & (seconds <= LAST_S), seconds, 0).astype(np.uint32)
-
-    def _time(self, places: Columns, text: str, clock: tzinfo) -> int:
-        try:
-            at = datetime.fromisoformat(text)
-        except ValueError:
-            raise self._odd(places, f"dates ({text!a})") from None
-        return known_time((at if at.tzinfo else at.replace(tzinfo=clock)).timestamp())
+        if not pa.types.is_timestamp(column.type):
+            times = read_times(*self._spans(places, "dates"), clock)
+            if len(self) and (times.seconds == ODD).all():
+                raise self._odd(places, f"dates ({column[0].as_py()!r})")
+            return times
+        short = column.cast(pa.timestamp("s", column.type.tz), safe=False)
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        cut = optional("pyarrow.compute", "tables").not_equal(short.cast(column.type, safe=False), column)
+        whole = short.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        seconds, later_s = (whole, np.zeros(len(self), np.int64)) if column.type.tz else unix_times(whole, clock)
+        known = np.where((seconds > 0) & (seconds <= LAST_S), seconds, ODD)
+        return Times(np.where(missing, 0, known), later_s, cut.fill_null(False).to_numpy(zero_copy_only=False))
 
     def _spans(self, places: Columns, what: str) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
         """The column's texts: the bytes, and where each text is, (n, 2); a missing one is empty."""
@@ -290,8 +310,9 @@ class _Table:
         return np.frombuffer(content if has_content else b"\0", np.uint8), spans
 
     def _odd(self, places: Columns, what: str) -> WorkloadError:
-        name = next(place for place in places if place in self.batch.schema.names)
-        return WorkloadError(f"{self.path}: column {name} does not hold {what}; is it the published table?")
+        return WorkloadError(
+            f"{self.path}: column {self.name(places)} does not hold {what}; is it the published table?"
+        )
 
 
 def _numbers(column: Any) -> NDArray[np.float64] | None:
@@ -305,10 +326,17 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
         return None
 
 
-def _tables(path: Path, centre: Centre, unit: Unit) -> Iterator[_Table]:
-    """The rows of a file in pieces, with the columns of its centre."""
+def _narrow(counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Positive numbers of 31 bits; -1 for others."""
+    return np.where((counts > 0) & (counts <= LARGEST), counts, -1).astype(np.int32)
+
+
+def _tables(path: Path, centre: Centre, unit: Unit, *, chosen: bool) -> Iterator[_Table]:
+    """The rows of a file in pieces, with the columns of its centre, also the partition's if some are chosen."""
     with _opened(path) as (columns, batches):
-        needed = (centre.submit, centre.start, centre.end, centre.limit, centre.state, centre.requested[unit])
+        needed = [centre.submit, centre.start, centre.end, centre.limit, centre.state, centre.requested[unit]]
+        if chosen:
+            needed.append(centre.names["partition"])
         for places in needed:
             if not any(place in columns for place in places):
                 raise WorkloadError(
@@ -337,16 +365,62 @@ def _opened(path: Path) -> Iterator[tuple[list[str], Any]]:
             with readable(path) as stored, optional("pyarrow.parquet", "tables").ParquetFile(stored) as file:
                 yield file.schema_arrow.names, lambda read: file.iter_batches(ROWS_AT_ONCE, columns=read)
             return
-        how = csv.ReadOptions(block_size=CSV_BYTES)
-        with decompressed(path) as content, csv.open_csv(content, how) as head:
-            columns = list(head.schema.names)
+        with decompressed(path) as content:
+            head = next(_csv_pieces(path, content), b"")
+        after_head = _end_of_row(head, first=True)
+        columns = csv.read_csv(pa.BufferReader(head[:after_head])).column_names
 
         def rows(read: list[str]) -> Iterator[Any]:
+            parse = csv.ParseOptions(newlines_in_values=True)
             as_text = csv.ConvertOptions(include_columns=read, column_types=dict.fromkeys(read, pa.string()))
-            with decompressed(path) as content, csv.open_csv(content, how, convert_options=as_text) as batches:
-                yield from batches
+            with decompressed(path) as content:
+                start = after_head
+                for piece in _csv_pieces(path, content):
+                    how = csv.ReadOptions(use_threads=False, block_size=len(piece) + 1, column_names=columns)
+                    if piece[start:].strip():
+                        table = csv.read_csv(pa.BufferReader(piece[start:]), how, parse, as_text)
+                        yield from table.to_batches(ROWS_AT_ONCE)
+                    start = 0
 
         yield columns, rows
     except (pa.ArrowException, OSError) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise WorkloadError(f"{path}: neither Parquet nor csv ({what}); fetch or copy the file again") from None
+
+
+def _csv_pieces(path: Path, content: BinaryIO) -> Iterator[bytes]:
+    """The content in pieces of whole rows; a field in quotation marks may hold newlines."""
+    rest = b""
+    rows = 0
+    while piece := content.read(CSV_BYTES):
+        rest += piece
+        if end := _end_of_row(rest):
+            yield rest[:end]
+            rows += rest.count(b"\n", 0, end)
+            rest = rest[end:]
+        if len(rest) > LONGEST_LINE:
+            raise WorkloadError(
+                f"{path}:{rows + 1}: this row is longer than {LONGEST_LINE / 2**20:g} MiB; "
+                "is a quotation mark missing? (correct the row, or remove it)"
+            )
+    if rest:
+        yield rest
+
+
+def _end_of_row(text: bytes, *, first: bool = False) -> int:
+    """Where the last whole row ends, or the first, which may end with the text; 0 for none.
+
+    A newline is within a field if the number of quotation marks before it is odd.
+    """
+    at = -1
+    if first:
+        while (at := text.find(b"\n", at + 1)) >= 0 and text.count(b'"', 0, at) % 2:
+            pass
+        return len(text) if at < 0 else at + 1
+    at = text.rfind(b"\n")
+    marks = text.count(b'"', 0, at) if at >= 0 else 0
+    while at >= 0 and marks % 2:
+        before = text.rfind(b"\n", 0, at)
+        marks -= text.count(b'"', max(before, 0), at)
+        at = before
+    return at + 1

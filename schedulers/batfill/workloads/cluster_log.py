@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -14,9 +15,9 @@ import orjson
 
 from batfill import __version__
 from batfill.errors import LARGEST, WorkloadError
-from batfill.files import CHUNK_BYTES, decompressed, raw_file
+from batfill.files import decompressed, raw_file, whole_lines
 from batfill.jobs import DAY_S
-from batfill.workloads.swf_log import FIELDS, Comment, SwfLog, new_log
+from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,16 +42,22 @@ TYPES: dict[str, np.dtype[Any]] = {
     **dict.fromkeys(NAMES, np.dtype(np.int32)),
 }
 LAST_S = 2**32 - 1  # the year 2106
-NOT_ENDED = -2  # the status of a job that waits or runs
+# What a reader returns for a status, a time, a count or a duration that is no such value; `add_ended` counts each.
+NOT_ENDED, REVOKED, ODD_STATE = -2, -3, -4
+ODD = -1  # a text that is not understood
+UNLIMITED, PARTITION_LIMIT = -2, -3
+NO_TIMES = ("", "Unknown", "None", "N/A")
 ROWS_AT_ONCE = 1 << 17
 QUARTER_S = 900
+FRACTION = re.compile(r"[.,]0*[1-9]")
+EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterJob:
     """One job; times are Unix times, None if unknown; unknown names are ""."""
 
-    submit_s: float
+    submit_s: float | None
     start_s: float | None
     end_s: float | None
     procs: int | None  # allocated
@@ -147,19 +154,6 @@ class Jobs:
             stored[self._n : end] = column
         self._n = end
 
-    def extend(self, jobs: Sequence[ClusterJob]) -> None:
-        """Append jobs that were read one by one."""
-
-        def numbers(name: str, known: Callable[[Any], int], unknown: int) -> NDArray[Any]:
-            values = (getattr(job, name) for job in jobs)
-            return np.array([unknown if value is None else known(value) for value in values], TYPES[name])
-
-        columns = {name: numbers(name, known_time, 0) for name in ("submit_s", "start_s", "end_s", "requested_s")}
-        columns |= {name: numbers(name, known_count, -1) for name in ("procs", "requested_procs")}
-        columns["status"] = numbers("status", int, -1)
-        columns |= {kind: self.names[kind].of([getattr(job, kind) for job in jobs]) for kind in NAMES}
-        self.add(columns)
-
     def keep(self, rows: NDArray[np.bool_]) -> None:
         """Leave out the other jobs; `rows` is (n,)."""
         kept = int(np.count_nonzero(rows))
@@ -190,51 +184,216 @@ class Jobs:
         return (self.job(row) for row in range(self._n))
 
 
-@dataclass(slots=True)
-class Reading:
-    """An importer's result: jobs in any order, and what it left out, joined, or read but does not model.
+class Times(NamedTuple):
+    """A column of times: seconds since 1970, (n,), 0 for none, ODD for a text that is not understood.
 
     Attributes:
-        jobs: the jobs.
-        notes: the number of records left out or joined, by reason.
-        unmodelled: the number of jobs by what they have and a replay knows nothing of, such as "requested GPUs".
+        seconds: (n,), int64.
+        later_s: (n,): what the other reading of a local time adds: an hour where the clock repeats it, less than 0
+            where the clock skips it.
+        cut: (n,): whether a fraction of a second was cut off.
     """
 
+    seconds: NDArray[np.int64]
+    later_s: NDArray[np.int64]
+    cut: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, seconds: NDArray[Any]) -> Times:
+        """Times that need no clock."""
+        whole = np.asarray(seconds, np.int64)
+        return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool))
+
+
+TITLES = {
+    "submit_s": "submission",
+    "start_s": "start",
+    "end_s": "end",
+    "procs": "number of processors",
+    "requested_procs": "request of processors",
+    "requested_s": "limit",
+}
+PARTITIONS = "jobs with their partition's limit: "
+LEFT_OUT = {
+    NOT_ENDED: "jobs that have not ended, left out",
+    REVOKED: "jobs revoked because another cluster of the federation ran them, left out",
+    ODD_STATE: "records whose state is not understood, left out",
+}
+
+
+@dataclass(slots=True)
+class Reading:
+    """An importer's result: jobs in any order, and what it left out, changed or guessed, or read but does not model.
+
+    Attributes:
+        zone: the cluster's time zone, by name.
+        partition_limit_s: the requested time of jobs that have their partition's.
+        only: the partitions to read; None for all.
+        jobs: the jobs.
+        notes: the number of records left out, changed or guessed, by reason.
+        examples: the first record of a reason.
+        unmodelled: the number of jobs by what they have and a replay knows nothing of, such as "requested GPUs".
+        files: the files, and the number of records of each.
+    """
+
+    zone: str = "UTC"
+    partition_limit_s: float | None = None
+    only: frozenset[str] | None = None
     jobs: Jobs = field(default_factory=Jobs)
     notes: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
     unmodelled: Counter[str] = field(default_factory=Counter)
+    files: dict[Path, int] = field(default_factory=dict)
+
+    def note(self, reason: str, count: int = 1, example: str = "") -> None:
+        """Count records."""
+        if count:
+            self.notes[reason] += count
+            if example:
+                self.examples.setdefault(reason, example)
+
+    def lines(self, *, examples: bool = False) -> list[str]:
+        """The notes in lines, with the first record of each reason or without, and the files without a record."""
+        first = self.examples if examples else {}
+        said = [
+            f"{count} records: {reason}{f'; the first: {first[reason]}' if reason in first else ''}"
+            for reason, count in self.notes.items()
+        ]
+        if self.partition_limit_s is not None and not any(reason.startswith(PARTITIONS) for reason in self.notes):
+            said.append("no job has its partition's limit: --partition-limit changes nothing")
+        return said + [f"no record in {', '.join(self.empty)}"] * bool(self.empty)
+
+    @property
+    def empty(self) -> list[str]:
+        """The names of the files without a record."""
+        return [path.name for path, count in self.files.items() if not count]
+
+    def extend(self, jobs: Sequence[ClusterJob], names: Sequence[str]) -> None:
+        """Append jobs that were read one by one, as `add_ended`; `names` identify their records."""
+
+        def numbers(name: str, unknown: int) -> NDArray[Any]:
+            return np.array(
+                [unknown if (v := getattr(job, name)) is None else min(int(v), LAST_S + 1) for job in jobs], np.int64
+            )
+
+        columns: dict[str, Any] = {name: Times.of(numbers(name, 0)) for name in ("submit_s", "start_s", "end_s")}
+        columns |= {"requested_s": numbers("requested_s", 0), "status": numbers("status", -1)}
+        columns |= {name: numbers(name, ODD) for name in ("procs", "requested_procs")}
+        columns |= {kind: self.jobs.names[kind].of([getattr(job, kind) for job in jobs]) for kind in NAMES}
+        self.add_ended(columns, np.ones(len(jobs), bool), lambda row: names[row])
 
     def add_ended(
         self,
-        columns: Mapping[str, NDArray[Any]],
+        columns: Mapping[str, Any],
         valid: NDArray[np.bool_],
+        show: Callable[[int], str],
         extra: Mapping[str, NDArray[Any]] | None = None,
         *,
-        allocated: bool,
+        titles: Mapping[str, str] | None = None,
+        guessed: Mapping[str, NDArray[np.bool_]] | None = None,
     ) -> None:
-        """Append the records of jobs that have ended, and count the others.
+        """Append the records of jobs that have ended; count the others, and each value that is changed or guessed.
 
         Args:
-            columns: those of TYPES, each (n,); a status may be NOT_ENDED.
+            columns: those of TYPES, each (n,), with the values of ODD and its neighbours, and 0 for no processors; the
+                three times are `Times`.
             valid: (n,): which records to consider at all.
+            show: a record's identity and values, by row, for examples.
             extra: other columns.
-            allocated: whether the source says how many processors a job was given; a job with none never started.
+            titles: the source's names of our columns. Without one of "procs" it does not say what a job was given.
+            guessed: what else to count, with the rows.
         """
         valid = valid.copy()
-        for reason, wrong in (
-            ("jobs that have not ended, left out", columns["status"] == NOT_ENDED),
-            ("jobs without a submission time, left out", columns["submit_s"] == 0),
-            ("jobs without an end, left out", columns["end_s"] == 0),
+        title = {**TITLES, **(titles or {})}
+
+        def count(reason: str, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            found = valid & rows
+            if n := np.count_nonzero(found):
+                self.note(reason, int(n), show(int(np.argmax(found))))
+            return found
+
+        def leave_out(reason: str, rows: NDArray[np.bool_]) -> None:
+            nonlocal valid
+            valid &= ~count(reason, rows)
+
+        status = np.asarray(columns["status"])
+        if self.only is not None:
+            names = self.jobs.names["partition"]
+            wanted = [not self.only.isdisjoint(names.text(code).split(",")) for code in range(len(names))]
+            leave_out("records of other partitions, left out", ~np.array(wanted)[columns["partition"]])
+        for code, reason in LEFT_OUT.items():
+            leave_out(reason, status == code)
+        times = {name: columns[name] for name in ("submit_s", "start_s", "end_s")}
+        for name, column in times.items():
+            beyond = (column.seconds < 0) | (column.seconds > LAST_S)
+            leave_out(f"jobs whose {title[name]} is no time that is understood, left out", beyond)
+        leave_out("jobs without a submission time, left out", times["submit_s"].seconds == 0)
+        leave_out("jobs without an end, left out", times["end_s"].seconds == 0)
+        submit_s, start_s, end_s = _in_order(*times.values())
+        procs, requested = (np.asarray(columns[name], np.int64) for name in ("procs", "requested_procs"))
+        completed, none = status == COMPLETED, (procs == 0) & ("procs" in (titles or {}))
+        leave_out("COMPLETED jobs without a start, left out", completed & (start_s == 0))
+        leave_out("jobs that end before they start, left out", (status != CANCELLED) & (start_s > end_s))
+        leave_out(f"COMPLETED jobs with {title['procs']} 0, left out", completed & none)
+        planned = count("jobs cancelled before the start that they state: run time 0", start_s > end_s)
+        start_s = np.where(planned | none, 0, start_s)
+        ran = start_s > 0
+        unknown = ran & ((procs <= 0) | (procs > LARGEST))
+        known = (requested > 0) & (requested <= LARGEST)
+        leave_out("jobs that ran on an unknown number of processors, left out", unknown & ~known)
+        count(f"jobs whose {title['procs']} is unknown: the processors that they requested count", unknown)
+        count("jobs that never started: run time 0", ~ran)
+        after = count("jobs submitted after their start: submitted at their start", ran & (submit_s > start_s))
+        late = count("jobs submitted after their end: submitted at their end", ~ran & (submit_s > end_s))
+        submit_s = np.where(after, start_s, np.where(late, end_s, submit_s))
+        either = np.any([column.later_s > 0 for column in times.values()], axis=0)
+        neither = np.any([column.later_s < 0 for column in times.values()], axis=0)
+        count(f"jobs with a time in an hour that the clock repeats ({self.zone}): the first that fits is taken", either)
+        count(f"jobs with a time that the clock skips ({self.zone}; is it their time zone?)", neither)
+        count("jobs with fractions of a second, cut off", np.any([column.cut for column in times.values()], axis=0))
+        requested_s = np.asarray(columns["requested_s"])
+        partition = requested_s == PARTITION_LIMIT
+        limit = self.partition_limit_s
+        unread = (requested > LARGEST) | ((requested < 0) & ("requested_procs" in (titles or {})))
+        for reason, rows in (
+            (f"jobs whose {title['requested_procs']} is not understood: no requested processors", unread),
+            (f"jobs with {title['requested_s']} UNLIMITED: no requested time", requested_s == UNLIMITED),
+            (f"jobs whose {title['requested_s']} is not understood: no requested time", requested_s == ODD),
+            (f"jobs whose {title['requested_s']} is empty or 0: no requested time", requested_s == 0),
+            (f"jobs whose {title['requested_s']} is beyond 2^32 s: no requested time", requested_s > LAST_S),
+            (
+                PARTITIONS
+                + ("no requested time; state it with --partition-limit" if limit is None else f"taken as {limit:g} s"),
+                partition,
+            ),
+            *(guessed or {}).items(),
         ):
-            if count := np.count_nonzero(valid & wrong):
-                self.notes[reason] += int(count)
-            valid &= ~wrong
-        # Cancelled while it waited: its start is the date of the cancellation, or a planned one.
-        never = (columns["start_s"] > columns["end_s"]) | (allocated & (columns["procs"] < 0))
-        kept = {**columns, "start_s": np.where(never, 0, columns["start_s"])}
+            count(reason, rows)
+        requested_s = np.where(partition & (limit is not None), limit or 0, requested_s)
+        kept: dict[str, NDArray[Any]] = {
+            **columns,
+            "submit_s": submit_s,
+            "start_s": start_s,
+            "end_s": end_s,
+            "requested_s": np.where((requested_s > 0) & (requested_s <= LAST_S), requested_s, 0),
+            "procs": np.where(unknown, requested, np.where((procs > 0) & (procs <= LARGEST), procs, -1)),
+            "requested_procs": np.where(known, requested, -1),
+        }
         self.jobs.add(
             {name: kept[name][valid] for name in TYPES}, {name: column[valid] for name, column in (extra or {}).items()}
         )
+
+
+def _in_order(submit: Times, start: Times, end: Times) -> tuple[NDArray[np.int64], ...]:
+    """The times, of which those in a repeated hour are read as the first that does not precede the time before."""
+    found: list[NDArray[np.int64]] = []
+    last_s = np.zeros(len(submit.seconds), np.int64)
+    for column in (submit, start, end):
+        seconds = column.seconds
+        later = (column.later_s > 0) & (seconds > 0) & (seconds < last_s) & (seconds + column.later_s >= last_s)
+        found.append(np.where(later, seconds + column.later_s, seconds))
+        last_s = np.maximum(last_s, found[-1])
+    return tuple(found)
 
 
 @dataclass(slots=True)
@@ -306,10 +465,16 @@ class ClusterLog:
             WorkloadError: there is no job.
         """
         jobs = reading.jobs
+        why = "; ".join(reading.lines(examples=True)).replace(" records: ", ": ")
         if not len(jobs):
-            why = "; ".join(f"{count}: {reason}" for reason, count in reading.notes.items())
             raise WorkloadError(
                 f"{source}: no finished job in it{f' ({why})' if why else ''}; check the command that made it"
+            )
+        ran = (jobs["start_s"] > 0) & (jobs["end_s"] > jobs["start_s"])
+        if not ran.any():
+            raise WorkloadError(
+                f"{source}: none of its {len(jobs)} jobs ran for a second or more{f' ({why})' if why else ''}; "
+                "check the command that made it"
             )
         self.jobs = jobs
         size = procs if procs is not None else most_in_use(jobs)
@@ -324,16 +489,15 @@ class ClusterLog:
             for name in jobs.extra
             if name in jobs.names
         }
-        self.notes = [f"{count} records: {reason}" for reason, count in reading.notes.items()]
-        self.notes += [
+        others = [
             f"{count:,} of {len(jobs):,} jobs {what}, which is not modelled"
             for what, count in reading.unmodelled.items()
             if count
         ]
         if len(used["partition"]) > 1:
-            self.notes.append(
-                f"the jobs are of {len(used['partition'])} partitions, which are not modelled: one machine"
-            )
+            others.append(f"the jobs are of {len(used['partition'])} partitions, which are not modelled: one machine")
+        self.notes = [*reading.lines(), *others]
+        self.summary = [*reading.lines(examples=True), *others]  # what an anonymous log's header must not hold
         self.header = [
             "Version: 2.2",
             f"Computer: {' '.join(computer.split())}",
@@ -454,24 +618,15 @@ def most_in_use(jobs: Jobs) -> int:
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Each line of a text file, plain or compressed, with its number from 1."""
-    with decompressed(path) as content:
-        for number, line in enumerate(content, start=1):
-            yield number, line.decode("utf-8", "replace").rstrip("\r\n").lstrip("\ufeff")
+    lines = (line for text in pieces_of(path) for line in text.split(b"\n")[:-1])
+    for number, line in enumerate(lines, start=1):
+        yield number, line.decode("utf-8", "replace").rstrip("\r\n").lstrip("\ufeff")
 
 
 def pieces_of(path: Path) -> Iterator[bytes]:
     """The content of a text file, plain or compressed, in pieces of whole lines, each ended by a newline."""
-    rest = b""
     with decompressed(path) as content:
-        while piece := content.read(CHUNK_BYTES):
-            end = piece.rfind(b"\n") + 1
-            if end:
-                yield rest + piece[:end]
-                rest = piece[end:]
-            else:
-                rest += piece
-    if rest:
-        yield rest + b"\n"
+        yield from whole_lines(path, content)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -488,60 +643,120 @@ def zone_of(name: str) -> tzinfo:
         raise WorkloadError(f"no time zone {name!r}; name one such as Europe/Paris or UTC") from None
 
 
-def known_time(seconds: float) -> int:
-    """Whole seconds, 0 if they are not between 1 and LAST_S: times are after 1970 and before 2106."""
-    return int(seconds) if 1 <= seconds <= LAST_S else 0
-
-
-def known_count(number: int) -> int:
-    """A number of processors, -1 if it is beyond Batsim's largest integer."""
-    return number if number <= LARGEST else -1
-
-
-def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> NDArray[np.int64]:
-    """Seconds since 1970 of a clock's seconds in this zone, (n,), as `unix_time` reads them.
+def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Seconds since 1970 of a clock's seconds in this zone, (n,), and what its other reading adds, as in `Times`.
 
     The zone's offset is looked up once in a quarter of an hour, since offsets change only then. Seconds that are no
     known time get the offset of the nearest one, since Python has no dates for them.
     """
     if zone is UTC:
-        return local_s
+        return local_s, np.zeros(len(local_s), np.int64)
     quarters, of = np.unique(np.clip(local_s, 0, LAST_S) // QUARTER_S, return_inverse=True)
-    offsets = [
-        datetime.fromtimestamp(quarter * QUARTER_S, UTC).replace(tzinfo=zone).utcoffset()
-        for quarter in quarters.tolist()
-    ]
-    return local_s - np.array([offset.total_seconds() if offset else 0 for offset in offsets], np.int64)[of]
+
+    def offsets(fold: int) -> NDArray[np.int64]:
+        dates = (datetime.fromtimestamp(quarter * QUARTER_S, UTC) for quarter in quarters.tolist())
+        known = (date.replace(tzinfo=zone, fold=fold).utcoffset() for date in dates)
+        return np.array([offset.total_seconds() if offset else 0 for offset in known], np.int64)[of]
+
+    first = offsets(0)
+    return local_s - first, first - offsets(1)
 
 
-def epoch(text: str) -> float | None:
-    """Seconds since 1970 written in digits; None for 0, which means no time, and for anything else."""
-    return known_time(float(text)) or None if text.isascii() and text.isdigit() else None
+def read_times(text: NDArray[np.uint8], spans: NDArray[np.int32], zone: tzinfo) -> Times:
+    """The times in these spans of the text, (n, 2), as `unix_time` reads them."""
+    from batfill.workloads.record_parse import CUT, HARD, LOCAL, parse_times
+
+    seconds, kinds = np.empty(len(spans), np.int64), np.empty(len(spans), np.int8)
+    parse_times(text, spans, seconds, kinds)
+    times = Times(seconds, np.zeros(len(spans), np.int64), kinds >= CUT)
+    local = kinds % CUT == LOCAL
+    times.seconds[local], times.later_s[local] = unix_times(seconds[local], zone)
+    hard = kinds == HARD
+    for column, values in zip(times, each(text, spans[hard], lambda date: unix_time(date, zone)).T, strict=True):
+        column[hard] = values
+    return times
 
 
-def unix_time(text: str, zone: tzinfo, form: str = "%Y-%m-%dT%H:%M:%S") -> float | None:
-    """Seconds since 1970 from digits or from a date in the cluster's time zone; None for no time, such as "Unknown"."""
-    if text.isascii() and text.isdigit():
-        return epoch(text)
+def read_limits(text: NDArray[np.uint8], spans: NDArray[np.int32], bare_s: int) -> NDArray[np.int64]:
+    """The durations in these spans of the text, (n, 2), as `limit_of` reads them."""
+    from batfill.workloads.record_parse import HARD, parse_durations
+
+    seconds, kinds = np.empty(len(spans), np.int64), np.empty(len(spans), np.int8)
+    parse_durations(text, spans, bare_s, seconds, kinds)
+    hard = kinds == HARD
+    seconds[hard] = each(text, spans[hard], lambda limit: limit_of(limit, bare=bare_s))
+    return seconds
+
+
+def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
+    """Refuse a choice of which no record has the name.
+
+    Raises:
+        WorkloadError: there is none; the message lists those that there are.
+    """
+    known = sorted({part for code in range(len(names)) for part in names.text(code).split(",")} - {""})
+    if missing := sorted(chosen.difference(known)):
+        have = f"they are of {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}" if known else "none has one"
+        raise WorkloadError(f"no record of {kind} {missing[0]}; {have}")
+
+
+def each(text: NDArray[np.uint8], spans: NDArray[np.int32], read: Callable[[str], Any]) -> NDArray[np.int64]:
+    """The numbers that `read` returns for each text[start:end], (n, ...); it reads equal texts once."""
+    names = Names()
+    codes = names.codes(text, spans)
+    return np.array([read(names.text(code)) for code in range(len(names))], np.int64)[codes]
+
+
+def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool]:
+    """Seconds since 1970 and the rest of `Times` from digits, or a date; without an offset it is in this zone."""
+    text = text.strip()
+    if text in NO_TIMES:
+        return 0, 0, False
+    if EPOCH.fullmatch(text):
+        return epoch(text), 0, FRACTION.search(text) is not None
     try:
-        return known_time(datetime.strptime(text, form).replace(tzinfo=zone).timestamp()) or None
-    except (ValueError, OverflowError):
-        return None
+        at = datetime.fromisoformat(text) if text.isascii() else None
+    except ValueError:
+        at = None
+    if at is None:
+        return ODD, 0, False
+    offset = at.utcoffset()
+    seconds = int((at.replace(tzinfo=UTC, microsecond=0) - datetime.fromtimestamp(0, UTC)).total_seconds())
+    if offset is not None:
+        first, later = seconds - int(offset.total_seconds()), 0
+    else:
+        first, later = (int(found[0]) for found in unix_times(np.array([seconds]), zone))
+    return (first if 1 <= first <= LAST_S else ODD), later, FRACTION.search(text) is not None
+
+
+def epoch(text: str) -> int:
+    """Seconds since 1970 written as a number, 0 for no time; ODD for anything else."""
+    return min(int(text.partition(".")[0]), LAST_S + 1) if EPOCH.fullmatch(text) else ODD
+
+
+def limit_of(text: str, *, bare: float) -> int:
+    """Seconds as `seconds_in`, 0 for none, and else UNLIMITED, PARTITION_LIMIT or ODD."""
+    words = {"": 0, "unlimited": UNLIMITED, "infinite": UNLIMITED, "partition_limit": PARTITION_LIMIT}
+    text = text.strip().lower()
+    if text in words:
+        return words[text]
+    seconds = seconds_in(text, bare=bare)
+    return ODD if seconds is None else min(int(seconds), LAST_S + 1)
 
 
 def seconds_in(text: str, *, bare: float) -> float | None:
     """Seconds of [days-]hours:minutes:seconds, minutes:seconds, or a number of units of `bare` seconds; or None."""
     days, dash, clock = text.rpartition("-")
-    parts = clock.split(".")[0].split(":")
-    if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in parts) or (
-        dash and not (days.isascii() and days.isdigit() and len(days) < 12)
-    ):
+    whole, point, fraction = clock.partition(".")
+    parts = whole.split(":")
+    digits = [*parts, *([fraction] if point else ()), *([days] if dash else ())]
+    if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in digits):
         return None
     numbers = [int(part) for part in parts]
     if dash:  # days-hours[:minutes[:seconds]]
         numbers = [*numbers, 0, 0][:3]
     elif len(numbers) == 1:
-        return numbers[0] * bare
+        return float(clock) * bare
     total = 0
     for number in numbers:
         total = total * 60 + number
@@ -550,4 +765,4 @@ def seconds_in(text: str, *, bare: float) -> float | None:
 
 def count_of(text: str) -> int | None:
     """A positive whole number, or None."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) <= LARGEST else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) < 2**31 else None

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batfill.errors import LARGEST, WorkloadError
 from batfill.workloads.centres import Unit, count_unmodelled
-from batfill.workloads.cluster_log import LAST_S, NAMES, Names, Reading, pieces_of
+from batfill.workloads.cluster_log import NAMES, Names, Reading, Times, pieces_of
 from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, Comment, SwfLog, number_in
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ EXCLUSIVE = "excl"
 KEPT = ("cpu_s", "memory_kb", "requested_memory_kb")  # the fields of SWF that no accounting has
 
 
-def read_frontier(paths: list[Path], *, unit: Unit | None = None) -> Reading:
+def read_frontier(paths: list[Path], reading: Reading | None = None, *, unit: Unit | None = None) -> Reading:
     """The jobs of Frontier's SWF files with 21 fields.
 
     A job's processors are the nodes of field 21, or their hardware threads. Fields 5 and 8, the processors allocated
@@ -38,13 +39,14 @@ def read_frontier(paths: list[Path], *, unit: Unit | None = None) -> Reading:
 
     Args:
         paths: the files, plain or compressed. Each states its UnixStartTime.
+        reading: an empty one, with its choices; None for the default ones.
         unit: "nodes", the default, or "cores": what a processor of the log is.
 
     Raises:
         WorkloadError: a line does not hold 21 fields, a field is not a number or beyond 2^53, or a file has no
             UnixStartTime.
     """
-    reading = Reading()
+    reading = Reading() if reading is None else reading
     reading.jobs.names["mode"] = Names()
     sizes = Names()
     for path in paths:
@@ -59,8 +61,9 @@ def read_frontier(paths: list[Path], *, unit: Unit | None = None) -> Reading:
 
 def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
     """Add a file's jobs; `sizes` holds the texts of field 21."""
-    names, notes = reading.jobs.names, reading.notes
+    names = reading.jobs.names
     before = 0
+    reading.files[path] = 0
     began_s: int | None = None
     for text in pieces_of(path):
         if not before:
@@ -79,24 +82,24 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         threads = np.array([int(found[3]) if found else -1 for found in matches])[codes]
         modes = names["mode"].of([found[1] if found else "" for found in matches])[codes]
         sized = (nodes > 0) & (threads > 0) & (nodes * threads <= LARGEST)
-        if missing := int(np.count_nonzero(~sized)):
-            notes["jobs without nodes in field 21, left out"] += missing
-        if odd := int(np.count_nonzero(sized & (field["procs"] > 0) & (field["procs"] != nodes))):
-            notes["jobs whose field 5 is not their nodes in field 21, which count"] += odd
-        if named := int(np.count_nonzero(sized & (field["preceding_job"] > 0))):
-            notes["jobs that name a preceding job, which is left out, since jobs are numbered again"] += named
+        reading.files[path] += len(piece)
+        show = partial(_shown, path, piece, sizes, codes)
+        if not sized.all():
+            reading.note(
+                "jobs without nodes in field 21, left out", int(np.count_nonzero(~sized)), show(int(np.argmin(sized)))
+            )
         procs = np.where(sized, nodes * (1 if unit == "nodes" else threads), -1)
         submit_s = began_s + field["submit_s"]
         started = (field["wait_s"] >= 0) & (field["runtime_s"] >= 0)
         start_s = np.where(started, submit_s + field["wait_s"], 0)
         known_status = (field["status"] >= FAILED) & (field["status"] <= CANCELLED)
-        columns: dict[str, NDArray[Any]] = {
-            "submit_s": _within(submit_s, LAST_S),
-            "start_s": _within(start_s, LAST_S),
-            "end_s": _within(np.where(started, start_s + field["runtime_s"], 0), LAST_S),
+        columns: dict[str, Any] = {
+            "submit_s": Times.of(submit_s),
+            "start_s": Times.of(start_s),
+            "end_s": Times.of(np.where(started, start_s + field["runtime_s"], 0)),
             "procs": procs,
             "requested_procs": procs,
-            "requested_s": _within(field["requested_s"], LAST_S),
+            "requested_s": np.maximum(field["requested_s"], 0),
             "status": np.where(known_status, field["status"], UNKNOWN_STATUS),
             **{kind: _codes(names[kind], field[kind]) for kind in NAMES},
         }
@@ -107,11 +110,21 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
             "mode": modes,
             "cores" if unit == "nodes" else "nodes": (nodes * threads if unit == "nodes" else nodes).astype(np.int32),
         }
-        reading.add_ended(columns, sized, extra, allocated=True)
+        named = {
+            "jobs whose field 5 is not their nodes in field 21, which count": (field["procs"] > 0)
+            & (field["procs"] != nodes),
+            "jobs that name a preceding job, which is left out, since jobs are numbered again": field["preceding_job"]
+            > 0,
+            "jobs with a status other than 0, 1 and 5: an unknown one": ~known_status,
+        }
+        reading.add_ended(columns, sized, show, extra, guessed=named)
 
 
-def _within(values: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    return np.where((values >= 1) & (values <= most), values, 0)
+def _shown(path: Path, piece: SwfLog, sizes: Names, codes: NDArray[np.int32], row: int) -> str:
+    """A row's line, job, and what its times and its size come from."""
+    shown = ("job", "submit_s", "wait_s", "runtime_s", "procs", "status")
+    fields = ", ".join(f"{name} {piece.rows[row, FIELD[name]]:.15g}" for name in shown)
+    return f"{path.name}:{piece.lines[row]}: {fields}, field 21 {sizes.text(int(codes[row]))}"
 
 
 def _codes(names: Names, numbers: NDArray[np.float64]) -> NDArray[np.int32]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.errors import WorkloadError
 from batfill.files import read_json
-from batfill.workloads.cluster_log import ClusterJob, Reading, epoch, seconds_in
+from batfill.workloads.cluster_log import ClusterJob, Reading, epoch, limit_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 FINISHED_STATES = ("Terminated", "Error")
 ENDING = ("SWITCH_INTO_TERMINATE_STATE", "SWITCH_INTO_ERROR_STATE")
 DELETED = "FRAG_JOB_REQUEST"
+SHOWN = ("state", "submissionTime", "submission_time", "startTime", "start_time", "stopTime", "stop_time", "walltime")
 WANTED = re.compile(r"/([a-z_]+)=(\d+)")
 
 
-def read_oar(paths: list[Path], *, cores_per_resource: int = 1) -> Reading:
+def read_oar(paths: list[Path], reading: Reading | None = None, *, cores_per_resource: int = 1) -> Reading:
     """The finished jobs in files of OAR's JSON: an object of jobs by id, an array, or an object with `items`.
 
     A job's processors are its assigned resources, else the product of its request (`/nodes=2/core=4`), times
@@ -36,26 +37,35 @@ def read_oar(paths: list[Path], *, cores_per_resource: int = 1) -> Reading:
     Raises:
         WorkloadError: a file is not such JSON.
     """
-    reading = Reading()
+    reading = Reading() if reading is None else reading
     for path in paths:
-        jobs = []
-        for job in _records(path):
+        jobs, names = [], []
+        records = _records(path)
+        reading.files[path] = len(records)
+        for key, job in records:
+            name = f"job {_first(job, 'Job_Id', 'job_id', 'id') or key}, " + ", ".join(
+                f"{field} {job[field]}" for field in SHOWN if job.get(field) is not None
+            )
             found = _job(job, cores_per_resource)
             if isinstance(found, str):
-                reading.notes[found] += 1
+                reading.note(found, example=name)
             else:
                 jobs.append(found)
-        reading.jobs.extend(jobs)
+                names.append(name)
+        reading.extend(jobs, names)
     return reading
 
 
-def _records(path: Path) -> list[dict[str, Any]]:
+def _records(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Each job's record, with its key or its place."""
     document = read_json(path, "make it with oarstat -J -f")
-    if isinstance(document, dict):
-        document = document["items"] if isinstance(document.get("items"), list) else list(document.values())
-    if not isinstance(document, list) or not all(isinstance(job, dict) for job in document):
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        document = document["items"]
+    if isinstance(document, list):
+        document = {str(place): job for place, job in enumerate(document, 1)}
+    if not isinstance(document, dict) or not all(isinstance(job, dict) for job in document.values()):
         raise WorkloadError(f"{path}: holds no OAR jobs; make it with oarstat -J -f")
-    return document
+    return list(document.items())
 
 
 def _job(job: dict[str, Any], cores: int) -> ClusterJob | str:
@@ -65,13 +75,9 @@ def _job(job: dict[str, Any], cores: int) -> ClusterJob | str:
     if "inner" in " ".join(str(kind) for kind in job.get("types") or []):
         return "jobs inside a container job, left out"
     submit_s = _time(job, "submissionTime", "submission_time")
-    if submit_s is None:
-        return "jobs without a submission time, left out"
     events = [event for event in job.get("events") or [] if isinstance(event, dict)]
     switched = [epoch(str(event.get("date"))) for event in events if event.get("type") in ENDING]
-    end_s = _time(job, "stopTime", "stop_time") or max((at_s for at_s in switched if at_s), default=None)
-    if end_s is None:
-        return "jobs without a stop time, left out"
+    end_s = _time(job, "stopTime", "stop_time") or max([0, *switched])
     start_s = _time(job, "startTime", "start_time")
     procs, wanted = _resources(job), _wanted(str(job.get("wanted_resources") or ""))
     return ClusterJob(
@@ -104,18 +110,20 @@ def _resources(job: dict[str, Any]) -> int | None:
 
 
 def _wanted(text: str) -> int | None:
-    """The product of the counts in a request's first group, without its properties."""
-    counts = [int(count) for _, count in WANTED.findall(text.partition("+")[0])]
-    return math.prod(counts) if counts else None
+    """The sum over a request's groups of the product of their counts, without their properties."""
+    groups = ([int(count) for _, count in WANTED.findall(group)] for group in text.split("+"))
+    return sum(math.prod(counts) for counts in groups if counts) or None
 
 
-def _walltime(job: dict[str, Any]) -> float | None:
+def _walltime(job: dict[str, Any]) -> int:
     walltime = job.get("walltime")
-    return seconds_in(str(walltime), bare=1) or None if walltime is not None else None
+    return 0 if walltime is None else limit_of(str(walltime), bare=1)
 
 
-def _time(job: dict[str, Any], *names: str) -> float | None:
-    return epoch(str(_first(job, *names)))
+def _time(job: dict[str, Any], *names: str) -> int:
+    """Seconds since 1970, 0 for none, ODD for what is no such number."""
+    found = _first(job, *names)
+    return 0 if found in (None, "", "0") else epoch(str(found))
 
 
 def _first(job: dict[str, Any], *names: str) -> Any:

@@ -12,19 +12,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batfill.errors import WorkloadError
-from batfill.workloads.cluster_log import ClusterJob, Reading, count_of, epoch, lines_of, seconds_in, unix_time, zone_of
+from batfill.workloads.cluster_log import (
+    ODD,
+    ClusterJob,
+    Reading,
+    count_of,
+    epoch,
+    limit_of,
+    lines_of,
+    unix_time,
+    zone_of,
+)
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RECORD_LINE = re.compile(r"^(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?);(\w);([^;]*);(.*)$")
+RECORD_LINE = re.compile(r"^(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)(?:\.\d+)?;(\w);([^;]*);(.*)$")
 RECORD_FIELD = re.compile(r'([^\s=]+)=("[^"]*"|\S*)')
+SHOWN = ("qtime", "start", "end", "Resource_List.walltime")  # no names, since an example is shown
 QUEUED, DELETED, ABORTED, ENDED = "Q", "D", "A", "E"
 WHOLE_ARRAY = re.compile(r"^\d+\[\]")
 
 
-def read_pbs(paths: list[Path], *, zone: str = "UTC") -> Reading:
+def read_pbs(paths: list[Path], reading: Reading | None = None) -> Reading:
     """The jobs of accounting files: those that ended (E), and those deleted (D) or aborted (A) while they waited.
 
     - A job that ran several times has several E records: the last one is the job, with its first queue time.
@@ -33,64 +44,80 @@ def read_pbs(paths: list[Path], *, zone: str = "UTC") -> Reading:
 
     Args:
         paths: the files, plain or compressed.
-        zone: the server's time zone, for jobs that never ran (the others' times are seconds since 1970).
+        reading: an empty one, with its choices; None for the default ones. Its zone, the server's, is that of jobs that
+            never ran (the others' times are seconds since 1970).
 
     Raises:
         WorkloadError: a line is not an accounting record; the message names it.
     """
-    reading = Reading()
-    clock = zone_of(zone)
-    queued: dict[str, float] = {}
-    deleted: dict[str, float] = {}
+    reading = Reading() if reading is None else reading
+    clock = zone_of(reading.zone)
+    queued: dict[str, int] = {}
+    deleted: dict[str, int] = {}
     ended: dict[str, ClusterJob] = {}
     queues: dict[str, str] = {}
+    shown: dict[str, str] = {}
     for path in paths:
+        reading.files[path] = 0
         for number, line in lines_of(path):
             if not line.strip():
                 continue
             match = RECORD_LINE.match(line)
             if not match:
                 raise WorkloadError(f"{path}:{number}: not `date time;type;job id;...`; is it a PBS accounting file?")
-            date, kind, job, text = match.groups()
-            if WHOLE_ARRAY.match(job):
-                reading.notes["records of whole arrays, left out"] += kind == ENDED
-                continue
-            at_s = unix_time(date.split(".")[0], clock, "%m/%d/%Y %H:%M:%S")
+            reading.files[path] += 1
+            month, day, year, time, kind, job, text = match.groups()
             fields = {name: value.strip('"') for name, value in RECORD_FIELD.findall(text)}
-            if kind == QUEUED and at_s is not None:
-                queued.setdefault(job, at_s)
-                queues[job] = fields.get("queue", "")
-            elif kind in (DELETED, ABORTED) and at_s is not None:
-                deleted[job] = at_s
-            elif kind == ENDED:
+            stated = "".join(f", {name} {fields[name][:20]}" for name in SHOWN if name in fields)
+            show = f"{path.name}:{number}: {kind} of {job}{stated}"
+            if WHOLE_ARRAY.match(job):
+                if kind == ENDED:
+                    reading.note("records of whole arrays, left out", example=show)
+                continue
+            if kind == ENDED:
                 found = _job(fields, was_deleted=job in deleted)
-                if isinstance(found, str):
-                    reading.notes[found] += 1
-                    continue
                 if job in ended:
-                    reading.notes["earlier tries of jobs run again, left out"] += 1
-                    found = replace(found, submit_s=min(found.submit_s, ended[job].submit_s))
+                    reading.note("earlier tries of jobs run again, left out", example=shown[job])
+                    found = replace(found, submit_s=min(found.submit_s or 0, ended[job].submit_s or 0))
                 ended[job] = found
-    never_ran = [
-        ClusterJob(queued[job], None, at_s, None, None, None, CANCELLED, queue=queues[job])
+            elif kind in (QUEUED, DELETED, ABORTED):
+                at_s, later_s, _ = unix_time(f"{year}-{month}-{day}T{time}", clock)
+                if at_s == ODD:
+                    reading.note("records of no date that is understood, left out", example=show)
+                    continue
+                if later_s:
+                    reading.note(f"records in an hour that the clock repeats or skips ({reading.zone})", example=show)
+                if kind == QUEUED:
+                    queued.setdefault(job, at_s)
+                    queues[job] = fields.get("queue", "")
+                else:
+                    deleted[job] = at_s
+            else:
+                continue
+            shown[job] = show
+    never_ran = {
+        job: ClusterJob(queued[job], None, at_s, None, None, None, CANCELLED, queue=queues[job])
         for job, at_s in deleted.items()
         if job in queued and job not in ended
-    ]
-    reading.notes["jobs deleted while they waited"] += len(never_ran)
-    reading.jobs.extend([*ended.values(), *never_ran])
-    reading.notes = +reading.notes
+    }
+    for reason, jobs in (
+        ("jobs deleted while they waited", list(never_ran)),
+        ("jobs deleted without a record of their queueing, left out", deleted.keys() - queued.keys() - ended.keys()),
+        ("jobs that have not ended, left out", queued.keys() - deleted.keys() - ended.keys()),
+    ):
+        reading.note(reason, len(jobs), min((shown[job] for job in jobs), default=""))
+    found_jobs = {**ended, **never_ran}
+    reading.extend(list(found_jobs.values()), [shown[job] for job in found_jobs])
     return reading
 
 
-def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob | str:
-    """The job of an E record, or why the record is not a job."""
+def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob:
+    """The job of an E record."""
 
-    def second(*names: str) -> float | None:
-        return next((at_s for name in names if (at_s := epoch(fields.get(name, "")))), None)
+    def second(*names: str) -> int:
+        return next((epoch(fields[name]) for name in names if name in fields), 0)
 
     submit_s, start_s, end_s = second("qtime", "ctime"), second("start"), second("end")
-    if submit_s is None or start_s is None or end_s is None:
-        return "end records without qtime, start or end, left out"
     completed = fields.get("Exit_status", "0") == "0"
     return ClusterJob(
         submit_s=submit_s,
@@ -98,7 +125,7 @@ def _job(fields: dict[str, str], *, was_deleted: bool) -> ClusterJob | str:
         end_s=end_s,
         procs=processors_used(fields),
         requested_procs=processors_requested(fields),
-        requested_s=seconds_in(fields.get("Resource_List.walltime", ""), bare=1) or None,
+        requested_s=limit_of(fields.get("Resource_List.walltime", ""), bare=1),
         status=COMPLETED if completed else CANCELLED if was_deleted else FAILED,
         user=fields.get("user", ""),
         group=fields.get("group", "") or fields.get("account", ""),

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.engine.jit import njit
-from batfill.errors import LARGEST
 from batfill.jobs import DAY_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 READ, LOCAL, HARD = 0, 1, 2  # what a span's number is: final; seconds of a clock in the cluster's zone; not read
+CUT = 4  # added to READ or LOCAL: a fraction was cut off
 DURATION_DIGITS = 11
 TASKS = 32  # bits of a task's number in a job's key
 
@@ -100,26 +100,23 @@ def _digits(text: NDArray[np.uint8], start: int, end: int) -> Any:
 
 
 @njit(cache=True)
-def parse_counts(text: NDArray[np.uint8], spans: NDArray[np.int32], counts: NDArray[np.int32]) -> None:
-    """Fill `counts`, (n,), with positive whole numbers of 31 bits; -1 for anything else."""
+def parse_counts(text: NDArray[np.uint8], spans: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+    """Fill `counts`, (n,), with whole numbers; -1 for anything else."""
     for row in range(spans.shape[0]):
-        number = _digits(text, spans[row, 0], spans[row, 1])
-        counts[row] = number if 0 < number <= LARGEST else -1
+        counts[row] = _digits(text, spans[row, 0], spans[row, 1])
 
 
 @njit(cache=True)
 def parse_times(
     text: NDArray[np.uint8],
     spans: NDArray[np.int32],
-    separator: int,
     seconds: NDArray[np.int64],
     kinds: NDArray[np.int8],
 ) -> None:
-    """Fill `seconds`, (n,), with times, 0 for none, and `kinds`, (n,), with READ, LOCAL or HARD.
+    """Fill `seconds`, (n,), with times, 0 for none, and `kinds`, (n,), with READ, LOCAL or HARD, plus CUT.
 
-    Seconds since 1970 are digits. A date is YYYY-MM-DD, the byte `separator`, and HH:MM:SS; it is LOCAL, unless an
-    offset from UTC follows (+HH, +HH:MM, +HHMM, Z), which is read if `separator` is a blank. So is a fraction of a
-    second, which is cut off.
+    Seconds since 1970 are digits. A date is YYYY-MM-DD, T or a blank, and HH:MM:SS; it is LOCAL, unless an offset from
+    UTC follows (+HH, +HH:MM, +HHMM, Z). A fraction of a second is cut off, which CUT says if it is not 0.
     """
     for row in range(spans.shape[0]):
         start, end = spans[row, 0], spans[row, 1]
@@ -131,14 +128,12 @@ def parse_times(
         if number >= 0:
             seconds[row] = number
             continue
-        if text[start] < 128 and not 48 <= text[start] <= 57:
-            continue  # Unknown, None
         kinds[row] = HARD
         if (
             end - start < 19
             or text[start + 4] != 45
             or text[start + 7] != 45
-            or text[start + 10] != separator
+            or (text[start + 10] != 84 and text[start + 10] != 32)
             or text[start + 13] != 58
             or text[start + 16] != 58
         ):
@@ -153,38 +148,36 @@ def parse_times(
             _digits(text, start + 14, start + 16),
             _digits(text, start + 17, start + 19),
         )
-        if year < 0 or month < 0 or day < 0 or hour < 0 or minute < 0 or second < 0:
+        if not (year >= 1970 and 1 <= month <= 12 and 1 <= day <= _month_days(year, month)):
+            continue
+        if not (0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59):
             continue
         offset = 0
         kind = LOCAL
         at = start + 19
-        if separator == 32:
-            if at < end and text[at] == 46:
+        cut = 0
+        if at < end and text[at] == 46:
+            at += 1
+            while at < end and 48 <= text[at] <= 57:
+                if text[at] != 48:
+                    cut = CUT
                 at += 1
-                while at < end and 48 <= text[at] <= 57:
-                    at += 1
-            if at < end and text[at] == 90 and at + 1 == end:
+        if at < end and text[at] == 90 and at + 1 == end:
+            kind, at = READ, end
+        elif at < end and (text[at] == 43 or text[at] == 45):
+            hours = _digits(text, at + 1, min(at + 3, end))
+            rest = at + 3
+            if rest < end and text[rest] == 58:
+                rest += 1
+            minutes = _digits(text, rest, end) if rest < end else 0
+            if end - at >= 3 and hours >= 0 and minutes >= 0 and (rest >= end or end - rest == 2):
+                offset = hours * 3600 + minutes * 60
+                if text[at] == 45:
+                    offset = -offset
                 kind, at = READ, end
-            elif at < end and (text[at] == 43 or text[at] == 45):
-                hours = _digits(text, at + 1, min(at + 3, end))
-                rest = at + 3
-                if rest < end and text[rest] == 58:
-                    rest += 1
-                minutes = _digits(text, rest, end) if rest < end else 0
-                if end - at >= 3 and hours >= 0 and minutes >= 0 and (rest >= end or end - rest == 2):
-                    offset = hours * 3600 + minutes * 60
-                    if text[at] == 45:
-                        offset = -offset
-                    kind, at = READ, end
-        if at != end:
-            continue
-        kinds[row] = READ
-        if not (year >= 1970 and 1 <= month <= 12 and 1 <= day <= _month_days(year, month)):
-            continue
-        if hour > 23 or minute > 59 or second > 59:
-            continue
-        kinds[row] = kind
-        seconds[row] = _days(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second - offset
+        if at == end:
+            kinds[row] = kind + cut
+            seconds[row] = _days(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second - offset
 
 
 @njit(cache=True)
@@ -219,12 +212,11 @@ def parse_durations(
         start, end = spans[row, 0], spans[row, 1]
         seconds[row] = 0
         kinds[row] = READ
-        if start >= end or (text[start] < 128 and not 45 <= text[start] <= 58):
-            continue  # UNLIMITED, Partition_Limit
+        if start >= end:
+            continue
         number = _digits(text, start, end)
-        if number >= 0:
-            if end - start <= DURATION_DIGITS:
-                seconds[row] = number * bare_s
+        if number >= 0 and end - start <= DURATION_DIGITS:
+            seconds[row] = number * bare_s
             continue
         kinds[row] = HARD
         days = 0

@@ -17,43 +17,77 @@ from batfill.errors import LARGEST, WorkloadError
 from batfill.workloads.cluster_log import (
     LAST_S,
     NOT_ENDED,
+    ODD,
+    ODD_STATE,
+    REVOKED,
     ROWS_AT_ONCE,
     TYPES,
     Jobs,
     Names,
     Reading,
+    each,
     pieces_of,
-    seconds_in,
-    unix_time,
-    unix_times,
+    read_limits,
+    read_times,
+    require_known,
     zone_of,
 )
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import tzinfo
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-NEEDED = ("JobID", "Submit", "Start", "End", "State")
-ENDED_STATES = {
-    "COMPLETED": COMPLETED,
-    "CANCELLED": CANCELLED,
-    **dict.fromkeys(
-        ("FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REQUEUED"), FAILED
-    ),
+NEEDED = ("JobID", "Submit", "Start", "End", "State", "AllocCPUS")
+# The columns that `sacct` knows for ours; the first that a file has is read.
+COLUMNS = {name: (name,) for name in ("Submit", "Start", "End", "State", "JobName", "Partition", "Cluster")} | {
+    "JobID": ("JobID", "JobIDRaw"),
+    "AllocCPUS": ("AllocCPUS", "NCPUS", "AllocTRES"),
+    "ReqCPUS": ("ReqCPUS", "ReqTRES"),
+    "Timelimit": ("TimelimitRaw", "Timelimit"),
+    "User": ("User", "UID"),
+    "QOS": ("QOS", "QOSRAW"),
+    "Group": ("Group", "GID"),
+    "Account": ("Account",),
 }
-SAME_JOB = ("key", "user", "executable")  # Slurm's counter of ids wraps around
 TEXTS = {"User": "user", "JobName": "executable", "QOS": "queue", "Partition": "partition"}
-READ_COLUMNS = (*NEEDED, *TEXTS, "Group", "Account", "AllocCPUS", "ReqCPUS", "TimelimitRaw", "Timelimit")
+# Each state, its abbreviation, and what it means here; those from LAUNCH_FAILED on are squeue's.
+STATES = {
+    "COMPLETED": ("CD", COMPLETED),
+    "CANCELLED": ("CA", CANCELLED),
+    "FAILED": ("F", FAILED),
+    "TIMEOUT": ("TO", FAILED),
+    "NODE_FAIL": ("NF", FAILED),
+    "OUT_OF_MEMORY": ("OOM", FAILED),
+    "BOOT_FAIL": ("BF", FAILED),
+    "DEADLINE": ("DL", FAILED),
+    "PREEMPTED": ("PR", FAILED),
+    "REQUEUED": ("RQ", FAILED),
+    "REVOKED": ("RV", REVOKED),
+    "PENDING": ("PD", NOT_ENDED),
+    "RUNNING": ("R", NOT_ENDED),
+    "RESIZING": ("RS", NOT_ENDED),
+    "SUSPENDED": ("S", NOT_ENDED),
+    "LAUNCH_FAILED": ("LF", FAILED),
+    "COMPLETING": ("CG", NOT_ENDED),
+    "CONFIGURING": ("CF", NOT_ENDED),
+    "SIGNALING": ("SI", NOT_ENDED),
+    "SPECIAL_EXIT": ("SE", NOT_ENDED),
+    "STAGE_OUT": ("SO", NOT_ENDED),
+    "STOPPED": ("ST", NOT_ENDED),
+}
+STATUSES = {word: status for name, (short, status) in STATES.items() for word in (name, short)}
+SAME_JOB = ("key", "cluster", "user", "executable")  # Slurm's counter of ids wraps around
 JOB_ID = re.compile(r"^(\d+(?:_\d+|_\[[^\]]*\])?)(\+\d+)?$")
 MINUTE_S = 60
-DATE = ord("T")  # between a date and a time
+COUNT = re.compile(r"([0-9]{1,12})(\.[0-9]+)?([KMGTP]?)")
+TRES_CPUS = re.compile(r"(?:^|,)cpu=([^,]*)")
+UNITS = " KMGTP"  # powers of 1024
 
 
-def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
+def read_slurm(paths: list[Path], reading: Reading | None = None, *, clusters: frozenset[str] | None = None) -> Reading:
     """The finished jobs of `sacct` output, in files that start with the line of column names.
 
     - A requeued job has several records (with `-D`, of one id, user and name): its last one is the job, with the
@@ -63,32 +97,64 @@ def read_slurm(paths: list[Path], *, zone: str = "UTC") -> Reading:
     - Steps (7.batch), which `-X` leaves out, and jobs that have not ended are left out and counted.
 
     Args:
-        paths: the files, plain or compressed. They are read in pieces: memory holds 57 bytes a record, and the names.
-        zone: the time zone of dates that are not seconds since 1970.
+        paths: the files, plain or compressed. They are read in pieces: memory holds 61 bytes a record, and the names.
+        reading: an empty one, with its choices; None for the default ones.
+        clusters: those to read; None for all.
 
     Raises:
         WorkloadError: a file does not start with column names or lacks one, or a line has another number of columns.
     """
-    records = _Records(zone_of(zone))
+    reading = Reading() if reading is None else reading
+    wanted = [name for name, chosen in (("Partition", reading.only), ("Cluster", clusters)) if chosen is not None]
+    records = _Records(reading, clusters)
     for path in paths:
-        for table in _tables(path):
+        rows = 0
+        for table in _tables(path, wanted):
             records.read(table)
+            rows += len(table)
+        records.result.files[path] = rows
     return records.reading()
+
+
+def status_of(text: str) -> int:
+    """SWF's status of a state in full or abbreviated, also if `sacct` truncated it (OUT_OF_ME+); else NOT_ENDED, ..."""
+    word = text.strip().partition(" ")[0].upper()  # CANCELLED by 1003
+    cut = word.removesuffix("+")
+    if cut in STATUSES:
+        return STATUSES[cut]
+    meanings = {status for name, (_, status) in STATES.items() if cut != word and cut and name.startswith(cut)}
+    return meanings.pop() if len(meanings) == 1 else ODD_STATE
+
+
+def count_in(text: str) -> tuple[int, bool]:
+    """A number of processors, ODD if it is none, and whether `sacct --units` may have rounded it (1.50K)."""
+    found = COUNT.fullmatch(text.strip())
+    if not found or (found[2] and not found[3]):
+        return ODD, False
+    number = float(found[1] + (found[2] or "")) * 1024 ** UNITS.index(found[3] or " ")
+    return min(round(number), LARGEST + 1), found[2] is not None
+
+
+def tres_count(text: str) -> tuple[int, bool]:
+    """The processors in a text such as billing=4,cpu=4,mem=8G; 0 in an empty one."""
+    found = TRES_CPUS.search(text)
+    return count_in(found[1]) if found else (ODD if text.strip() else 0, False)
 
 
 class _Table:
     """The rows of a piece of a file: its bytes, and where each column's fields are."""
 
-    def __init__(self, text: NDArray[np.uint8], columns: list[str], spans: NDArray[np.int32]) -> None:
+    def __init__(self, text: NDArray[np.uint8], names: dict[str, str], spans: NDArray[np.int32]) -> None:
         self.text = text
-        self.columns = columns
+        self.names = names  # of each column of COLUMNS the file's
+        self.columns = list(names)
         self.spans = spans  # (n, columns, 2)
 
     def __len__(self) -> int:
         return len(self.spans)
 
     def __contains__(self, column: str) -> bool:
-        return column in self.columns
+        return column in self.names
 
     def of(self, column: str) -> NDArray[np.int32]:
         """The spans of this column's fields, (n, 2)."""
@@ -99,42 +165,37 @@ class _Table:
         start, end = self.spans[row, self.columns.index(column)]
         return self.text[start:end].tobytes().decode("utf-8", "replace")
 
-    def counts(self, column: str) -> NDArray[np.int32]:
-        """The column's positive whole numbers, (n,), -1 for others and without such a column."""
+    def show(self, row: int) -> str:
+        """The fields of a record that its times, its width and its state come from, without who cancelled it."""
+        shown = ((name, self.field(name, row)) for name in (*NEEDED, "Timelimit") if name in self)
+        return ", ".join(f"{self.names[name]} {text.partition(' by ')[0][:40]}" for name, text in shown)
+
+    def codes(self, column: str, names: Names) -> NDArray[np.int32]:
+        """The number of each text in `names`, (n,), 0 without such a column."""
+        return names.codes(self.text, self.of(column)) if column in self else np.zeros(len(self), np.int32)
+
+    def counts(self, column: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The column's whole numbers, (n,), ODD for others and without such a column; and which may be rounded."""
         from batfill.workloads.record_parse import parse_counts  # loads numba, which only reading needs
 
-        counts = np.full(len(self), -1, np.int32)
+        counts, rounded = np.full(len(self), ODD, np.int64), np.zeros(len(self), bool)
         if column in self:
-            parse_counts(self.text, self.of(column), counts)
-        return counts
+            spans = self.of(column)
+            parse_counts(self.text, spans, counts)
+            hard = counts < 0
+            read = each(self.text, spans[hard], tres_count if self.names[column].endswith("TRES") else count_in)
+            counts[hard], rounded[hard] = read.T
+        return counts, rounded
 
-    def times(self, column: str, clock: tzinfo) -> NDArray[np.uint32]:
-        """The column's times, (n,), 0 for none."""
-        from batfill.workloads.record_parse import HARD, LOCAL, parse_times
-
-        seconds, kinds = np.empty(len(self), np.int64), np.empty(len(self), np.int8)
-        parse_times(self.text, self.of(column), DATE, seconds, kinds)
-        local = kinds == LOCAL
-        seconds[local] = unix_times(seconds[local], clock)
-        for row in np.flatnonzero(kinds == HARD).tolist():
-            seconds[row] = unix_time(self.field(column, row), clock) or 0
-        return np.where((seconds > 0) & (seconds <= LAST_S), seconds, 0).astype(np.uint32)
-
-    def limits(self) -> NDArray[np.uint32]:
-        """The requested times, (n,), 0 for none, such as UNLIMITED and Partition_Limit, and for more than LAST_S."""
-        from batfill.workloads.record_parse import HARD, parse_durations
-
-        column = next((name for name in ("TimelimitRaw", "Timelimit") if name in self), None)
-        seconds, kinds = np.zeros(len(self), np.int64), np.zeros(len(self), np.int8)
-        if column is not None:
-            parse_durations(self.text, self.of(column), MINUTE_S, seconds, kinds)
-            for row in np.flatnonzero(kinds == HARD).tolist():
-                seconds[row] = min(seconds_in(self.field(column, row), bare=MINUTE_S) or 0, LAST_S + 1)
-        return np.where(seconds <= LAST_S, seconds, 0).astype(np.uint32)
+    def limits(self) -> NDArray[np.int64]:
+        """The requested times, (n,), as `limit_of` reads them; 0 without such a column."""
+        if "Timelimit" not in self:
+            return np.zeros(len(self), np.int64)
+        return read_limits(self.text, self.of("Timelimit"), MINUTE_S)
 
 
-def _tables(path: Path) -> Iterator[_Table]:
-    """The rows of a file, piece by piece."""
+def _tables(path: Path, wanted: list[str]) -> Iterator[_Table]:
+    """The rows of a file, piece by piece; it must have the wanted columns, besides the NEEDED ones."""
     from batfill.workloads.record_parse import split_rows
 
     names: list[str] = []
@@ -147,66 +208,90 @@ def _tables(path: Path) -> Iterator[_Table]:
             before += 1
             head = line.decode("utf-8", "replace").rstrip("\r\n").lstrip("\ufeff")
             if head.strip():
-                names, barred = head.rstrip("|").split("|"), head.endswith("|")
-                if missing := [name for name in NEEDED if name not in names]:
+                names, barred = [name.strip().lower() for name in head.rstrip("|").split("|")], head.endswith("|")
+                known = {
+                    name: next((alias for alias in aliases if alias.lower() in names), "")
+                    for name, aliases in COLUMNS.items()
+                }
+                if missing := next((name for name in (*NEEDED, *wanted) if not known[name]), None):
+                    also = "".join(f" or {alias}" for alias in COLUMNS[missing][1:])
                     raise WorkloadError(
-                        f"{path}:{before}: no column {missing[0]}; use sacct -P -o {','.join(NEEDED)},..."
+                        f"{path}:{before}: no column {missing}{also}; "
+                        f"use sacct -P -o {','.join((*NEEDED, *wanted))},..."
                     )
         if not names:
             continue
-        columns = [name for name in READ_COLUMNS if name in names]
-        wanted = np.array([names.index(name) for name in columns], np.int64)
+        found = {name: alias for name, alias in known.items() if alias}
+        places = np.array([names.index(alias.lower()) for alias in found.values()], np.int64)
         content = np.frombuffer(text, np.uint8)
         if bars.size < len(text) + 2:
             bars = np.empty(len(text) + 2, np.int32)
-        spans = np.empty((text.count(b"\n"), len(columns), 2), np.int32)
-        name_column = names.index("JobName") if "JobName" in names else -1
-        n_rows, lines, wrong = split_rows(content, len(names), name_column, barred, wanted, bars, spans)
+        spans = np.empty((text.count(b"\n"), len(found), 2), np.int32)
+        name_column = names.index("jobname") if "jobname" in names else -1
+        n_rows, lines, wrong = split_rows(content, len(names), name_column, barred, places, bars, spans)
         if wrong >= 0:
             raise WorkloadError(
                 f"{path}:{before + lines + 1}: {wrong} columns, but the first line names {len(names)}; is it truncated?"
             )
         before += lines
-        yield _Table(content, columns, spans[:n_rows])
+        yield _Table(content, found, spans[:n_rows])
 
 
 class _Records:
     """The records of ended jobs, with the keys of their ids."""
 
-    def __init__(self, clock: tzinfo) -> None:
-        self.clock = clock
-        self.result = Reading()
+    def __init__(self, result: Reading, clusters: frozenset[str] | None) -> None:
+        self.clock = zone_of(result.zone)
+        self.result = result
         self.result.jobs.extra = {}
+        self.clusters = clusters
+        self.cluster_names = Names()
         self.odd_ids: dict[str, int] = {}
         self.odd_components: dict[str, int] = {}
         self.states = Names()
-        self.statuses = np.array([NOT_ENDED], np.int8)
+        self.statuses = np.array([ODD_STATE], np.int8)
 
     def read(self, table: _Table) -> None:
         """Add the records of ended jobs; count the others."""
         keys, components, valid = self._ids(table)
-        status = self._status(table)
-        submit_s, start_s, end_s = (table.times(name, self.clock) for name in ("Submit", "Start", "End"))
+        cluster = table.codes("Cluster", self.cluster_names)
+        if self.clusters is not None:
+            texts = (self.cluster_names.text(code) for code in range(len(self.cluster_names)))
+            others = valid & ~np.array([text in self.clusters for text in texts])[cluster]
+            self.result.note("records of other clusters, left out", int(np.count_nonzero(others)))
+            valid &= ~others
         names = self.result.jobs.names
-        columns: dict[str, NDArray[Any]] = {
-            "submit_s": submit_s,
-            "start_s": start_s,
-            "end_s": end_s,
-            "procs": table.counts("AllocCPUS"),
-            "requested_procs": table.counts("ReqCPUS"),
+        procs, rounded = table.counts("AllocCPUS")
+        columns: dict[str, Any] = {
+            **{
+                name: read_times(table.text, table.of(title), self.clock)
+                for name, title in (("submit_s", "Submit"), ("start_s", "Start"), ("end_s", "End"))
+            },
+            "procs": procs,
+            "requested_procs": table.counts("ReqCPUS")[0],
             "requested_s": table.limits(),
-            "status": status,
-            "group": np.zeros(len(table), np.int32),
+            "status": self._status(table),
+            **{kind: table.codes(column, names[kind]) for column, kind in TEXTS.items()},
+            "group": table.codes("Group", names["group"]),
         }
-        for column, kind in TEXTS.items():
-            columns[kind] = (
-                names[kind].codes(table.text, table.of(column)) if column in table else np.zeros(len(table), np.int32)
-            )
-        for column in ("Group", "Account"):
-            if column in table:
-                missing = columns["group"] == 0
-                columns["group"][missing] = names["group"].codes(table.text, table.of(column)[missing])
-        self.result.add_ended(columns, valid, {"key": keys, "component": components}, allocated="AllocCPUS" in table)
+        if "Account" in table:
+            missing = columns["group"] == 0
+            columns["group"][missing] = names["group"].codes(table.text, table.of("Account")[missing])
+        self.result.add_ended(
+            columns,
+            valid,
+            table.show,
+            {"key": keys, "component": components, "cluster": cluster},
+            titles={
+                "submit_s": "Submit",
+                "start_s": "Start",
+                "end_s": "End",
+                "procs": table.names["AllocCPUS"],
+                "requested_s": table.names.get("Timelimit", "TimelimitRaw or Timelimit"),
+                **({"requested_procs": table.names["ReqCPUS"]} if "ReqCPUS" in table else {}),
+            },
+            guessed={f"jobs whose {table.names['AllocCPUS']} may be rounded; use sacct --noconvert": rounded},
+        )
 
     def _ids(self, table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
         """Of each record the key of its id, its component (-1 for none), and whether it is a job."""
@@ -216,31 +301,40 @@ class _Records:
         keys, components, kinds = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int8)
         parse_job_ids(table.text, table.of("JobID"), keys, components, kinds)
         valid = np.ones(n, bool)
+        one = np.empty(1, np.int64), np.empty(1, np.int32), np.empty(1, np.int8)
         for row in np.flatnonzero(kinds == HARD).tolist():
             job_id = table.field("JobID", row)
             match = JOB_ID.match(job_id)
             if match:
-                keys[row] = self.odd_ids.setdefault(match[1], -1 - len(self.odd_ids))
+                whole = match[1].encode()  # without a component that made it hard
+                parse_job_ids(np.frombuffer(whole, np.uint8), np.array([[0, len(whole)]], np.int32), *one)
+                odd = one[2][0] == HARD
+                keys[row] = self.odd_ids.setdefault(match[1], -1 - len(self.odd_ids)) if odd else one[0][0]
                 if match[2]:
                     components[row] = self.odd_components.setdefault(match[2], (1 << 25) + len(self.odd_components))
             else:
                 valid[row] = False
-                self.result.notes[_odd(job_id)] += 1
+                reason = _odd(job_id)
+                self.result.note(reason, example="" if reason in self.result.examples else table.show(row))
         return keys, components, valid
 
     def _status(self, table: _Table) -> NDArray[np.int8]:
-        """SWF's status of each record, NOT_ENDED for states of jobs that have not ended."""
+        """The status of each record, as `status_of`."""
         codes = self.states.codes(table.text, table.of("State"))
         if len(self.states) > len(self.statuses):
             later = [self.states.text(code) for code in range(len(self.statuses), len(self.states))]
-            ended = [ENDED_STATES.get(state.split(" ")[0].rstrip("+"), NOT_ENDED) for state in later]
-            self.statuses = np.concatenate([self.statuses, np.array(ended, np.int8)])
+            self.statuses = np.append(self.statuses, np.array([status_of(state) for state in later], np.int8))
         return self.statuses[codes]
 
     def reading(self) -> Reading:
         """The jobs of these records."""
         jobs = self.result.jobs
+        if self.clusters is not None:
+            require_known("cluster", self.clusters, self.cluster_names)
         if len(jobs):
+            others = int(np.count_nonzero(jobs["cluster"] != jobs["cluster"][0]))
+            first = self.cluster_names.text(int(jobs["cluster"][0]))
+            self.result.unmodelled[f"are of other clusters than {first} (--cluster chooses)"] += others
             parts = np.flatnonzero(jobs["component"] >= 0)
             if len(parts):
                 self._join(self._keep_last(parts, ("component",)))

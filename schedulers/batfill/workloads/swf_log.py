@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -13,7 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from batfill.errors import WorkloadError
-from batfill.files import CHUNK_BYTES, decompressed, whole_file
+from batfill.files import decompressed, whole_file, whole_lines
 from batfill.jobs import Clock
 from batfill.workloads.manifest import log_with_text
 
@@ -261,25 +262,10 @@ def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
     `text_sum` is updated with the uncompressed text.
     """
     lines_read = 0
-    rest = b""
     with decompressed(path) as content:
-        while True:
-            piece = content.read(CHUNK_BYTES)
-            if text_sum is not None:
-                text_sum.update(piece)
-            text = rest + piece
-            if lines_read == 0 and text.startswith(b"\xef\xbb\xbf"):  # a byte order mark
-                text = text[3:]
-            if piece:
-                end = text.rfind(b"\n") + 1
-                text, rest = text[:end], text[end:]
-            elif text and not text.endswith(b"\n"):
-                text += b"\n"
-            if text:
-                yield _batch(path, text, lines_read)
-                lines_read += text.count(b"\n")
-            if not piece:
-                return
+        for text in whole_lines(path, content, text_sum):
+            yield _batch(path, text if lines_read else text.removeprefix(BOM_UTF8), lines_read)
+            lines_read += text.count(b"\n")
 
 
 def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
