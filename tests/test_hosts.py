@@ -12,6 +12,7 @@ import pytest
 from procset import ProcSet
 
 from batfill import experiment
+from batfill.batsim.results import try_name
 from batfill.engine.features import FEATURES, FEATURES_OF_JOB
 from batfill.jobs import SMALL, Workload
 from batfill.networks import network_of
@@ -22,6 +23,7 @@ from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert
 from batfill.workloads.formats import log_of, save_log
 from golden import RUNS, recording
+from oracle import LiveOracle, oracle
 from plugin import DECISIVE, Plugin, assert_same_starts, starts_of_plugin
 from small_runs import starts_by_name
 from strategies import outliving, random_table, replayed
@@ -145,6 +147,40 @@ def test_on_one_processor_the_hosts_agree_on_kills_and_second_tries(written, pol
     """One processor, since a pass is made when the kill is asked for, too: there it finds nothing free."""
     path = written(random_table(8, n_jobs=200, size=1, span_s=2000, wide=0, small=0.5), 1)
     assert_hosts_agree(path, 1, policy=policy, threshold=threshold, divider=10)
+
+
+def starts_of_oracle(oracle):
+    """The start of every try of an oracle's run, by the name that it has under Batsim."""
+    starts, tries = {}, Counter()
+    for seq, _, start_s, _ in oracle.kills:
+        starts[try_name(oracle.table.ids[seq], tries[seq])] = start_s
+        tries[seq] += 1
+    ran = (job for job in oracle.jobs if not math.isnan(job.start))
+    return starts | {try_name(oracle.table.ids[job.seq], tries[job.seq]): job.start for job in ran}
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "saf", "wfp3"])
+def test_where_the_hosts_differ_after_kills_each_has_the_starts_of_its_documented_rule(written, policy):
+    """Every row of either host is that of its rule, so each difference is one of the rules."""
+    different = 0
+    for seed, options in enumerate([{}, {"threshold": 200}, {"backfill": "spf"}, {"threshold": 50}]):
+        path = written(random_table(seed, n_jobs=250, size=12, span_s=2500, small=0.5), 12)
+        log = read_batsim_json(path).jobs
+        rules = {"backfill": options.get("backfill"), "threshold_s": options.get("threshold", math.inf)}
+        ours = replayed(log, 12, policy, divider_s=10.0, **rules)
+        theirs = starts_of_plugin(load_document(path), 12, kills=True, policy=policy, divider=10, **options)
+        assert_same_starts(starts_by_name(ours), starts_of_oracle(oracle(log, 12, policy, divider_s=10.0, **rules)))
+        assert_same_starts(theirs, starts_of_oracle(LiveOracle(log, 12, policy, divider_s=10.0, **rules).run()))
+        mine = starts_by_name(ours)
+        moved = [
+            min(mine.get(name, math.inf), theirs.get(name, math.inf))
+            for name in mine.keys() | theirs.keys()
+            if mine.get(name) != theirs.get(name)
+        ]
+        kills = ours.kills["start_s"] + ours.kills["ran_s"]
+        assert not moved or min(moved) in kills  # the first difference is at the instant of a kill
+        different += len(moved)
+    assert different > 0
 
 
 @pytest.mark.parametrize(
