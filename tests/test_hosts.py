@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
 import math
+from collections import Counter
 
 import numpy as np
 import pytest

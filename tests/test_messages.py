@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 
 import pytest
 
+from batfill.cluster.agent import Agent
 from batfill.cluster.batsim4 import Batsim4
 from batfill.cluster.batsim5 import Batsim5
 from batfill.cluster.conversation import SLACK_S
@@ -16,7 +17,7 @@ from batfill.errors import BatfillError
 from golden import RUNS, recording
 from golden5 import recordings
 from plugin import as_message, begins, completed, event, killed, notify, submitted
-from recorded_agent import RecordedAgent, UnlikeBatfill
+from recorded_agent import RecordedAgent, UnlikeBatfillError
 
 # Recordings
 
@@ -53,7 +54,7 @@ def refusal_of(agent, messages):
             agent.talk.answer(asked)
         except BatfillError as error:
             return number, str(error)
-        except (UnlikeBatfill, KeyError, ValueError, AttributeError):  # this answer is none of batfill's
+        except (UnlikeBatfillError, KeyError, ValueError, AttributeError):  # this answer is none of batfill's
             return number + 1, None
     return len(messages), None
 
@@ -137,7 +138,7 @@ def mutants(message):
 # or a user may say otherwise, and what can be told from another true message only later.
 FREE_4 = """
 SIMULATION_BEGINS: config.dynamic-* config.profile* config.redis-* config.forward* config.sched-config
-SIMULATION_BEGINS: compute_resources.0.name* compute_resources.0.properties* compute_resources.0.zone_properties* compute_resources.0.state
+SIMULATION_BEGINS: compute_resources.0.name* compute_resources.0.state compute_resources.0.*properties*
 SIMULATION_BEGINS: allow_* storage_resources workloads.w0 profiles.*
 JOB_SUBMITTED: job.user_id job.class job.walltime job.res
 JOB_COMPLETED: alloc return_code job_state
@@ -319,7 +320,7 @@ def killing(**config):
 def test_an_acknowledgement_repeats_the_registration():
     assert b"EXECUTE_JOB" in killing(acknowledge=True).answer(as_message(5, submitted("1#1", 0, 50, 1)))
     for subtime, walltime, procs in ((5, 50, 1), (0, 49, 1), (0, 50, 2)):
-        with pytest.raises(BatfillError, match="of 'w0!1#1' has .*, but was registered with"):
+        with pytest.raises(BatfillError, match=r"of 'w0!1#1' has .*, but was registered with"):
             killing(acknowledge=True).answer(as_message(5, submitted("1#1", subtime, walltime, procs)))
 
 
@@ -375,7 +376,7 @@ def test_options_in_batsims_text_are_taken_as_those_of_the_command_line(connecte
     ],
 )
 def test_options_in_batsims_text_that_cannot_be_are_refused(connected, text, said):
-    with pytest.raises(BatfillError, match="^Batsim's ") as refused:
+    with pytest.raises(BatfillError, match=r"^Batsim's ") as refused:
         connected(text, policy="saf")
     (line,) = str(refused.value).splitlines()
     assert said in line
