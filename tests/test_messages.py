@@ -225,7 +225,10 @@ def check_mutants(agent, messages, free):
     assert all("\n" not in line and len(line) < 500 for line in lines)
 
 
-@pytest.mark.parametrize("name", ["overruns-rejects-failures", "small-first-kill-requeue-acknowledged"])
+@pytest.mark.parametrize(
+    "name",
+    ["overruns-rejects-failures", pytest.param("small-first-kill-requeue-acknowledged", marks=pytest.mark.slow)],
+)
 def test_a_message_of_batsim_4_that_differs_in_a_field_is_refused_or_may_differ(name):
     agent, messages = recorded_4(name)
     check_mutants(agent, messages[:600], FREE_4)
