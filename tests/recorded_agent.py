@@ -11,7 +11,7 @@ from batfill.cluster.conversation import Conversation, request_of
 MOST_MACHINES = 10**6
 
 
-class UnlikeBatfill(Exception):
+class UnlikeBatfillError(Exception):
     """The recorded scheduler requests what batfill never does."""
 
 
@@ -33,7 +33,7 @@ class RecordedAgent(Agent):
         for event in self.answer:
             kind = event.get("type") or event.get("event_type")
             if event["timestamp"] != self.talk.now or kind not in WORDS:
-                raise UnlikeBatfill(kind)
+                raise UnlikeBatfillError(kind)
             WORDS[kind](self, event.get("data", event.get("event")))
 
     def execute(self, data: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class RecordedAgent(Agent):
             self.host.call_at(data["timestamp"])
             return
         if data["when_type"] != "OneShot":
-            raise UnlikeBatfill(data["when_type"])
+            raise UnlikeBatfillError(data["when_type"])
         unit = {"Second": 1, "Millisecond": 1000}[data["when"].get("time_unit", "Second")]
         self.talk.calls[data["call_me_later_id"]] = data["when"]["time"] / unit
 
@@ -60,7 +60,7 @@ class RecordedAgent(Agent):
         name, job = data["job_id"], data["job"]
         if "resource_request" in job:
             if not name.startswith("w0!") or (job.get("walltime") or 0) < 0:
-                raise UnlikeBatfill(name)
+                raise UnlikeBatfillError(name)
             profile = job["profile_id"] if "!" in job["profile_id"] else f"w0!{job['profile_id']}"
             job = {**job, "subtime": self.talk.now, "res": job["resource_request"], "profile": profile}
             job |= {"walltime": job.get("walltime") or -1, "extra_data": job.get("extra_data", "")}

@@ -163,7 +163,9 @@ def test_the_decisions_of_a_recorded_study_are_made_message_by_message(recorded)
     wrong, finished = [], []
     ids = {}  # of calls: ours for the recorded ones
     for message, recorded_events in messages_of(recorded):
-        text = re.sub(rb'(?<="call_me_later_id": ")[^"]+', lambda found: ids[found[0].decode()].encode(), message)
+        text = message
+        for theirs in re.findall(rb'"call_me_later_id": "([^"]+)"', message):
+            text = text.replace(b'"%b"' % theirs, b'"%b"' % ids[theirs.decode()].encode())
         answer = json.loads(talk.answer(text))
         calls = (
             [e["event"] for e in events if e["event_type"] == "CallMeLaterEvent"]

@@ -494,8 +494,7 @@ def test_every_message_to_the_plugin():
                 continue
             try:
                 decided = plugin.tell(now, *said)
-            except SystemExit as ended:  # a call that was not requested, an end after the walltime
-                assert ended.code == 2
+            except SystemExit:  # a call that was not requested, an end after the walltime
                 return
             running += [word.split()[1] for word in decided if word.startswith("start ")]
             assert len(running) == len(set(running)), decided

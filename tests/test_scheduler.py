@@ -342,3 +342,12 @@ def test_every_option_in_force_is_stated_to_the_file_that_is_named(tmp_path, mon
     Plugin(select="full", budget=0)
     stated = json.loads((tmp_path / "options.json").read_text())
     assert (stated["policy"], stated["select"], stated["budget"], stated["select-seed"]) == (None, "full", 0, 0)
+
+
+def test_options_in_batsims_text_decide():
+    told = begins(range(1))
+    told["data"]["config"]["sched-config"] = '{"policy": "spf"}'
+    plugin = Plugin()
+    plugin(as_message(0.0, told))
+    plugin.tell(0, submitted("1", 0, 10, 1), submitted("2", 0, 20, 1), submitted("3", 0, 5, 1))
+    assert plugin.tell(5, completed("3")) == ["start 1 on 0"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from procset import ProcSet
 
-from batfill.cluster.agent import Agent, Registration
+from batfill.cluster.agent import Agent, Registration, with_options
 from batfill.cluster.conversation import request_of
 from batfill.errors import BatfillError, missing
 
@@ -46,6 +46,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             bool(config["dynamic-jobs-enabled"]), config["profile-reuse-enabled"], config["dynamic-jobs-acknowledged"]
         )
         try:
+            self.agent, _ = with_options(self.agent, config["sched-config"], "Batsim's --sched-cfg")
             self.agent.begin(self.bs.compute_resources, registration, self)
         except BatfillError as error:
             give_up(str(error))

@@ -142,6 +142,7 @@ class Agent:
         self.requests: dict[str, Request] = {}  # of the jobs that wait or run
         self.has_classes = False  # whether a job has a class
         self.rejected = 0
+        self.reasons: set[str] = set()  # what the rejected jobs request
         self.calls: list[tuple[float, str]] = []  # heap of (when, job): small jobs to kill if they still run then
         self.due: list[str] = []  # jobs that have reached their dividers
         self.killed: set[str] = set()  # jobs whose kill was requested and is not yet acknowledged
@@ -200,13 +201,10 @@ class Agent:
             self.requests[name] = request
             return
         if self.rejected == 0:
-            log.warning(
-                "%s requests %d of %d machines: rejected; further such jobs are only counted",
-                name,
-                request.procs,
-                self.cluster.size,
-            )
+            requested = f"{request.procs} of {self.cluster.size} machines" if request.procs else "0 machines"
+            log.warning("%s requests %s: rejected; further such jobs are only counted", name, requested)
         self.rejected += 1
+        self.reasons.add("more machines than there are" if request.procs else "none")
         self.host.reject(name)
 
     def takes(self, request: Request) -> bool:
@@ -291,7 +289,7 @@ class Agent:
         self.done = True
         self.ledger.check(over=False)
         if self.rejected:
-            log.warning("%d jobs were rejected: they request more machines than there are", self.rejected)
+            log.warning("%d jobs were rejected: they request %s", self.rejected, " or ".join(sorted(self.reasons)))
         if self.chosen.divider_s < math.inf and not self.has_classes:
             log.warning(
                 "option divider did nothing: no job had a field `class`; "

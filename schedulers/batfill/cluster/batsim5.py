@@ -155,6 +155,8 @@ class Batsim5(Conversation):
         self.subject = "in workloads "
         for workload in data["workloads"]:
             self.check(workload, WORKLOAD)
+            if workload["name"] in self.workloads:
+                raise self.wrong(f"{self.subject}has {workload['name']!r:.60} twice")
             self.workloads.add(workload["name"])
         asked = self.features.get
         registration = Registration(
