@@ -272,7 +272,7 @@ def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_p
     assert "mean_wait_bound_s" not in json.loads(batfill("replay", "workloads/sample.json", "--json").out)
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     said = refusal("replay", "workloads/sample.json", "--policy", "saf")
-    assert "sample.json: the replay of 800 jobs, 111 B each, takes about" in said
+    assert "sample.json: the replay of 800 jobs, 119 B each, takes about" in said
     monkeypatch.setattr(experiment, "LONG", 801)
     done = batfill("replay", "workloads/sample.json", "--policy", "saf")
     assert (done.err, "not computed" in done.out) == ("", False)

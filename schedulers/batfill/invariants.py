@@ -36,23 +36,23 @@ class InternalError(Exception):
     """A run breaks an invariant: a bug in batfill."""
 
 
-def first_violation(  # type: ignore[no-untyped-def]
-    size,
-    until_s,
-    submit_s,
-    procs,
-    start_s,
-    end_s,
-    starts,
-    ended,
-    ends,
-    kill_row,
-    kill_start_s,
-    kill_ran_s,
-    scratch,
-    released,
-    dates_s,
-):
+def first_violation(
+    size: Any,
+    until_s: Any,
+    submit_s: Any,
+    procs: Any,
+    start_s: Any,
+    end_s: Any,
+    starts: Any,
+    ended: Any,
+    ends: Any,
+    kill_row: Any,
+    kill_start_s: Any,
+    kill_ran_s: Any,
+    scratch: Any,
+    released: Any,
+    dates_s: Any,
+) -> Any:
     """A violation of an invariant: (its place in WRONG, row, date); (SOUND, 0, 0.0) if there is none.
 
     Each job that fits runs once, without a break, from its submission at the earliest, after tries that were killed; at
@@ -174,11 +174,16 @@ class Ledger:
             InternalError: one is violated.
         """
         n_jobs, none = len(self.names), np.zeros(0)
-        columns = (np.array(column) for column in (self.submit_s, self.procs, self.start_s, self.end_s))
-        orders = (np.arange(n_jobs), np.array(self.ended), np.array(self.ends), none, none, none)
-        scratch = scratch_for(n_jobs, 0, len(self.ends))
-        until_s = math.inf if over else -math.inf
-        require_sound(first_violation(self.size, until_s, *columns, *orders, *scratch), self.names.__getitem__)
+        found = first_violation(  # type: ignore[call-arg]  # it does not count what is unpacked
+            self.size,
+            math.inf if over else -math.inf,
+            *(np.array(column) for column in (self.submit_s, self.procs, self.start_s, self.end_s)),
+            np.arange(n_jobs),
+            *(np.array(column) for column in (self.ended, self.ends)),
+            *(none, none, none),
+            *scratch_for(n_jobs, 0, len(self.ends)),
+        )
+        require_sound(found, self.names.__getitem__)
 
 
 def require_sound(found: tuple[int, int, float], name: Callable[[int], object]) -> None:

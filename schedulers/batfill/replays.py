@@ -227,8 +227,8 @@ class EngineReplay:
             estimate_s=estimate_s,
             level=np.where(small, 1, self.queue.large).astype(np.int8),
             killable=(small if jobs.killable is None else small & jobs.killable).astype(np.uint8),
-            submit_s=np.require(jobs.submit_s, np.float64, "CW"),
-            procs=np.require(jobs.procs, np.int64, "CW"),
+            submit_s=np.require(jobs.submit_s, np.float64, ["C", "W"]),
+            procs=np.require(jobs.procs, np.int64, ["C", "W"]),
         )
         self.restart(policy, backfill=backfill, threshold_s=threshold_s)
 

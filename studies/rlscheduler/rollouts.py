@@ -277,7 +277,7 @@ def starts_in_easy(
         jobs: JobTable = workload.jobs.select(rows)
         run = EngineReplay(jobs, size, policy, **rules)
         run.advance()
-        return run.start_s
+        return run.schedule().start_s
 
     with thread_pool(threads or os.cpu_count() or 1) as pool:
         return list(pool.map(starts, sequences))

@@ -242,7 +242,7 @@ class Weeks:
                 run.change_rules(order.policy, backfill=self.conditions.backfill, threshold_s=order.threshold_s)
                 last = order
             run.advance(before(end_s))
-        return run.start_s
+        return run.schedule().start_s
 
     def by_period(self, start_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sum of the bounded slowdowns of the jobs submitted in each testing period, shape (n_testing,)."""
