@@ -474,7 +474,7 @@ SMALL_S, OVERDUE_S = 30_000, 4_000_000
 @pytest.mark.parametrize("policy", ["fcfs", "lcfs", "saf", "lqf", "sexp", "aged:20000,0.2,0", "mixed:1,0,0,0,0,1"])
 @pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
 def test_jobs_that_request_little_go_first(system, policy, before):
-    """Overdue jobs by age, then small ones, then others; or small ones before overdue ones. On Slurm no job is overdue."""
+    """Overdue jobs by age, then small ones, then others; or small ones before overdue ones. Slurm has none overdue."""
     if system == "slurm" and policy in ("sexp", "aged:20000,0.2,0"):
         assert not site_config(system, policy, divider_s=SMALL_S).files
         return

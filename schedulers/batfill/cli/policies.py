@@ -43,16 +43,11 @@ def export_config(system: Any, options: dict[str, Any], approximate: bool, as_js
     and `--approximate` is not given.
     """
     from batfill.cli import say
-    from batfill.errors import BatfillError
     from batfill.files import json_text
     from batfill.options import arguments_of
     from batfill.reports.siteconfig import site_config
 
-    found = site_config(system, **{"policy": "fcfs", **arguments_of(options)})
-    what = found.title.partition(";")[0]
-    if not found.files:
-        raise BatfillError(f"{what}: {found.verdict}: {'; '.join(found.lacks)}; choose other options or another system")
+    found = site_config(system, **{"policy": "fcfs", **arguments_of(options)}).usable()
     print(json_text(found.as_dict()) if as_json else found.as_text())
-    if not found.lacks or approximate:
-        return 0
-    return say(f"{what}: {found.verdict}: {'; '.join(found.lacks)}; add --approximate if that will do", 3)
+    lacking = found.lacking(accepted=approximate)
+    return say(lacking, 3) if lacking else 0

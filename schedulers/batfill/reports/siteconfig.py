@@ -84,6 +84,25 @@ class SiteConfig:
         parts += [f"{mark_of(file)} {file}\n{text.rstrip()}" for file, text in self.files.items()]
         return "\n\n".join(parts)
 
+    def usable(self) -> SiteConfig:
+        """The same, if there are files.
+
+        Raises:
+            BatfillError: no configuration of the system does what the options say.
+        """
+        if not self.files:
+            raise BatfillError(f"{self.summary}; choose other options or another system")
+        return self
+
+    def lacking(self, *, accepted: bool) -> str | None:
+        """One line on what the files lack; None if that is nothing, or if it is accepted."""
+        return None if accepted or not self.lacks else f"{self.summary}; add --approximate if that will do"
+
+    @property
+    def summary(self) -> str:
+        """What was to be configured, the verdict, and what is lacking."""
+        return f"{self.title.partition(';')[0]}: {self.verdict}: {'; '.join(self.lacks)}"
+
     @property
     def title(self) -> str:
         """The title: policy, options, the system with its versions, and the version of batfill."""
