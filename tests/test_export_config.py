@@ -28,7 +28,7 @@ from batfill.policy import POLICIES, Policy, policy_named
 from batfill.replays import replay
 from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
 from batfill.workloads import read_workload
-from command import refusal, result
+from command import batfill, refusal, result
 from oracle import key_named
 from strategies import random_table
 
@@ -37,8 +37,9 @@ YEAR_MIN = 365 * 24 * 60
 FIXED = [name for name, policy in POLICIES.items() if name in KEYS and not policy.moves]
 MIXED = ["mixed:1,0,0,0,0,1", "mixed:0.2,0.3,-0.4,0.05,0,0", "mixed:0,0,-1,0,0,0"]
 MOVING = "mixed:0.1,0.2,-0.3,0.1,-0.2,0.1"
+AGED = ["aged:20000,0.2,0", "aged:50000,0.5,-0.5", "aged:0,1,1"]
 ON_SLURM = [*FIXED, *MIXED]
-ON_OAR_AND_PBS = [*KEYS, *MIXED, MOVING]
+ON_OAR_AND_PBS = [*KEYS, *MIXED, MOVING, *AGED]
 FITTED = ["f1", "f2", "f3", "f4"]
 
 
@@ -149,11 +150,11 @@ def test_pbs_gives_jobs_without_a_walltime_the_five_years_that_it_plans_for_them
 # Slurm
 
 
-def slurm_plugin(policy):
+def slurm_plugin(policy, **options):
     """The submit plug-in in Lua as Slurm would run it: from a job's request to its site factor."""
     lua = lupa.LuaRuntime()
     lua.execute("slurm = {NO_VAL = 4294967294, NO_VAL16 = 65534, SUCCESS = 0}")
-    lua.execute(site_config("slurm", policy).files["job_submit.lua"])
+    lua.execute(site_config("slurm", policy, **options).files["job_submit.lua"])
     unknown = dict.fromkeys(("time_limit", "min_cpus", "num_tasks", "min_nodes"), 4294967294)
     unknown |= dict.fromkeys(("cpus_per_task", "ntasks_per_node"), 65534)
 
@@ -366,6 +367,20 @@ def test_slurmctld_accepts_the_files_and_gives_waiting_jobs_the_policys_order(po
 
 
 @needs_slurm
+@pytest.mark.parametrize("policy", ["fcfs", "saf"])
+def test_slurmctld_puts_jobs_first_that_request_little(policy, tmp_path):
+    requests = {"-t 100 -n 2": (6000, 2), "-t 10 -n 4": (600, 4), "-t 11 -n 1": (660, 1), "-t 5 -n 16": (300, 16)}
+    with Controller(tmp_path, site_config("slurm", policy, divider_s=600).files) as slurm:
+        for options in requests:
+            slurm.run("sbatch", *options.split(), "--wrap", "true")
+        rows = slurm.run("squeue", "-h", "-o", "%i %Q").splitlines()
+    assert slurm.errors() == []
+    priority = dict(map(int, row.split()) for row in rows)
+    order = sorted(priority, key=lambda job: (-priority[job], job))
+    assert order == ([2, 4, 1, 3] if policy == "fcfs" else [2, 4, 3, 1])
+
+
+@needs_slurm
 def test_slurm_orders_by_the_request_less_the_users_nice_value_and_not_by_later_changes(tmp_path):
     requests = ("-t 10 -n 4", "-t 10 -n 4 --exclusive", "-t 10 -n 4 --nice=100", "-t 10 -n 4")
     with Controller(tmp_path, site_config("slurm", "saf").files) as slurm:
@@ -403,38 +418,107 @@ def test_flux_is_easy_in_the_order_of_submission_and_says_what_differs():
     (text,) = found.files.values()
     conf = tomllib.loads(text)["sched-fluxion-qmanager"]
     assert (conf["queue-policy"], conf["queue-params"]["queue-depth"]) == ("easy", 1_000_000)
-    assert found.verdict == "approximate"
+    assert (found.verdict, found.lacks) == ("expressible", ())
     assert any("duration" in line for line in found.differs)
-    assert "job.priority.get" in site_config("flux", "mixed:1,0,0,0,0,1").differs[0]
+    assert "job.priority.get" in site_config("flux", "mixed:1,0,0,0,0,1").lacks[0]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("policy", [*POLICIES, *MIXED, MOVING])
+@pytest.mark.parametrize("policy", [*POLICIES, *MIXED, MOVING, *AGED])
 def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
-    found = site_config(system, policy, backfill="spf", threshold_s=7200)
+    found, plain = (site_config(system, policy, **more) for more in ({"backfill": "spf", "threshold_s": 7200}, {}))
+    if policy == "aged:50000,0.5,-0.5" and system == "pbs":  # without a threshold it can be exported
+        assert (found.verdict, plain.verdict) == ("not expressible", "expressible")
+        found = plain
     assert found.sources
-    assert found.differs
-    assert bool(found.files) == (found.verdict == "approximate")
+    assert bool(found.files) == bool(found.differs) == (found.verdict != "not expressible")
+    assert bool(found.lacks) == (found.verdict != "expressible")
+    assert plain.verdict == ("expressible" if found.files else "not expressible")
+    if found is plain:
+        return
+    assert any("no threshold" in line for line in found.lacks) == (
+        system == "slurm" and policy != "fcfs" and bool(found.files)
+    )
     exportable = {"slurm": ON_SLURM, "oar": ON_OAR_AND_PBS, "pbs": ON_OAR_AND_PBS, "flux": ["fcfs"]}
     assert bool(found.files) == (policy in exportable[system])
     backfilled_alike = policy == "spf" or not found.files
-    assert any("backfilled in the queue's order" in line for line in found.differs) != backfilled_alike
+    assert any("backfilled in the queue's order" in line for line in found.lacks) != backfilled_alike
 
 
 @pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
 def test_only_policies_that_read_a_logs_clock_are_refused_for_it(system, tmp_path):
-    for policy in [*POLICIES, *MIXED, MOVING]:
-        refused = "first second of a log" in site_config(system, policy).differs[0]
+    for policy in [*POLICIES, *MIXED, MOVING, *AGED]:
+        refused = any("first second of a log" in line for line in site_config(system, policy).lacks)
         assert refused == (policy in FITTED)
     saved = tmp_path / "fitted.json"
-    terms = [{"coefficient": 1.0, "p": 1, "r": 2}]
-    saved.write_text(json.dumps({"format": "batfill policies 1", "functions": {"lin": {"terms": terms}}}))
-    assert "first second of a log" in site_config(system, f"lin@{saved}").differs[0]
+    functions = {
+        name: {"terms": [{"coefficient": 1.0, "p": 1, "r": power}]} for name, power in (("lin", 2), ("area", 0))
+    }
+    saved.write_text(json.dumps({"format": "batfill policies 1", "functions": functions}))
+    assert "first second of a log" in site_config(system, f"lin@{saved}").lacks[0]
+    assert "known as formulas" in site_config(system, f"area@{saved}").lacks[0]
 
 
 def test_slurm_says_that_a_submit_plugin_cannot_follow_a_wait():
-    for policy in ("sexp", "lexp", "wfp3", "unicef", MOVING):
-        assert "change places while they wait" in site_config("slurm", policy).differs[0]
+    for policy in ("sexp", "lexp", "wfp3", "unicef", MOVING, *AGED):
+        assert "change places while they wait" in site_config("slurm", policy).lacks[0]
+    assert site_config("slurm", "aged:20000,0,0").verdict == "expressible"  # fcfs by another name
+
+
+# Small jobs first
+
+SMALL_S, OVERDUE_S = 30_000, 4_000_000
+
+
+@pytest.mark.parametrize("before", ["all", "large"])
+@pytest.mark.parametrize("policy", ["fcfs", "lcfs", "saf", "lqf", "sexp", "aged:20000,0.2,0", "mixed:1,0,0,0,0,1"])
+@pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
+def test_jobs_that_request_little_go_first(system, policy, before):
+    """Overdue jobs by age, then small ones, then others; or small ones before overdue ones. Slurm has none overdue."""
+    if system == "slurm" and policy in ("sexp", "aged:20000,0.2,0"):
+        assert not site_config(system, policy, divider_s=SMALL_S).files
+        return
+    options = {"divider_s": SMALL_S, "threshold_s": OVERDUE_S, "overdue_before": before}
+    table, found = jobs(6), site_config(system, policy, **options)
+    if system == "oar":
+        order = oar_function(policy, **options)("default", NOW, range(len(table)), oar_jobs(table), "{}", None)
+    elif system == "pbs":
+        values = [pbs_value(policy, job, **options) for job in table]
+        assert min(values) > -(2**31)
+        order = sorted(range(len(table)), key=lambda i: (-values[i], i))
+    else:
+        factor = slurm_plugin(policy, **options)
+        values = [factor(submitted=r, time_limit=p // 60, min_cpus=q) for r, p, q in table]
+        order = sorted(range(len(table)), key=lambda i: (-values[i], i))
+        assert any("no threshold" in line for line in found.lacks)
+    overdue = [i for i, (r, _, _) in enumerate(table) if NOW - r > OVERDUE_S and system != "slurm"]
+    small = [i for i, (_, p, _) in enumerate(table) if p <= SMALL_S and (before == "large" or i not in overdue)]
+    late = [i for i in overdue if i not in small]
+    first, second = (small, late) if before == "large" else (late, small)
+    assert small
+    assert bool(late) == (system != "slurm")
+    assert (sorted(order[: len(first)]), sorted(order[len(first) :][: len(second)])) == (sorted(first), sorted(second))
+    assert [i for i in order if i in late] == late
+    for section in (small, [i for i in order if i not in (*small, *late)]):
+        assert same_order(policy, table, [i for i in order if i in section], tie=60.0 if "mixed" in policy else 0.21)
+    assert found.verdict == "approximate"
+    assert any("none is tried and killed" in line for line in found.lacks)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"knowledge": "classifier", "kill": True, "cut": 0}, "ends a job|queues a job again only as it was"),
+        ({"knowledge": "classifier", "kill": True}, "--divider 10min instead of --knowledge classifier"),
+        ({"knowledge": "class-clairvoyant"}, "--divider 10min instead of --knowledge class-clairvoyant"),
+        ({"knowledge": "easy++"}, "predicts no run time"),
+    ],
+)
+def test_what_no_system_knows_is_not_expressible_and_says_why(system, options, reason):
+    found = site_config(system, "fcfs", **options)
+    assert (found.verdict, found.files) == ("not expressible", {})
+    assert re.search(reason, found.lacks[0])
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -450,12 +534,36 @@ def test_every_file_names_policy_options_and_versions(system):
 
 def test_the_command_prints_comments_and_files_or_json():
     text = result("export-config", "slurm", "--policy", "saf")
-    assert text.startswith(f"# saf, for Slurm 22.05; written by batfill {__version__}: approximate\n# differs: ")
+    assert text.startswith(f"# saf, for Slurm 22.05; written by batfill {__version__}: expressible\n# differs: ")
     assert "\n\n# slurm.conf\n# saf, for Slurm" in text
     assert "\n\n-- job_submit.lua\n-- saf, for Slurm" in text
     as_json = json.loads(result("export-config", "slurm", "--policy", "saf", "--json"))
-    assert (as_json["verdict"], list(as_json["files"])) == ("approximate", ["slurm.conf", "job_submit.lua"])
+    assert (as_json["verdict"], list(as_json["files"])) == ("expressible", ["slurm.conf", "job_submit.lua"])
     assert tuple(export_config.params[0].type.choices) == tuple(SYSTEMS)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("pbs --policy saf --threshold 48h", 0),
+        ("slurm --policy fcfs --threshold 48h", 0),
+        ("slurm --policy saf --threshold 48h", 3),
+        ("slurm --policy saf --backfill spf", 3),
+        ("oar --divider 10min --kill-if needed", 3),
+        ("flux --policy saf --threshold 48h", 2),
+        ("flux --divider 10min", 2),
+        ("slurm --policy aged:20000,0.2,0", 2),
+        ("pbs --policy fcfs --knowledge classifier --kill --cut 0", 2),
+    ],
+)
+def test_the_exit_status_says_whether_the_files_do_what_the_options_say(words, status):
+    for more, expected in (((), status), (("--approximate",), 0 if status == 3 else status)):
+        for form in ((), ("--json",)):
+            done = batfill("export-config", *words.split(), *more, *form)
+            assert done.status == expected, done.err
+            assert bool(done.out) == (status != 2)
+            assert len(done.err.splitlines()) == (expected != 0)
+            assert ("add --approximate" in done.err) == (expected == 3)
 
 
 def test_an_unknown_system_policy_or_threshold_is_refused():

@@ -1,3 +1,4 @@
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -21,6 +22,7 @@ from batfill.reports.what_if import (
     advised,
     choices,
     groups_of,
+    planned,
     what_if,
 )
 from batfill.reports.what_if_page import advice_lines, as_page, as_text, change, options_words
@@ -156,13 +158,19 @@ def test_the_simplest_of_equals_that_gain_within_the_limit_is_advised(saf, thres
         outcome("threshold", THRESHOLD, *threshold),
         outcome("saf", ORDER, *saf),
     ]
-    assert outcomes[advised(outcomes, pairs(outcomes, half), limit_h * HOUR_S, 0.05)].name == chosen
+    assert outcomes[advised(outcomes, pairs(outcomes, half), limit_h * HOUR_S, 0.05, range(1, 4))].name == chosen
 
 
 def test_of_equals_that_ask_as_much_the_one_with_the_shortest_longest_wait_is_advised():
     outcomes = [outcome("fcfs", TODAY, 100, 10), outcome("spf", ORDER, 90, 8), outcome("saf", ORDER, 88, 9)]
-    assert advised(outcomes, pairs(outcomes, 1), 36_000, 0.05) == 1
-    assert advised(outcomes, pairs(outcomes, 1), 36_000, 0.01) == 2
+    assert advised(outcomes, pairs(outcomes, 1), 36_000, 0.05, [1, 2]) == 1
+    assert advised(outcomes, pairs(outcomes, 1), 36_000, 0.05, [2]) == 2
+    assert advised(outcomes, pairs(outcomes, 1), 36_000, 0.01, [1, 2]) == 2
+
+
+def test_what_another_choice_beats_in_both_figures_is_never_advised():
+    outcomes = [outcome("fcfs", TODAY, 100, 10), outcome("saf", ORDER, 60, 9), outcome("tries", KILLS, 50, 8)]
+    assert advised(outcomes, pairs(outcomes, 20), 36_000, 0.05, [1, 2]) == 2
 
 
 def test_a_threshold_that_never_fires_is_said_to_and_never_advised(light):
@@ -191,11 +199,41 @@ def test_the_intervals_of_pairs_are_those_of_the_comparison(answer):
         assert answer.bsld[k][0].low == pytest.approx(-answer.bsld[0][k].high)
 
 
-def test_the_comparisons_with_fcfs_are_corrected_for_their_number_and_those_of_two_others_are_not(answer):
+def test_the_comparisons_with_fcfs_follow_a_plan_and_those_of_two_others_stand_alone(log, answer):
     fcfs, *others = answer.bsld
-    least = min(one.p for one in fcfs.values())
-    assert min(one.corrected_p for one in fcfs.values()) == pytest.approx(min(1, 4 * least))
-    assert all(one.corrected_p == one.p for row in others for one in row.values())
+    named = [[answer.outcomes[k].name for k in chain] for chain in answer.chains]
+    assert named == [["saf", "spf"], ["saf, threshold 24 h", "saf, threshold 6 h"]]
+    for chain in answer.chains:
+        for place, k in enumerate(chain):
+            assert fcfs[k].corrected_p == min(1, 2 * max(fcfs[j].p for j in chain[: place + 1]))
+    assert all(one.corrected_p == one.p for mine in others for one in mine.values())
+    assert "2 planned comparisons with fcfs" in as_text(answer)
+    assert answer.as_dict()["comparisons"] == named
+    tried = choices([1, 5, 4], True, 0)
+    kinds = [[tried[k].name for k in chain] for chain in planned(tried, [1, 5, 4], {})]
+    assert [chain[0] for chain in kinds] == ["saf", "saf, threshold 4 s", "first tries, threshold 4 s"]
+    assert len(kinds[1]) == 3
+    assert len(kinds[2]) == 4
+
+
+@pytest.mark.parametrize(
+    ("system", "withheld"),
+    [("slurm", ["saf, threshold 24 h"]), ("pbs", []), ("flux", ["spf", "saf", "saf, threshold 24 h"])],
+)
+def test_a_batch_system_is_offered_only_what_it_can_do(log, system, withheld):
+    found = what_if(log, thresholds_s=[24 * HOUR_S], small_first=False, max_wait_growth=1000.0, system=system)
+    assert [found.outcomes[k].name for k in found.withheld] == withheld
+    assert list(found.as_dict()["withheld"]) == withheld
+    assert not {limit.advised for limit in found.limits} & set(found.withheld)
+    assert not set(itertools.chain(*found.chains)) & set(found.withheld)
+    text = as_text(found)
+    assert ("not offered for" in text) == bool(withheld)
+    if system == "flux":
+        assert "flux can do none of the other choices: stay with fcfs" in text
+    if found.limit.advised:
+        assert f"batfill export-config {system} " in text
+        words = text.split(f"batfill export-config {system} ")[1].split("`")[0]
+        assert batfill("export-config", system, *words.split()).status == 0
 
 
 def test_the_limit_on_the_longest_wait_is_an_option_with_its_price_at_half_and_double(log):
@@ -379,7 +417,12 @@ def test_advice_from_a_few_days_is_not_to_be_trusted(tmp_path, answer):
     path = tmp_path / "short.swf"
     path.write_text("; MaxProcs: 4\n" + "".join(row(k + 1, 60 * k, 600, req_time=600) for k in range(100)))
     found = what_if(path, small_first=False)
-    assert found.cautions == ("too few days with submissions (1): below 12, intervals and verdicts are not calibrated",)
+    assert found.undecided == "1 days with submissions, 12 needed"
+    assert (found.as_dict()["advice"], found.as_dict()["trusted"]) == (None, False)
+    for text in (as_text(found), as_page(found, path, "batfill what-if")):
+        assert "Cannot tell: 1 days with submissions, 12 needed" in text
+        assert "Nothing to gain" not in text
+        assert "(advised)" not in text
     assert answer.cautions == ()
 
 

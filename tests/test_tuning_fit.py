@@ -290,7 +290,7 @@ def test_batfill_fit_prints_coefficients_and_validation_and_repeats_itself(fitte
     tables = [[row.split()[0] for row in part.splitlines()] for part in done.out.split("\n\n")]
     assert tables[0] == ["policy", "area", "lin"]
     assert sorted(tables[1]) == ["area", "lin", "policy", "saf"]
-    assert tables[2:] == [["too"], ["stay"]]
+    assert tables[2:] == [["too"], ["cannot"]]
     assert "0 (held)" in done.out.split("\n\n", maxsplit=1)[0]
     again = out.with_name("again.json")
     batfill("fit", SAMPLE, *QUICK, *HALF_DAYS, "--out", again)
@@ -462,8 +462,8 @@ def test_batfill_fit_evaluates_on_the_windows_held_out():
     assert "median without backfilling" in head
     assert head.split()[-2:] == ["p999_wait_s", "max_wait_s"]
     lines = "\n\n".join(advice).splitlines()
-    assert lines[0].startswith("stay with saf: ")
-    assert "on 4 held-out windows" in lines[0]
+    assert lines[0].startswith("cannot decide, so stay with saf: ")
+    assert "4 held-out windows" in lines[0]
     found = json_result("fit", SAMPLE, *QUICK, "--evaluate", *HALF_DAYS, "--count", 8)
     assert found["evaluation"]["with_backfilling"]["fcfs"]["max_wait_s"] > 0
     assert found["evaluation"]["recommendation"] == found["recommendation"]

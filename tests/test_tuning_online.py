@@ -358,7 +358,7 @@ def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
     done = batfill(*arguments)
     assert (done.status, done.err) == (0, "")
     assert done.out.splitlines()[0].split() == [
-        "policy", "wait/fcfs", "p10", "p90", "share", "p999_wait_s", "max_wait_s",
+        "policy", "wait/fcfs", "p10", "p90", "share", "p999_wait_s", "max_wait_s", "day_longer",
     ]  # fmt: skip
     assert done.out.splitlines()[14:] == [
         "",
@@ -399,7 +399,10 @@ def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs
         row = next(row for row in found.rows if row["policy"] == name)
         assert (row["from"], row["max_wait_s"]) == (pytest.approx(one.low), waited[name].max())
         assert row["p999_wait_s"] == pytest.approx(np.quantile(waited[name], 0.999))
-    assert found.remark.startswith(found["recommendation"]["text"])
+        assert row["day_longer"] == (waited[name] - waited["fcfs"] > 86_400).mean()
+    advice = found["recommendation"]["text"]
+    assert found.remark.startswith(advice)
+    assert advice.index("longest wait") < advice.index("a day longer than under fcfs") < advice.index("mean wait")
 
 
 def test_the_comparison_of_samples_is_that_of_the_log_as_it_is(log):

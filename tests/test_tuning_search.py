@@ -227,8 +227,8 @@ def test_the_best_of_those_better_beyond_chance_is_recommended_and_its_waits_are
     found = advice(a=(0.9, 0.01), b=(0.8, 0.04))
     assert found == {
         "take": "b",
-        "text": "take b: 0.8 of the cost of saf on 30 weeks, 95% interval 0.7 to 0.9, p 0.04 after the correction for "
-        "2 comparisons; longest wait 30 s, saf 10 s; 99.9 % wait at most 15 s, saf 5 s. "
+        "text": "take b: longest wait 30 s, saf 10 s; 0.8 of the cost of saf on 30 weeks, 95% interval 0.7 to 0.9, "
+        "p 0.04 after the correction for 2 comparisons; 99.9 % wait at most 15 s, saf 5 s. "
         "With a longest wait at most 10% above that of saf: stay with saf",
     }
     assert advice(a=(0.9, 0.01), b=(0.8, 0.04), c=(0.95, 0.04))["text"].endswith("above that of saf: c, 0.95")
@@ -241,9 +241,24 @@ def test_where_nothing_is_better_beyond_chance_one_stays_with_what_one_has():
         "stay with saf: nothing compared is better beyond chance; the nearest"
     )
     assert advice(a=(1.1, 0.06))["text"].startswith(
-        "stay with saf: nothing compared is better; the nearest is a (1.10 of"
+        "stay with saf: nothing compared is better; the nearest is a (longest wait 20 s, saf 10 s; 1.10 of"
     )
     assert advice()["text"] == "stay with saf: there is nothing to gain over it"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "merged", "decides"), [(30, 1, True), (12, 1, True), (11, 1, False), (6, 2, True), (6, 1, False)]
+)
+def test_from_too_few_periods_nothing_is_recommended(blocks, merged, decides):
+    few = LEVEL | {"blocks": blocks, "merged": merged}
+    found = recommendation(
+        {"a": Paired(0.5, 0.4, 0.6, 0.001, 0.001, **few)}, WAITS, "saf", what="cost", periods="weeks"
+    )
+    assert found["take"] == ("a" if decides else "saf")
+    assert found["text"].startswith("take a: longest wait 20 s" if decides else "cannot decide, so stay with saf: ")
+    many = {name: Paired(0.5, 0.4, 0.6, 0.001, 0.001, **few) for name in ("a", "b", "c")}
+    found = recommendation(many, WAITS, "saf", what="cost", periods="weeks")
+    assert (found["take"] != "saf") == (decides and blocks > 6)
 
 
 def test_a_ratio_that_is_not_1_does_not_look_like_1():

@@ -111,7 +111,7 @@ def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_p
     assert out.read_bytes() == before
     assert (empty, trained) == ("", f"w*train is {found['trained']}")
     assert recommended == found["recommendation"]["text"]
-    assert recommended.startswith("stay with saf: nothing compared is better")
+    assert recommended.startswith("cannot decide, so stay with saf: 12 are needed instead of 1 testing periods")
     assert (
         [few]
         == found["warnings"]

@@ -20,6 +20,8 @@ FEWEST_BLOCKS = 12  # below this, intervals are not calibrated (see `paired`)
 FEWEST_MERGED = 6  # blocks that merging leaves: below this, no interval at 95 % is bounded
 SERIAL_Z = 0.84  # neighbours count as correlated above this many standard errors: in a fifth of the cases by chance
 DRAWN_AT_ONCE = 5_000_000  # numbers; bounds the memory for many blocks
+FAR = 1e6  # an interval that reaches so many spreads from its value has no end
+PRECISE = 1e-3  # of the ends, relative to their distance from the value
 NEARLY = 1 - 1e-9  # sums of the same numbers in another order are equal up to rounding
 
 
@@ -70,18 +72,21 @@ def paired(
     seed: int,
     resamples: int = RESAMPLES,
     level: float = CONFIDENCE,
+    chains: Sequence[Sequence[int]] | None = None,
 ) -> list[Paired]:
     """Each sum(costs[k]) / sum(base) with its confidence interval, a test of `null`, and the correction for all.
 
     If two choices do not differ, their costs in any period could be swapped. The test swaps them at random: its p-value
-    is the share of all ways to swap that give a difference at least as large, and the interval holds every ratio that
-    such a test does not reject. Its ends are order statistics of the ratio over random halves of the periods. Under
-    that hypothesis the rate of false positives is at most 1 - level for any number of periods and any distribution
-    of costs, which the percentile bootstrap misses by far if a few periods carry most of the cost.
+    is the share of all ways to swap that give a statistic at least as large, and the interval holds every ratio that
+    such a test does not reject. Under that hypothesis the rate of false positives is at most 1 - level for any number
+    of periods and any distribution of costs, which the percentile bootstrap misses by far if a few periods carry most
+    of the cost. The statistic is the mean difference in units of its spread, corrected for skewness (`skewed_means`):
+    if only the means of two choices are equal, because rare bad periods of one make up for its usual gain, swapping
+    the plain mean calls them different much too often.
 
     Periods whose difference is correlated with the next one's are merged in pairs until that is not so, and swapped
-    together. Source: Hartigan, Journal of the American Statistical Association 1969 (typical values); Holm,
-    Scandinavian Journal of Statistics 1979 (the correction).
+    together. Sources: Fisher, The Design of Experiments, 1935 (swapping); Hall, Journal of the Royal Statistical
+    Society B 1992 (the correction for skewness); Holm, Scandinavian Journal of Statistics 1979 (that for many choices).
 
     Args:
         costs: by period in order of time, shape (n_choices, n_periods). For mean differences: the sums of differences.
@@ -90,14 +95,15 @@ def paired(
         seed: of the resampling; unused if all ways to swap are few enough to be enumerated.
         resamples: number of random halves.
         level: of the intervals; 1 - level is that of the verdicts.
+        chains: planned orders of comparison, see `in_chains`; by default all choices are compared at once, see `holm`.
     """
     blocks = [Blocks.of(row, np.asarray(base, np.float64)) for row in np.asarray(costs, np.float64)]
-    sums = sums_of_halves(blocks, seed, resamples)
-    p = [swapped_p(mine, null) for mine in sums]
+    swaps = swaps_of(blocks, seed, resamples)
+    p = [mine.p(null) for mine in swaps]
     return [
         Paired(
             one.value,
-            *typical_values(mine, level),
+            *mine.interval(1 - level, null),
             alone,
             corrected,
             null=null,
@@ -106,7 +112,9 @@ def paired(
             merged=one.merged,
             blocks=len(one.base),
         )
-        for one, mine, alone, corrected in zip(blocks, sums, p, holm(p), strict=True)
+        for one, mine, alone, corrected in zip(
+            blocks, swaps, p, holm(p) if chains is None else in_chains(p, chains), strict=True
+        )
     ]
 
 
@@ -149,17 +157,107 @@ def in_pairs(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.add.reduceat(values, firsts)
 
 
-def sums_of_halves(blocks: Sequence[Blocks], seed: int, resamples: int) -> list[NDArray[np.float64]]:
-    """For each, the sums of costs and of the base over random halves, shape (2, n_halves); see `random_halves`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Swaps:
+    """All ways to swap two choices, or a sample; the first swaps nothing.
+
+    With e = costs - value base, the cost's residual, a difference from any ratio is e - (ratio - value) base, and its
+    sums are polynomials in the ratio of these:
+    """
+
+    value: float
+    n: int  # blocks
+    linear: NDArray[np.float64]  # (2, n_swaps)  signed sums of e and base
+    cubic: NDArray[np.float64]  # (4, n_swaps)  signed sums of e^3, e^2 base, e base^2, base^3
+    squares: NDArray[np.float64]  # (3,)  sums of e^2, e base, base^2
+
+    def p(self, ratio: float) -> float:
+        """The share of the ways to swap whose statistic, for this ratio as null, is no smaller than the observed."""
+        step = ratio - self.value
+        square = float(self.squares @ (1, -2 * step, step**2)) / self.n
+        if square <= 0:
+            return 1.0
+        mean = (self.linear[0] - step * self.linear[1]) / self.n
+        e3, e2b, eb2, b3 = self.cubic
+        cube = (e3 - step * (3 * e2b - step * (3 * eb2 - step * b3))) / self.n
+        found = np.abs(skewed_means(mean, square, cube, self.n))
+        return float((found >= NEARLY * found[0]).mean())
+
+    def interval(self, alpha: float, null: float) -> tuple[float, float]:
+        """The ends of the ratios with a p-value above alpha."""
+        known = {null: self.p(null)}
+        return self.end(-1, alpha, known), self.end(1, alpha, known)
+
+    def end(self, side: int, alpha: float, known: Mapping[float, float]) -> float:
+        """The end on one side; it agrees with the p-values that are known."""
+        unit = math.sqrt(max(float(self.squares[0]), 0.0) / float(self.squares[2]))
+        scale = max(1.0, abs(self.value))
+        if self.p(self.value + side * FAR * max(unit, scale)) > alpha:
+            return side * math.inf
+        if unit <= 1e-12 * scale:
+            return self.value
+        beyond = {side * (ratio - self.value): p for ratio, p in known.items()}
+        inside = max((step for step, p in beyond.items() if step > 0 and p > alpha), default=0.0)
+        outside = min((step for step, p in beyond.items() if step > inside and p <= alpha), default=math.inf)
+        # The logarithm of p is near to a parabola: interpolated between these, and halved where that is slow.
+        above, below = beyond.get(inside, 1.0), beyond.get(outside, alpha)
+        step = max(2 * unit / math.sqrt(self.n), 2 * inside)
+        while outside == math.inf:
+            p = self.p(self.value + side * step)
+            if p > alpha:
+                inside, above, step = step, p, 2 * step
+            else:
+                outside, below = step, p
+        halve = False
+        while outside - inside > PRECISE * outside:
+            part = 0.5 if halve or above == below else math.log(above / alpha) / math.log(above / below)
+            step = inside + (outside - inside) * min(max(part, 0.02), 0.98)
+            p, halve = self.p(self.value + side * step), not halve
+            if p > alpha:
+                inside, above = step, p
+            else:
+                outside, below = step, p
+        return self.value + side * inside
+
+
+def swaps_of(blocks: Sequence[Blocks], seed: int, resamples: int) -> list[Swaps]:
+    """The ways to swap for each; see `random_halves`. Blocks without any cost are left out: they say nothing."""
+    kept = [(one, (one.costs != 0) | (one.base != 0)) for one in blocks]
+    parts = [(one.costs[rows] - one.value * one.base[rows], one.base[rows]) for one, rows in kept]
+    columns = [np.array([e, b, e**3, e**2 * b, e * b**2, b**3]) for e, b in parts]
     found: dict[int, NDArray[np.float64]] = {}
-    for n in {len(one.base) for one in blocks}:
-        members = [k for k, one in enumerate(blocks) if len(one.base) == n]
-        columns = np.array([(blocks[k].costs, blocks[k].base) for k in members]).reshape(-1, n)
-        halves = random_halves(n, seed, resamples)
+    for n in {each.shape[1] for each in columns}:
+        members = [k for k, each in enumerate(columns) if each.shape[1] == n]
+        together = np.concatenate([columns[k] for k in members])
         # Not by matrix products, whose last bits differ between processors.
-        sums = np.concatenate([np.einsum("sn,kn->ks", half, columns) for half in halves], axis=1)
-        found |= dict(zip(members, sums.reshape(len(members), 2, -1), strict=True))
-    return [found[k] for k in range(len(blocks))]
+        halves = random_halves(n, seed, resamples)
+        sums = 2 * np.concatenate([np.einsum("sn,kn->ks", half, together) for half in halves], axis=1)
+        sums -= together.sum(axis=1, keepdims=True)
+        found |= dict(zip(members, sums.reshape(len(members), 6, -1), strict=True))
+    return [
+        Swaps(one.value, len(e), found[k][:2], found[k][2:], np.array([e @ e, e @ b, b @ b]))
+        for k, ((one, _), (e, b)) in enumerate(zip(kept, parts, strict=True))
+    ]
+
+
+def skewed_means(mean: NDArray[np.float64], square: float, cube: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Means in units of the spread, corrected for skewness so that both tails are alike: Hall's transformation.
+
+    It rises with the mean. Source: Hall, Journal of the Royal Statistical Society B 1992, equation 2.1.
+
+    Args:
+        mean: of the values, shape (n_swaps,).
+        square: the mean of their squares, which swapping does not change.
+        cube: the mean of their cubes, shape (n_swaps,).
+        n: their number.
+    """
+    # Without variance, rounding alone makes the skewness, which leaves the mean far beyond all others.
+    scale = 1 / np.sqrt(np.maximum(square - mean * mean, 1e-9 * square))
+    t = mean * scale
+    skewness = (cube - mean * (3 * square - 2 * mean * mean)) * (scale * scale * scale)
+    bend = skewness * t / 3
+    corrected: NDArray[np.float64] = t * (1 + bend * (1 + bend / 3)) + skewness / (6 * n)
+    return corrected
 
 
 def random_halves(n: int, seed: int, resamples: int) -> Iterator[NDArray[np.float64]]:
@@ -178,25 +276,6 @@ def random_halves(n: int, seed: int, resamples: int) -> Iterator[NDArray[np.floa
         yield rng.integers(2, size=(min(at_once, resamples - first), n), dtype=np.int8).astype(np.float64)
 
 
-def typical_values(sums: NDArray[np.float64], level: float) -> tuple[float, float]:
-    """The ends of the interval, from the sums of costs and of the base over random halves, shape (2, n_halves).
-
-    A ratio lies outside if at most a share 1 - level of the halves have it between their own ratio and that of their
-    complement. The first half is all blocks: its complement is empty, and may have any ratio.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.stack([sums[0] / sums[1], (sums[0, 0] - sums[0]) / (sums[1, 0] - sums[1])])
-    ratios[:, np.isnan(ratios).any(axis=0)] = [[-np.inf], [np.inf]]
-    rank = math.floor((1 - level) * ratios.shape[1] + 1e-9)
-    return float(np.sort(ratios.min(axis=0))[rank]), float(np.sort(ratios.max(axis=0))[-1 - rank])
-
-
-def swapped_p(sums: NDArray[np.float64], null: float) -> float:
-    """The share of the ways to swap whose total difference from `null` is no smaller than the one observed."""
-    differences = sums[0] - null * sums[1]
-    return float((np.abs(2 * differences - differences[0]) >= NEARLY * abs(differences[0])).mean())
-
-
 def holm(p: Sequence[float]) -> list[float]:
     """The p-values, corrected so that the chance of any false positive among them all stays below the level."""
     order = np.argsort(p, kind="stable")
@@ -204,6 +283,32 @@ def holm(p: Sequence[float]) -> list[float]:
     corrected = np.empty(len(p))
     corrected[order] = np.minimum(stepped, 1)
     return corrected.tolist()
+
+
+def in_chains(p: Sequence[float], chains: Sequence[Sequence[int]]) -> list[float]:
+    """The p-values, corrected for planned chains of comparisons, which hold each index once.
+
+    A chain is gone through in order until a comparison fails, which needs no correction; the level is split between the
+    chains. So the correction is for their number, and no p-value is below that of one before it in its chain.
+    """
+    corrected = np.empty(len(p))
+    for chain in chains:
+        corrected[chain] = np.minimum(len(chains) * np.maximum.accumulate([p[k] for k in chain]), 1)
+    return corrected.tolist()
+
+
+def decidable(one: Paired, comparisons: int) -> bool:
+    """Whether the comparison, corrected for this number, could be beyond chance if all blocks said the same."""
+    return comparisons * 2.0 ** (1 - one.blocks) <= 1 - one.level + 1e-9
+
+
+def undecided(one: Paired, comparisons: int) -> str | None:
+    """Why there are too few periods to decide, if there are: fewer than FEWEST_BLOCKS, or too few once merged."""
+    if one.blocks * one.merged + one.merged - 1 < FEWEST_BLOCKS:
+        return f"{FEWEST_BLOCKS} are needed instead"
+    if not decidable(one, comparisons):
+        return f"{one.blocks} independent groups are too few for {comparisons} comparisons"
+    return None
 
 
 def comparison_warnings(compared: Mapping[str, Paired], blocks: int, what: str) -> tuple[str, ...]:

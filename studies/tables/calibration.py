@@ -7,8 +7,10 @@
 - draw weeks of the whole log at random, and see whether the interval misses the ratio over the whole log. A log's few
   worst weeks, if they are not among those drawn, cannot be in any interval.
 
-Both for `batfill.stats.paired` and for the percentile bootstrap, which it replaced. A second table has normal
-differences without a mean, each correlated with the one before. The seed is 0.
+Both for `batfill.stats.paired` and for the percentile bootstrap. A second table has normal differences without a mean,
+each correlated with the one before. A third has independent skewed differences, for `paired`, for swaps of the plain
+mean, which it used before, and for the bootstrap of the studentised mean: how often a mean of zero is called a
+difference, and how often a gain is. Without logs the last two are printed. The seed is 0.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 
 from batfill import __version__
 from batfill.policy import PURE, policy_named
-from batfill.stats import paired
+from batfill.stats import Blocks, random_halves, swaps_of
 from batfill.tuning.periods import Conditions, costs, read_periods
 
 LENGTHS = (7, 12, 24, 91)  # weeks
@@ -34,10 +36,10 @@ def bootstrap(one, other, rng):
     return np.quantile((drawn @ one) / (drawn @ other), [0.025, 0.975])
 
 
-def typical(one, other, rng):
-    """The interval of `paired`."""
-    (found,) = paired(one[None], other, seed=int(rng.integers(2**31)), resamples=RESAMPLES)
-    return found.low, found.high
+def rejects(costs, base, null, rng):
+    """Whether `paired` calls the ratio of the sums different from this one; its interval agrees."""
+    (swaps,) = swaps_of([Blocks.of(costs, np.asarray(base, np.float64))], int(rng.integers(2**31)), RESAMPLES)
+    return swaps.p(null) <= 0.05
 
 
 def misses(known, n, rng):
@@ -52,9 +54,8 @@ def misses(known, n, rng):
         weeks = rng.integers(known.shape[1], size=n)
         drawn = known[a, weeks], known[b, weeks]
         for k, (pair, ratio) in enumerate([(swapped, 1.0), (drawn, known[a].sum() / known[b].sum())]):
-            for method, interval in enumerate((bootstrap, typical)):
-                low, high = interval(*pair, rng)
-                wrong[k, method] += not low <= ratio <= high
+            low, high = bootstrap(*pair, rng)
+            wrong[k] += not low <= ratio <= high, rejects(*pair, ratio, rng)
     return 100 * wrong / TRIALS
 
 
@@ -65,8 +66,55 @@ def correlated(correlation, n, rng):
         noise = rng.normal(size=n + 50)
         for i in range(1, n + 50):
             noise[i] += correlation * noise[i - 1]
-        (found,) = paired(noise[None, 50:], np.ones(n), null=0, seed=int(rng.integers(2**31)), resamples=RESAMPLES)
-        wrong += found.p <= 0.05
+        wrong += rejects(noise[50:], np.ones(n), 0, rng)
+    return 100 * wrong / TRIALS
+
+
+def plain(differences, rng):
+    """Whether swaps of the mean reject 0."""
+    halves = np.concatenate(list(random_halves(len(differences), int(rng.integers(2**31)), RESAMPLES)))
+    sums = np.abs((2 * halves - 1) @ differences)
+    return (sums >= sums[0] * (1 - 1e-9)).mean() <= 0.05
+
+
+def studentised(differences, rng):
+    """Whether the bootstrap of the studentised mean rejects 0."""
+    drawn = differences[rng.integers(len(differences), size=(RESAMPLES, len(differences)))]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = (drawn.mean(axis=1) - differences.mean()) / drawn.std(axis=1)
+    low, high = np.quantile(np.nan_to_num(t), [0.025, 0.975])
+    return not low <= differences.mean() / differences.std() <= high
+
+
+def ours(differences, rng):
+    """Whether `paired` rejects 0."""
+    return rejects(differences, np.ones(len(differences)), 0, rng)
+
+
+def lognormal(sigma, mean):
+    """Skewed differences: mostly gains of one, and a few weeks with a loss of much more."""
+    return lambda n, rng: rng.lognormal(0, sigma, n) - np.exp(sigma**2 / 2) * (1 - mean)
+
+
+SKEWED = {
+    "no difference: normal": lambda n, rng: rng.normal(size=n),
+    "no difference: lognormal, sigma 1": lognormal(1, 0),
+    "no difference: lognormal, sigma 1.5": lognormal(1.5, 0),
+    "no difference: ten times the gain lost in one week of eleven": lambda n, rng: (
+        np.where(rng.random(n) < 1 / 11, 10.0, -1.0) + rng.normal(0, 0.3, n)
+    ),
+    "a gain: normal, 0.6 of its spread": lambda n, rng: rng.normal(-0.6, 1, n),
+    "a gain: lognormal, sigma 1, by its mean": lognormal(1, -1),
+    "a gain: the same, mirrored": lambda n, rng: np.exp(0.5) * 0.6 - rng.lognormal(0, 1, n),
+}
+
+
+def called_different(draw, n, rng):
+    """The shares of trials in per cent in which each method calls these differences one."""
+    wrong = np.zeros(3)
+    for _ in range(TRIALS):
+        differences = draw(n, rng)
+        wrong += [method(differences, rng) for method in (plain, studentised, ours)]
     return 100 * wrong / TRIALS
 
 
@@ -76,8 +124,9 @@ def main(paths):
         f"<!-- studies.tables.calibration, batfill {__version__}, seed 0, {TRIALS:,} trials, "
         f"{RESAMPLES:,} resamples -->"
     )
-    print("| log | weeks | swapped: bootstrap | swapped: `paired` | drawn: bootstrap | drawn: `paired` |")
-    print("|---|---|---|---|---|---|")
+    if paths:
+        print("| log | weeks | swapped: bootstrap | swapped: `paired` | drawn: bootstrap | drawn: `paired` |")
+        print("|---|---|---|---|---|---|")
     for path in paths:
         periods = read_periods(path)
         known = costs(periods, [policy_named(name) for name in PURE], Conditions())
@@ -92,6 +141,12 @@ def main(paths):
     for correlation in (0.0, 0.2, 0.4, 0.6):
         figures = " | ".join(f"{correlated(correlation, n, np.random.default_rng(0)):.1f} %" for n in lengths)
         print(f"| {correlation:g} | {figures} |", flush=True)
+    print("\n| weekly differences | weeks | plain swaps | bootstrap-t | `paired` |")
+    print("|---|---|---|---|---|")
+    for name, draw in SKEWED.items():
+        for n in lengths:
+            shares = called_different(draw, n, np.random.default_rng(0))
+            print(f"| {name} | {n} | {' | '.join(f'{share:.1f} %' for share in shares)} |", flush=True)
 
 
 if __name__ == "__main__":

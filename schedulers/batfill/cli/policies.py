@@ -33,20 +33,21 @@ def policies(as_json: bool) -> None:
 
 @click.command("export-config")
 @click.argument("system", type=click.Choice(["slurm", "oar", "pbs", "flux"]))
-@scheduler_options("policy", "backfill", "threshold")
+@scheduler_options()
+@click.option("--approximate", is_flag=True, help="Accept a configuration that lacks a part of what the options say.")
 @JSON
-def export_config(system: Any, options: dict[str, Any], as_json: bool) -> None:
+def export_config(system: Any, options: dict[str, Any], approximate: bool, as_json: bool) -> int:
     """Print the batch system configuration nearest to a policy, and how it differs.
 
-    SYSTEM is slurm, oar, pbs or flux.
+    SYSTEM is slurm, oar, pbs or flux. The exit status is 3 if the configuration lacks a part of what the options say,
+    and `--approximate` is not given.
     """
+    from batfill.cli import say
     from batfill.files import json_text
+    from batfill.options import arguments_of
     from batfill.reports.siteconfig import site_config
 
-    found = site_config(
-        system,
-        options.get("policy", "fcfs"),
-        backfill=options.get("backfill"),
-        threshold_s=options.get("threshold"),
-    )
+    found = site_config(system, **{"policy": "fcfs", **arguments_of(options)}).usable()
     print(json_text(found.as_dict()) if as_json else found.as_text())
+    lacking = found.lacking(accepted=approximate)
+    return say(lacking, 3) if lacking else 0

@@ -63,6 +63,11 @@ SHORT_S = 600
     default="5%",
     help="A mean bounded slowdown lower by less than this is no gain, as 5% or 0.05.",
 )
+@click.option(
+    "--system",
+    type=click.Choice(["slurm", "oar", "pbs", "flux"]),
+    help="Advise only what this batch system can be configured for in full, and say why it cannot do the others.",
+)
 @OVERRUN
 @UNREQUESTED
 @TAU

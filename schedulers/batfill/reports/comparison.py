@@ -149,10 +149,12 @@ class Comparison:
             found.append(Difference(self.names[k], bsld, wait_s, better, worse))
         return found
 
-    def paired(self, columns: Sequence[NDArray[np.float64]], seed: int) -> list[Paired]:
+    def paired(
+        self, columns: Sequence[NDArray[np.float64]], seed: int, chains: Sequence[Sequence[int]] | None = None
+    ) -> list[Paired]:
         """The mean of each column of differences, shape (n_items,), against 0; see `stats.paired`."""
         sums = np.array([np.bincount(self.block, weights=column) for column in columns])
-        return paired(sums, np.bincount(self.block), null=0, seed=seed)
+        return paired(sums, np.bincount(self.block), null=0, seed=seed, chains=chains)
 
     @property
     def n_blocks(self) -> int:

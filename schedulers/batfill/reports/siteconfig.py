@@ -1,9 +1,9 @@
 """Policies as configurations of real batch systems: the nearest one, and how it differs from the policy.
 
-Each system has one function from a policy to its configuration files and a list of differences. No configuration is
-exactly the policy: a real system reserves nodes rather than a number of processors, and has its own schedule of
-decisions. Statements about a system come from its manual or source, named in `System.sources`; the manual's name of an
-option is in brackets.
+Each system has one function from an order of the queue to its configuration files, what they lack of the options, and
+the system's own habits. No configuration is exactly a simulation: a real system reserves nodes rather than a number of
+processors, and has its own schedule of decisions. Statements about a system come from its manual or source, named in
+`System.sources`; the manual's name of an option is in brackets.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from batfill import __version__
 from batfill.errors import BatfillError
-from batfill.options import OPTIONS, Options, as_word
+from batfill.jobs import HOUR_S
+from batfill.options import OPTIONS, PREDICTING, USER, Options, as_word, of_arguments
 from batfill.policy import require_order
 
 if TYPE_CHECKING:
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 
     from batfill.policy import Policy
 
-Support = Literal["approximate", "not expressible"]
+Support = Literal["expressible", "approximate", "not expressible"]
+EXPRESSIBLE: Support = "expressible"
 APPROXIMATE: Support = "approximate"
 IMPOSSIBLE: Support = "not expressible"
 
@@ -43,6 +47,12 @@ FEATURE_TEXTS = ("q", "p", "w", "p / q", "(w + p) / p", "p * q")  # of a mixed p
 
 NODES = "the first waiting job's reservation is for nodes chosen in advance, not for a number of processors"
 LOGS_CLOCK = "it counts the submission time from the first second of a log, which a running cluster does not have"
+NO_FORMULA = "only the keys of `batfill policies` are known as formulas, and its key is not among them"
+NO_CLASSES = (
+    "it knows what a job requests, and not the class that a classifier gives it; to put those jobs first that request "
+    "little, give --divider 10min instead of --knowledge {knowledge}"
+)
+NO_PREDICTIONS = "it knows what a job requests, and predicts no run time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +64,9 @@ class SiteConfig:
     batfill: str  # the version that wrote it
     policy: str
     options: dict[str, Any]  # those other than the defaults: `backfill`, `threshold` in seconds
-    verdict: Support
-    differs: tuple[str, ...]  # differences from the policy, one sentence each; the reason if there is no configuration
+    verdict: Support  # expressible: nothing is lacking
+    lacks: tuple[str, ...]  # what the files do not do of the given options, one sentence each; or why there are none
+    differs: tuple[str, ...]  # the system's own habits, which differ from a simulation whatever the options
     files: dict[str, str]  # text by file name, or by the command that reads it; each begins with a title
     sources: tuple[str, ...]
 
@@ -64,13 +75,33 @@ class SiteConfig:
         return asdict(self)
 
     def as_text(self) -> str:
-        """The verdict, differences and sources as comments, then each file below its name."""
+        """The verdict, what is lacking, habits and sources as comments, then each file below its name."""
         head = [f"{self.title}: {self.verdict}"]
-        head += [f"{'differs' if self.files else 'reason'}: {line}" for line in self.differs]
+        head += [f"lacks: {line}" for line in self.lacks]
+        head += [f"differs: {line}" for line in self.differs]
         head += [f"source: {line}" for line in self.sources]
         parts = ["\n".join(f"# {line}" for line in head)]
         parts += [f"{mark_of(file)} {file}\n{text.rstrip()}" for file, text in self.files.items()]
         return "\n\n".join(parts)
+
+    def usable(self) -> SiteConfig:
+        """The same, if there are files.
+
+        Raises:
+            BatfillError: no configuration of the system does what the options say.
+        """
+        if not self.files:
+            raise BatfillError(f"{self.summary}; choose other options or another system")
+        return self
+
+    def lacking(self, *, accepted: bool) -> str | None:
+        """One line on what the files lack; None if that is nothing, or if it is accepted."""
+        return None if accepted or not self.lacks else f"{self.summary}; add --approximate if that will do"
+
+    @property
+    def summary(self) -> str:
+        """What was to be configured, the verdict, and what is lacking."""
+        return f"{self.title.partition(';')[0]}: {self.verdict}: {'; '.join(self.lacks)}"
 
     @property
     def title(self) -> str:
@@ -82,10 +113,27 @@ class SiteConfig:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A system's configuration of one policy: files and differences; without files, the reasons."""
+    """A system's configuration of one order: habits, files, and what these lack; without files, the reasons."""
 
     differs: list[str]
     files: dict[str, str]
+    lacks: list[str]
+
+    @classmethod
+    def refused(cls, why: str) -> Draft:
+        """No configuration, for this reason."""
+        return cls([], {}, [why])
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of the queue in sections: overdue jobs, small jobs, all others."""
+
+    policy: Policy
+    key: str  # of the policy, see `key_of`
+    threshold_s: float | None = None  # jobs that have waited longer are overdue; None if it changes nothing
+    divider_s: float | None = None  # jobs that request at most this are small
+    tries_first: bool = False  # whether small jobs go before overdue ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +143,8 @@ class System:
     title: str
     written_for: str
     sources: tuple[str, ...]
-    draft: Callable[[Policy, float | None], Draft]  # of a policy, and the threshold in seconds or None
+    draft: Callable[[Order], Draft]
+    no_tries: str  # why it cannot kill a job at a divider and queue it again as a large one
 
 
 def mark_of(file: str) -> str:
@@ -104,11 +153,23 @@ def mark_of(file: str) -> str:
 
 
 def key_of(policy: Policy) -> str | None:
-    """The policy's key as text; None if a running cluster cannot compute it."""
+    """The policy's key as text; None if no formula of it is known here."""
+    kind, _, numbers = policy.name.partition(":")
+    if kind == "aged":
+        c_s, alpha, beta = numbers.split(",")
+        size = f"max(p, 1) ** ({alpha}) * q ** ({beta})"
+        return f"-(({c_s} + w) / ({size}))" if policy.moves else ARRIVAL["fcfs"]
     if policy.weights is None:
         return KEYS.get(policy.name)
     terms = zip(policy.weights, FEATURE_TEXTS, strict=True)
     return " + ".join(f"({weight:.17g}) * ({feature})" for weight, feature in terms if weight != 0)
+
+
+def reads_clock(policy: Policy) -> bool:
+    """Whether the order of two jobs depends on when the log began: the key is not linear in the submission time."""
+    hours = np.array([0.0, 1.0, 2.0]) * HOUR_S
+    key, rise = policy.lines(hours, np.full(3, float(HOUR_S)), np.ones(3, np.int64))
+    return bool(np.ptp(np.diff(key)) > 1e-9 * max(1.0, float(np.abs(key).max())) and not np.ptp(rise))
 
 
 def renamed(key: str, **names: str) -> str:
@@ -140,6 +201,10 @@ SLURM_DIFFERS = (
 )
 SLURM_THRESHOLD = (
     "no threshold: a job that has waited long does not come first; that takes a plug-in in C (PrioritySiteFactorPlugin)"
+)
+SLURM_TRIES = (
+    "Slurm ends a job at its time limit for good (RequeueExit takes exit codes only), and a job that is preempted and "
+    "queued again (PreemptMode=REQUEUE, PreemptExemptTime) keeps its limit and its place, and can be killed again"
 )
 SLURM_PLUGIN = "a user can lower a job's priority (--nice), and a job that is changed later keeps its place"
 SLURM_CPUS = (
@@ -198,7 +263,7 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
    local p = limit_min(job_desc, part_list) * 60.0
    local q = cpus(job_desc)
 {submission}   local place = {place}
-   job_desc.site_factor = math.floor(math.max(1, math.min(2000000000, place)))
+{small}   job_desc.site_factor = math.floor(math.max(1, math.min(2000000000, place)))
    return slurm.SUCCESS
 end
 
@@ -213,39 +278,45 @@ SLURM_ORIGIN = 1_735_689_600  # 2025-01-01 00:00 UTC: r counts from here, so tha
 SLURM_LARGEST = {"q": 1e4, "p": 2.6e6, "w": 3.2e8, "p / q": 2.6e6, "p * q": 2.6e10}
 
 
-def slurm(policy: Policy, threshold_s: float | None) -> Draft:
+def slurm(order: Order) -> Draft:
     """Slurm: a site factor from a submit plug-in in Lua, and a reservation for the first waiting job only."""
-    key = key_of(policy)
-    if key is None:
-        return Draft([LOGS_CLOCK], {})
+    policy, key = order.policy, order.key
     if policy.moves:
         why = "jobs change places while they wait, and a submit plug-in sees a job once"
-        return Draft([f"{why}; it takes a plug-in in C (PrioritySiteFactorPlugin)"], {})
+        return Draft.refused(f"{why}; it takes a plug-in in C (PrioritySiteFactorPlugin)")
     differs = [*SLURM_DIFFERS]
-    differs += [SLURM_THRESHOLD] if threshold_s is not None else []
-    if policy.name == "fcfs":
-        return Draft(differs, {"slurm.conf": SLURM_CONF + "PriorityType=priority/basic\n"})
+    lacks = [SLURM_THRESHOLD] if order.threshold_s is not None else []
+    if key == ARRIVAL["fcfs"] and order.divider_s is None:
+        return Draft(differs, {"slurm.conf": SLURM_CONF + "PriorityType=priority/basic\n"}, lacks)
     differs.append(SLURM_PLUGIN)
     differs += [SLURM_CPUS] if reads(key, "q") else []
     line = ""
-    if policy.name == "lcfs":
-        place = "r"
+    shared = 1 if order.divider_s is None else 2  # sections that share the factors
+    if key in ARRIVAL.values():
+        place, shared = "r" if key == ARRIVAL["lcfs"] else f"{SLURM_MIDDLE} - r", 1
     elif policy.weights is None:
         sign, smallest = ("+", key[1:]) if policy.name in LARGEST_FIRST else ("-", key)
         place = f"{SLURM_MIDDLE} {sign} {SLURM_PER_E} * math.log({smallest})"
-        differs.append("keys that differ by less than a part in 28 million count as equal")
+        differs.append(f"keys that differ by less than a part in {28 // shared} million count as equal")
     else:
         step = slurm_step(policy)
         place = f"{SLURM_MIDDLE} - ({renamed(key, p='p', q='q', r='r', w='-r')}) / STEP"
         line = f"local STEP = {step:.3g}  -- the difference of two keys that is one step of the factor\n"
         differs.append(
-            f"keys (of weights with L1 norm 1) that differ by less than {step:.3g} count as equal, and so do those "
-            f"above {1e9 * step:.2g} and those below {-1e9 * step:.2g} (STEP in the plug-in, which is chosen so that "
-            "10,000 CPUs, 30 days and the year 2034 fit; take a smaller one for a smaller machine)"
+            f"keys (of weights with L1 norm 1) that differ by less than {shared * step:.3g} count as equal, and so do "
+            f"those above {1e9 * step:.2g} and those below {-1e9 * step:.2g} (STEP in the plug-in, which is chosen so "
+            "that 10,000 CPUs, 30 days and the year 2034 fit; take a smaller one for a smaller machine)"
         )
     submission = f"   local r = os.time() - {SLURM_ORIGIN}\n" if re.search(r"\br\b", place) else ""
-    lua = SLURM_LUA.format(place=place, submission=submission, step=line)
-    return Draft(differs, {"slurm.conf": SLURM_CONF + SLURM_FACTOR, "job_submit.lua": lua})
+    small = ""
+    if order.divider_s is not None:  # the upper half of the factors is for small jobs
+        place = place if shared == 1 else f"({place}) / {shared}"
+        small = (
+            f"   place = math.max(0, math.min({SLURM_MIDDLE}, place))\n"
+            f"   if p <= {order.divider_s:.17g} then place = place + {SLURM_MIDDLE} end\n"
+        )
+    lua = SLURM_LUA.format(place=place, submission=submission, step=line, small=small)
+    return Draft(differs, {"slurm.conf": SLURM_CONF + SLURM_FACTOR, "job_submit.lua": lua}, lacks)
 
 
 def slurm_step(policy: Policy) -> float:
@@ -271,6 +342,10 @@ OAR_DIFFERS = (
 OAR_REQUEST = (
     "a job counts as its first alternative requests (moldable jobs), without a walltime as the default "
     "(DEFAULT_JOB_WALLTIME), and a request that ends at nodes counts nodes, not processors"
+)
+OAR_TRIES = (
+    "OAR queues a job again only as it was (idempotent jobs), with the same walltime and the same place, and not one "
+    "that its walltime ended"
 )
 OAR_SECURITY_S = 60
 OAR_CONF = """\
@@ -299,6 +374,7 @@ OAR_FUNCTION = '''\
 from math import inf, log2, prod
 
 THRESHOLD_S = {threshold}
+DIVIDER_S = {divider}  # jobs that request at most this are small
 SECURITY_S = {security}  # SCHEDULER_JOB_SECURITY_TIME of oar.conf
 
 
@@ -314,27 +390,35 @@ def {name}(queues, now, jids, jobs, config, platform):
         job = jobs[jid]
         r, w = job.submission_time, now - job.submission_time
         p, q = request_of(job)
-        if w > THRESHOLD_S:
-            return (0, r, r, jid)
-        return (1, {key}, r, jid)
+{sections}        return (2, {key}, r, jid)
 
     return sorted(jids, key=place)
 '''
 
 
-def oar(policy: Policy, threshold_s: float | None) -> Draft:
+def oar(order: Order) -> Draft:
     """OAR 3: a sorting function in Python, which can compute any key, before conservative backfilling."""
-    key = key_of(policy)
-    if key is None:
-        return Draft([LOGS_CLOCK], {})
-    name = policy.name if policy.weights is None else "mixed"
-    threshold = "inf" if threshold_s is None else f"{threshold_s:.17g}"
+    key, name = order.key, order.policy.name.partition(":")[0]
+    overdue, small = ("w > THRESHOLD_S", "r"), ("p <= DIVIDER_S", key)
+    sections = [small, overdue] if order.tries_first else [overdue, small]
+    function = OAR_FUNCTION.format(
+        name=name,
+        threshold="inf" if order.threshold_s is None else f"{order.threshold_s:.17g}",
+        divider="0" if order.divider_s is None else f"{order.divider_s:.17g}",
+        security=OAR_SECURITY_S,
+        sections="".join(
+            f"        if {test}:\n            return ({k}, {value}, r, jid)\n"
+            for k, (test, value) in enumerate(sections)
+        ),
+        key=key,
+    )
     files = {
         "/etc/oar/oar.conf": OAR_CONF.format(name=name, security=OAR_SECURITY_S),
         "pyproject.toml": OAR_PROJECT.format(name=name),
-        "batfill_sorting.py": OAR_FUNCTION.format(name=name, threshold=threshold, security=OAR_SECURITY_S, key=key),
+        "batfill_sorting.py": function,
     }
-    return Draft([*OAR_DIFFERS, OAR_REQUEST] if reads(key, "p") or reads(key, "q") else [*OAR_DIFFERS], files)
+    requested = order.divider_s is not None or reads(key, "p") or reads(key, "q")
+    return Draft([*OAR_DIFFERS, OAR_REQUEST] if requested else [*OAR_DIFFERS], files, [])
 
 
 # OpenPBS
@@ -356,15 +440,24 @@ PBS_ELIGIBLE = (
 PBS_WALLTIME = "a job without a walltime counts as five years (resources_default.walltime; without it, as 0 in the key)"
 PBS_LEAST = "a job never runs while its formula is not above job_sort_formula_threshold, if you set one"
 PBS_CPUS = "a job's ncpus count as it requests them, not as it is given them with whole nodes (place=excl)"
+PBS_TRIES = (
+    "PBS ends a job at its walltime for good, and a job that is preempted and queued again (preempt_order) keeps its "
+    "walltime and its place"
+)
+PBS_UNBOUNDED = "small or overdue jobs go first by values above all others, and its values have no bound"
+PBS_SMALL = "keys of small jobs that differ by less than 0.2 count as equal"
 PBS_NAMES = {"r": "(-eligible_time)", "p": "walltime", "q": "ncpus", "w": "eligible_time"}
 PBS_OVERDUE = "10**15 + eligible_time"  # above any other value, and whole seconds are exact in it
+# Between them: values of bounded keys are below 2 * 10**8, and nobody waits for 6 * 10**8 s.
+PBS_OVERDUE_BELOW, PBS_FIRST = "3 * 10**8 + eligible_time", "10**9"
 
 
-def pbs(policy: Policy, threshold_s: float | None) -> Draft:
+def pbs(order: Order) -> Draft:
     """OpenPBS: a formula for the order, and one job with a reservation."""
-    key = key_of(policy)
-    if key is None:
-        return Draft([LOGS_CLOCK], {})
+    key, sections = order.key, (order.threshold_s, order.divider_s) != (None, None)
+    aged = order.policy.name.startswith("aged:")
+    if (aged and "(-" in key[2:] and sections) or (order.policy.name == "wfp3" and order.divider_s is not None):
+        return Draft.refused(PBS_UNBOUNDED)
     differs = [*PBS_DIFFERS]
     server = [
         "set server backfill_depth = 1",
@@ -372,10 +465,10 @@ def pbs(policy: Policy, threshold_s: float | None) -> Draft:
         "# PBS plans five years for a job without a walltime. Leave this line out if you have a default of your own.",
         "set server resources_default.walltime = 43800:00:00",
     ]
-    if policy.name == "fcfs":
+    if key == ARRIVAL["fcfs"] and not sections:
         server.append("unset server job_sort_formula")
     else:
-        formula = pbs_formula(key, threshold_s)
+        formula = pbs_formula(order)
         differs.append(PBS_LEAST)
         server += [
             "# Highest first. A job whose value is not above job_sort_formula_threshold never runs: leave that unset,",
@@ -386,17 +479,27 @@ def pbs(policy: Policy, threshold_s: float | None) -> Draft:
             differs.append(PBS_ELIGIBLE)
             server.append("set server eligible_time_enable = True")
         differs += [PBS_CPUS] if reads(key, "q") else []
+        differs += [PBS_SMALL] if order.divider_s is not None else []
     differs.append(PBS_WALLTIME)
     config = "by_queue: False ALL\nround_robin: False ALL\nstrict_ordering: True ALL\nhelp_starving_jobs: False ALL\n"
-    return Draft(differs, {"qmgr": "\n".join(server) + "\n", "$PBS_HOME/sched_priv/sched_config": config})
+    return Draft(differs, {"qmgr": "\n".join(server) + "\n", "$PBS_HOME/sched_priv/sched_config": config}, [])
 
 
-def pbs_formula(key: str, threshold_s: float | None) -> str:
-    """The key as a formula; PBS takes the highest value first, and overdue jobs exceed all others, by age."""
+def pbs_formula(order: Order) -> str:
+    """The order as a formula; PBS takes the highest value first, and each section exceeds the next."""
     # Logarithms to any base give the same order, and PBS documents only the functions of Python's math module.
-    key = renamed(key.replace("log2(max(q, 2))", "log(q if q > 1 else 2)"), **PBS_NAMES)
+    key = order.key.replace("log2(max(q, 2))", "log(q if q > 1 else 2)").replace("max(p, 1)", "(p if p > 1 else 1)")
+    key = renamed(key, **PBS_NAMES)
     value = f"{key[1:]} / 1000000" if key.startswith("-") else f"-({key}) / 1000000"
-    return value if threshold_s is None else f"{PBS_OVERDUE} if eligible_time > {threshold_s:.17g} else {value}"
+    small = f"{PBS_FIRST} + {value} if walltime <= {order.divider_s or 0:.17g}"
+    overdue = f"{PBS_OVERDUE} if eligible_time > {order.threshold_s or 0:.17g}"
+    if order.threshold_s is None:
+        return value if order.divider_s is None else f"{small} else {value}"
+    if order.divider_s is None:
+        return f"{overdue} else {value}"
+    if order.tries_first:
+        return f"{small} else {overdue.replace(PBS_OVERDUE, PBS_OVERDUE_BELOW)} else {value}"
+    return f"{overdue} else {small} else {value}"
 
 
 # Flux
@@ -406,6 +509,7 @@ FLUX_SOURCES = (
     "https://github.com/flux-framework/flux-sched",
     "flux-submit(1), --urgency; flux-jobtap-plugins(7), job.priority.get; https://github.com/flux-framework/flux-core",
 )
+FLUX_TRIES = "Flux ends a job at its duration for good"
 FLUX_DIFFERS = (
     NODES,
     "a pass runs when Fluxion's scheduling loop comes to it, not at every event",
@@ -424,57 +528,59 @@ max-queue-depth = 1000000
 """
 
 
-def flux(policy: Policy, _threshold_s: float | None) -> Draft:
+def flux(order: Order) -> Draft:
     """Flux with Fluxion: EASY, in order of submission."""
-    if policy.name != "fcfs":
+    if order.key != ARRIVAL["fcfs"] or order.divider_s is not None:
         why = "a job's priority is the urgency that its owner gives it, from 0 to 31"
-        return Draft([f"{why}; any other takes a jobtap plug-in in C (job.priority.get)"], {})
-    return Draft([*FLUX_DIFFERS], {"/etc/flux/system/conf.d/fluxion.toml": FLUX_CONF})
+        return Draft.refused(f"{why}; any other takes a jobtap plug-in in C (job.priority.get)")
+    return Draft([*FLUX_DIFFERS], {"/etc/flux/system/conf.d/fluxion.toml": FLUX_CONF}, [])
 
 
 # All
 
 SYSTEMS = {
-    "slurm": System("Slurm", "Slurm 22.05", SLURM_SOURCES, slurm),
-    "oar": System("OAR", "OAR 3.0", OAR_SOURCES, oar),
-    "pbs": System("PBS", "OpenPBS 22", PBS_SOURCES, pbs),
-    "flux": System("Fluxion", "Flux with Fluxion, as the manual of flux-sched is in 2025", FLUX_SOURCES, flux),
+    "slurm": System("Slurm", "Slurm 22.05", SLURM_SOURCES, slurm, SLURM_TRIES),
+    "oar": System("OAR", "OAR 3.0", OAR_SOURCES, oar, OAR_TRIES),
+    "pbs": System("PBS", "OpenPBS 22", PBS_SOURCES, pbs, PBS_TRIES),
+    "flux": System(
+        "Fluxion", "Flux with Fluxion, as the manual of flux-sched is in 2025", FLUX_SOURCES, flux, FLUX_TRIES
+    ),
 }
 
 
 def site_config(
-    system: str, policy: str, *, backfill: str | None = None, threshold_s: float | None = None
+    system: str, policy: str, *, backfill: str | None = None, threshold_s: float | None = None, **others: Any
 ) -> SiteConfig:
-    """The nearest configuration of the system to a policy.
+    """The nearest configuration of the system to a policy, and what it lacks of the options.
 
     Args:
         system: a name of SYSTEMS.
         policy: the queue's order, as for `policy_named`.
         backfill: the order of backfilling; None, `same` or the policy itself for the queue's own.
         threshold_s: jobs that have waited longer come first, in seconds; None for never.
+        **others: every other option of a replay, named as there. A divider puts those jobs first that request at most
+            this.
 
     Raises:
-        BatfillError: the system or policy is unknown, or the threshold is not a number of seconds.
+        BatfillError: the system or policy is unknown, or an option is unusable.
     """
     if system not in SYSTEMS:
         raise BatfillError(f"batch system {system!r} is unknown; known are {', '.join(SYSTEMS)}")
-    options = Options.of({"policy": policy, "backfill": backfill, "threshold": threshold_s})
+    given = of_arguments({"policy": policy, "backfill": backfill, "threshold_s": threshold_s, **others})
+    options = Options.of(given)
     require_order(options.policy, "a batch system's configuration gives a priority")
     at = SYSTEMS[system]
-    # Under fcfs the oldest job is first anyway: a threshold changes nothing.
-    never = options.policy.name == "fcfs" or math.isinf(options.threshold_s)
-    draft = at.draft(options.policy, None if never else options.threshold_s)
-    if draft.files and options.backfill is not None and options.backfill.name != options.policy.name:
-        draft.differs.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
-    stated = options.as_dict()
-    given = {name: stated[name] for name in ("backfill", "threshold") if stated[name] != OPTIONS[name].default}
+    draft = draft_of(at, options)
+    verdict = IMPOSSIBLE if not draft.files else APPROXIMATE if draft.lacks else EXPRESSIBLE
+    stated = {name: value for name, value in options.as_dict().items() if name != "policy"}
     found = SiteConfig(
         system=system,
         written_for=at.written_for,
         batfill=__version__,
         policy=options.policy.name,
-        options=given,
-        verdict=APPROXIMATE if draft.files else IMPOSSIBLE,
+        options={name: value for name, value in stated.items() if value is not None and value != OPTIONS[name].default},
+        verdict=verdict,
+        lacks=tuple(draft.lacks),
         differs=tuple(draft.differs),
         files=draft.files,
         sources=at.sources,
@@ -482,3 +588,29 @@ def site_config(
     for file, text in found.files.items():
         found.files[file] = f"{mark_of(file)} {found.title}\n{text}"
     return found
+
+
+def draft_of(at: System, options: Options) -> Draft:
+    """The system's configuration of these options, or the reason why there is none."""
+    knowledge, policy = options.learning.knowledge, options.policy
+    if knowledge in PREDICTING:
+        return Draft.refused(NO_PREDICTIONS)
+    if knowledge != USER:
+        all_small = knowledge == "classifier" and not options.learning.settings.learns
+        return Draft.refused(at.no_tries if all_small else NO_CLASSES.format(knowledge=knowledge))
+    key = key_of(policy)
+    if key is None:
+        return Draft.refused(LOGS_CLOCK if reads_clock(policy) else NO_FORMULA)
+    divider_s = None if math.isinf(options.divider_s) else options.divider_s
+    # Under fcfs alone the oldest job is first anyway: a threshold changes nothing.
+    never = math.isinf(options.threshold_s) or (key == ARRIVAL["fcfs"] and divider_s is None)
+    threshold_s = None if never else options.threshold_s
+    draft = at.draft(Order(policy, key, threshold_s, divider_s, options.tries_first))
+    if draft.files and options.backfill is not None and options.backfill.name != policy.name:
+        draft.lacks.append(f"jobs are backfilled in the queue's order: {at.title} has no other")
+    if draft.files and divider_s is not None:
+        draft.lacks.append(
+            f"small jobs are those that request at most the divider, whatever their class and width, and none is tried "
+            f"and killed there: {at.no_tries}"
+        )
+    return draft

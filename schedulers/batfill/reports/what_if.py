@@ -18,6 +18,7 @@ from batfill.options import (
     OF_TRIES,
     OPTIONS,
     Options,
+    arguments_of,
     number_of,
     seconds_of,
     seed_of,
@@ -26,7 +27,8 @@ from batfill.options import (
     those_that_apply,
 )
 from batfill.reports.comparison import Comparison, Difference, of_jobs
-from batfill.stats import BETTER, few_blocks
+from batfill.reports.siteconfig import EXPRESSIBLE, site_config
+from batfill.stats import BETTER, FEWEST_BLOCKS, decidable
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ class WhatIf:
     groups: list[Group]
     limits: list[Limit]  # half the given one, the given one, its double, and none
     given: int  # the index of the given limit
+    chains: list[list[int]]  # see `planned`
+    withheld: dict[int, str]  # outcomes that the system cannot do, and why
 
     @property
     def limit(self) -> Limit:
@@ -126,30 +130,53 @@ class WhatIf:
 
     @property
     def advice(self) -> ChoiceFigures:
-        """The advised choice; fcfs if nothing gains."""
+        """The advised choice; fcfs if nothing gains, or if this log cannot decide."""
         return self.outcomes[self.limit.advised]
 
     @property
-    def cautions(self) -> tuple[str, ...]:
-        """Reasons not to trust the advice, a sentence each: invented requests, or too short a log."""
-        invented = [
+    def undecided(self) -> str | None:
+        """Why the log is too short to decide; None if it is not."""
+        n, blocks = self.comparison.n_blocks, self.comparison.blocks
+        if n < FEWEST_BLOCKS:
+            return f"{n} {blocks} with submissions, {FEWEST_BLOCKS} needed"
+        first = [self.bsld[0][chain[0]] for chain in self.chains]
+        if not first or any(decidable(one, len(self.chains)) for one in first):
+            return None
+        left = max(one.blocks for one in first)
+        return f"{left} independent groups of {blocks} left, too few for {len(first)} comparisons; give a longer log"
+
+    @property
+    def invented(self) -> tuple[str, ...]:
+        """That requests were invented, a sentence each."""
+        return tuple(
             f"it rests on invented requests; {warning}"
             for warning in self.workload.invented_warning
             if self.workload.unrequested != "none"
-        ]
-        return (*invented, *few_blocks(self.comparison.n_blocks, f"{self.comparison.blocks} with submissions"))
+        )
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Reasons not to trust the answer, a sentence each: invented requests, or too short a log."""
+        return (*self.invented, *([f"the log is too short: {self.undecided}"] if self.undecided else []))
 
     def __repr__(self) -> str:
         """The advice in a line."""
         o, today = self.advice, self.outcomes[0]
+        if self.undecided:
+            return f"<WhatIf: {self.workload.name}: cannot tell: {self.undecided}>"
         figures = [f"mean bsld {one.mean_bsld:,.2f}, longest wait {one.max_wait_s:,.0f} s" for one in (o, today)]
         return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
 
     def to_pandas(self) -> pd.DataFrame:
         """A row of figures per choice; `attrs` have the advice and the options. Needs pandas."""
         rows = [outcome.columns() for outcome in self.outcomes]
-        about = {"workload": self.workload.name, "advice": self.advice.name, "cautions": list(self.cautions)}
+        about = {"workload": self.workload.name, "advice": self.advised_name, "cautions": list(self.cautions)}
         return data_frame(rows, **about, options=self.settings)
+
+    @property
+    def advised_name(self) -> str | None:
+        """The name of the advised choice; None if this log cannot decide."""
+        return None if self.undecided else self.advice.name
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
@@ -182,8 +209,12 @@ class WhatIf:
                     "max_wait_s": self.outcomes[limit.advised].max_wait_s,
                 }
                 for limit in self.limits
+                if not self.undecided
             ],
-            "advice": self.advice.name,
+            "comparisons": [[self.outcomes[k].name for k in chain] for chain in self.chains],
+            "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
+            "undecided": self.undecided,
+            "advice": self.advised_name,
             "gain": None if advised == 0 else self.bsld[0][advised].as_dict(),
             "trusted": not self.cautions,
             "cautions": list(self.cautions),
@@ -202,6 +233,7 @@ def what_if(
     small_first: bool = True,
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
+    system: str | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
     begin: Callable[[Choice, int], None] = lambda choice, jobs: None,
@@ -219,6 +251,7 @@ def what_if(
         small_first: whether to include the choices that put small jobs first.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
+        system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals and of the classifier.
         begin: called with every choice before its replay, and the number of jobs.
@@ -246,6 +279,8 @@ def what_if(
             )
     for choice in tried:
         Options.of(choice.options)  # reject mistakes before anything runs
+    withheld = beyond(system, tried) if system is not None else {}
+    chains = planned(tried, thresholds_s, withheld)
     workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     ran = workload.jobs.procs <= size
     if not ran.any():
@@ -268,9 +303,10 @@ def what_if(
         waits=tuple(who_pays(wait_s, **columns, base_wait_s=waits[0]) for wait_s in waits),
     )
     outcomes = [outcome_of(choice, comparison, k, schedules[k]) for k, choice in enumerate(tried)]
-    pairs = pairs_of(comparison, seed)
+    pairs = pairs_of(comparison, seed, chains)
+    offered = sorted(itertools.chain(*chains))
     limits = [
-        Limit(growth, longest_s, advised(outcomes, pairs, longest_s, min_gain))
+        Limit(growth, longest_s, advised(outcomes, pairs, longest_s, min_gain, offered))
         for growth in (*growths(max_wait_growth), None)
         for longest_s in [math.inf if growth is None else (1 + growth) * outcomes[0].max_wait_s]
     ]
@@ -286,13 +322,14 @@ def what_if(
         },
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
+        "system": system,
         "tau_s": tau_s,
         "seed": seed,
     }
-    return WhatIf(
+    answer = WhatIf(
         workload=workload,
         settings=settings,
-        comparison=marked(comparison, limits[given].advised),
+        comparison=comparison,
         outcomes=outcomes,
         bsld=pairs,
         groups=[
@@ -308,7 +345,32 @@ def what_if(
         ],
         limits=limits,
         given=given,
+        chains=chains,
+        withheld=withheld,
     )
+    return answer if answer.undecided else replace(answer, comparison=marked(comparison, limits[given].advised))
+
+
+def beyond(system: str, tried: Sequence[Choice]) -> dict[int, str]:
+    """The choices that the batch system cannot be configured for in full, and why."""
+    found = [site_config(system, **arguments_of(choice.options)) for choice in tried]
+    return {k: f"{one.verdict}: {'; '.join(one.lacks)}" for k, one in enumerate(found) if one.verdict != EXPRESSIBLE}
+
+
+def planned(tried: Sequence[Choice], thresholds_s: Sequence[float], withheld: Mapping[int, str]) -> list[list[int]]:
+    """The order in which choices are compared with fcfs: a chain each for orders, thresholds, and small jobs first.
+
+    It is laid down before the log is read, so that three comparisons need a correction and not one for every choice;
+    see `stats.in_chains`. The middle threshold comes first, then those nearest to it; of the other kinds, the last.
+    """
+    middle = sorted(set(thresholds_s))[len(set(thresholds_s)) // 2 :][:1]
+    chains: dict[int, list[int]] = {}
+    for k, choice in reversed(list(enumerate(tried))):
+        if k and k not in withheld:
+            chains.setdefault(min(choice.effort, CLASSES), []).append(k)
+    for seconds in middle:
+        chains.get(THRESHOLD, []).sort(key=lambda k: abs(math.log(tried[k].options["threshold"] / seconds)))
+    return [chains[effort] for effort in sorted(chains)]
 
 
 def marked(comparison: Comparison, advised: int) -> Comparison:
@@ -420,18 +482,22 @@ def outcome_of(choice: Choice, comparison: Comparison, k: int, schedule: Schedul
     )
 
 
-def pairs_of(comparison: Comparison, seed: int) -> list[dict[int, Paired]]:
+def pairs_of(comparison: Comparison, seed: int, chains: list[list[int]]) -> list[dict[int, Paired]]:
     """The differences of bounded slowdown of every choice, [b], from every other, [a], over the same jobs.
 
-    Those from the first choice answer one question, whether any is better, and are corrected for their number. The
-    others decide which of two is simpler to take: each stands for itself.
+    Those from the first choice in the planned chains answer one question, whether any is better, and are corrected for
+    it. The others decide which of two is simpler to take: each stands for itself.
     """
+    family = list(itertools.chain(*chains))
+    places = [[family.index(k) for k in chain] for chain in chains]
     found = []
     for a, mine in enumerate(comparison.bsld):
         columns = {b: other - mine for b, other in enumerate(comparison.bsld) if b != a}
-        families = [list(columns)] if a == 0 else [[b] for b in columns]
-        compared = (comparison.paired([columns[b] for b in family], seed) for family in families)
-        found.append(dict(zip(columns, itertools.chain(*compared), strict=True)))
+        alone = [b for b in columns if a or b not in family]
+        found.append({b: comparison.paired([columns[b]], seed)[0] for b in alone})
+        if a == 0 and family:
+            compared = comparison.paired([columns[b] for b in family], seed, places)
+            found[0] |= dict(zip(family, compared, strict=True))
     return found
 
 
@@ -446,18 +512,29 @@ def gains(
 
 
 def advised(
-    outcomes: Sequence[ChoiceFigures], pairs: Sequence[Mapping[int, Paired]], longest_s: float, min_gain: float
+    outcomes: Sequence[ChoiceFigures],
+    pairs: Sequence[Mapping[int, Paired]],
+    longest_s: float,
+    min_gain: float,
+    offered: Sequence[int],
 ) -> int:
     """The index of the advised choice: among those that gain over fcfs within the limit, the simplest of equals.
 
-    A choice equals the best if the best does not gain over it (`gains`). The simplest requires the least effort of a
-    site; ties go to the shortest longest wait. 0, fcfs, if none gains.
+    A choice equals the best if the best does not gain over it (`gains`), and has not the shorter longest wait as well.
+    The simplest requires the least effort of a site; ties go to the shortest longest wait. 0, fcfs, if none gains.
     """
-    able = [k for k, o in enumerate(outcomes) if o.max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
+    able = [k for k in offered if outcomes[k].max_wait_s <= longest_s and gains(outcomes, pairs, 0, k, min_gain)]
     if not able:
         return 0
+
+    def beaten(k: int) -> bool:
+        mine = outcomes[k]
+        return any(
+            o.mean_bsld < mine.mean_bsld and o.max_wait_s < mine.max_wait_s for o in map(outcomes.__getitem__, able)
+        )
+
     best = min(able, key=lambda k: outcomes[k].mean_bsld)
-    equals = [k for k in able if not gains(outcomes, pairs, k, best, min_gain)]
+    equals = [k for k in able if not gains(outcomes, pairs, k, best, min_gain) and not beaten(k)]
     return min(equals, key=lambda k: (outcomes[k].effort, outcomes[k].max_wait_s, outcomes[k].mean_bsld))
 
 

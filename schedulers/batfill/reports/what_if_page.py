@@ -12,11 +12,11 @@ from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.jobs import DAY_S, HOUR_S
 from batfill.metrics import TAU_S
-from batfill.options import OPTIONS, as_word
+from batfill.options import OPTIONS, arguments_of, as_word
 from batfill.reports.charts import sample, styles_of
 from batfill.reports.sections import comparison_section
+from batfill.reports.siteconfig import APPROXIMATE, EXPRESSIBLE, IMPOSSIBLE, SYSTEMS, site_config
 from batfill.reports.what_if import (
-    CLASSES,
     FEWEST_JOBS,
     KILLS,
     MAX_WAIT_GROWTH,
@@ -28,7 +28,7 @@ from batfill.reports.what_if import (
 )
 from batfill.reports.words import date_text, duration, interval_text, table, zone_text
 from batfill.reports.write import html_page, provenance
-from batfill.stats import BETTER, CONFIDENCE, WORSE
+from batfill.stats import BETTER, CONFIDENCE, WORSE, decidable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +45,10 @@ ASSUMED = (
 CHOSEN = (
     "How the advice is chosen: among the choices whose longest wait is within the limit and that gain over fcfs, the "
     "one that requires least of a site (an order, then a threshold, then a classifier, then kills) and over which the "
-    "best of them does not gain; ties go to the shortest longest wait. A gain is a mean bounded slowdown lower by at "
-    "least {:.3g} %, beyond chance: the p-value is at most 5 %, over fcfs after the correction for the number of "
-    "choices. The choice is evaluated on the log that selected it: expect slightly less on next year's jobs."
+    "best of them does not gain, unless another of them is better in both figures; ties go to the shortest longest "
+    "wait. A gain is a mean bounded slowdown lower by at least {:.3g} %, beyond chance: the p-value is at most 5 %, "
+    "over fcfs after the correction for the planned comparisons. The choice is evaluated on the log that selected it: "
+    "expect slightly less on next year's jobs."
 )
 CLASSIFIED = (
     "Small first: fcfs, but jobs that an online classifier predicts to be small go first. No kill: they run to "
@@ -63,8 +64,21 @@ WAITS = (
 
 def advice_lines(answer: WhatIf) -> list[str]:
     """The advice and the reasons, a paragraph each, doubts first."""
-    doubts = [f"Warning: do not trust this advice: {caution}." for caution in answer.cautions]
+    doubts = [f"Warning: do not trust this advice: {caution}." for caution in answer.invented]
+    if answer.undecided:
+        return [*doubts, undecided_text(answer)]
     return [*doubts, *(taken_lines(answer) if answer.limit.advised else kept_lines(answer))]
+
+
+def undecided_text(answer: WhatIf) -> str:
+    """That the log cannot decide, why, and what it shows."""
+    offered = [o for k, o in enumerate(answer.outcomes) if k not in answer.withheld]
+    best = min(offered, key=lambda o: o.mean_bsld, default=answer.outcomes[0])
+    shown = [
+        f"{o.name} has a mean bounded slowdown of {o.mean_bsld:,.2f} and a longest wait of {duration(o.max_wait_s)}"
+        for o in (best, *answer.outcomes[:1])[: 1 + (best is not answer.outcomes[0])]
+    ]
+    return f"Cannot tell: {answer.undecided}. In this log {'; '.join(shown)}."
 
 
 def taken_lines(answer: WhatIf) -> list[str]:
@@ -82,7 +96,8 @@ def taken_lines(answer: WhatIf) -> list[str]:
             "under fcfs."
         )
     best = min(
-        (k for k, o in enumerate(answer.outcomes) if limit.allows(o)), key=lambda k: answer.outcomes[k].mean_bsld
+        (k for k, o in enumerate(answer.outcomes) if limit.allows(o) and k not in answer.withheld),
+        key=lambda k: answer.outcomes[k].mean_bsld,
     )
     if best != limit.advised:
         other = answer.outcomes[best]
@@ -91,28 +106,46 @@ def taken_lines(answer: WhatIf) -> list[str]:
             f"({difference_text(answer.bsld[limit.advised][best])}): {short_of(answer, limit.advised, best)}. "
             f"{advice.name} {'requires less' if advice.effort < other.effort else 'has the shorter longest wait'}."
         )
-    if advice.effort >= CLASSES:
-        lines.append("No batch system can be configured for this; `batfill schedule` runs it under Batsim.")
-    else:
-        lines.append(
-            f"`batfill export-config SYSTEM {options_words(advice)}` prints the nearest configuration of a "
-            "batch system."
-        )
+    lines.append(export_text(answer))
     return lines
+
+
+def export_text(answer: WhatIf) -> str:
+    """Which batch systems can be configured for the advised choice, and the command."""
+    advice, system = answer.advice, answer.settings["system"]
+    found = {name: site_config(name, **arguments_of(advice.options)) for name in SYSTEMS}
+    able = [system] if system else [name for name, one in found.items() if one.verdict == EXPRESSIBLE]
+    if not able:
+        divider = f"--divider {answer.outcomes[0].waits['class_divider_s']:.12g}"
+        return (
+            "No batch system can be configured for this; `batfill schedule` runs it under Batsim. Nearest to it, "
+            f"`batfill export-config SYSTEM {divider} --approximate` puts those jobs first that request little."
+        )
+    text = f"`batfill export-config {system or 'SYSTEM'} {options_words(advice)}` prints its configuration"
+    if system:
+        return f"{text}."
+    partly = [
+        f"{name} only in part ({'; '.join(found[name].lacks)})" for name in found if found[name].verdict == APPROXIMATE
+    ]
+    never = [f"{name} cannot do it" for name in found if found[name].verdict == IMPOSSIBLE]
+    return "; ".join([f"{text} for {' or '.join(able)}", *partly, *never]) + "."
 
 
 def kept_lines(answer: WhatIf) -> list[str]:
     """That nothing gains, why, and the least growth of the longest wait at which something would."""
     outcomes, limit = answer.outcomes, answer.limit
     fcfs = outcomes[0]
-    within = [k for k, o in enumerate(outcomes) if k and limit.allows(o)]
-    gain = [k for k in range(1, len(outcomes)) if gains(outcomes, answer.bsld, 0, k, answer.settings["min_gain"])]
+    offered = [k for k in range(1, len(outcomes)) if k not in answer.withheld]
+    if not offered:
+        return [f"{answer.settings['system']} can do none of the other choices: stay with fcfs."]
+    within = [k for k in offered if limit.allows(outcomes[k])]
+    gain = [k for k in offered if gains(outcomes, answer.bsld, 0, k, answer.settings["min_gain"])]
     lines = [
         f"Nothing to gain within the limit on the longest wait ({limit_text(limit)}): stay with fcfs."
         if gain
         else "Nothing to gain, whatever the limit on the longest wait: stay with fcfs."
     ]
-    tried = within if gain else range(1, len(outcomes))
+    tried = within if gain else offered
     if tried:
         best = min(tried, key=lambda k: outcomes[k].mean_bsld)
         lines.append(
@@ -144,7 +177,8 @@ def short_of(answer: WhatIf, old: int, new: int) -> str:
     if -difference.value < answer.settings["min_gain"] * answer.outcomes[old].mean_bsld:
         reasons.append(f"lower by less than {percent(answer.settings['min_gain'])}")
     if difference.verdict != BETTER:
-        reasons.append("it may be chance")
+        able = decidable(difference, len(answer.chains) if old == 0 else 1)
+        reasons.append("it may be chance" if able else f"{difference.blocks} independent groups of weeks cannot tell")
     return " and ".join(reasons) or "but its gain over fcfs may be chance"
 
 
@@ -173,7 +207,12 @@ def limit_text(limit: Limit) -> str:
 def choice_notes(answer: WhatIf) -> list[str]:
     """Notes on some rows: thresholds that never apply, and the cost of kills."""
     idle = [o for o in answer.outcomes if o.overdue == 0]
-    notes = []
+    system = answer.settings["system"]
+    notes = [
+        f"{'; '.join(o.name for k, o in enumerate(answer.outcomes) if answer.withheld.get(k) == why)}: "
+        f"not offered for {system}: {why}."
+        for why in dict.fromkeys(answer.withheld.values())
+    ]
     for name in dict.fromkeys(o.name.partition(", threshold ")[0] for o in idle):
         named = [o.options["threshold"] for o in idle if o.name.partition(", threshold ")[0] == name]
         thresholds = ", ".join(map(threshold_text, named))
@@ -227,25 +266,33 @@ def as_text(answer: WhatIf) -> str:
         "    small, mean    large, mean  large, 99.9 %  large, later"
     ]
     lines += [
-        f"{'* ' if o is answer.advice else '  '}{o.name:{width - 2}}  {o.mean_bsld:9,.2f}"
+        f"{'* ' if o is answer.advice and not answer.undecided else '  '}{o.name:{width - 2}}  {o.mean_bsld:9,.2f}"
         f"  {duration(o.mean_wait_s):>12}  {duration(o.p99_wait_s):>13}  {duration(o.max_wait_s):>13}"
         f"  {users_text(o):>14}  {class_texts(o)[0]:>13}  {class_texts(o)[1]:>13}  {class_texts(o)[2]:>13}"
         f"  {class_texts(o)[3]:>12}"
         for o in answer.outcomes
     ]
-    lines += [
-        divider_text(answer),
-        *choice_notes(answer),
-        "",
-        f"{'limit on the longest wait':30}  {'take':{width}}  mean bsld   longest wait",
-    ]
-    for k, limit in enumerate(answer.limits):
+    lines += [divider_text(answer), *choice_notes(answer), plan_text(answer)]
+    if not answer.undecided:
+        lines += ["", f"{'limit on the longest wait':30}  {'take':{width}}  mean bsld   longest wait"]
+    for k, limit in enumerate(() if answer.undecided else answer.limits):
         o = answer.outcomes[limit.advised]
         mark = "* " if k == answer.given else "  "
         lines.append(
             f"{mark}{limit_text(limit):28}  {o.name:{width}}  {o.mean_bsld:9,.2f}  {duration(o.max_wait_s):>13}"
         )
     return "\n".join([*lines, "", *advice_lines(answer)])
+
+
+def plan_text(answer: WhatIf) -> str:
+    """The comparisons with fcfs, planned before the log is read, and their number."""
+    chains = [", then ".join(answer.outcomes[k].name.replace(", ", " with ") for k in chain) for chain in answer.chains]
+    count = f"{len(chains)} planned comparison{'s' * (len(chains) != 1)} with fcfs"
+    return (
+        f"{count}, for which p is corrected: {'; '.join(chains)}. The next of each only if the one before gains."
+        if (chains)
+        else f"{count}."
+    )
 
 
 def as_page(answer: WhatIf, path: Path, command: str) -> str:
@@ -255,8 +302,14 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         f"<p{' class=warning' if k < len(answer.cautions) else ''}>{coded(line)}</p>"
         for k, line in enumerate(advice_lines(answer))
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in (divider_text(answer), *choice_notes(answer)))
+    notes = "".join(
+        f"<li>{escape(note)}</li>" for note in (divider_text(answer), *choice_notes(answer), plan_text(answer))
+    )
     small_first = f" {CLASSIFIED}" if answer.settings["small_first"] else ""
+    limits = (
+        f"<h3>What the limit on the longest wait costs</h3>{limits_table(answer)}"
+        f'<p class="note">{escape(CHOSEN.format(100 * answer.settings["min_gain"]))}</p>'
+    )
     answered = "\n".join(
         [
             f'<section id="answer"><h2>{escape(headline(answer))}</h2>',
@@ -264,8 +317,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
             f'<ul class="note">{notes}</ul>',
             f'<p class="note">Users who lose: of those with at least {FEWEST_JOBS} jobs, the share who wait longer on '
             f"average than under fcfs.{escape(small_first)}</p>",
-            f"<h3>What the limit on the longest wait costs</h3>{limits_table(answer)}",
-            f'<p class="note">{escape(CHOSEN.format(100 * answer.settings["min_gain"]))}</p></section>',
+            f"{'' if answer.undecided else limits}</section>",
         ]
     )
     groups = "\n".join(
@@ -302,6 +354,8 @@ def coded(line: str) -> str:
 
 def headline(answer: WhatIf) -> str:
     """The advice in a few words."""
+    if answer.undecided:
+        return f"Cannot tell: {answer.undecided}"
     doubt = " (not to be trusted)" if answer.cautions else ""
     return f"{f'Take {answer.advice.name}' if answer.limit.advised else 'Nothing to gain: stay with fcfs'}{doubt}"
 
@@ -333,6 +387,7 @@ def options_in_force(answer: WhatIf) -> list[tuple[str, str, bool]]:
         ("small-first", "yes" if settings["small_first"] else "no", settings["small_first"]),
         ("max-wait-growth", percent(settings["max_wait_growth"]), settings["max_wait_growth"] == MAX_WAIT_GROWTH),
         ("min-gain", percent(settings["min_gain"]), settings["min_gain"] == MIN_GAIN),
+        ("system", str(settings["system"] or "any"), settings["system"] is None),
         ("overrun", settings["overrun"], settings["overrun"] == "keep"),
         ("unrequested", str(settings["unrequested"]), settings["unrequested"] == "refuse"),
         ("tau", f"{settings['tau_s']:g} s", settings["tau_s"] == TAU_S),

@@ -13,7 +13,7 @@ from batfill.experiment import ENGINE
 from batfill.files import json_text, write_text
 from batfill.jobs import data_frame
 from batfill.metrics import in_columns
-from batfill.stats import BETTER
+from batfill.stats import BETTER, undecided
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +142,8 @@ def recommendation(
         periods: the periods compared, with their number.
 
     Returns:
-        `take`: the choice with the least cost among those better beyond chance, or the baseline. `text`: a sentence.
+        `take`: the choice with the least cost among those better beyond chance, or the baseline, also if there are too
+        few periods to decide. `text`: a sentence that begins with the choice and its longest wait.
     """
     if not compared:
         return {"take": baseline, "text": f"stay with {baseline}: there is nothing to gain over it"}
@@ -153,14 +154,19 @@ def recommendation(
         f"{cell(best.value)} of {what} of {baseline} on {periods}, {best.level:.0%} interval {cell(best.low)} to "
         f"{cell(best.high)}, p {best.corrected_p:.2g} after the correction for {family}"
     )
-    tail = (
-        f"longest wait {waits[name]['max_wait_s']:,.0f} s, {baseline} {waits[baseline]['max_wait_s']:,.0f} s; "
+    later = waits[name].get("day_longer")
+    shown = (
+        f"longest wait {waits[name]['max_wait_s']:,.0f} s, {baseline} {waits[baseline]['max_wait_s']:,.0f} s"
+        f"{'' if later is None else f'; {later:.2%} of the jobs wait a day longer than under {baseline}'}; {figures}; "
         f"99.9 % wait at most {waits[name]['p999_wait_s']:,.0f} s, {baseline} {waits[baseline]['p999_wait_s']:,.0f} s"
     )
+    if too_few := undecided(best, len(compared)):
+        text = f"cannot decide, so stay with {baseline}: {too_few} of {periods}; the nearest is {name} ({shown})"
+        return {"take": baseline, "text": text}
     if better:
-        return {"take": name, "text": f"take {name}: {figures}; {tail}{within_limit(better, name, waits, baseline)}"}
+        return {"take": name, "text": f"take {name}: {shown}{within_limit(better, name, waits, baseline)}"}
     why = "nothing compared is better" + (" beyond chance" if best.value < best.null else "")
-    return {"take": baseline, "text": f"stay with {baseline}: {why}; the nearest is {name} ({figures}; {tail})"}
+    return {"take": baseline, "text": f"stay with {baseline}: {why}; the nearest is {name} ({shown})"}
 
 
 def within_limit(

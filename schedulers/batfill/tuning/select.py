@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError, WorkloadError
-from batfill.jobs import WEEK_S
+from batfill.jobs import DAY_S, WEEK_S
 from batfill.metrics import long_waits
 from batfill.options import SAME
 from batfill.policy import POLICIES, Policy
@@ -110,7 +110,8 @@ class Course:
     pure: NDArray[np.float64]  # (n_policies,)  each policy's mean wait over that under EASY-FCFS, if used throughout
     # By BASELINE, ONLINE, and the policies used throughout:
     waited_s: dict[str, NDArray[np.float64]]  # (n_periods,)  the total wait of the jobs submitted in each period
-    long: dict[str, dict[str, float]]  # see `long_waits`
+    long: dict[str, dict[str, float]]  # see `long_waits`; `day_longer`: the jobs' share that waits a day longer than
+    # under BASELINE
 
     @property
     def ratio(self) -> float:
@@ -143,7 +144,13 @@ def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Cou
         ratios=ratios,
         pure=np.array([waited[policy.name].sum() / total for policy in selection.policies]),
         waited_s=by_period,
-        long={name: long_waits(waited[name][~schedule.rejected]) for name, schedule in schedules.items()},
+        long={
+            name: {
+                **long_waits(waited[name][~schedule.rejected]),
+                "day_longer": float((waited[name] - waited[BASELINE] > DAY_S)[~schedule.rejected].mean()),
+            }
+            for name, schedule in schedules.items()
+        },
     )
 
 
@@ -309,11 +316,12 @@ def comparison_of(one: Course, seed: int) -> dict[str, Any]:
 
 
 def over_samples(courses: Sequence[Course], name: str) -> dict[str, float]:
-    """The long waits of a choice: the mean of the 99.9 % quantiles, and the longest of all."""
+    """The long waits of a choice: the longest of all; of the 99.9 % quantiles and shares, the means."""
     found = [one.long[name] for one in courses]
     return {
         "p999_wait_s": float(np.mean([each["p999_wait_s"] for each in found])),
         "max_wait_s": max(each["max_wait_s"] for each in found),
+        "day_longer": float(np.mean([each["day_longer"] for each in found])),
     }
 
 
