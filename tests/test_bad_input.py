@@ -293,7 +293,7 @@ def test_a_command_line_that_cannot_be_read(good, options, named):
 def test_a_folder_for_results_that_cannot_be_made(good, tmp_path):
     (tmp_path / "results").write_text("in the way")
     line = refusal("replay", good, "--out", tmp_path / "results" / "out")
-    assert line == f"{tmp_path}/results: cannot make the folder (File exists); choose another"
+    assert line == f"--out {tmp_path}/results/out: {tmp_path}/results is not a folder; choose another"
 
 
 def test_results_that_cannot_be_written(good, tmp_path):

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import os
+import shlex
+import signal
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 
-import batfill.cli
+from batfill import cli
 from batfill.cli.app import COMMANDS, app
-from command import refusal
+from batfill.options import OPTIONS, in_force
+from command import batfill, refusal, result
+
+SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 
 
 def commands_in(file):
@@ -28,7 +36,7 @@ def test_each_line_of_the_help_is_how_the_command_describes_itself(name):
 
 
 def test_every_command_that_a_file_defines_is_listed():
-    files = {path.stem for path in Path(batfill.cli.__file__).parent.glob("*.py")} - {"__init__", "app"}
+    files = {path.stem for path in Path(cli.__file__).parent.glob("*.py")} - {"__init__", "app"}
     groups = [app.get_command(click.Context(app), name) for name in COMMANDS]
     below = {name for group in groups if isinstance(group, click.Group) for name in group.commands}
     assert set().union(*map(commands_in, files)) == set(COMMANDS) | below
@@ -44,3 +52,57 @@ def test_a_command_takes_no_more_than_a_dozen_arguments(name):
 def test_a_value_that_is_not_known_is_answered_with_those_that_are():
     said = refusal("tune", "x.swf", "--units", "miles")
     assert said == "Invalid value for '--units': 'miles' is not one of 'typical', 'plain'. (see batfill tune --help)"
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_at_its_default_is_accepted_where_it_has_no_effect(name):
+    default = OPTIONS[name].default
+    stated = {} if default is None else {name: default}
+    assert in_force(stated) == in_force({})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "replay {} --kill-if always --try-width 100% --cut 50% --predictions all",
+        "what-if {} --no-small-first --kill-if always --try-width 1",
+        "tune {} --days 1 --family aged --points 6 --method coverage --last 1,4",
+        "tune {} --days 1 --last 1 --points 6 --max-wait-growth 0 --evaluations 1000",
+        "select {} --policies fcfs,saf --method ucb1 --lambda 0.9 --noise walltime",
+    ],
+)
+def test_defaults_may_be_written_out(words):
+    assert batfill(*words.format(SAMPLE).split()).status == 0
+
+
+def test_help_is_also_a_command():
+    assert result("help") == result("--help")
+    assert result("help", "workload", "split") == result("workload", "split", "--help")
+
+
+def program(*words, before="", **more):
+    """The command in a process of its own; `before` is what the shell does with its streams."""
+    command = shlex.join([sys.executable, "-m", "batfill", *words])
+    return subprocess.run(["sh", "-c", f"{command} {before}"], stderr=subprocess.PIPE, text=True, timeout=60, **more)
+
+
+def test_a_result_that_nobody_can_read_is_a_failure(tmp_path):
+    for before in (">&-", ">&- <&-"):
+        lost = program("policies", before=before)
+        assert (lost.returncode, lost.stderr.count("\n")) == (1, 1)
+        assert lost.stderr.startswith("batfill: standard output cannot be written")
+    assert program("platform", "4", "--out", str(tmp_path / "p.xml"), before=">&-").returncode == 0
+
+
+def test_an_interrupt_while_the_command_line_loads_shows_no_traceback(tmp_path):
+    (tmp_path / "difflib.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    words = [sys.executable, "-m", "batfill", "policies"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("words", [["replay", "missing.swf"], ["tune", str(SAMPLE)], ["what-if", "missing.swf"]])
+def test_a_refusal_is_not_preceded_by_the_note_that_the_engine_compiles(words, tmp_path):
+    refused = program(*words, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)})
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr

@@ -347,7 +347,7 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"cut": 1.5}, "option cut: 1.5 is not a number from 0 to 1"),
+        ({"cut": 1.5}, "option cut: 1.5 is more than the whole"),
         ({"cut": math.nan}, "option cut: nan is not"),
         ({"levels": ()}, r"option levels: \(\) is not a list of ascending numbers"),
         ({"levels": (0.75, 0.5)}, r"option levels: \(0.75, 0.5\) is not a list of ascending numbers"),
@@ -357,10 +357,10 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
             "option divider-rule: week moves the divider weekly; use regime weekly or decoupled",
         ),
         ({"train_lag_s": -1.0}, "option train-lag: -1.0 is not a number of seconds >= 0"),
-        ({"max_waste": 2.0}, "option max-waste: 2.0 is not a number from 0 to 1"),
+        ({"max_waste": 2.0}, "option max-waste: 2.0 is more than the whole"),
         ({"max_kill_share": math.nan}, "option max-kill-share: nan is not"),
         ({"max_waste": 0.1, "limits": "soft"}, "option limits: 'soft' is none of strict, expected"),
-        ({"limits": "expected"}, "option limits: there is no limit; add max-waste or max-kill-share, or leave it out"),
+        ({"limits": "expected"}, "option limits: there is no limit; add max-waste 0.05, or leave it out"),
         ({"seed": -1}, "option seed: -1 is not a whole number"),
     ],
 )

@@ -182,9 +182,10 @@ def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):
 
 
 @pytest.mark.parametrize("text", ["", "1.5", "a,b", "0,,1"])
-def test_shares_are_numbers_from_0_to_1(text):
-    with pytest.raises(BatfillError, match=r"option cuts: .* is not a list of numbers from 0 to 1"):
+def test_shares_are_numbers_from_0_to_1_or_per_cent(text):
+    with pytest.raises(BatfillError, match=r"option cuts: .* is (not a share|more than the whole)"):
         shares_in("cuts", text)
+    assert shares_in("cuts", "0, 50%,0.75") == [0, 0.5, 0.75]
 
 
 def test_an_unknown_policy_is_refused_in_one_line(log):

@@ -110,4 +110,4 @@ def test_a_platform_of_no_host_is_refused(capsys):
     with pytest.raises(SystemExit) as exit_:
         main(["platform", "0"])
     assert exit_.value.code == 2
-    assert "at least one" in capsys.readouterr().err
+    assert "'0' is not a whole number from 1" in capsys.readouterr().err

@@ -539,7 +539,7 @@ def test_the_page_fits_phones_and_wide_screens(answer, log, tmp_path, scheme):
         (["--max-wait-growth", "-5%"], "option max-wait-growth: '-5%' is not a share"),
         (["--max-wait-growth", "10"], "option max-wait-growth: 10 is more than the whole; write 10% for per cent"),
         (["--max-wait-growth", "nan"], "option max-wait-growth: nan is not a share"),
-        (["--min-gain", "101%"], "option min-gain: 1.01 is not a share"),
+        (["--min-gain", "101%"], "option min-gain: '101%' is not a share"),
         (["--min-gain", "much%"], "option min-gain: 'much%' is not a share"),
     ],
 )

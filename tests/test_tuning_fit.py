@@ -494,7 +494,7 @@ def test_windows_that_are_not_there_are_refused_and_nothing_is_written(tmp_path)
     assert "every window was learned from" in refusal("fit", SAMPLE, *QUICK, "--evaluate", "--out", path)
     assert not path.exists()
     assert "20 windows requested, but only 1 hold jobs" in refusal("fit", SAMPLE, "--count", 20)
-    assert "--training 3 must be from 1 to that" in refusal("fit", SAMPLE, "--training", 3)
+    assert "1 windows; choose --training from 1 to 1, not 3" in refusal("fit", SAMPLE, "--training", 3)
 
 
 def test_without_a_window_held_out_nothing_is_recommended():

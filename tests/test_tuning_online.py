@@ -319,7 +319,7 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
         ({"select": "full", "knowledge": "easy++"}, "support neither divider nor knowledge"),
         ({"select": "full", "noise": 1}, "option noise: full takes none"),
         ({"select": "noisy", "noise": "much"}, "option noise: 'much' is neither"),
-        ({"select": "full", "lambda": 2}, "option lambda: 2 is not a number from 0 to 1"),
+        ({"select": "full", "lambda": 2}, "option lambda: 2 is more than the whole"),
         ({"select": "full", "select-seed": -1}, "option select-seed"),
     ],
 )
@@ -376,7 +376,7 @@ def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
 
 
 def test_a_selection_that_always_takes_one_policy_is_that_policy_throughout(log):
-    found = json_result("select", log, "--policies", "saf")
+    found = json_result("select", log, "--policies", "saf;mixed:0,0,0,0,0,1")  # one order under two names
     assert found["wait_over_fcfs"] == found["throughout"]["saf"]
     assert found["by_period"][-1]["wait_over_fcfs"] == found["wait_over_fcfs"]
 
@@ -417,7 +417,7 @@ def test_without_waits_there_is_nothing_to_gain(tmp_path):
     rows = [(100.0 * k, 10.0, 20.0, 1) for k in range(30)]
     path = tmp_path / "idle.swf"
     save_log(log_of(Workload("made", table(rows), SIZE, "")), path, procs=SIZE, description={})
-    done = batfill("select", path, "--policies", "saf", "--period", 300)
+    done = batfill("select", path, "--policies", "saf,spf", "--period", 300)
     assert done.out.splitlines()[-1] == "stay with fcfs: there is nothing to gain over it"
 
 
@@ -428,3 +428,4 @@ def test_batfill_select_refuses_what_cannot_be(log):
     assert "option lambda: ucb1 has no such option" in refusal("select", log, "--method", "ucb1", "--lambda", 0.2)
     assert "option noise: full takes none" in refusal("select", log, "--noise", 1)
     assert "none" in refusal("select", log, "--policies", "none")
+    assert "'fcfs' leaves nothing to choose from" in refusal("select", log, "--policies", "fcfs")

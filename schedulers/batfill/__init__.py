@@ -11,7 +11,16 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import signal
+import sys
+
+program = sys.orig_argv[1:3] == ["-m", "batfill"] or any(word.endswith("/batfill") for word in sys.orig_argv[1:2])
+if program and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # An interrupt ends the program without a traceback until the command line is loaded, which answers in one line.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+del program
+
+from typing import TYPE_CHECKING, Any  # noqa: E402 - this import is most of the time meant above
 
 if TYPE_CHECKING:  # repeats PLACES for type checkers and editors; a test compares the two
     from batfill.campaigns.run import campaign as campaign

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast
 
 from batfill.errors import WorkloadError
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from hashlib import _Hash
     from io import BufferedReader
+
+    Writes = Literal["file", "folder", "prefix"]
 
 GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError)
@@ -309,6 +311,47 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise WorkloadError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
+
+
+def require_place(name: str, text: str, writes: Writes, example: str) -> None:
+    """Check, before the work that comes first, that something can be written at a path; writes nothing.
+
+    Args:
+        name: of the option or argument, for the message.
+        text: the path.
+        writes: a "file"; a "folder", made with its parents if missing; or files that begin with this "prefix", whose
+            folder is made in the same way.
+        example: a name to advise.
+
+    Raises:
+        WorkloadError: nothing of this kind can be written there.
+    """
+    import tempfile
+
+    path = Path(text)
+    folder = path if writes == "folder" else path.parent
+    what = None
+    if writes != "folder" and (text.endswith("/") or path.name in ("", "..") or (writes == "file" and path.is_dir())):
+        there = path.is_dir() or writes == "prefix"
+        what = f"is a folder; name a {writes}, as {path / example if there else path}"
+    elif path.exists() and not path.is_dir() and not path.is_file():
+        if writes == "file" and os.access(path, os.W_OK):  # a pipe, or /dev/null
+            return
+        what = f"is not a {writes}, but a device; choose another"
+    else:
+        while writes != "file" and not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        if not folder.exists():
+            what = f"the folder {folder} does not exist; make it first"
+        elif not folder.is_dir():
+            what = f"{folder} is not a folder; choose another"
+        else:
+            try:
+                tempfile.TemporaryFile(dir=folder).close()
+            except OSError as error:
+                what = f"{folder} cannot be written ({error.strerror or error}); choose another folder"
+    if what is not None:
+        raise WorkloadError(f"{name} {text}: {what}")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -65,6 +65,16 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
     )
 
 
+def number_or_text(value: Any) -> Any:
+    """A word of the command line as JSON has it: a number if it is one."""
+    for kind in (int, float):
+        try:
+            return kind(value) if isinstance(value, str) else value
+        except ValueError:
+            pass
+    return value
+
+
 def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
     """The value, which must be a finite number from `least` to `most`; `rule` describes this range."""
     wrong = isinstance(value, bool) or not isinstance(value, (int, float))
@@ -73,34 +83,31 @@ def number_of(name: str, value: Any, least: float, most: float, rule: str) -> fl
     return float(value)
 
 
-def probability_of(name: str, value: Any) -> float:
-    """The value, which must lie between 0 and 1."""
-    return number_of(name, value, 0, 1, "a number from 0 to 1")
-
-
-def part_of(name: str, value: Any) -> float:
-    """The value as a share >= 0: a number such as 0.1, or text such as 10%.
+def part_of(name: str, value: Any, *, most: float = math.inf, positive: bool = False) -> float:
+    """The value as a share from 0 to `most`: a number such as 0.1, or text such as 10%.
 
     Raises:
         BatfillError: it is neither, or a number above 1, which may be meant as per cent.
     """
     per_cent = PER_CENT.fullmatch(value.strip()) if isinstance(value, str) else None
     number = float(per_cent[1]) / 100 if per_cent else value
-    if per_cent is None and isinstance(value, (int, float)) and 1 < value < math.inf:
+    rule = f"a share {'>' if positive else '>='} 0{' and at most 1' if most == 1 else ''}, as 10% or 0.1"
+    wrong = isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number)
+    if per_cent is None and not wrong and 1 < number <= 100 * most:
         raise BatfillError(f"option {name}: {value!r} is more than the whole; write {value}% for per cent")
-    return number_of(name, value if per_cent and number < 0 else number, 0, math.inf, "a share >= 0, as 10% or 0.1")
+    if wrong or not 0 <= number <= most or (positive and number == 0):
+        raise BatfillError(f"option {name}: {value!r} is not {rule}")
+    return float(number)
+
+
+def probability_of(name: str, value: Any) -> float:
+    """The value as a share of the whole, as for `part_of`."""
+    return part_of(name, value, most=1)
 
 
 def width_of(name: str, value: Any) -> float:
-    """The value as a share of the machine: a number such as 0.125, or text such as 12.5%.
-
-    Raises:
-        BatfillError: it is neither, or not above 0 and at most 1.
-    """
-    share = part_of(name, value)
-    if not 0 < share <= 1:
-        raise BatfillError(f"option {name}: {value!r} is not a share of the machine above 0 and at most 1")
-    return share
+    """The value as a share of the machine above 0, as for `part_of`."""
+    return part_of(name, value, most=1, positive=True)
 
 
 def tau_of(value: Any) -> float:
@@ -279,33 +286,28 @@ class Needs(NamedTuple):
 
     option: str
     values: tuple[Any, ...]  # one of these; empty: any that is not None
-    why: str  # what is wrong otherwise, and how to mend it; {value} is the other option's value
+    why: str  # what is wrong otherwise; {value} is the other option's value
     instead: str = ""  # an option that does as well, with any value but None
+    example: Any = None  # the value to advise; None: the first of `values`
 
     def met(self, chosen: Mapping[str, Any]) -> bool:
         """Whether one of these options by name has a value that suffices."""
         value = chosen.get(self.option)
         return (value in self.values if self.values else value is not None) or chosen.get(self.instead) is not None
 
+    @property
+    def advised(self) -> Any:
+        """A value of the option that meets this."""
+        return self.values[0] if self.example is None else self.example
 
-OF_CLASSIFIER = Needs(
-    "knowledge", ("classifier",), "only the classifier uses it; add knowledge classifier, or leave it out"
-)
-OF_CLASSES = Needs(
-    "knowledge", CLASSIFYING, f"knowledge {{value}} calls no job small; choose {' or '.join(CLASSIFYING)}"
-)
-OF_KILLS = Needs("kill", (True,), "nothing is killed; add kill, or leave it out")
-WITH_KILLS = Needs("kill", (True,), "nothing is killed; add kill or a divider, or leave it out", "divider")
-OF_LIMITS = Needs(
-    "max-waste", (), "there is no limit; add max-waste or max-kill-share, or leave it out", "max-kill-share"
-)
-OF_SMALL_JOBS = Needs(
-    "knowledge",
-    CLASSIFYING,
-    f"knowledge {{value}} calls no job small, and there is no divider; choose {' or '.join(CLASSIFYING)}, or leave it "
-    "out",
-    "divider",
-)
+
+NO_CLASS = "knowledge {value} calls no job small"
+OF_CLASSIFIER = Needs("knowledge", ("classifier",), "only the classifier uses it")
+OF_CLASSES = Needs("knowledge", CLASSIFYING, NO_CLASS)
+OF_KILLS = Needs("kill", (True,), "nothing is killed")
+WITH_KILLS = Needs("kill", (True,), "nothing is killed", "divider")
+OF_LIMITS = Needs("max-waste", (), "there is no limit", "max-kill-share", 0.05)
+OF_SMALL_JOBS = Needs("knowledge", CLASSIFYING, f"{NO_CLASS}, and there is no divider", "divider")
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +368,7 @@ OPTIONS = by_name(
         ALL,
         "What overdue jobs go before: all others, or the large ones alone, behind small jobs.",
         (ALL, LARGE_ONES),
-        Needs("threshold", (), "no job is overdue without a threshold; give one, or leave it out"),
+        Needs("threshold", (), "no job is overdue without a threshold", example="24h"),
         OF_SMALL_JOBS,
     ),
     Option(
@@ -375,9 +377,7 @@ OPTIONS = by_name(
         None,
         'Jobs whose field `class` is "small" come first, are killed after this time, and are requeued as large ones.',
         lambda name, value: seconds_of(name, value, least=1e-9),
-        needs=(
-            Needs("knowledge", (USER,), "knowledge {value} takes no class from the workload; leave one of them out"),
-        ),
+        needs=(Needs("knowledge", (USER,), "knowledge {value} takes no class from the workload"),),
         unit=" s",
         word="duration",
     ),
@@ -413,7 +413,7 @@ OPTIONS = by_name(
         Needs(
             "knowledge",
             PREDICTING,
-            f"knowledge {{value}} predicts no run time; choose {', '.join(PREDICTING)}, or leave it out",
+            "knowledge {value} predicts no run time",
         ),
     ),
     Option(
@@ -430,7 +430,7 @@ OPTIONS = by_name(
         False,
         "With `kill`: expect a small job to end at the divider at the latest.",
         truth,
-        needs=(Needs("kill", (True,), "no end is guaranteed without kill; add kill, or leave it out"),),
+        needs=(Needs("kill", (True,), "no kill at a learned divider makes an end certain"),),
     ),
     Option(
         "levels",
@@ -460,11 +460,12 @@ OPTIONS = by_name(
     ),
     Option(
         "cut",
-        "a number from 0 to 1",
+        "a share >= 0, at most 1",
         0.5,
         "The probability from which a job counts as small; at 0 all jobs do.",
         probability_of,
         needs=(OF_CLASSIFIER,),
+        word="share",
     ),
     choice(
         "train",
@@ -485,19 +486,21 @@ OPTIONS = by_name(
     ),
     Option(
         "max-waste",
-        "a number from 0 to 1",
+        "a share >= 0, at most 1",
         None,
         "Keep killed tries below this share of the work, by moving the cut.",
         probability_of,
         needs=(OF_CLASSIFIER, OF_KILLS),
+        word="share",
     ),
     Option(
         "max-kill-share",
-        "a number from 0 to 1",
+        "a share >= 0, at most 1",
         None,
         "Keep kills below this share of the jobs, by moving the cut.",
         probability_of,
         needs=(OF_CLASSIFIER, OF_KILLS),
+        word="share",
     ),
     choice(
         "limits",
@@ -550,31 +553,35 @@ SELECTION = by_name(
     ),
     Option(
         "lambda",
-        "a number from 0 to 1",
+        "a share >= 0, at most 1",
         None,
         "full, noisy: the weight of a period relative to the one after it; 0.9 if not given.",
         probability_of,
+        word="share",
     ),
     Option(
         "alpha",
-        "a number from 0 to 1",
+        "a share >= 0, at most 1",
         None,
         "full, noisy: 1 weighs periods by their jobs, 0 equally; 1 if not given.",
         probability_of,
+        word="share",
     ),
     Option(
         "epsilon",
-        "a number from 0 to 1",
+        "a share >= 0, at most 1",
         None,
         "epsilon-greedy: the share of random choices; 0.1 if not given.",
         probability_of,
+        word="share",
     ),
     Option(
         "gamma",
-        "a number from 0 to 1",
+        "a share >= 0, at most 1",
         None,
         "exp3: the share of random choices; 0.1 if not given.",
         probability_of,
+        word="share",
     ),
     Option(
         "noise",
@@ -714,14 +721,10 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
         raise BatfillError(f"option {unknown[0]!r} is unknown; known are {', '.join(OPTIONS)}{suggested}")
     chosen = {}
     for name, option in OPTIONS.items():
-        value = option.default if given.get(name) is None else given[name]
-        chosen[name] = None if value is None else option.check(name, value)
-    for name, option in OPTIONS.items():
-        idle = next((need for need in option.needs if not need.met(chosen)), None)
-        if idle is None or chosen[name] is False:
-            continue
-        if given.get(name) is not None:
-            raise BatfillError(f"option {name}: {idle.why.format(value=chosen[idle.option])}")
+        chosen[name] = usual(option) if given.get(name) is None else option.check(name, given[name])
+    for name, need in idle_in(chosen).items():
+        if given.get(name) is not None and chosen[name] != usual(OPTIONS[name]):
+            raise BatfillError(f"option {name}: {need.why.format(value=chosen[need.option])}; {remedy(name, given)}")
         chosen[name] = None
     refuse_stale_dividers(chosen["regime"], chosen["divider-rule"])
     if isinstance(chosen["levels"], Geometric):
@@ -730,6 +733,38 @@ def in_force(given: Mapping[str, Any]) -> dict[str, Any]:
     if chosen["predictions"] == ORDER:
         refuse_moving_orders(chosen["policy"], chosen["backfill"])
     return chosen
+
+
+def usual(option: Option) -> Any:
+    """The checked value of an option that is not given; given explicitly, it is accepted where it has no effect."""
+    return None if option.default is None else option.check(option.name, option.default)
+
+
+def idle_in(chosen: Mapping[str, Any]) -> dict[str, Needs]:
+    """The options by name, of those chosen, that have no effect, each with the first condition that is not met."""
+    unmet = {name: [need for need in OPTIONS[name].needs if not need.met(chosen)] for name in chosen}
+    return {name: needs[0] for name, needs in unmet.items() if needs and chosen[name] is not False}
+
+
+def remedy(name: str, given: Mapping[str, Any]) -> str:
+    """What to do about an option that has no effect beside the given ones: what to add, if that suffices."""
+    chosen = {key: usual(option) for key, option in OPTIONS.items()}
+    chosen |= {key: value for key, value in given.items() if value is not None}
+    added: dict[str, Any] = {}
+    wanting = [name]
+    while wanting:
+        for need in OPTIONS[wanting.pop()].needs:
+            if not need.met(chosen | added):
+                added[need.option] = need.advised
+                wanting.append(need.option)
+    idle = idle_in(chosen | added)
+    if any(key in added or (given.get(key) is not None and chosen[key] != usual(OPTIONS[key])) for key in idle):
+        return "leave it out"
+    words = {key: key if added[key] is True else f"{key} {added[key]}" for key in OPTIONS if key in added}
+    advice = [f"choose {word}" for key, word in words.items() if given.get(key) is not None]
+    if new := [word for key, word in words.items() if given.get(key) is None]:
+        advice.append(f"add {' and '.join(new)}")
+    return f"{' and '.join(advice)}, or leave it out"
 
 
 def refuse_live(name: str) -> None:
@@ -829,7 +864,9 @@ class Settings:
         for name, value in given.items():
             OPTIONS[name].check(name, value)
         if self.limits != STRICT and not self.limited:
-            raise BatfillError(f"option limits: {OF_LIMITS.why}")
+            raise BatfillError(
+                f"option limits: {OF_LIMITS.why}; {remedy('limits', {'knowledge': 'classifier', 'kill': True})}"
+            )
         refuse_stale_dividers(self.regime, self.divider_rule)
 
     @property

@@ -346,7 +346,7 @@ def mixed(weights: tuple[float, ...]) -> Policy:
     if given.shape != (6,) or not np.isfinite(norm) or norm == 0:
         raise PolicyError(
             f"policy mixed: {list(weights)} are not six finite weights, one of them not zero and their sum "
-            f"below 1e308, on {', '.join(FEATURES)}"
+            f"below 1e308, on {', '.join(FEATURES)}; write {MIXED}, as mixed:0,0,-1,0,0,0"
         )
     a, b, c, d, e, f = (given / norm).tolist()
     return Policy(
@@ -382,11 +382,13 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
     Raises:
         PolicyError: c is not a number of seconds >= 0, or an exponent is not between -4 and 4.
     """
-    if not 0 <= c_s < math.inf or not max(abs(alpha), abs(beta)) <= LARGEST_EXPONENT:
-        raise PolicyError(
-            f"policy aged: c = {c_s:g} is not a number of seconds >= 0, or one of the exponents {alpha:g} and {beta:g} "
-            f"is not from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}; write {AGED}, as aged:50000,0.5,0.5"
-        )
+    wrong = [f"c = {c_s:g} is not a number of seconds >= 0"] * (not 0 <= c_s < math.inf) + [
+        f"{name} = {exponent:g} is not from -{LARGEST_EXPONENT} to {LARGEST_EXPONENT}"
+        for name, exponent in (("alpha", alpha), ("beta", beta))
+        if not abs(exponent) <= LARGEST_EXPONENT
+    ]
+    if wrong:
+        raise PolicyError(f"policy aged: {', '.join(wrong)}; write {AGED}, as aged:50000,0.5,0.5")
     moves = alpha != 0 or beta != 0
     return Policy(
         "aged:" + ",".join(repr(float(value)).removesuffix(".0") for value in (c_s, alpha, beta)),
@@ -424,12 +426,12 @@ def policy_named(text: str) -> Policy:
         try:
             return mixed(tuple(float(word) for word in rest.split(",")))
         except ValueError:
-            raise PolicyError(f"policy {text}: weights are six numbers separated by commas, as in {MIXED}") from None
+            raise PolicyError(f"policy {text}: it takes six weights, {MIXED}, as mixed:0,0,-1,0,0,0") from None
     if name == "aged" and colon:
         try:
             c_s, alpha, beta = (float(word) for word in rest.split(","))
         except ValueError:
-            raise PolicyError(f"policy {text}: it takes three numbers separated by commas, as in {AGED}") from None
+            raise PolicyError(f"policy {text}: it takes three numbers, {AGED}, as aged:50000,0.5,0.5") from None
         return aged(c_s, alpha, beta)
     if name in POLICIES and not colon:
         return POLICIES[name]

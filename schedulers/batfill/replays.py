@@ -18,6 +18,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from functools import cache
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +45,13 @@ Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 SAVED_FORMAT = "batfill replay 12"
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
+
+
+@cache
+def announce_compilation() -> None:
+    """Print on standard error that the engine compiles first, if it has yet to; not in each of several workers."""
+    if parent_process() is None:
+        engine.announce_compilation(engine.advance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,6 +239,7 @@ class EngineReplay:
             submit_s=np.require(jobs.submit_s, np.float64, ["C", "W"]),
             procs=np.require(jobs.procs, np.int64, ["C", "W"]),
         )
+        announce_compilation()
         self.restart(policy, backfill=backfill, threshold_s=threshold_s)
 
     def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:

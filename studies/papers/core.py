@@ -27,6 +27,7 @@ from batfill.campaigns.sections import Section
 from batfill.errors import BatfillError
 from batfill.files import digest, make_folder, raw_file, write_text
 from batfill.processes import Bar, cpu_count, spread
+from batfill.replays import announce_compilation
 from batfill.tuning.results import as_json
 from batfill.workloads.formats import load_log
 
@@ -263,6 +264,7 @@ def side_by_side(function: Callable[[Item], object], tasks: Sequence[Item], what
     workers = min(cpu_count(), len(tasks))
     if workers < FEWEST_WORKERS:
         return
+    announce_compilation()
     with bar(what, len(tasks)) as advance, closing(spread(function, tasks, workers)) as ended:
         for _, result in ended:
             if isinstance(result, BaseException):

@@ -71,7 +71,7 @@ class Where(NamedTuple):
                 f"--workers {self.workers} starts workers here and --scheduler {self.scheduler} uses those of a "
                 "scheduler; leave one of them out"
             )
-        if self.limit_s is not None and self.here:
+        if self.limit_s not in (None, WORKER_LIMIT_S) and self.here:
             raise CampaignError(
                 f"--worker-limit {self.limit_s:g}: it does not apply to workers on this machine; leave it out"
             )

@@ -21,6 +21,7 @@ from batfill.errors import BatfillError, Interrupted, RunFailed, optional
 from batfill.files import json_text
 from batfill.metrics import in_columns
 from batfill.processes import Remaining, cpu_count, no_bar, rough_duration
+from batfill.replays import announce_compilation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -263,6 +264,7 @@ class Session:
             BatfillError: a worker finds a mistake in the input; finished runs are stored.
         """
         mistake: BatfillError | None = None
+        announce_compilation()
         with closing(workers.run(self.ready.tasks)) as ended:
             try:
                 for outcomes in ended:

@@ -20,7 +20,7 @@ __all__ = ["main"]
 ROBIN_INTERRUPTED = 3  # `batfill run` stands in for robin, whose status this is
 AGAIN_S = 0.2  # seconds until a lost interrupt is raised again
 BUG = 70  # sysexits.h: an internal software error
-FULL = (errno.EIO, errno.EFBIG, errno.ENOSPC, errno.EDQUOT)  # errors of writing to a stream
+FULL = (errno.EIO, errno.EFBIG, errno.ENOSPC, errno.EDQUOT, errno.EBADF)  # errors of writing to a stream
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -84,6 +84,8 @@ def run_command(words: list[str]) -> int:
 
     from batfill.cli.app import app
 
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     try:
         status = app(args=words, prog_name="batfill", standalone_mode=False)
     except click.ClickException as error:  # click itself would print several lines
@@ -139,7 +141,10 @@ def writable_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="batfill")
-    if sys.stderr is None:  # closed by the caller
+    if sys.stdout is None:  # closed by the caller: what is printed is lost, which flushing it will report
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 1)
+        sys.stdout = open(1, "w")  # noqa: SIM115 - open as long as the process
+    if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open as long as the process
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from batfill.errors import nearest
+
 # In the order of the help; each line also begins the command's own help.
 COMMANDS = {
     "run": "Run one experiment, simulator and scheduler, as robin would, print its figures and write a report.",
@@ -32,7 +34,25 @@ COMMANDS = {
 COMMAND_FILES = {"run": "batsim", "schedule": "batsim", "platform": "batsim", "export-config": "policies"}
 
 
-class Commands(click.Group):
+class Group(click.Group):
+    """Commands in the order of their definition; a name that is none is answered with the nearest."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every name."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments begin with, and the others."""
+        name, known = args[0], self.list_commands(ctx)
+        if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            suggested = nearest(name.lower().replace("_", "-"), known) or f"; known are {', '.join(known)}"
+            raise click.UsageError(f"No such command {name!r}{suggested}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class Commands(Group):
     """The commands of COMMANDS, loaded from their files."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -12,7 +12,9 @@ from batfill.cli.parameters import (
     FILE,
     JSON,
     MILLISECONDS,
+    WHOLE,
     choice_option,
+    command,
     former_option,
     link_options,
     out_option,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @click.argument("descriptor", type=FILE)
 @choice_option(
     "--simulator",
@@ -70,7 +72,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
             say(f"no report: {error}")
 
 
-@click.command()
+@command()
 @scheduler_options(*NAMES, *LIVE, *SELECTION)
 @click.option(
     "--socket",
@@ -110,9 +112,7 @@ def schedule(options: dict[str, Any], socket: str, timeout: int, verbosity: str,
     serve(options, socket, timeout, protocol)
 
 
-@click.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}, add_help_option=False
-)
+@command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def batsim(arguments: tuple[str, ...]) -> int:
     """The embedded simulator under the options of Batsim 4.2, or 5 (see `batfill batsim --help`)."""
@@ -121,10 +121,10 @@ def batsim(arguments: tuple[str, ...]) -> int:
     return main(list(arguments))  # the command line is Batsim's; click passes it through
 
 
-@click.command()
-@click.argument("hosts", metavar="N", type=int)
+@command()
+@click.argument("hosts", metavar="N", type=WHOLE)
 @link_options
-@out_option("Write to this file instead of standard output.")
+@out_option("file", "Write to this file instead of standard output.")
 @former_option("--output", instead="--out")
 @JSON
 def platform(hosts: int, links: dict[str, str], out: Path | None, as_json: bool) -> None:

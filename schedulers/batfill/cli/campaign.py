@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, out_option
-from batfill.cli.progress import announce_compilation, progress
+from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, command, out_option
+from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @click.argument("file", metavar="FILE.yaml", type=FILE)
-@out_option("The folder of the results [default: expe-out/ and the file's name].")
+@out_option("folder", "The folder of the results [default: expe-out/ and the file's name].")
 @click.option(
     "--dry-run", is_flag=True, help="Check everything; print the number of runs and an estimate of their time."
 )
@@ -63,7 +63,6 @@ def campaign(
         return
     where = clusters.Where(scheduler, workers, read.campaign.cluster, worker_limit)
     where.check()
-    announce_compilation()
     if dry_run:
         outlook = run.look(read, run.folder_of(file, out), where, bar=progress)
         print(outlook.as_json() if as_json else outlook.as_text())

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from batfill.cli import warn
-from batfill.cli.parameters import JSON, WORKLOAD, out_option, scheduler_options
+from batfill.cli.parameters import JSON, WORKLOAD, command, out_option, scheduler_options
 from batfill.cli.progress import progress
 from batfill.options import arguments_of
 
@@ -15,10 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @WORKLOAD
 @scheduler_options("regime", "divider-rule", "cut", "train", "train-lag", "seed")
-@out_option("Write tables (Parquet), figures (SVG) and summary.json into this folder.")
+@out_option("folder", "Write tables (Parquet), figures (SVG) and summary.json into this folder.")
 @JSON
 def classify(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool) -> None:
     """Classify a log's jobs as small or large, as an online scheduler could have, and measure the quality.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from batfill.cli.parameters import FILE, JSON, POSITIVE_SECONDS
+from batfill.cli.parameters import JSON, NEW_FOLDER, POSITIVE_SECONDS, command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @click.argument("scheduler_command", required=False)
 @click.option("--list", "listing", is_flag=True, help="List the workloads and the known variants, and exit.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Run this one; may be repeated.")
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="The longest time for all workloads together, a duration.",
 )
 @click.option(
-    "--keep", type=FILE, metavar="FOLDER", help="Keep workloads, platforms, messages and logs in this folder."
+    "--keep", type=NEW_FOLDER, metavar="FOLDER", help="Keep workloads, platforms, messages and logs in this folder."
 )
 @JSON
 def conformance(
@@ -61,11 +61,12 @@ def conformance(
         print(json_text(named) if as_json else "\n\n".join(parts))
         return 0
 
-    from batfill.batsim.conformance.session import DEFAULT_PORT, examine, takes_port
+    from batfill.batsim.conformance.session import DEFAULT_PORT, examine, require_known, takes_port
     from batfill.cli.progress import progress
 
     if scheduler_command is None:
         raise click.UsageError("give the command that starts the scheduler, in quotes, or --list")
+    require_known(workloads)
     if not takes_port(scheduler_command):
         print(
             f"batfill: the scheduler has to listen on port {DEFAULT_PORT}: its command has no {{port}} or {{endpoint}}",

@@ -16,16 +16,17 @@ from batfill.cli.parameters import (
     WHOLE,
     WORKLOAD,
     choice_option,
+    command,
     out_option,
     seed_option,
 )
-from batfill.cli.progress import announce_compilation, progress
+from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @WORKLOAD
 @PROCS
 @click.option("--tuples", type=WHOLE, default=4000, help="Number of subtraces to score.")
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 @click.option("--evaluate", is_flag=True, help="Also compare with six known policies, with backfilling and without.")
 @OVERRUN
 @UNREQUESTED
-@out_option("Write the policy file, for --policy area@FILE and so on, or @FILE for what is recommended.")
+@out_option("file", "Write the policy file, for --policy area@FILE and so on, or @FILE for what is recommended.")
 @JSON
 def fit(
     workload: Path,
@@ -72,7 +73,6 @@ def fit(
     from batfill.tuning.results import as_json as text_of
     from batfill.tuning.results import as_table
 
-    announce_compilation()
     fitted = heuristics.fit(workload, procs=procs, **how, bar=progress)
     warn(fitted["input"]["warnings"])
     evaluation = fitted.evaluate(bar=progress) if evaluate else None

@@ -16,6 +16,8 @@ from batfill.cli.parameters import (
     UNREQUESTED,
     WHOLE,
     WORKLOAD,
+    PolicyName,
+    command,
     out_option,
     scheduler_options,
 )
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @WORKLOAD
 @PROCS
-@click.option("--policy", default="fcfs,spf", help="Orders of the queue, separated by commas.")
+@click.option(
+    "--policy", type=PolicyName(several=True), default="fcfs,spf", help="Orders of the queue, separated by commas."
+)
 @click.option(
     "--cuts",
     default="0,0.1,0.2,0.35,0.5,0.75",
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
 @TAU
 @OVERRUN
 @UNREQUESTED
-@out_option("Write frontier.csv, .svg and .json into this folder.")
+@out_option("folder", "Write frontier.csv, .svg and .json into this folder.")
 @click.option("--workers", type=WHOLE, help="Number of processes for the replays [default: one per processor].")
 @JSON
 def frontier(

@@ -16,7 +16,9 @@ from batfill.options import (
     OPTIONS,
     SELECTION,
     number_of,
+    number_or_text,
     part_of,
+    probability_of,
     refuse_live,
     seconds_of,
     text_of,
@@ -29,12 +31,64 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from batfill.files import Writes
     from batfill.options import Option
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
-FILE = click.Path(path_type=Path)
 MOST_MS = 2**31 - 1  # ZeroMQ's longest timeout, 24 days
+
+
+class OnceCommand(click.Command):
+    """A command that takes each option once, but for those that are lists."""
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        """Click's parser, which would take the last of several values without a word."""
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            parsed = parse(args)
+            given: set[click.Parameter] = set()
+            for param in parsed[2]:
+                if param in given and isinstance(param, click.Option) and not (param.multiple or param.is_eager):
+                    named = "/".join([*param.opts, *param.secondary_opts])
+                    raise click.UsageError(f"{named} is given more than once; give it once", ctx)
+                given.add(param)
+            return parsed
+
+        parser.parse_args = parse_once  # type: ignore[method-assign]
+        return parser
+
+
+def command(name: str | None = None, **more: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a command of the command line; the arguments are click's."""
+    return click.command(name, cls=OnceCommand, **more)
+
+
+class Place(click.Path):
+    """A path; of what the command writes (`writes`), one that can be written, which is checked before any work."""
+
+    def __init__(self, writes: Writes | None = None, example: str = "out") -> None:
+        """`writes` and `example` as for `require_place`; None: the command reads it."""
+        super().__init__(path_type=Path)
+        self.writes = writes
+        self.example = example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value as a path."""
+        from batfill.files import require_place
+
+        if not value or "\0" in str(value):
+            self.fail(f"{value!r} is no path; give one", param, ctx)
+        if self.writes is not None:
+            require_place(f"--{option_name(param)}", str(value), self.writes, self.example)
+        return super().convert(value, param, ctx)
+
+
+FILE = Place()
+NEW_FILE = Place("file")
+NEW_FOLDER = Place("folder")
 
 
 class Checked(click.ParamType):  # type: ignore[type-arg]  # older clicks have no generic one
@@ -66,13 +120,23 @@ class Words(Checked):
 
 
 class PolicyName(click.ParamType):  # type: ignore[type-arg]
-    """The name of a policy; the library looks it up."""
+    """The name of a policy, or several names, as given; an unknown one is refused before any work."""
 
     name = "policy"
 
-    def __init__(self, *more: str) -> None:
-        """`more`: words accepted instead of a policy."""
+    def __init__(self, *more: str, several: bool = False) -> None:
+        """`more`: words accepted instead; `several`: names separated by commas."""
         self.more = more
+        self.several = several
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value, if it names policies."""
+        from batfill.policy import names_in, policy_named
+
+        if value not in self.more:
+            for name in names_in(value) if self.several else [value]:
+                policy_named(name)
+        return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The policies whose names begin with `incomplete`."""
@@ -84,7 +148,7 @@ class PolicyName(click.ParamType):  # type: ignore[type-arg]
 
 
 class Whole(click.IntRange):
-    """A whole number, at least `min`."""
+    """A whole number from `min` to `max`."""
 
     name = "integer"
 
@@ -103,16 +167,6 @@ class Whole(click.IntRange):
 def option_name(param: click.Parameter | None) -> str:
     """The option's name as typed, without dashes."""
     return max(param.opts, key=len).lstrip("-") if param else "value"
-
-
-def number_or_text(value: Any) -> Any:
-    """A word of the command line as JSON has it: a number if it is one."""
-    for kind in (int, float):
-        try:
-            return kind(value) if isinstance(value, str) else value
-        except ValueError:
-            pass
-    return value
 
 
 def as_given(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
@@ -153,9 +207,11 @@ def link_options(command: Callable[..., Any]) -> Callable[..., Any]:
 SECONDS = Checked("duration", seconds_of)
 POSITIVE_SECONDS = Checked("duration", lambda name, value: seconds_of(name, value, least=1e-9))
 MILLISECONDS = Checked("milliseconds", milliseconds_of)
-SHARE = Checked("number", lambda name, value: number_of(name, value, 0, 1, "a number from 0 to 1"))
 PART = Checked("share", part_of)
-POSITIVE = Checked("number", lambda name, value: number_of(name, value, 1e-300, float("inf"), "a finite number > 0"))
+SHARE = Checked("share", probability_of)
+POSITIVE = Checked(
+    "number", lambda name, value: number_of(name, value, 1e-300, float("inf"), "a finite number > 0, as 7 or 0.5")
+)
 SIZE = Whole(1, LARGEST)
 SEED = Whole(0, LARGEST)
 WHOLE = Whole(1, LARGEST)  # a count
@@ -172,6 +228,8 @@ def scheduler_option(option: Option, **changes: Any) -> Callable[[Command], Comm
     kind: Any
     if option.choices:
         kind = click.Choice(option.choices)
+    elif option.name == "policies":
+        kind = PolicyName("ten", "twelve", several=True)
     elif option.name in ("policy", "backfill"):
         kind = PolicyName(*([option.default] if option.name == "backfill" else []))
     elif option.check is text_of:
@@ -229,12 +287,20 @@ def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[C
     return click.option(*names, type=click.Choice(choices), default=choices[0], help=help)
 
 
-def out_option(help: str, *, required: bool = False, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
-    """`--out`, the same in every command."""
-    return click.option("--out", "-o", type=FILE, required=required, help=help, **more)
+def out_option(
+    writes: Writes,
+    help: str,  # noqa: A002
+    *,
+    example: str = "out",
+    **more: Any,
+) -> Callable[[Command], Command]:
+    """`--out`, the same in every command; `writes` and `example` as for `Place`."""
+    return click.option("--out", "-o", type=Place(writes, example), help=help, **more)
 
 
-LOG_OUT = out_option("The log to write: .swf, .json or .parquet, also compressed.", required=True)
+LOG_OUT = out_option(
+    "file", "The log to write: .swf, .json or .parquet, also compressed.", example="out.swf", required=True
+)
 
 
 def former_place() -> Callable[[Command], Command]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from batfill.cli.parameters import JSON, scheduler_options
+from batfill.cli.parameters import JSON, command, scheduler_options
 
 
-@click.command()
+@command()
 @JSON
 def policies(as_json: bool) -> None:
     """List every policy: name, formula, whether its order changes while jobs wait, and source.
@@ -31,7 +31,7 @@ def policies(as_json: bool) -> None:
         print(f"{row['name']:{names}}  {row['formula']:{formulas}}  {row['order']:7}  {row['source']}")
 
 
-@click.command("export-config")
+@command("export-config")
 @click.argument("system", type=click.Choice(["slurm", "oar", "pbs", "flux"]))
 @scheduler_options()
 @click.option("--approximate", is_flag=True, help="Accept a configuration that lacks a part of what the options say.")

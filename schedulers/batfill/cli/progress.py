@@ -1,4 +1,4 @@
-"""What a command shows while it works: a note that the engine compiles, and progress bars on a terminal."""
+"""Progress bars on a terminal, which a command shows while it works."""
 
 from __future__ import annotations
 
@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sized
 
 LINE_EVERY_S = 5.0
-
-
-def announce_compilation() -> None:
-    """Print on standard error that the engine compiles first, if it has yet to."""
-    from batfill.engine.jit import announce_compilation
-    from batfill.engine.loop import advance
-
-    announce_compilation(advance)
 
 
 @contextmanager

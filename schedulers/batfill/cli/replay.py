@@ -5,11 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from batfill.cli import warn
-from batfill.cli.parameters import JSON, OVERRUN, PROCS, TAU, UNREQUESTED, WORKLOAD, out_option, scheduler_options
-from batfill.cli.progress import announce_compilation, progress
+from batfill.cli.parameters import (
+    JSON,
+    OVERRUN,
+    PROCS,
+    TAU,
+    UNREQUESTED,
+    WORKLOAD,
+    command,
+    out_option,
+    scheduler_options,
+)
+from batfill.cli.progress import progress
 from batfill.options import arguments_of
 
 if TYPE_CHECKING:
@@ -21,14 +29,14 @@ def on_stderr(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-@click.command()
+@command()
 @WORKLOAD
 @PROCS
 @scheduler_options()
 @TAU
 @OVERRUN
 @UNREQUESTED
-@out_option("Write result files PREFIX_jobs.csv, ..., as Batsim does.", metavar="PREFIX")
+@out_option("prefix", "Write result files PREFIX_jobs.csv, ..., as Batsim does.", metavar="PREFIX")
 @JSON
 def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: bool, **how: Any) -> None:
     """Run one policy over a whole workload in the compiled engine, and print its figures.
@@ -36,11 +44,7 @@ def replay(workload: Path, options: dict[str, Any], out: Path | None, as_json: b
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
     from batfill.experiment import replay as run
-    from batfill.files import make_folder
 
-    if out is not None:
-        make_folder(out.parent)  # fail before the work if it is not writable
-    announce_compilation()
     with progress("jobs judged") as judged:
         result = run(workload, **how, **arguments_of(options), advance=judged, say=on_stderr)
     if out is not None:

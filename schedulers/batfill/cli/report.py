@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, former_option, out_option, seed_option
+from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, command, former_option, out_option, seed_option
 from batfill.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @click.argument("places", metavar="DIR...", nargs=-1, required=True, type=FILE)
-@out_option("The page to write; by default DIR/report.html.")
+@out_option("file", "The page to write; by default DIR/report.html.")
 @former_option("--output", instead="--out")
 @TAU
 @click.option(
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--sample",
-    type=click.IntRange(1),
+    type=WHOLE,
     default=300_000,
     metavar="N",
     help="Tries of each run's jobs in the page at most; of a larger run it holds a sample.",

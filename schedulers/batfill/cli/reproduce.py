@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from batfill.cli.parameters import FILE, JSON, out_option
-from batfill.cli.progress import announce_compilation, progress
+from batfill.cli.parameters import FILE, JSON, NEW_FILE, command, out_option
+from batfill.cli.progress import progress
 
 CHECKOUT = Path(__file__).parents[3]  # of an installation that `make` made
 
@@ -35,7 +35,7 @@ def studies_runner() -> Any:
     return run
 
 
-@click.command()
+@command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--list", "list_", is_flag=True, help="List the entries, and the logs they need.")
 @click.option("--quick", is_flag=True, help="A small version: fewer weeks, samples or points.")
@@ -48,12 +48,15 @@ def studies_runner() -> Any:
 )
 @click.option("--protocols", metavar="DIR", type=FILE, help="Use the protocols in this folder.")
 @out_option(
+    "folder",
     "The folder of the results, which later runs reuse.",
     default=Path("expe-out/reproduce"),
 )
 @click.option("--fresh", is_flag=True, help="Recompute results that exist already.")
 @click.option("--figures", default="svg", help="The formats of the figures: some of pdf,svg,png.")
-@click.option("--page", type=FILE, help="Write one Markdown page of all entries, with figures in a folder next to it.")
+@click.option(
+    "--page", type=NEW_FILE, help="Write one Markdown page of all entries, with figures in a folder next to it."
+)
 @JSON
 def reproduce(
     names: tuple[str, ...],
@@ -81,7 +84,6 @@ def reproduce(
         return
     if quick and full:
         raise BatfillError("--quick and --full are two sizes of the same computations; choose one")
-    announce_compilation()
     done = run.run(
         list(names),
         protocols=protocols,

@@ -16,18 +16,19 @@ from batfill.cli.parameters import (
     WHOLE_OR_NONE,
     WORKLOAD,
     choice_option,
+    command,
     out_option,
     scheduler_options,
     seed_option,
 )
-from batfill.cli.progress import announce_compilation, progress
+from batfill.cli.progress import progress
 from batfill.options import METHODS, OPTIONS, SELECTION
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@command()
 @WORKLOAD
 @PROCS
 @choice_option(
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @seed_option("the samples, the noise and the choices")
 @OVERRUN
 @UNREQUESTED
-@out_option("Write the full result to this JSON file.")
+@out_option("file", "Write the full result to this JSON file.")
 @JSON
 def select(
     workload: Path,
@@ -61,7 +62,6 @@ def select(
     """
     from batfill.tuning import select as library
 
-    announce_compilation()
     found = library.select(
         workload,
         **how,

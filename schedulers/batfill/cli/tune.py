@@ -9,9 +9,9 @@ from click.core import ParameterSource
 
 from batfill.cli import warn
 from batfill.cli.parameters import (
-    FILE,
     JSON,
     MONTHS,
+    NEW_FOLDER,
     OVERRUN,
     PART,
     POSITIVE,
@@ -25,11 +25,12 @@ from batfill.cli.parameters import (
     Whole,
     boundary_option,
     choice_option,
+    command,
     out_option,
     scheduler_option,
     seed_option,
 )
-from batfill.cli.progress import announce_compilation, progress
+from batfill.cli.progress import progress
 from batfill.errors import LARGEST, BatfillError
 from batfill.options import OPTIONS
 
@@ -42,7 +43,7 @@ OF_AGED = ("max_wait_growth", "p999_wait_growth")
 
 
 def refuse_unused(family: str) -> None:
-    """Refuse the options that were given and that this family does not use.
+    """Refuse the options that were given a value of their own and that this family does not use.
 
     Raises:
         BatfillError: there is one.
@@ -51,11 +52,13 @@ def refuse_unused(family: str) -> None:
     unused = OF_AGED if family == "mixed" else (*OF_MIXED, "months")
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name in unused and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+        usual = 0 if name == "max_wait_growth" else parameter.get_default(context)
+        given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if name in unused and given and context.params[name] != usual:
             raise BatfillError(f"{parameter.opts[0]}: --family {family} does not use it; leave it out")
 
 
-@click.command()
+@command()
 @WORKLOAD
 @PROCS
 @choice_option(
@@ -115,10 +118,10 @@ def refuse_unused(family: str) -> None:
     help="Compare this policy too; mixed: in addition to the twelve pure ones. Repeatable.",
 )
 @click.option("--baseline", type=PolicyName(), default="saf", help="The policy that all are compared with.")
-@click.option("--maps", type=FILE, help="coverage: a folder for a map of each period.")
+@click.option("--maps", type=NEW_FOLDER, help="coverage: a folder for a map of each period.")
 @OVERRUN
 @UNREQUESTED
-@out_option("Write the full result to this JSON file.")
+@out_option("file", "Write the full result to this JSON file.")
 @JSON
 def tune(
     workload: Path,
@@ -138,7 +141,6 @@ def tune(
     from batfill.tuning import tune as library
 
     refuse_unused(family)
-    announce_compilation()
     given = {name: value for name, value in how.items() if value is not None}
     months, last = given.pop("months"), given.pop("last")
     if family == "aged":
@@ -148,6 +150,7 @@ def tune(
             workload, threshold_s=threshold, days=days, policies=policy, **shared, bar=progress
         )
     else:
+        given = {name: value for name, value in given.items() if name not in OF_AGED}
         given["features"] = int(given["features"])
         found = library.tune(
             workload,

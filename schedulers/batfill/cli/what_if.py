@@ -16,14 +16,16 @@ from batfill.cli.parameters import (
     PART,
     POSITIVE_SECONDS,
     PROCS,
+    SHARE,
     TAU,
     UNREQUESTED,
+    command,
     former_option,
     out_option,
     scheduler_options,
     seed_option,
 )
-from batfill.cli.progress import announce_compilation, progress
+from batfill.cli.progress import progress
 from batfill.options import OF_TRIES, arguments_of
 
 if TYPE_CHECKING:
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
 SHORT_S = 600
 
 
-@click.command("what-if")
+@command("what-if")
 @click.argument("log", metavar="LOG", type=FILE)
 @PROCS
-@out_option("Write the answer as one HTML page.")
+@out_option("file", "Write the answer as one HTML page.")
 @former_option("--output", instead="--out")
 @click.option(
     "--threshold",
@@ -59,7 +61,7 @@ SHORT_S = 600
 )
 @click.option(
     "--min-gain",
-    type=PART,
+    type=SHARE,
     default="5%",
     help="A mean bounded slowdown lower by less than this is no gain, as 5% or 0.05.",
 )
@@ -93,7 +95,6 @@ def what_if(
     from batfill.reports import what_if as library
     from batfill.reports import what_if_page as pages
 
-    announce_compilation()
     short = [seconds for seconds in threshold if seconds < SHORT_S]
     if short:
         warn([f"--threshold {short[0]:g} is in seconds; write {short[0]:g}h for hours"])

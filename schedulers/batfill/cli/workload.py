@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from batfill.cli import print_json, warn
+from batfill.cli.app import Group
 from batfill.cli.parameters import (
     FILE,
     JSON,
     LOG_OUT,
     MONTHS,
+    NEW_FILE,
     OVERRUN,
     POSITIVE,
     PROCS,
@@ -26,6 +28,7 @@ from batfill.cli.parameters import (
     WHOLE_OR_NONE,
     boundary_option,
     choice_option,
+    command,
     former_place,
     link_options,
     out_option,
@@ -53,7 +56,7 @@ def log_in(source: Path, procs: int | None, *, beside: int) -> SwfLog:
     return with_size(source, log, procs)
 
 
-@click.command()
+@command()
 @SOURCE
 @PROCS
 @JSON
@@ -72,7 +75,7 @@ def describe(source: Path, procs: int | None, as_json: bool) -> None:
         print(library.as_text(report))
 
 
-@click.command()
+@command()
 @SOURCE
 @former_place()
 @LOG_OUT
@@ -152,10 +155,10 @@ def clean(
         print_json({"file": shown(out), "rows": left, "dropped": cleaned.dropped, "changed": cleaned.changed})
 
 
-@click.command()
+@command()
 @SOURCE
 @former_place()
-@out_option("The folder of the windows, one file each.", required=True, metavar="FOLDER")
+@out_option("folder", "The folder of the windows, one file each.", required=True, metavar="FOLDER")
 @click.option("--days", type=POSITIVE, help="Days per window [default: 7, a week].")
 @MONTHS
 @choice_option(
@@ -199,7 +202,7 @@ def split(
     if months and days is not None:
         raise click.UsageError("--days and --months both set the length of a window; leave one of them out")
     days = 7 if days is None else days
-    format_of(Path(f"x{suffix}"))
+    format_of(Path(f"--suffix {suffix}"))  # the name that a refusal begins with
     log = log_in(source, procs, beside=splitting.BESIDE)
     found = splitting.windows(log, "month" if months else days * DAY_S, align=align, boundary=boundary)
     chosen = splitting.select(found, **wanted)
@@ -235,10 +238,12 @@ def split(
     print(f"{len(chosen)} of {len(found)} windows", file=sys.stderr)
 
 
-@click.command()
+@command()
 @SOURCE
 @former_place()
-@out_option("The log to write, x.swf.gz; several samples are x-000.swf.gz, ...", required=True)
+@out_option(
+    "file", "The log to write, x.swf.gz; several samples are x-000.swf.gz, ...", example="x.swf.gz", required=True
+)
 @choice_option(
     "--method",
     choices=("users", "weeks"),
@@ -273,7 +278,7 @@ def resample(
     from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log, stem_of
     from batfill.workloads.resampling import resample as library
 
-    if profile_weeks is not None and method != "users":
+    if profile_weeks not in (None, "all") and method != "users":
         raise click.UsageError("--profile-weeks applies to --method users only; leave one of them out")
     how = {"method": method, "weeks": weeks, "profile_weeks": profile_weeks or "all"}
     format_of(out)
@@ -293,7 +298,7 @@ def resample(
         print_json(written)
 
 
-@click.command()
+@command()
 @SOURCE
 @former_place()
 @LOG_OUT
@@ -339,18 +344,20 @@ def job_slice(text: str) -> slice:
     if not colon or not all(
         part == "" or (part.isascii() and part.isdigit() and len(part) < 19) for part in (start, stop)
     ):
-        raise click.UsageError(f"{text!r} is not START:STOP, as in 1000:2000")
+        raise click.UsageError(f"--jobs {text!r} is not START:STOP, as 0:1000")
     return slice(int(start or 0), int(stop) if stop else None)
 
 
-@click.command()
+@command()
 @SOURCE
 @former_place()
 @out_option(
+    "file",
     "The Batsim workload to write, x.json, or the log as x.parquet or x.swf; .gz compresses JSON and SWF.",
+    example="x.json",
     required=True,
 )
-@click.option("--platform", type=FILE, help="Write the matching platform XML here.")
+@click.option("--platform", type=NEW_FILE, help="Write the matching platform XML here.")
 @link_options
 @PROCS
 @OVERRUN
@@ -422,15 +429,7 @@ def convert(
         print_json(written)
 
 
-class InOrder(click.Group):
-    """Commands in the order of a study."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every name."""
-        return list(self.commands)
-
-
-@click.group(cls=InOrder, invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def workload(context: click.Context) -> None:
     """Read, describe, clean, split, resample, scale, generate, fetch, import and convert workloads."""
@@ -438,5 +437,5 @@ def workload(context: click.Context) -> None:
         print(context.get_help())
 
 
-for command in (describe, clean, split, resample, scale, generate, fetch, import_log, convert):
-    workload.add_command(command)
+for each in (describe, clean, split, resample, scale, generate, fetch, import_log, convert):
+    workload.add_command(each)

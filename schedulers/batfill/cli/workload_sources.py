@@ -13,12 +13,15 @@ from batfill.cli.parameters import (
     FILE,
     JSON,
     LOG_OUT,
+    NEW_FILE,
+    NEW_FOLDER,
     POSITIVE,
     POSITIVE_SECONDS,
     SIZE,
     WHOLE,
     Whole,
     choice_option,
+    command,
     former_place,
     seed_option,
 )
@@ -26,7 +29,7 @@ from batfill.cli.progress import count_on_interrupt, download_progress
 from batfill.errors import LARGEST
 
 
-@click.command()
+@command()
 @former_place()
 @LOG_OUT
 @click.option("--jobs", type=WHOLE, default=10_000, help="Number of jobs.")
@@ -81,14 +84,14 @@ def generate(
         print_json({"file": shown(out), "jobs": rows, "procs": procs, **made})
 
 
-@click.command()
+@command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--from", "local", metavar="DIR", type=FILE, help="Read the files from this folder, not the network.")
-@click.option("--cache", type=FILE, help="Folder of the copies [default: $BATFILL_CACHE, else ~/.cache/batfill].")
+@click.option("--cache", type=NEW_FOLDER, help="Folder of the copies [default: $BATFILL_CACHE, else ~/.cache/batfill].")
 @click.option("--convert", is_flag=True, help="Also write the Batsim workload, where expe/'s descriptors expect it.")
 @click.option(
     "--into",
-    type=FILE,
+    type=NEW_FOLDER,
     help="The folder --convert writes to [default: workloads/archive].",
 )
 @JSON
@@ -115,7 +118,7 @@ def fetch(
 
     if not names and (convert or local is not None or cache is not None):
         raise click.UsageError("the option does not apply to the list of known logs; name a log, or leave it out")
-    if into is not None and not convert:
+    if into not in (None, Path("workloads/archive")) and not convert:
         raise click.UsageError("--into: nothing is converted; add --convert, or leave it out")
     folder = Path("workloads/archive") if into is None else into
 
@@ -174,12 +177,12 @@ PUBLISHED = ("frontier", *TABLES)
 PARTITIONED = ("slurm", "eagle", "kestrel", "pm100")
 
 
-@click.command("import")
+@command("import")
 @click.argument("system", type=click.Choice([*SYSTEMS, *PUBLISHED]))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @LOG_OUT
 @click.option("--anonymise", is_flag=True, help="Leave the names of users, groups and jobs out of the log.")
-@click.option("--key", type=FILE, help="File for the numbers of all names; numbers already in it are reused.")
+@click.option("--key", type=NEW_FILE, help="File for the numbers of all names; numbers already in it are reused.")
 @click.option("--procs", type=SIZE, help="The machine's processors [default: the most in use at once].")
 @click.option("--timezone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
 @click.option("--computer", default="unknown", help="The machine's name for the header.")

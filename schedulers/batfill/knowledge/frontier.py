@@ -12,13 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill import __version__
-from batfill.errors import BatfillError, WorkloadError
+from batfill.errors import WorkloadError
 from batfill.jobs import HOUR_S, data_frame
 from batfill.knowledge.learning import confusion, replay_learning
 from batfill.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
-from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, Options, as_line, shared_of, tau_of
+from batfill.options import (
+    OF_BASE,
+    OF_FOREST,
+    OF_TRIES,
+    Options,
+    as_line,
+    number_or_text,
+    probability_of,
+    shared_of,
+    tau_of,
+)
 from batfill.policy import digests, policy_named
 from batfill.processes import Remaining, rough_duration, spread
+from batfill.replays import announce_compilation
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -292,6 +303,7 @@ def grid_of(
 def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]:
     """(index in `trials`, result of `tried` or an exception) of each, as they end."""
     if workers > 1:
+        announce_compilation()
         yield from spread(tried, trials, workers)
     else:
         for place, trial in enumerate(trials):
@@ -390,15 +402,9 @@ def as_text(points: list[Point], made: dict[str, Any]) -> str:
 
 
 def shares_in(name: str, text: str) -> list[float]:
-    """Comma-separated numbers from 0 to 1.
+    """Comma-separated shares of the whole, as for `probability_of`.
 
     Raises:
         BatfillError: the text is something else.
     """
-    try:
-        values = [float(word) for word in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(0 <= value <= 1 for value in values):
-        raise BatfillError(f"option {name}: {text!r} is not a list of numbers from 0 to 1; try 0,0.2,0.5")
-    return values
+    return [probability_of(name, number_or_text(word.strip())) for word in text.split(",")]

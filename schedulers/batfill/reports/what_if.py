@@ -20,11 +20,13 @@ from batfill.options import (
     Options,
     arguments_of,
     number_of,
+    probability_of,
     seconds_of,
     seed_of,
     shared_of,
     tau_of,
     those_that_apply,
+    usual,
 )
 from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
@@ -268,15 +270,14 @@ def what_if(
     seed_of("seed", seed)
     for seconds in thresholds_s:
         seconds_of("threshold", seconds, least=1e-9)
-    number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, such as 10% or 0.1")
-    number_of("min-gain", min_gain, 0, 1, "a share from 0 to 1, such as 5% or 0.05")
+    number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
+    probability_of("min-gain", min_gain)
     shared = shared_of(options, SHARED)
     tried = choices(thresholds_s, small_first, seed, {"bound": True, **shared})
     for name in shared:
-        if not takes(tried, name):
-            raise BatfillError(
-                f"option {name}: no choice takes it, without small jobs first or a threshold; leave it out"
-            )
+        if not takes(tried, name) and OPTIONS[name].check(name, shared[name]) != usual(OPTIONS[name]):
+            missing = "a threshold" if small_first else "small jobs first"
+            raise BatfillError(f"option {name}: no choice takes it without {missing}; leave it out")
     for choice in tried:
         Options.of(choice.options)  # reject mistakes before anything runs
     withheld = beyond(system, tried) if system is not None else {}

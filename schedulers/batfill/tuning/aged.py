@@ -23,7 +23,7 @@ from batfill.processes import no_bar
 from batfill.replays import EngineReplay, thread_pool
 from batfill.replays import replay as replay_schedule
 from batfill.stats import comparison_warnings, paired
-from batfill.tuning.periods import Conditions
+from batfill.tuning.periods import Conditions, training_of
 from batfill.tuning.results import Found, as_table, comparison_cells, document, recommendation
 from batfill.workloads import opened
 from batfill.workloads.splitting import MOST_WINDOWS
@@ -271,13 +271,7 @@ def weeks_of(jobs: JobTable, size: int, days: float, training: int | None, condi
     if float(jobs.submit_s[-1]) / days / DAY_S > MOST_WINDOWS:
         raise BatfillError(f"days {days:g}: more than {MOST_WINDOWS} periods; give longer --days")
     weeks = Weeks(jobs, size, days * DAY_S, 0, conditions)
-    n_training = weeks.n // 2 if training is None else training
-    if not 0 < n_training < weeks.n:
-        raise BatfillError(
-            f"{weeks.n} periods are too few to train on {n_training}; give a longer log, another --training, "
-            "or shorter --days"
-        )
-    return Weeks(jobs, size, weeks.period_s, n_training, conditions)
+    return Weeks(jobs, size, weeks.period_s, training_of(weeks.n, training), conditions)
 
 
 def tune_aged(

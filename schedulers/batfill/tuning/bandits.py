@@ -166,12 +166,13 @@ def options_of(method: Method, given: Mapping[str, float]) -> dict[str, float]:
         BatfillError: an option is out of range, or the method does not have it.
     """
     known = CHOOSER_DEFAULTS[method]
+    usual = {name: value for defaults in CHOOSER_DEFAULTS.values() for name, value in defaults.items()}
     for name, value in given.items():
-        if name not in known:
+        if name not in known and value != usual.get(name):
             raise BatfillError(f"option {name}: {method} has no such option; leave it out")
         if not 0 <= value <= 1:
             raise BatfillError(f"option {name}: {value!r} is not between 0 and 1")
-    return {**known, **given}
+    return {**known, **{name: value for name, value in given.items() if name in known}}
 
 
 def chooser(method: Method, n: int, *, seed: int, options: Mapping[str, float]) -> Chooser:

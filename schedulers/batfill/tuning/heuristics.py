@@ -446,7 +446,9 @@ def training_of(windows: Periods, training: int | None) -> int:
     if training is None:
         return max(len(windows) // 2, 1)
     if not 1 <= training <= len(windows):
-        raise BatfillError(f"{windows.source}: {len(windows)} windows; --training {training} must be from 1 to that")
+        raise BatfillError(
+            f"{windows.source}: {len(windows)} windows; choose --training from 1 to {len(windows)}, not {training}"
+        )
     return training
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from batfill.errors import BatfillError
 from batfill.jobs import JobTable
-from batfill.options import METHODS, SELECTION, Options, finite
+from batfill.options import SELECTION, Options, finite, usual
 from batfill.policy import PURE, Policy, names_in, policy_named, require_order
 from batfill.replays import EngineReplay, Schedule
 from batfill.tuning.bandits import Method, chooser, options_of
@@ -52,6 +52,8 @@ def candidates_of(text: str) -> tuple[Policy, ...]:
     candidates = tuple(policy_named(name) for name in named)
     for policy in candidates:
         require_order(policy, "a selection chooses among orders")
+    if len({policy.name for policy in candidates}) < 2:
+        raise BatfillError(f"option policies: {text!r} leaves nothing to choose from; name two, as fcfs,saf")
     return candidates
 
 
@@ -88,12 +90,11 @@ class Selection:
             BatfillError: a value is invalid, or an option needs a selection that is missing.
         """
         chosen = {name: given[name] for name in SELECTION if given.get(name) is not None}
-        if not chosen:
-            return None
         if "select" not in chosen:
-            raise BatfillError(
-                f"option {next(iter(chosen))}: no policy is being selected; add select, one of {', '.join(METHODS)}"
-            )
+            for name, value in chosen.items():
+                if SELECTION[name].check(name, value) != usual(SELECTION[name]):
+                    raise BatfillError(f"option {name}: no policy is being selected; add select full, or leave it out")
+            return None
         defaults = {name: option.default for name, option in SELECTION.items() if option.default is not None}
         in_force = {name: SELECTION[name].check(name, value) for name, value in {**defaults, **chosen}.items()}
         method: Any = in_force["select"]
@@ -131,8 +132,8 @@ def noise_under(method: Method, given: Noise | None) -> Noise:
     """The noise of a method: by default walltimes for "noisy"; the others have none."""
     if method == "noisy":
         return "walltime" if given is None else given
-    if given is not None:
-        raise BatfillError(f"option noise: {method} takes none; choose noisy, or leave it out")
+    if given not in (None, "walltime"):
+        raise BatfillError(f"option noise: {method} takes none; leave it out")
     return "none"
 
 

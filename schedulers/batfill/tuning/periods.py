@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill.errors import WorkloadError
+from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import DAY_S, request_warnings
 from batfill.metrics import TAU_S
 from batfill.options import SAME, Options, tau_of
@@ -62,6 +62,33 @@ class Periods:
             "warnings": list(self.warnings),
             **self.choices,
         }
+
+
+def training_of(n: int, training: int | None, longest: int = 1) -> int:
+    """The number of training periods, of `n`: half of them by default.
+
+    Args:
+        n: the number of periods.
+        training: as requested.
+        longest: the most periods that a choice looks back.
+
+    Raises:
+        BatfillError: no period is left to train on, to look back on, or to test on.
+    """
+    n_training = n // 2 if training is None else training
+    if 0 < longest <= n_training < n:
+        return n_training
+    if n < 2:
+        advice = "give a longer log, or a shorter --days"
+    elif longest < n:
+        advice = f"choose --training {longest if longest == n - 1 else f'from {longest} to {n - 1}'}"
+    else:
+        most = n_training if 0 < n_training < n else n // 2
+        left_out = "leave --training out, and " if most != n_training else ""
+        advice = f"{left_out}choose a --last of at most {most}, or a shorter --days"
+    periods = "1 period is" if n == 1 else f"{n} periods are"
+    look = f" and look {longest} back" if longest > 1 else ""
+    raise BatfillError(f"{periods} too few to train on {n_training}{look}; {advice}")
 
 
 def read_periods(

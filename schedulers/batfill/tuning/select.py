@@ -64,7 +64,7 @@ class Samples:
                 or an option does nothing.
         """
         if weeks is not None and not resampled:
-            raise BatfillError("--weeks: only samples differ in length from the log; add --samples, or leave it out")
+            raise BatfillError("--weeks: only samples differ in length from the log; add --samples 10, or leave it out")
         source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
         workload = source.workload(source.log)
         if workload.procs is None:

@@ -20,7 +20,7 @@ from batfill.metrics import TAU_S, long_waits
 from batfill.policy import PURE, policy_named
 from batfill.processes import no_bar
 from batfill.stats import comparison_warnings, paired
-from batfill.tuning.periods import Conditions, costs_and_waits, read_periods
+from batfill.tuning.periods import Conditions, costs_and_waits, read_periods, training_of
 from batfill.tuning.results import Found, comparison_cells, document, recommendation
 from batfill.tuning.search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 
@@ -58,30 +58,27 @@ class StudyPlan:
     baseline: str = "saf"  # one of `policies`, which all others are compared with
     maps: Path | None = None  # a folder for a map of the grid for each period
 
-    def training_of(self, n_periods: int) -> int:
-        """The number of training periods.
+    def __post_init__(self) -> None:
+        """Refuse choices that contradict each other.
 
         Raises:
-            BatfillError: the choices contradict each other, or there are too few periods.
+            BatfillError: they do.
         """
-        n_training = n_periods // 2 if self.training is None else self.training
-        longest = max(self.last, default=1)
+        policy_named(self.baseline)
         grid = self.method == "coverage"
-        other, given = ("evaluations", self.evaluations) if grid else ("points", self.points)
+        other, given, usual = (
+            ("evaluations", self.evaluations, EVALUATIONS) if grid else ("points", self.points, POINTS)
+        )
         refused = {
-            f"{n_periods} periods are too few to train on {n_training} and look {longest} back; "
-            "give a longer log, another --training, or shorter --last": not 0 < longest <= n_training < n_periods,
             f"the baseline {self.baseline} is not among the policies compared; "
             f"add --policy {self.baseline}": self.baseline not in self.policies,
             "a grid over 6 features is too large; use --method xnes, or --features 3": grid and self.features != 3,
-            f"--{other}: --method {self.method} does not use it; leave it out, or use the other method": given
-            is not None,
+            f"--{other}: --method {self.method} does not use it; leave it out": given not in (None, usual),
             "only a grid can be drawn; leave --maps out, or use --method coverage": self.maps is not None and not grid,
         }
         for message, applies in refused.items():
             if applies:
                 raise BatfillError(message)
-        return n_training
 
     def search(
         self, periods: Periods, conditions: Conditions, n_training: int, advance: Callable[[int], None]
@@ -217,7 +214,7 @@ def tune_on(
         require("tune", "cmaes")
     if plan.maps is not None:
         require("report", "matplotlib")
-    n_training = plan.training_of(len(periods))
+    n_training = training_of(len(periods), plan.training, max(plan.last, default=1))
     search = plan.search(periods, conditions, n_training, advance)
     done = study(
         periods,

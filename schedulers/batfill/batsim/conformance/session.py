@@ -37,6 +37,16 @@ SCHED_SCRIPT, MESSAGES_FILE = "sched.bash", "messages.log"
 OUT_LOG, ERR_LOG = "sched.out.log", "sched.err.log"
 
 
+def require_known(workloads: Sequence[str]) -> None:
+    """Check that these are names of workloads.
+
+    Raises:
+        BatfillError: one of them is not.
+    """
+    if unknown := next((name for name in workloads if name not in CASES), None):
+        raise BatfillError(f"workload {unknown!r} is unknown{nearest(unknown, CASES)}; --list shows all")
+
+
 def examine(
     command: str,
     *,
@@ -60,8 +70,7 @@ def examine(
     Raises:
         BatfillError: a workload is unknown, the folder cannot be written, or the default port is in use.
     """
-    if unknown := next((name for name in workloads if name not in CASES), None):
-        raise BatfillError(f"workload {unknown!r} is unknown{nearest(unknown, CASES)}; --list shows all")
+    require_known(workloads)
     if not command.strip():
         raise BatfillError("the scheduler's command is empty; give one such as 'batfill schedule --socket {endpoint}'")
     names = list(dict.fromkeys(workloads)) or list(CASES)
