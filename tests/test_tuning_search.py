@@ -14,8 +14,9 @@ from batfill.errors import BatfillError
 from batfill.policy import POLICIES, PURE, policy_named
 from batfill.replays import replay
 from batfill.stats import Paired
+from batfill.tables import cell
 from batfill.tuning.periods import Conditions, costs, periods_of
-from batfill.tuning.results import as_json, cell, recommendation
+from batfill.tuning.results import as_json, recommendation
 from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes
 from batfill.tuning.tune import (
     StudyPlan,

@@ -193,27 +193,27 @@ def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # The functions of the table have names, so that they and what is built on them can be pickled.
 def submission(r, p, q):  # type: ignore[no-untyped-def]
-    """r."""
+    """The submission time."""
     return r
 
 
 def request(r, p, q):  # type: ignore[no-untyped-def]
-    """p~."""
+    """The requested time."""
     return p
 
 
 def width(r, p, q):  # type: ignore[no-untyped-def]
-    """q."""
+    """The processors."""
     return q.astype(np.float64)
 
 
 def area(r, p, q):  # type: ignore[no-untyped-def]
-    """p~ q."""
+    """The area."""
     return p * q
 
 
 def ratio(r, p, q):  # type: ignore[no-untyped-def]
-    """p~ / q."""
+    """The ratio."""
     return p / q
 
 

@@ -68,9 +68,9 @@ def fit(
     """
     import sys
 
+    from batfill.tables import as_table
     from batfill.tuning import heuristics
     from batfill.tuning.results import as_json as text_of
-    from batfill.tuning.results import as_table
 
     announce_compilation()
     fitted = heuristics.fit(workload, procs=procs, **how, bar=progress)

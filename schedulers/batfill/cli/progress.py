@@ -1,4 +1,4 @@
-"""What a command shows while it works: a note that the engine compiles, and progress bars on a terminal."""
+"""What a command shows while it works: a note that the engine compiles, and progress bars, see `batfill.progress`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from batfill.errors import Interrupted
+from batfill.progress import progress as progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sized
@@ -18,21 +19,6 @@ def announce_compilation() -> None:
     from batfill.engine.loop import advance
 
     announce_compilation(advance)
-
-
-@contextmanager
-def progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """A function that advances the bar by this many steps; without `total` the bar shows only the steps done."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda steps: bar.advance(task, steps)
 
 
 @contextmanager

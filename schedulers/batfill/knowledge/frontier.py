@@ -13,12 +13,13 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError
-from batfill.jobs import HOUR_S, data_frame
+from batfill.jobs import HOUR_S
 from batfill.knowledge.learning import confusion, replay_learning
 from batfill.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
 from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, Options, as_line, shared_of, tau_of
 from batfill.policy import digests, policy_named
 from batfill.processes import Remaining, rough_duration, spread
+from batfill.tables import data_frame
 from batfill.workloads import opened
 
 if TYPE_CHECKING:

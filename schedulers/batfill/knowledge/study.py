@@ -16,7 +16,7 @@ import numpy as np
 
 from batfill import __version__
 from batfill.files import json_text
-from batfill.jobs import WEEK_S, Clock, data_frame, request_warning
+from batfill.jobs import WEEK_S, Clock, request_warning
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
@@ -24,6 +24,7 @@ from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES, NO_CLOCK
 from batfill.knowledge.learning import Confusion
 from batfill.options import OPTIONS, Learning, as_line, of_arguments
 from batfill.processes import no_bar
+from batfill.tables import data_frame
 from batfill.workloads.formats import source_of
 from batfill.workloads.swf import job_rows
 

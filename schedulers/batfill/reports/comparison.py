@@ -12,11 +12,12 @@ import numpy as np
 
 from batfill.batsim.results import REFUSED
 from batfill.errors import BatfillError
-from batfill.jobs import DAY_S, WEEK_S, data_frame
+from batfill.jobs import DAY_S, WEEK_S
 from batfill.metrics import bounded_slowdown, who_pays
 from batfill.options import described
 from batfill.reports.words import date_ticks, zone_text
 from batfill.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
+from batfill.tables import data_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,11 +12,12 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError, require
 from batfill.experiment import ENGINE, simulate
-from batfill.jobs import HOUR_S, Workload, data_frame
+from batfill.jobs import HOUR_S, Workload
 from batfill.metrics import TAU_S, bounded_slowdown, class_figures, who_pays
 from batfill.options import OF_TRIES, OPTIONS, Options, number_of, seconds_of, shared_of, tau_of, those_that_apply
 from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.stats import BETTER, few_blocks
+from batfill.tables import data_frame
 from batfill.workloads import opened
 
 if TYPE_CHECKING:

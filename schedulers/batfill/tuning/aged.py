@@ -23,8 +23,9 @@ from batfill.processes import no_bar
 from batfill.replays import EngineReplay, thread_pool
 from batfill.replays import replay as replay_schedule
 from batfill.stats import comparison_warnings, paired
+from batfill.tables import as_table
 from batfill.tuning.periods import Conditions
-from batfill.tuning.results import Found, as_table, comparison_cells, document, recommendation
+from batfill.tuning.results import Found, comparison_cells, document, recommendation
 from batfill.workloads import opened
 from batfill.workloads.splitting import MOST_WINDOWS
 

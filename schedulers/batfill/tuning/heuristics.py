@@ -16,7 +16,7 @@ import numpy as np
 from batfill.engine import KILL
 from batfill.engine.keys import key_at, unit_of
 from batfill.errors import BatfillError
-from batfill.jobs import DAY_S, data_frame
+from batfill.jobs import DAY_S
 from batfill.metrics import long_waits
 from batfill.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
 from batfill.processes import no_bar
@@ -29,9 +29,10 @@ from batfill.stats import (
     signed_least_squares,
     variance_inflation,
 )
+from batfill.tables import as_table, data_frame
 from batfill.tuning.periods import Conditions, costs_and_waits, read_periods
 from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
-from batfill.tuning.results import Found, as_table, comparison_cells, document, recommendation
+from batfill.tuning.results import Found, comparison_cells, document, recommendation
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
