@@ -238,7 +238,14 @@ class JobTable(JobColumns, JobRows):
         """Whether the other table has equal jobs."""
         if not isinstance(other, JobTable):
             return NotImplemented
-        return all(same_values(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        plain = [f.name for f in fields(self) if f.name not in ("killable", "assumed_s")]  # None stands for a column
+        return (
+            len(self) == len(other)
+            and all(same_values(getattr(self, name), getattr(other, name)) for name in (*plain, "unraised_s"))
+            and same_values(
+                *(np.ones(len(self), bool) if one.killable is None else one.killable for one in (self, other))
+            )
+        )
 
     def __hash__(self) -> int:
         return hash((len(self), float(self.submit_s.sum()), int(self.procs.sum())))

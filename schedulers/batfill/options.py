@@ -54,7 +54,8 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
     Raises:
         BatfillError: it is something else.
     """
-    number = value
+    value = of_numpy(value)
+    number = value.total_seconds() if hasattr(value, "total_seconds") else value
     if isinstance(value, str) and (found := DURATION.fullmatch(value.strip().lower())) and found[2] in UNITS_S:
         number = float(found[1]) * UNITS_S[found[2]]
     return number_of(
@@ -66,8 +67,14 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
     )
 
 
+def of_numpy(value: Any) -> Any:
+    """The value in Python's type if it is a number of NumPy, and as it is otherwise."""
+    return value.item() if type(value).__module__ == "numpy" and value.shape == () else value
+
+
 def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
     """The value, which must be a finite number from `least` to `most`; `rule` describes this range."""
+    value = of_numpy(value)
     wrong = isinstance(value, bool) or not isinstance(value, (int, float))
     if wrong or not math.isfinite(value) or not least <= value <= most:
         raise BatfillError(f"option {name}: {value!r} is not {rule}")
@@ -263,6 +270,7 @@ def unrequested_of(name: str, value: Any) -> str | float:
 
 def seed_of(name: str, value: Any) -> int:
     """The value, which must be a whole number that all random number generators accept."""
+    value = of_numpy(value)
     if type(value) is not int or not 0 <= value <= LARGEST:
         raise BatfillError(f"option {name}: {value!r} is not a whole number >= 0; try 0")
     return value

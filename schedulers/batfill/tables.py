@@ -49,7 +49,7 @@ def arrow_table(columns: Mapping[str, NDArray[Any]], about: Mapping[bytes, bytes
 def same_values(one: Any, other: Any) -> bool:
     """Whether two columns, or values, are equal; nan equals nan."""
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
-        return bool(one == other)
+        return not isinstance(one, np.ndarray) and not isinstance(other, np.ndarray) and bool(one == other)
     if one.dtype.kind == other.dtype.kind == "f":
         return np.array_equal(one, other, equal_nan=True)
     return np.array_equal(one, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,18 @@ from batfill.errors import BatfillError, WorkloadError, require
 from batfill.experiment import ENGINE, simulate
 from batfill.jobs import HOUR_S, Workload
 from batfill.metrics import TAU_S, bounded_slowdown, class_figures, who_pays
-from batfill.options import OF_TRIES, OPTIONS, Options, number_of, seconds_of, shared_of, tau_of, those_that_apply
+from batfill.options import (
+    OF_TRIES,
+    OPTIONS,
+    Options,
+    number_of,
+    seconds_of,
+    seed_of,
+    shared_of,
+    tau_of,
+    those_that_apply,
+)
+from batfill.progress import patient_progress
 from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.stats import BETTER, few_blocks
 from batfill.tables import data_frame
@@ -195,8 +207,8 @@ def what_if(
     min_gain: float = MIN_GAIN,
     tau_s: float = TAU_S,
     seed: int = 0,
-    begin: Callable[[Choice, int], None] = lambda choice, jobs: None,
-    advance: Callable[[float], None] = lambda part: None,
+    begin: Callable[[Choice, int], None] | None = None,
+    advance: Callable[[float], None] | None = None,
     **options: Any,
 ) -> WhatIf:
     """Replay the log under every choice of `choices`, and advise one.
@@ -213,7 +225,8 @@ def what_if(
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals and of the classifier.
         begin: called with every choice before its replay, and the number of jobs.
-        advance: called with the share of a choice replayed since the last call; they sum to 1 for each.
+        advance: called with the share of a choice replayed since the last call; they sum to 1 for each. None
+            shows a progress bar after two seconds.
         **options: options of the scheduler that the choices share, named as in `replay`: `backfill` of all;
             `overdue_before` of first tries with a threshold; `bound` (here True by default) of those that kill.
 
@@ -223,8 +236,7 @@ def what_if(
     if small_first:
         require("learn", "sklearn")
     tau_of(tau_s)
-    if seed < 0:
-        raise BatfillError(f"option seed: {seed} is not a whole number >= 0")
+    seed_of("seed", seed)
     for seconds in thresholds_s:
         seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, such as 10% or 0.1")
@@ -244,7 +256,8 @@ def what_if(
         where = workload.name if isinstance(log, Workload) else log
         raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
     jobs = workload.jobs.select(ran)
-    schedules = [replayed(choice, jobs, workload, begin, advance) for choice in tried]
+    with patient_progress("choices", len(tried)) if advance is None else nullcontext(advance) as shown:
+        schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
     waits = np.array([schedule.start_s - jobs.submit_s for schedule in schedules])
     bslds = np.array(
         [bounded_slowdown(wait_s, one.runtime_s, tau_s) for wait_s, one in zip(waits, schedules, strict=True)]
@@ -365,11 +378,12 @@ def replayed(
     choice: Choice,
     jobs: JobTable,
     workload: Workload,
-    begin: Callable[[Choice, int], None],
+    begin: Callable[[Choice, int], None] | None,
     advance: Callable[[float], None],
 ) -> Schedule:
     """The schedule of these jobs under the choice."""
-    begin(choice, len(jobs))
+    if begin is not None:
+        begin(choice, len(jobs))
     done = 0
 
     def judged(count: int) -> None:
