@@ -1018,7 +1018,7 @@ class Options:
         if self.divider_s < math.inf and len(jobs) and (jobs.job_class == UNKNOWN).all():
             raise BatfillError(
                 f"{source}: option divider needs jobs with a field `class`, and none of {len(jobs)} has one; "
-                "give --knowledge classifier --kill, or a Batsim workload with classes, or leave the divider out"
+                "choose knowledge classifier with kill, take a Batsim workload with classes, or leave the divider out"
             )
 
     @property

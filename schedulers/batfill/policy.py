@@ -575,7 +575,7 @@ def network_in_file(text: str) -> Policy:
     try:
         return picked_by(network, base=base, name=f"nn@{path}", source=f"{path}: {about}", digest=digest)
     except PolicyError as error:
-        raise PolicyError(f"{where}: {error}; {MEND}") from None
+        raise PolicyError(f"{where}: {error.on_command_line}; {MEND}") from None
 
 
 # Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it

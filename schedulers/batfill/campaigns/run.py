@@ -17,7 +17,7 @@ from batfill.campaigns.provenance import Provenance
 from batfill.campaigns.store import Store, open_store, read_rows
 from batfill.campaigns.summary import overview
 from batfill.campaigns.work import Finished, one_line
-from batfill.errors import BatfillError, Interrupted, RunFailed, optional
+from batfill.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.files import json_text
 from batfill.metrics import in_columns
 from batfill.processes import Remaining, cpu_count, rough_duration
@@ -244,7 +244,7 @@ class Session:
                         raise mistake
                     self.report()
             except NoWorkers as error:
-                self.failure = self.failure or str(error)
+                self.failure = self.failure or on_command_line(error)
 
     def keep(self, finished: Sequence[Finished]) -> None:
         """Store these tasks' runs."""
