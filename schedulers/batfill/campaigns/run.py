@@ -21,6 +21,7 @@ from batfill.errors import BatfillError, Interrupted, RunFailed, on_command_line
 from batfill.files import json_text
 from batfill.metrics import in_columns
 from batfill.processes import Remaining, cpu_count, rough_duration
+from batfill.tables import text_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,6 +93,10 @@ class Done:
         return f"{in_columns([header, *rows], words=(0, 1))}\n{self.runs:,} runs in {self.results}"
 
     __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return text_html(self.as_text())
 
     def as_json(self) -> str:
         """One object."""

@@ -20,7 +20,7 @@ from batfill.options import OF_BASE, OF_FOREST, OF_TRIES, Options, as_line, shar
 from batfill.policy import digests, policy_named
 from batfill.processes import Remaining, no_bar, rough_duration, spread
 from batfill.progress import patient_progress
-from batfill.tables import data_frame
+from batfill.tables import data_frame, text_html
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -134,6 +134,10 @@ class Frontier:
         return as_text(self.points, self.provenance)
 
     __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return text_html(self.as_text())
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -24,7 +24,7 @@ from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES, NO_CLOCK
 from batfill.knowledge.learning import Confusion
 from batfill.options import OPTIONS, Learning, as_line, of_arguments
 from batfill.progress import patient_progress
-from batfill.tables import data_frame
+from batfill.tables import data_frame, text_html
 from batfill.workloads.formats import source_of
 from batfill.workloads.swf import job_rows
 
@@ -168,6 +168,10 @@ class ClassifiedLog:
         return as_text(self)
 
     __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return text_html(self.as_text())
 
     def as_json(self) -> str:
         """One JSON object, including the weeks."""

@@ -17,6 +17,7 @@ from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.options import OPTIONS, Options, as_word
 from batfill.policy import require_order
+from batfill.tables import text_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +72,12 @@ class SiteConfig:
         parts = ["\n".join(f"# {line}" for line in head)]
         parts += [f"{mark_of(file)} {file}\n{text.rstrip()}" for file, text in self.files.items()]
         return "\n\n".join(parts)
+
+    __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        """The text, for notebooks."""
+        return text_html(self.as_text())
 
     @property
     def title(self) -> str:

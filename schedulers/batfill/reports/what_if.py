@@ -29,7 +29,7 @@ from batfill.options import (
 from batfill.progress import patient_progress
 from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.stats import BETTER, few_blocks
-from batfill.tables import data_frame
+from batfill.tables import data_frame, rows_html
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -147,6 +147,18 @@ class WhatIf:
         o, today = self.advice, self.outcomes[0]
         figures = [f"mean bsld {one.mean_bsld:,.2f}, longest wait {one.max_wait_s:,.0f} s" for one in (o, today)]
         return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
+
+    def _repr_html_(self) -> str:
+        """The choices as a table, with the advice and the reasons to doubt it, for notebooks."""
+        shown = ("mean_bsld", "mean_wait_s", "p99_wait_s", "max_wait_s")
+        rows = [
+            {
+                "choice": f"{'* ' if one is self.advice else ''}{one.name}",
+                **{name: getattr(one, name) for name in shown},
+            }
+            for one in self.outcomes
+        ]
+        return rows_html(rows, "; ".join((f"* advised for {self.workload.name}: {self.advice.name}", *self.cautions)))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row of figures per choice; `attrs` have the advice and the options. Needs pandas."""
