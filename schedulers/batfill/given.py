@@ -28,6 +28,12 @@ def frame_columns(given: Any) -> dict[str, Any]:
     return {COLUMNS.get(name, f"{name}_s" if name in timed else name): given[name] for name in names}
 
 
+def array_of(given: Any) -> NDArray[Any]:
+    """A column as an array; numbers among texts stay numbers."""
+    values = np.atleast_1d(np.asarray(given))
+    return np.atleast_1d(np.asarray(given, object)) if values.dtype.kind in "US" else values
+
+
 def seconds_in(source: str, name: str, given: Any) -> tuple[NDArray[np.float64], int | None]:
     """A column of dates or durations in seconds, and the Unix time of second 0 if it holds dates.
 
@@ -36,7 +42,7 @@ def seconds_in(source: str, name: str, given: Any) -> tuple[NDArray[np.float64],
     Raises:
         WorkloadError: a value is no number, date or duration.
     """
-    values = np.atleast_1d(np.asarray(given))
+    values = array_of(given)
     if values.dtype == object and len(values):
         first = values[0]
         if hasattr(first, "timestamp"):  # dates with a zone
@@ -66,7 +72,7 @@ def numbers_in(source: str, name: str, given: Any, what: str = "a number") -> ND
     Raises:
         WorkloadError: a value is not a number; the message names the first one.
     """
-    values = np.atleast_1d(np.asarray(given))
+    values = array_of(given)
     if values.dtype.kind in "iufb":
         return values.astype(np.float64, copy=False)
     for row, value in enumerate(values.ravel().tolist()):
@@ -81,7 +87,7 @@ def whole_in(source: str, name: str, given: Any) -> NDArray[np.int64]:
     Raises:
         WorkloadError: a value is not one.
     """
-    values = np.atleast_1d(np.asarray(given))
+    values = array_of(given)
     if values.dtype.kind in "iu":
         return values.astype(np.int64, copy=False)
     numbers = numbers_in(source, name, values, "a whole number")
@@ -94,7 +100,7 @@ def whole_in(source: str, name: str, given: Any) -> NDArray[np.int64]:
 
 def texts_in(given: Any) -> NDArray[Any]:
     """A column of ids as text: numbers in decimal, texts as they are."""
-    values = np.atleast_1d(np.asarray(given))
+    values = array_of(given)
     if values.dtype.kind == "T" or (values.dtype == object and all(type(value) is str for value in values)):
         return values
     return np.array([str(value) for value in values.tolist()], object)
@@ -102,7 +108,7 @@ def texts_in(given: Any) -> NDArray[Any]:
 
 def classes_in(source: str, given: Any) -> NDArray[np.int8]:
     """A column of classes as numbers: small, large, or None or nan for unknown."""
-    values = np.atleast_1d(np.asarray(given))
+    values = array_of(given)
     if values.dtype.kind in "iu":
         return values.astype(np.int8, copy=False)
     found = np.zeros(len(values), np.int8)

@@ -339,8 +339,8 @@ class Workload(JobRows):
     Examples:
         >>> from batfill.workloads import generate_workload
         >>> log = generate_workload(jobs=50, procs=16, seed=1)
-        >>> log == generate_workload(jobs=50, procs=16, seed=1), len(log), log[0]["procs"], list(log["procs"][:3])
-        (True, 50, 1, [1, 2, 4])
+        >>> log == generate_workload(jobs=50, procs=16, seed=1), len(log), log[0]["procs"], log["procs"][:3].tolist()
+        (True, 50, 2, [2, 1, 2])
     """
 
     name: str  # the file's name, or its generator

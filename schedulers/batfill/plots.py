@@ -84,6 +84,7 @@ def draw_waits(schedule: Schedule, axes: Axes, from_s: float, until_s: float) ->
     axes.plot(days, longest, ".-", linewidth=0.8, color="0.6", label="longest")
     axes.plot(days, mean, ".-", label="mean")
     axes.set(xlabel="day of submission", ylabel="wait, hours", ylim=(0, None))
+    axes.xaxis.set_major_locator(optional("matplotlib.ticker", "report").MaxNLocator(integer=True))
     axes.legend(frameon=False)
 
 
@@ -124,6 +125,13 @@ def draw_gantt(schedule: Schedule, axes: Axes, from_s: float, until_s: float) ->
         for first, last in tries.machines[i]:
             axes.broken_barh(bars, (first, last - first + 1), linewidth=0.3, **{"edgecolor": "white", **look})
     end_s = until_s if math.isfinite(until_s) else float(tries.end_s.max(initial=from_s + 1))
+    kinds = ("started in order", {"facecolor": "C0"}), ("backfilled", {"facecolor": "C1"})
+    killed = (
+        (("killed", {"facecolor": "none", "edgecolor": "C3", "hatch": "///"}),) if tries.killed[shown].any() else ()
+    )
+    patch = optional("matplotlib.patches", "report").Patch
+    keys = [patch(label=label, **look) for label, look in (*kinds, *killed)]
+    axes.legend(handles=keys, ncols=3, frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     axes.set(xlabel=name, ylabel="processors", xlim=(from_s / unit, end_s / unit), ylim=(0, schedule.size))
 
 

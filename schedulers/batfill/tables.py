@@ -62,7 +62,7 @@ class JobRows:
         >>> import batfill as bf
         >>> log = bf.read("workloads/sample.json")
         >>> len(log), log[0]["procs"], log["procs"][:3].tolist(), [job["job_id"] for job in log[:2]]
-        (800, 4, [4, 4, 32], ['1', '2'])
+        (800, 4, [4, 1, 8], ['001', '002'])
     """
 
     __slots__ = ()

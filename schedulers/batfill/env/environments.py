@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 gymnasium = optional("gymnasium", "rl")
 vector = optional("gymnasium.vector", "rl")
 
-ID = "batfill/Scheduling-v0"  # for gymnasium.make and make_vec, with `log` and the other arguments as keywords
 Observation = dict[str, Any]
 SEMANTICS = ("easy", "schedgym")
 DRAWS = 1000  # of an episode, if none has a decision to take
@@ -483,9 +482,3 @@ def gym_path(log: Workload | str | Path) -> str | Path:
     if log.file is None:
         raise BatfillError(f"{log.name}: the semantics schedgym reads an SWF file; give its path")
     return log.file
-
-
-if ID not in gymnasium.registry:
-    gymnasium.register(
-        ID, f"{__name__}:{SchedulingEnv.__name__}", vector_entry_point=f"{__name__}:{SchedulingVectorEnv.__name__}"
-    )
