@@ -309,7 +309,7 @@ def test_what_cannot_be_is_refused(choices, words):
 
 
 def test_a_log_without_a_job_for_the_machine_is_refused():
-    with pytest.raises(BatfillError, match="no job fits 2 processors; give a larger --procs"):
+    with pytest.raises(BatfillError, match="no job fits 2 processors; give a larger procs"):
         tune_aged(workload(table([(0, 10, 10, 4), (90, 10, 10, 4)]), 2), days=DAYS)
 
 
