@@ -289,11 +289,11 @@ def test_only_drawing_maps_loads_matplotlib():
     [
         ({"last": (3,)}, "3 periods are too few to train on 1 and look 3 back"),
         ({"training": 3}, "too few to train on 3"),
-        ({"features": 6}, "use --method xnes"),
+        ({"features": 6}, "use method xnes"),
         ({"method": "xnes", "maps": "x"}, "only a grid can be drawn"),
-        ({"evaluations": 9}, "--evaluations: --method coverage does not use it"),
-        ({"method": "xnes", "points": 9}, "--points: --method xnes does not use it"),
-        ({"baseline": "wfp3"}, "add --policy wfp3"),
+        ({"evaluations": 9}, "evaluations: method coverage does not use it"),
+        ({"method": "xnes", "points": 9}, "points: method xnes does not use it"),
+        ({"baseline": "wfp3"}, "add policy wfp3"),
     ],
 )
 def test_choices_that_do_not_go_together_are_refused(choices, words):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -31,7 +31,7 @@ from batfill.tables import JobRows, arrow_table, data_frame
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Self, Unpack
 
     import pandas as pd
@@ -502,6 +502,8 @@ def replay_many(
         (['fcfs', 'saf'], True)
     """
     named = dict(policies) if isinstance(policies, Mapping) else {}
+    if not isinstance(policies, (str, Policy, Iterable)):
+        raise BatfillError(f"policies: {policies!r:.80} are none; give names or policies, as bf.policies.values()")
     several = [policies] if isinstance(policies, (str, Policy)) else list(named.values() or policies)
     if not several:
         raise BatfillError("policies: there is none; give one or more, such as bf.policies.values()")

@@ -276,6 +276,14 @@ def seed_of(name: str, value: Any) -> int:
     return value
 
 
+def whole_of(name: str, value: Any) -> int:
+    """The value, which must be a whole number; its range is for the caller to check."""
+    number = of_numpy(value)
+    if type(number) is not int:
+        raise BatfillError(f"option {name}: {value!r} is not a whole number")
+    return number
+
+
 # File in which a scheduler started by `batfill run` writes the options in force.
 OPTIONS_FILE = "BATFILL_OPTIONS_FILE"
 

@@ -184,9 +184,12 @@ def generate_workload(
         >>> generate_workload(jobs=100, procs=64, seed=1).jobs
         <JobTable: 100 jobs submitted over 0.6 days>
     """
+    from batfill.options import seed_of, whole_of
     from batfill.workloads.generate import generate_log
     from batfill.workloads.swf import workload_of
 
+    jobs, procs, users = (whole_of(*given) for given in (("jobs", jobs), ("procs", procs), ("users", users)))
+    seed = seed_of("seed", seed)
     log = generate_log(
         jobs,
         procs,
