@@ -17,6 +17,11 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that st
 DISTRIBUTIONS = {"batsim": "pybatsim", "dask_jobqueue": "dask-jobqueue", "sklearn": "scikit-learn"}
 
 
+# Python's arguments by the options' names, of those that are not named by changing hyphens only, or that messages name
+# without a mark; `batfill.options` enters its table.
+ARGUMENT_OF = {"tau": "tau_s", "worker-limit": "worker_limit_s", "period": "period_s"}
+
+
 class BatfillError(Exception):
     """Unusable input from the user; the message is one line: where, what, and how to mend it.
 
@@ -42,19 +47,16 @@ def on_command_line(error: Exception) -> str:
 def in_python(message: str) -> str:
     """The message with options as Python's arguments, except in commands, which stand between backticks.
 
+    >>> import batfill.options
     >>> in_python("option train-lag: -1 is not >= 0; leave --train-lag out, or see `batfill replay --help`")
     'option train_lag_s: -1 is not >= 0; leave train_lag_s out, or see `batfill replay --help`'
     """
-    from batfill.options import OPTIONS
-
-    timed = {"tau": "tau_s", "worker-limit": "worker_limit_s", "period": "period_s"}
 
     def argument(found: re.Match[str]) -> str:
         name = found[2].removeprefix("no-")
-        known = OPTIONS[name].argument if name in OPTIONS else timed.get(name, name.replace("-", "_"))
-        return found[1].replace("--", "") + known
+        return found[1].replace("--", "") + ARGUMENT_OF.get(name, name.replace("-", "_"))
 
-    joined = "|".join(name for name in OPTIONS if "-" in name)
+    joined = "|".join(name for name in ARGUMENT_OF if "-" in name)
     option = re.compile(rf"(\B--|\boption |\b(?=(?:{joined})\b))([a-z][a-z0-9-]*)")
     parts = message.split("`")
     parts[::2] = [option.sub(argument, part) for part in parts[::2]]

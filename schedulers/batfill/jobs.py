@@ -427,9 +427,9 @@ class Workload(JobRows):
         Args:
             axes: where to draw; by default a new figure's.
         """
-        from batfill.plots import plot_submissions
+        from batfill.axes import plot_submissions
 
-        return plot_submissions(self.jobs, self.procs, axes)
+        return plot_submissions(self.jobs, self.procs, DAY_S, axes)
 
 
 def request_warnings(tables: Sequence[JobTable], unrequested: Unrequested) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from keyword import iskeyword
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from batfill.errors import BatfillError, nearest, require
+from batfill.errors import ARGUMENT_OF, BatfillError, nearest, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -623,6 +623,7 @@ LIVE = by_name(
     ),
 )
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
+ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
 # The options that `frontier` and `what-if` hand on to their replays.
 OF_BASE = ("backfill", "threshold")  # to all of them

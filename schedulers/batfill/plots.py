@@ -1,4 +1,4 @@
-"""Drawings of workloads and replays on matplotlib's axes, for notebooks; `reports.figures` has those of papers."""
+"""Drawings of replays on matplotlib's axes, for notebooks; `reports.figures` has those of papers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from batfill.axes import axes_of
 from batfill.batsim.replayed import Tries
 from batfill.errors import BatfillError, nearest, optional
 from batfill.jobs import DAY_S, HOUR_S
@@ -17,44 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable
     from batfill.replays import Schedule
 
 Plot = Literal["waits", "utilisation", "gantt"]
 MOST_BARS = 20_000  # of a Gantt chart, which takes seconds
 
 
-def axes_of(axes: Axes | None) -> Axes:
-    """These axes, or those of a new figure.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
-    if axes is not None:
-        return axes
-    figure = optional("matplotlib.pyplot", "report").figure(figsize=(8, 3.2), layout="constrained")
-    made: Axes = figure.add_subplot()
-    return made
-
-
 def by_day(at_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The days with something at these instants, and the place of each among them."""
     days, place = np.unique(at_s // DAY_S, return_inverse=True)
     return days, place
-
-
-def plot_submissions(jobs: JobTable, procs: int | None, axes: Axes | None = None) -> Axes:
-    """Draw the work submitted each day as the processors that it would keep busy, beside the machine's."""
-    axes = axes_of(axes)
-    ran_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    days = np.zeros(0) if not len(jobs) else np.arange(jobs.submit_s[-1] // DAY_S + 1)
-    work = np.bincount((jobs.submit_s // DAY_S).astype(np.int64), weights=ran_s * jobs.procs, minlength=len(days))
-    axes.stairs(work / DAY_S, np.append(days, len(days)), fill=True, alpha=0.6, label="submitted")
-    if procs is not None:
-        axes.axhline(procs, color="0.3", linewidth=1, label="the machine")
-    axes.set(xlabel="days", ylabel="processors")
-    axes.legend(frameon=False)
-    return axes
 
 
 def plot_schedule(schedule: Schedule, kind: Plot, axes: Axes | None, from_s: float, until_s: float) -> Axes:
