@@ -144,7 +144,7 @@ def test_times_of_a_workload_whose_sums_would_not_be_exact(refused, field):
             "log.swf",
             f"; MaxProcs: {'9' * 20}\n{row(1, 0, 5)}",
             (),
-            f"its header: a machine of {'9' * 20} processors; pass",
+            f"its header: a machine of {'9' * 20} processors; give --procs",
         ),
         ("log.swf", f"; MaxProcs: {'9' * 5000}\n{row(1, 0, 5)}", (), "its header: a machine of 9999999999"),
         ("w.json", workload(JOB, nb_res=2**31), (), f"nb_res: {2**31} is more than Batsim's largest integer"),
