@@ -246,7 +246,7 @@ def test_a_network_is_refused_where_it_would_mean_nothing(trained, tmp_path):
     tune = ("tune", SAMPLE, "--days", "0.5")
     refusals = {
         ("replay", SAMPLE, "--backfill", name): "option backfill takes an order only",
-        ("replay", SAMPLE, "--policy", name, "--divider", 60, "--kill-if", "needed"): "kill_if: needed looks at",
+        ("replay", SAMPLE, "--policy", name, "--divider", 60, "--kill-if", "needed"): "kill-if: needed looks at",
         ("replay", SAMPLE, "--policy", name, "--divider", 60, "--kill-if", "waiting"): "kill-if: waiting looks at",
         ("schedule", "--select", "full", "--policies", name): "a selection chooses among orders",
         ("schedule", "--backfill", name): "option backfill takes an order only",
