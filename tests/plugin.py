@@ -31,7 +31,7 @@ class Plugin:
             try:
                 self.agent = Agent(options)
             except BatfillError as error:
-                give_up(str(error))
+                give_up(error.on_command_line)
             self.conversation = Batsim4(self.agent)
         else:
             self.scheduler = Scheduler(options)
@@ -43,7 +43,7 @@ class Plugin:
             try:
                 return self.conversation.answer(message)
             except BatfillError as error:
-                give_up(str(error))
+                give_up(error.on_command_line)
         self.asked = message
         if self.pybatsim is None:
             with patch("batsim.batsim.NetworkHandler", lambda wire, timeout: wire):

@@ -336,7 +336,7 @@ def test_what_is_there_is_printed_though_another_log_cannot_be_had(tmp_path, mon
 
 def test_an_unusable_cache_names_the_options_that_choose_another(tmp_path):
     (tmp_path / "cache").write_text("in the way")
-    with pytest.raises(WorkloadError, match=r"choose another cache with --cache or \$BATFILL_CACHE"):
+    with pytest.raises(WorkloadError, match=r"choose another cache with cache or \$BATFILL_CACHE"):
         archive.fetch(archive.known_log("kth-sp2"), cache=tmp_path / "cache")
 
 

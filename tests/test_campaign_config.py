@@ -86,7 +86,7 @@ def test_choices_are_every_combination(read):
 def test_a_mistake_is_one_line_that_says_where(read, tmp_path, text, line):
     with pytest.raises(CampaignError) as refused:
         read(text)
-    (said,) = str(refused.value).splitlines()
+    (said,) = refused.value.on_command_line.splitlines()
     assert said.startswith(f"{tmp_path / 'c.yaml'}:{line}")
 
 

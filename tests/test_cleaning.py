@@ -241,7 +241,7 @@ def test_a_cleaned_log_becomes_a_workload_whose_jobs_outlive_their_requests(tmp_
 def test_mistakes_are_said():
     with pytest.raises(WorkloadError, match="no cleaning rule 'tidy'; there are wide"):
         clean(log(job=[1]), rules=["tidy"])
-    with pytest.raises(WorkloadError, match="pass --procs"):
+    with pytest.raises(WorkloadError, match="pass procs"):
         clean(log(job=[1]), rules=["wide"])
     with pytest.raises(WorkloadError, match=r"drops all 1 rows \(ran 1\)"):
         clean(log(runtime_s=[0]), rules=["ran"])

@@ -28,9 +28,9 @@ from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
 from batfill.cli.conformance import conformance
-from batfill.cli.progress import progress
 from batfill.cluster.agent import Agent
 from batfill.cluster.batsim4 import Batsim4
+from batfill.progress import progress
 from batfill.workloads.batsim_json import load_document
 from command import batfill, free_port, refusal, result
 
@@ -445,7 +445,7 @@ def test_a_scheduler_that_falls_silent_runs_no_further_workload():
 
 
 def test_on_a_pipe_progress_is_a_line(capsys, monkeypatch):
-    monkeypatch.setattr("batfill.cli.progress.LINE_EVERY_S", 0)
+    monkeypatch.setattr("batfill.progress.LINE_EVERY_S", 0)
     with progress("workloads", 3, lines=True) as advance:
         advance(1)
     assert capsys.readouterr().err == "workloads: 1 of 3\n"

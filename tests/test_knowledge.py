@@ -417,8 +417,9 @@ def test_a_workload_of_no_jobs_is_driven_to_its_end_at_once(name):
     ],
 )
 def test_a_mistaken_option_is_answered_with_what_it_may_be(options, says):
-    with pytest.raises(BatfillError, match=f"^{says.replace('+', '[+]')}"):
+    with pytest.raises(BatfillError) as refused:
         Options.of(options)
+    assert refused.value.on_command_line.startswith(says)
 
 
 def test_what_knows_the_future_cannot_serve_where_there_is_none():

@@ -354,13 +354,13 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
         ({"regime": "daily"}, "option regime: 'daily' is none of decoupled, weekly, fresh"),
         (
             {"divider_rule": "week"},
-            "option divider-rule: week moves the divider weekly; use regime weekly or decoupled",
+            "option divider_rule: week moves the divider weekly; use regime weekly or decoupled",
         ),
-        ({"train_lag_s": -1.0}, "option train-lag: -1.0 is not a number of seconds >= 0"),
-        ({"max_waste": 2.0}, "option max-waste: 2.0 is more than the whole"),
-        ({"max_kill_share": math.nan}, "option max-kill-share: nan is not"),
+        ({"train_lag_s": -1.0}, "option train_lag_s: -1.0 is not a number of seconds >= 0"),
+        ({"max_waste": 2.0}, "option max_waste: 2.0 is more than the whole"),
+        ({"max_kill_share": math.nan}, "option max_kill_share: nan is not"),
         ({"max_waste": 0.1, "limits": "soft"}, "option limits: 'soft' is none of strict, expected"),
-        ({"limits": "expected"}, "option limits: there is no limit; add max-waste 0.05, or leave it out"),
+        ({"limits": "expected"}, "option limits: there is no limit; add max_waste or max_kill_share, or leave it out"),
         ({"seed": -1}, "option seed: -1 is not a whole number"),
     ],
 )

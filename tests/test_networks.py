@@ -264,7 +264,7 @@ def test_a_network_is_refused_where_it_would_mean_nothing(trained, tmp_path):
         Options.of({"policy": name, "knowledge": "easy++", "predictions": "order"})
     classed = Workload("made", random_table(1, n_jobs=10, size=8, span_s=30, small=0.5), 8)
     run = bf.Replay(classed, "saf", divider_s=60, kill_if="needed")
-    with pytest.raises(PolicyError, match="kill-if: needed"):
+    with pytest.raises(PolicyError, match="kill_if: needed"):
         run.fork(policy=name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 
@@ -35,8 +36,10 @@ def test_a_threshold_of_zero_is_a_threshold():
 @pytest.mark.parametrize("name", ["threshold", "divider"])
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, "inf", "nan", "-5", "7 apples", "", True, [1], {}])
 def test_seconds_must_be_a_number_that_is_not_negative(name, value):
-    with pytest.raises(BatfillError, match=f"option {name}: .* is not a number of seconds"):
+    with pytest.raises(BatfillError) as refused:
         Options.of({name: value})
+    assert re.match(f"option {name}: .* is not a number of seconds", refused.value.on_command_line)
+    assert re.match(f"option {name}_s: .* is not a number of seconds", str(refused.value))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_geometric_levels_are_stated_as_they_are_written(text, stated):
 def test_what_has_no_effect_on_geometric_levels_is_refused(given, says):
     with pytest.raises(BatfillError) as refused:
         Options.of({"knowledge": "classifier", **given})
-    assert str(refused.value).startswith(says)
+    assert refused.value.on_command_line.startswith(says)
 
 
 @pytest.mark.parametrize(
@@ -160,5 +163,6 @@ def test_a_live_scheduler_states_what_its_head_reserves():
 
 
 def test_an_unknown_option_is_answered_with_the_known_ones():
-    with pytest.raises(BatfillError, match=f"option 'treshold' is unknown; known are {', '.join(NAMES)}"):
+    with pytest.raises(BatfillError) as refused:
         Options.of({"treshold": 1})
+    assert f"option 'treshold' is unknown; known are {', '.join(NAMES)}" in refused.value.on_command_line

@@ -292,14 +292,14 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_orders():
         ({"training": 0}, "8 periods are too few to train on 0; choose --training from 1 to 7"),
         ({"training": 8}, "too few to train on 8"),
         ({"days": 1}, "1 period is too few to train on 0; give a longer log"),
-        ({"max_wait_growth": -0.1}, "option max-wait-growth: -0.1 is not a share >= 0"),
-        ({"p999_wait_growth": math.nan}, "option p999-wait-growth: nan"),
+        ({"max_wait_growth": -0.1}, "option max_wait_growth: -0.1 is not a share >= 0"),
+        ({"p999_wait_growth": math.nan}, "option p999_wait_growth: nan"),
         ({"baseline": "best"}, "policy 'best' is unknown"),
         ({"policies": ["best"]}, "policy 'best' is unknown"),
         ({"points": 0}, "points 0 and seed 0: give whole numbers"),
         ({"seed": -1}, "points 64 and seed -1"),
         ({"days": 0}, "option days: 0 is not a finite number > 0"),
-        ({"days": 1e-9}, "more than 100000 periods; give longer --days"),
+        ({"days": 1e-9}, "more than 100000 periods; give longer days"),
         ({"threshold_s": -1}, "option threshold"),
     ],
 )
@@ -309,7 +309,7 @@ def test_what_cannot_be_is_refused(choices, words):
 
 
 def test_a_log_without_a_job_for_the_machine_is_refused():
-    with pytest.raises(BatfillError, match="no job fits 2 processors; give a larger --procs"):
+    with pytest.raises(BatfillError, match="no job fits 2 processors; give a larger procs"):
         tune_aged(workload(table([(0, 10, 10, 4), (90, 10, 10, 4)]), 2), days=DAYS)
 
 

@@ -14,8 +14,9 @@ from batfill.errors import BatfillError
 from batfill.policy import POLICIES, PURE, policy_named
 from batfill.replays import replay
 from batfill.stats import Paired
+from batfill.tables import cell
 from batfill.tuning.periods import Conditions, costs, periods_of
-from batfill.tuning.results import as_json, cell, recommendation
+from batfill.tuning.results import as_json, recommendation
 from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes
 from batfill.tuning.tune import (
     StudyPlan,
@@ -303,11 +304,11 @@ def test_only_drawing_maps_loads_matplotlib():
     [
         ({"last": (3,)}, "3 periods are too few to train on 1 and look 3 back"),
         ({"training": 3}, "too few to train on 3"),
-        ({"features": 6}, "use --method xnes"),
+        ({"features": 6}, "use method xnes"),
         ({"method": "xnes", "maps": "x"}, "only a grid can be drawn"),
-        ({"evaluations": 9}, "--evaluations: --method coverage does not use it"),
-        ({"method": "xnes", "points": 9}, "--points: --method xnes does not use it"),
-        ({"baseline": "wfp3"}, "add --policy wfp3"),
+        ({"evaluations": 9}, "evaluations: method coverage does not use it"),
+        ({"method": "xnes", "points": 9}, "points: method xnes does not use it"),
+        ({"baseline": "wfp3"}, "add policy wfp3"),
     ],
 )
 def test_choices_that_do_not_go_together_are_refused(choices, words):

@@ -81,7 +81,7 @@ def test_a_period_has_its_own_clock_and_keeps_what_the_log_finished_in_it(log):
 
 def test_a_log_that_does_not_say_its_machine_size_needs_one(log):
     log.write_text(log.read_text().partition("\n")[2])
-    with pytest.raises(WorkloadError, match="give --procs"):
+    with pytest.raises(WorkloadError, match="give procs"):
         read_periods(log)
     assert read_periods(log, procs=8).procs == 8
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from difflib import get_close_matches
 from importlib import import_module
@@ -17,13 +18,55 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that st
 DISTRIBUTIONS = {"batsim": "pybatsim", "dask_jobqueue": "dask-jobqueue", "sklearn": "scikit-learn"}
 
 
+# Python's arguments by the options' names, of those that are not named by changing hyphens only, or that messages name
+# without a mark; `batfill.options` enters its table.
+ARGUMENT_OF = {"tau": "tau_s", "worker-limit": "worker_limit_s", "period": "period_s"}
+
+
 def whole_from(least: int, most: int = LARGEST) -> str:
     """The rule for a number of processors, a seed or a count, in the words of every refusal."""
     return f"a whole number from {least} to {most}"
 
 
 class BatfillError(Exception):
-    """Unusable input from the user; the message is one line: where, what, and how to mend it."""
+    """Unusable input from the user; the message is one line: where, what, and how to mend it.
+
+    It is written with options as commands take them, such as --threshold. `on_command_line` has it so; as text, which
+    Python's users see, it names their arguments.
+    """
+
+    @property
+    def on_command_line(self) -> str:
+        """The message with options as commands take them."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        """The message with options as Python's arguments."""
+        return in_python(self.on_command_line)
+
+
+def on_command_line(error: Exception) -> str:
+    """The message of any error as commands print it."""
+    return error.on_command_line if isinstance(error, BatfillError) else str(error)
+
+
+def in_python(message: str) -> str:
+    """The message with options as Python's arguments, except in commands, which stand between backticks.
+
+    >>> import batfill.options
+    >>> in_python("option train-lag: -1 is not >= 0; leave --train-lag out, or see `batfill replay --help`")
+    'option train_lag_s: -1 is not >= 0; leave train_lag_s out, or see `batfill replay --help`'
+    """
+
+    def argument(found: re.Match[str]) -> str:
+        name = found[2].removeprefix("no-")
+        return found[1].replace("--", "") + ARGUMENT_OF.get(name, name.replace("-", "_"))
+
+    joined = "|".join(name for name in ARGUMENT_OF if "-" in name)
+    option = re.compile(rf"(\B--|\boption |\b(?=(?:{joined})\b))([a-z][a-z0-9-]*)")
+    parts = message.split("`")
+    parts[::2] = [option.sub(argument, part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 class WorkloadError(BatfillError):

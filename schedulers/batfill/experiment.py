@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,24 +20,28 @@ from batfill.batsim.replayed import Judged, write_batsim_files
 from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
 from batfill.errors import BatfillError
 from batfill.files import json_text, make_folder, write_json
-from batfill.jobs import SMALL, Clock, Workload, arrow_table, data_frame
+from batfill.jobs import SMALL, Clock, Workload
 from batfill.knowledge.learning import LearningReport, replay_learning
 from batfill.memory import in_gb, require_memory
 from batfill.metrics import TAU_S, Certificate, Summary, as_html, as_table, bounded_slowdown, figure_rows, who_pays
-from batfill.options import USER, Options, of_arguments, tau_of
+from batfill.options import USER, Options, of_arguments, seconds_of, tau_of
 from batfill.policy import POLICIES, Policy, digests
+from batfill.progress import patient_progress
+from batfill.tables import JobRows, arrow_table, data_frame
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from typing import Self, Unpack
 
     import pandas as pd
     import pyarrow as pa
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from batfill.jobs import JobTable, Overrun, Unrequested
     from batfill.options import Arguments
+    from batfill.plots import Plot
     from batfill.replays import Schedule
 
 ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant
@@ -44,10 +51,11 @@ WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(JobRows):
     """The result of a replay: its figures, every job, and everything needed to repeat it.
 
-    Its repr, and its table in a notebook, show the figures.
+    Its repr, and its table in a notebook, show the figures. Two are equal if the same options gave the same schedule of
+    equal workloads, however long it took.
 
     Examples:
         >>> fcfs = replay("workloads/sample.json", "fcfs")
@@ -67,6 +75,17 @@ class Result:
     read_s: float | None = None  # elapsed time of reading; None for a workload in memory
     learned: LearningReport | None = None
     changes: tuple[tuple[float, Options], ...] = ()  # the options until these instants, if they were changed
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other result has an equal workload, options and schedule."""
+        if not isinstance(other, Result):
+            return NotImplemented
+        same = self.workload == other.workload and self.tau_s == other.tau_s and self.stated() == other.stated()
+        same = same and digests(self.policies()) == digests(other.policies())
+        return same and self.changes_as_dicts() == other.changes_as_dicts() and self.schedule == other.schedule
+
+    def __hash__(self) -> int:
+        return hash((self.workload, self.figures))
 
     @property
     def ended(self) -> bool:
@@ -268,11 +287,29 @@ class Result:
         states[schedule.rejected & submitted] = words[REFUSED]
         return states
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A row per job; see `columns`. The frame's `attrs` hold the provenance. Needs pandas."""
+    def about(self) -> dict[str, Any]:
+        """The provenance of the columns, for the `attrs` of a frame."""
         about = {"workload": self.workload.name, "workload_sha256": self.workload.digest, "options": self.stated()}
-        about |= digests(self.policies())
-        return data_frame(self.columns(), **about)
+        return about | digests(self.policies())
+
+    def plot(
+        self, kind: Plot = "waits", axes: Axes | None = None, *, from_s: float = 0.0, until_s: float = math.inf
+    ) -> Axes:
+        """Draw the replay; returns matplotlib's axes. Needs matplotlib.
+
+        Args:
+            kind: "waits" (the mean wait of each day's jobs, and the longest), "utilisation" (the share of the
+                processors in use), or "gantt" (every job that ran in the window).
+            axes: where to draw; by default a new figure's.
+            from_s: the begin of the window, in seconds since the workload's origin.
+            until_s: its end.
+
+        Raises:
+            BatfillError: the kind is unknown, or the window is empty or, for "gantt", has more than 20,000 jobs.
+        """
+        from batfill.plots import plot_schedule
+
+        return plot_schedule(self.schedule, kind, axes, seconds_of("from_s", from_s), until_of("until_s", until_s))
 
     def to_arrow(self) -> pa.Table:
         """A row per job; see `columns`. The schema's metadata is `as_json`. Needs pyarrow, not pandas."""
@@ -299,13 +336,26 @@ class Result:
         write_json(result_file(out, RUN_JSON), about)
 
 
+def nothing(_: float) -> None:
+    """Called where progress is not shown."""
+
+
+def until_of(name: str, value: Any, clock: Clock | None = None) -> float:
+    """An instant as the last one of a window: seconds, a duration such as 1h, inf, or a date of the log's clock."""
+    if isinstance(value, datetime):
+        if clock is None:
+            raise BatfillError(f"{name}: {value} is a date, and the workload has no clock; give seconds")
+        return clock.second(value if value.tzinfo else value.replace(tzinfo=clock.zone))
+    return math.inf if value == math.inf else seconds_of(name, value)
+
+
 def simulate(
-    jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] = lambda _: None
+    jobs: JobTable, workload: Workload, options: Options, advance: Callable[[int], None] | None = None
 ) -> tuple[Schedule, LearningReport | None]:
     """Replay these jobs on the workload's machine, initially empty, under these options; `advance` as for `replay`."""
     assert workload.procs is not None
     if options.learning.knowledge != USER:
-        return replay_learning(jobs, workload.procs, options, workload.clock, advance)
+        return replay_learning(jobs, workload.procs, options, workload.clock, advance or nothing)
     schedule = replays.replay(
         jobs,
         workload.procs,
@@ -316,6 +366,7 @@ def simulate(
         tries_first=options.tries_first,
         kill_if=options.kill_rule,
         widest_try=options.widest_try(workload.procs),
+        advance=advance,
     )
     return schedule, None
 
@@ -349,6 +400,8 @@ def options_of(policy: Policy | str, arguments: Mapping[str, Any]) -> Options:
     Raises:
         BatfillError: one is unknown, invalid, or has no effect with the others.
     """
+    if isinstance(policy, (Mapping, Sequence)) and not isinstance(policy, str):
+        raise BatfillError("policy: these are several; `replay_many` replays a log under each")
     return Options.of(of_arguments({"policy": policy, **arguments}))
 
 
@@ -360,8 +413,8 @@ def replay(
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-    advance: Callable[[int], None] = lambda _: None,
-    say: Callable[[str], None] = lambda _: None,
+    advance: Callable[[int], None] | None = None,
+    say: Callable[[str], None] | None = None,
     **options: Unpack[Arguments],
 ) -> Result:
     """Replay a whole workload under one policy in the compiled engine.
@@ -374,7 +427,8 @@ def replay(
         tau_s: the bound of the bounded slowdown, in seconds.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
-        advance: called with the number of jobs judged, unless the knowledge is "user".
+        advance: called with the number of jobs replayed since the last call; None shows a progress bar if the replay
+            takes more than two seconds.
         say: called before the replay of a million jobs or more with a line on the memory that it takes.
         **options: the scheduler's other options, named as in the options' reference with underscores; `threshold_s`,
             `divider_s` and `train_lag_s` are in seconds: backfill, threshold_s, overdue_before, divider_s, kill_if,
@@ -399,38 +453,41 @@ def replay(
     read_s = None if isinstance(log, Workload) else time.perf_counter() - began
     chosen.require_classes(workload.jobs, workload.name if read_s is None else str(log))
     if len(workload.jobs) >= LONG:
-        say(memory_line(workload, chosen))
+        line = memory_line(workload, chosen)
+        if say is not None:
+            say(line)
 
     load_engine(workload.jobs)
     began = time.perf_counter()
-    schedule, learned = simulate(workload.jobs, workload, chosen, advance)
+    with patient_progress("jobs", len(workload.jobs)) if advance is None else nullcontext(advance) as shown:
+        schedule, learned = simulate(workload.jobs, workload, chosen, shown)
     simulate_s = time.perf_counter() - began
     return Result(workload, chosen, schedule, tau_s, schedule.summary(tau_s), simulate_s, read_s, learned)
 
 
 def replay_many(
     log: Workload | str | Path,
-    policies: Policy | str | Iterable[Policy | str],
+    policies: Policy | str | Iterable[Policy | str] | Mapping[str, Policy | str],
     *,
     procs: int | None = None,
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
     threads: int | None = None,
-    advance: Callable[[int], None] = lambda _: None,
+    advance: Callable[[int], None] | None = None,
     **options: Unpack[Arguments],
 ) -> pd.DataFrame:
     """Replay a workload under each of several policies, on all processors: a row of figures per policy.
 
     Args:
         log: see `replay`.
-        policies: each as for `replay`; their names are the frame's index.
+        policies: each as for `replay`; their names are the frame's index, or the keys of a dict.
         procs: see `replay`.
         tau_s: see `replay`.
         overrun: see `replay`.
         unrequested: see `replay`.
         threads: number of replays at a time; by default one per processor. The figures do not depend on it.
-        advance: called with 1 after each replay.
+        advance: called with 1 after each replay; None shows a progress bar if they take more than two seconds.
         **options: see `replay`; the same for every policy.
 
     Returns:
@@ -444,7 +501,10 @@ def replay_many(
         >>> frame.index.tolist(), bool(frame.mean_wait_s["saf"] < frame.mean_wait_s["fcfs"])
         (['fcfs', 'saf'], True)
     """
-    several = [policies] if isinstance(policies, (str, Policy)) else list(policies)
+    named = dict(policies) if isinstance(policies, Mapping) else {}
+    if not isinstance(policies, (str, Policy, Iterable)):
+        raise BatfillError(f"policies: {policies!r:.80} are none; give names or policies, as bf.policies.values()")
+    several = [policies] if isinstance(policies, (str, Policy)) else list(named.values() or policies)
     if not several:
         raise BatfillError("policies: there is none; give one or more, such as bf.policies.values()")
     chosen, tau_s = [options_of(policy, options) for policy in several], tau_of(tau_s)
@@ -457,10 +517,13 @@ def replay_many(
         return {"policy": one.policy.name, **simulate(workload.jobs, workload, one)[0].summary(tau_s).as_dict()}
 
     rows = []
-    with replays.thread_pool(max(1, min(threads or len(os.sched_getaffinity(0)), len(chosen)))) as pool:
+    shown = patient_progress("policies", len(chosen)) if advance is None else nullcontext(advance)
+    n_threads = max(1, min(threads or len(os.sched_getaffinity(0)), len(chosen)))
+    with shown as done, replays.thread_pool(n_threads) as pool:
         for row in pool.map(figures_under, chosen):
             rows.append(row)
-            advance(1)
+            done(1)
+    rows = [{**row, "policy": name} for name, row in zip(named, rows, strict=True)] if named else rows
     stated = {name: value for name, value in chosen[0].as_dict().items() if name != "policy"}
     of_log: dict[str, Any] = {"workload": workload.name, "workload_sha256": workload.digest}
     of_log |= {"overrun": workload.overrun, "unrequested": workload.unrequested}
@@ -468,7 +531,7 @@ def replay_many(
     return data_frame(rows, **of_log, procs=size, tau_s=tau_s, options=stated).set_index("policy")
 
 
-class Replay:
+class Replay(JobRows):
     """A replay that can stop at any instant, be inspected, copied, given other rules, saved, and continued.
 
     Before the end, figures and tables cover the jobs that have ended, and say so.
@@ -507,6 +570,7 @@ class Replay:
         self.workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
         self.options.require_classes(self.workload.jobs, self.workload.name)
         self.changes: tuple[tuple[float, Options], ...] = ()
+        self.forked_s: float | None = None  # where a fork left its original
         self.simulate_s = 0.0
         self.engine = replays.EngineReplay(
             self.workload.jobs,
@@ -531,6 +595,7 @@ class Replay:
         Raises:
             BatfillError: it is before the last instant processed, or nan.
         """
+        until_s = until_of("until_s", until_s, self.workload.clock)
         if not until_s >= self.now_s:
             raise BatfillError(f"until_s: {until_s!r} is not a number of seconds >= {self.now_s:g}, the run's now_s")
         load_engine(self.workload.jobs)
@@ -557,6 +622,7 @@ class Replay:
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         copied.engine = self.engine.fork()
+        copied.forked_s = self.now_s
         if policy is None and not given:
             return copied
         copied.options = replace(
@@ -613,20 +679,31 @@ class Replay:
         """The figures over the jobs that have ended; `ended` says whether these are all."""
         return self.result().figures
 
-    def to_pandas(self) -> pd.DataFrame:
-        """As `Result.to_pandas`, so far."""
-        return self.result().to_pandas()
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """As `Result.columns`, so far."""
+        return self.result().columns()
+
+    def about(self) -> dict[str, Any]:
+        """As `Result.about`."""
+        return self.result().about()
 
     def to_arrow(self) -> pa.Table:
         """As `Result.to_arrow`, so far."""
         return self.result().to_arrow()
+
+    def plot(
+        self, kind: Plot = "waits", axes: Axes | None = None, *, from_s: float = 0.0, until_s: float = math.inf
+    ) -> Axes:
+        """As `Result.plot`, so far."""
+        return self.result().plot(kind, axes, from_s=from_s, until_s=until_s)
 
     def rows(self) -> list[tuple[str, str]]:
         """The state of the run and the figures so far, as rows of (label, text)."""
         busy = self.engine.size - self.free
         here = f"{len(self.waiting):,} jobs waiting, {len(self.running):,} running on {busy:,} processors"
         now = f"{self.now_s:,.0f} s, {here}"
-        return [("now", now), *self.result().rows()]
+        forked = [] if self.forked_s is None else [("fork", f"of a replay at {self.forked_s:,.0f} s")]
+        return [("now", now), *forked, *self.result().rows()]
 
     def __repr__(self) -> str:
         """The rows, one per line."""
@@ -650,6 +727,7 @@ class Replay:
             "unrequested": workload.unrequested,
             "tau_s": self.tau_s,
             "simulate_s": self.simulate_s,
+            "forked_s": self.forked_s,
             "options": self.options.as_dict(),
             "changes": [[until_s, options.as_dict()] for until_s, options in self.changes],
         }
@@ -682,7 +760,7 @@ class Replay:
             overrun=about["overrun"],
             unrequested=about["unrequested"],
         )
-        run.tau_s, run.simulate_s = about["tau_s"], about["simulate_s"]
+        run.tau_s, run.simulate_s, run.forked_s = about["tau_s"], about["simulate_s"], about["forked_s"]
 
         def options_again(stated: dict[str, Any]) -> Options:
             orders = {name: own.get(stated[name], stated[name]) for name in ("policy", "backfill")}

@@ -10,16 +10,17 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from batfill.errors import LARGEST, WorkloadError, optional, whole_from
+from batfill.errors import LARGEST, WorkloadError, whole_from
+from batfill.given import classes_in, frame_columns, seconds_in, texts_in, whole_in
 from batfill.metrics import as_html, as_table
+from batfill.tables import JobRows, same_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    import pandas as pd
-    import pyarrow as pa
-    from numpy.typing import NDArray
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -158,7 +159,7 @@ class JobColumns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JobTable(JobColumns):
+class JobTable(JobColumns, JobRows):
     """One workload's jobs, ordered by (submit_s, ids as strings).
 
     A row's index is the job's `seq`: the last tie-break of every order. `job_table` makes a table from rows in any
@@ -237,44 +238,30 @@ class JobTable(JobColumns):
             "class": classes,
         }
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A row per job; see `columns`. Needs pandas."""
-        return data_frame(self.columns())
+    def __eq__(self, other: object) -> bool:
+        """Whether the other table has equal jobs."""
+        if not isinstance(other, JobTable):
+            return NotImplemented
+        plain = [f.name for f in fields(self) if f.name not in ("killable", "assumed_s")]  # None stands for a column
+        return (
+            len(self) == len(other)
+            and all(same_values(getattr(self, name), getattr(other, name)) for name in (*plain, "unraised_s"))
+            and same_values(
+                *(np.ones(len(self), bool) if one.killable is None else one.killable for one in (self, other))
+            )
+        )
 
-    def to_arrow(self) -> pa.Table:
-        """A row per job; see `columns`. Needs pyarrow, not pandas."""
-        return arrow_table(self.columns())
+    def __hash__(self) -> int:
+        return hash((len(self), float(self.submit_s.sum()), int(self.procs.sum())))
 
     def __repr__(self) -> str:
         """The number of jobs and their span."""
         span_s = float(self.submit_s[-1] - self.submit_s[0]) if len(self) else 0.0
         return f"<JobTable: {len(self):,} jobs submitted over {span_s / DAY_S:,.1f} days>"
 
-
-def data_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], **attrs: Any) -> pd.DataFrame:
-    """These columns, or these rows, as a DataFrame with these `attrs`.
-
-    Raises:
-        MissingExtra: pandas is not installed.
-    """
-    frame: pd.DataFrame = optional("pandas", "tables").DataFrame(columns)
-    frame.attrs.update(attrs)
-    return frame
-
-
-def arrow_table(columns: Mapping[str, NDArray[Any]], about: Mapping[bytes, bytes] | None = None) -> pa.Table:
-    """These columns as an Arrow table, nan as null, with this metadata.
-
-    Raises:
-        MissingExtra: pyarrow is not installed.
-    """
-    arrow = optional("pyarrow", "tables")
-    arrays = {
-        name: arrow.array(values, arrow.string() if values.dtype == object else None, from_pandas=True)
-        for name, values in columns.items()
-    }
-    table: pa.Table = arrow.table(arrays)
-    return table.replace_schema_metadata(dict(about)) if about else table
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        return as_html([("job table", repr(self)[11:-1])])
 
 
 TIME = f"a number from 0 to {LONGEST_S:g}"
@@ -291,9 +278,9 @@ def checked_size(source: object, procs: int) -> int:
     Raises:
         WorkloadError: it is out of range.
     """
-    if not 1 <= procs <= LARGEST:
-        raise WorkloadError(f"{source}: a machine of {procs} processors; give its size (procs), {whole_from(1)}")
-    return procs
+    if isinstance(procs, bool) or not isinstance(procs, (int, np.integer)) or not 1 <= procs <= LARGEST:
+        raise WorkloadError(f"{source}: a machine of {procs!r} processors; give its size (procs), {whole_from(1)}")
+    return int(procs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,9 +332,18 @@ class Clock:
         return self.second(datetime.fromisoformat(" ".join(text.split())).replace(tzinfo=self.zone))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Workload:
-    """A job table and its origin."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Workload(JobRows):
+    """A job table and its origin.
+
+    Two are equal if their jobs, machine, clock and choices are, whatever file they come from.
+
+    Examples:
+        >>> from batfill.workloads import generate_workload
+        >>> log = generate_workload(jobs=50, procs=16, seed=1)
+        >>> log == generate_workload(jobs=50, procs=16, seed=1), len(log), log[0]["procs"], log["procs"][:3].tolist()
+        (True, 50, 2, [2, 1, 2])
+    """
 
     name: str  # the file's name, or its generator
     jobs: JobTable
@@ -403,13 +399,39 @@ class Workload:
         """The rows as a table, for notebooks."""
         return as_html(self.rows())
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A row per job; see `JobTable.columns`. Needs pandas."""
-        return data_frame(self.jobs.columns(), workload=self.name, sha256=self.digest, procs=self.procs)
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """As `JobTable.columns`."""
+        return self.jobs.columns()
 
-    def to_arrow(self) -> pa.Table:
-        """A row per job; see `JobTable.columns`. Needs pyarrow, not pandas."""
-        return self.jobs.to_arrow()
+    def about(self) -> dict[str, Any]:
+        """The provenance of the columns; `read_workload` makes an equal workload of a frame that has it."""
+        clock = self.clock.as_dict() if self.clock else None
+        known = {"own_end": self.jobs.own_end, "outlives": self.jobs.outlives, "clock": clock}
+        return {"workload": self.name, "sha256": self.digest, "procs": self.procs, **known}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other workload has equal jobs, machine, clock and choices."""
+        if not isinstance(other, Workload):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.compared)
+
+    def __hash__(self) -> int:
+        return hash((self.jobs, self.procs))
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The fields in which equal workloads agree."""
+        return "procs", "overrun", "unrequested", "clock", "jobs"
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the work submitted per day, as processors; returns matplotlib's axes. Needs matplotlib.
+
+        Args:
+            axes: where to draw; by default a new figure's.
+        """
+        from batfill.axes import plot_submissions
+
+        return plot_submissions(self.jobs, self.procs, DAY_S, axes)
 
 
 def request_warnings(tables: Sequence[JobTable], unrequested: Unrequested) -> tuple[str, ...]:
@@ -483,34 +505,37 @@ def stand_in(unrequested: Unrequested) -> str:
 
 
 def job_table(
-    source: str,
+    source: str = "the job table",
     *,
-    ids: NDArray[Any],
-    submit_s: NDArray[np.float64],
-    runtime_s: NDArray[np.float64],
-    walltime_s: NDArray[np.float64],
-    procs: NDArray[np.int64],
-    requested_s: NDArray[np.float64] | None = None,
-    user: NDArray[np.int64] | None = None,
-    job_class: NDArray[np.int8] | None = None,
+    submit_s: ArrayLike,
+    runtime_s: ArrayLike,
+    walltime_s: ArrayLike,
+    procs: ArrayLike,
+    ids: ArrayLike | None = None,
+    requested_s: ArrayLike | None = None,
+    user: ArrayLike | None = None,
+    job_class: ArrayLike | None = None,
     own_end: bool = False,
     outlives: bool = False,
-    killable: NDArray[np.bool_] | None = None,
-    assumed_s: NDArray[np.float64] | None = None,
+    killable: ArrayLike | None = None,
+    assumed_s: ArrayLike | None = None,
 ) -> JobTable:
     """A checked and ordered table of these columns, each of shape (n_jobs,), in any order.
 
+    A column is an array, a list, or a Series. Durations may be timedeltas, and submissions dates, which count from the
+    first one's second. `batfill.read` makes a workload of a whole data frame.
+
     Args:
         source: what error messages call the workload, usually its path.
-        ids: str, unique; they break ties in submission time, as strings, like Batsim.
         submit_s: seconds, from 0 to LONGEST_S.
         runtime_s: seconds, from 0 to LONGEST_S.
         walltime_s: seconds, > 0 and <= LONGEST_S; inf for a job without a limit.
         procs: from 1 to LARGEST.
+        ids: unique; they break ties in submission time, as strings, like Batsim. By default 1, 2, ...
         requested_s: the user's request as the log has it, > 0 and <= LONGEST_S; nan if unknown. By default the
             walltime, and unknown for a job without one.
         user: the user's number; -1 (the default) if unknown.
-        job_class: SMALL, LARGE or UNKNOWN (the default).
+        job_class: "small", "large" or None (the default), or SMALL, LARGE and UNKNOWN.
         own_end: whether a job with p = p~ ended by itself.
         outlives: whether the scheduler reads the request in place of the walltime, which a job may outlive
             (`overrun="extend"`).
@@ -518,22 +543,42 @@ def job_table(
         assumed_s: what stands in for an unknown request, before p~ was raised; nan or None for p~.
 
     Raises:
-        WorkloadError: a value is out of range (the message names the first such job), or an id occurs twice.
+        WorkloadError: a value is out of range or of another type (the message names the first such job), or an id
+            occurs twice.
+
+    Examples:
+        >>> from datetime import datetime, timedelta
+        >>> jobs = job_table(submit_s=[datetime(2026, 1, 5, 8), datetime(2026, 1, 5, 9)], runtime_s=[300, 20],
+        ...     walltime_s=[timedelta(minutes=10)] * 2, procs=[4, 2])
+        >>> jobs.submit_s.tolist(), jobs.walltime_s.tolist(), jobs.ids.tolist()
+        ([0.0, 3600.0], [600.0, 600.0], ['1', '2'])
     """
-    n = len(submit_s)
+
+    def seconds(name: str, values: ArrayLike) -> NDArray[np.float64]:
+        found, dated = seconds_in(source, name, values)
+        if dated is not None and name != "submit_s":
+            raise WorkloadError(f"{source}: column {name} has dates; give durations, or numbers of seconds")
+        return found
+
+    submit_s = seconds("submit_s", submit_s)
+    n = submit_s.size
+    ids = np.array([str(number) for number in range(1, n + 1)], object) if ids is None else texts_in(ids)
+    walltime_s = seconds("walltime_s", walltime_s)
+    if requested_s is None:
+        requested_s = np.where(np.isfinite(walltime_s), walltime_s, np.nan)
     given = JobColumns(
         ids=ids,
         submit_s=submit_s,
-        runtime_s=runtime_s,
+        runtime_s=seconds("runtime_s", runtime_s),
         walltime_s=walltime_s,
-        requested_s=np.where(np.isfinite(walltime_s), walltime_s, np.nan) if requested_s is None else requested_s,
-        procs=procs,
-        user=np.full(n, -1, np.int64) if user is None else user,
-        job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else job_class,
+        requested_s=seconds("requested_s", requested_s),
+        procs=whole_in(source, "procs", procs),
+        user=np.full(n, -1, np.int64) if user is None else whole_in(source, "user", user),
+        job_class=np.full(n, UNKNOWN, np.int8) if job_class is None else classes_in(source, job_class),
         own_end=own_end,
         outlives=outlives,
-        killable=killable,
-        assumed_s=assumed_s,
+        killable=None if killable is None else np.asarray(killable, bool),
+        assumed_s=None if assumed_s is None else seconds("assumed_s", assumed_s),
     )
     given.check(source, entering=True)
     columns = {f.name: getattr(given, f.name) for f in fields(given)}
@@ -550,6 +595,45 @@ def job_table(
         raise WorkloadError(f"{source}: job id {twice} occurs more than once; ids must be unique")
     del given  # its columns may be in another order than the table's
     return JobTable(**columns)
+
+
+def workload_of_frame(frame: Any, procs: int | None = None, unrequested: Unrequested | None = None) -> Workload:
+    """The workload in the columns of a frame, named as those of `Workload.to_pandas` or the arguments of `job_table`.
+
+    Args:
+        frame: of pandas or polars, an Arrow table, or a dict; other columns are left out, and a note names them.
+        procs: the machine's size; by default the frame's `attrs["procs"]`, if it has them.
+        unrequested: what made the walltimes; see `read_workload`.
+
+    Raises:
+        WorkloadError: a column is missing, or a value is unusable.
+    """
+    columns, about = frame_columns(frame), dict(getattr(frame, "attrs", {}))
+    name = str(about.get("workload", "the data frame"))
+    needed = ("submit_s", "runtime_s", "walltime_s", "procs")
+    if missing := [column for column in needed if column not in columns]:
+        shown = ", ".join(columns) or "none"
+        raise WorkloadError(f"{name}: no column {missing[0]}; its columns are {shown}; rename or add it")
+    dated = seconds_in(name, "submit_s", columns["submit_s"])[1]
+    walltime_s = seconds_in(name, "walltime_s", columns["walltime_s"])[0]
+    taken = {"ids", "requested_s", "user", "job_class", *needed} & columns.keys()
+    given = {column: columns[column] for column in taken} | {
+        "walltime_s": np.where(np.isnan(walltime_s), np.inf, walltime_s),
+        **{kind: bool(about.get(kind, False)) for kind in ("own_end", "outlives")},
+    }
+    jobs = job_table(name, **given)
+    clock = Clock.of(about["clock"]) if about.get("clock") else None
+    left_out = [column for column in columns if column not in taken]
+    size = about.get("procs") if procs is None else procs
+    return Workload(
+        name,
+        jobs,
+        None if size is None else checked_size(name, size),
+        notes=(f"columns left out: {', '.join(left_out)}",) if left_out else (),
+        clock=clock if dated is None else Clock(dated, UTC),
+        overrun="extend" if jobs.outlives else "keep",
+        unrequested="refuse" if unrequested is None else unrequested,
+    )
 
 
 def _any_twice(ids: NDArray[Any]) -> bool:

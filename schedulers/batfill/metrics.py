@@ -235,6 +235,10 @@ class Summary:
         """As a dict by field, for JSON."""
         return asdict(self)
 
+    def _repr_html_(self) -> str:
+        """The figures in words, for notebooks."""
+        return as_html(figure_rows(asdict(self), of_replay=True))
+
 
 def summarize(
     *,
@@ -311,6 +315,10 @@ class Certificate:
             f"no scheduler has a mean wait below {self.mean_wait_bound_s:,.3f} s; "
             f"mean turnaround {self.turnaround_ratio:,.4f} times its bound"
         )
+
+    def _repr_html_(self) -> str:
+        """The line, for notebooks."""
+        return as_html([("lower bound", self.as_text())])
 
 
 def certify(

@@ -172,7 +172,7 @@ def read_network(path: Path, where: str) -> tuple[Network, str, str, str]:
     except json.JSONDecodeError:
         raise PolicyError(f"{where}: its text about how it was made is not JSON; {MEND}") from None
     except PolicyError as error:
-        raise PolicyError(f"{where}: {error}; {MEND}") from None
+        raise PolicyError(f"{where}: {error.on_command_line}; {MEND}") from None
     return network, text_in(kept, "base"), about, sha256(content).hexdigest()
 
 

@@ -14,7 +14,7 @@ from keyword import iskeyword
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from batfill.errors import LARGEST, BatfillError, nearest, require, whole_from
+from batfill.errors import ARGUMENT_OF, LARGEST, BatfillError, nearest, require, whole_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,8 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
     Raises:
         BatfillError: it is something else.
     """
-    number = value
+    value = of_numpy(value)
+    number = value.total_seconds() if hasattr(value, "total_seconds") else value
     if isinstance(value, str) and (found := DURATION.fullmatch(value.strip().lower())) and found[2] in UNITS_S:
         number = float(found[1]) * UNITS_S[found[2]]
     return number_of(
@@ -63,6 +64,11 @@ def seconds_of(name: str, value: Any, *, least: float = 0.0) -> float:
         math.inf,
         f"a number of seconds {'>= 0' if least == 0 else '> 0'}, as 72000, 20h, 3d or 30min",
     )
+
+
+def of_numpy(value: Any) -> Any:
+    """The value in Python's type if it is a number of NumPy, and as it is otherwise."""
+    return value.item() if type(value).__module__ == "numpy" and value.shape == () else value
 
 
 def number_or_text(value: Any) -> Any:
@@ -77,6 +83,7 @@ def number_or_text(value: Any) -> Any:
 
 def number_of(name: str, value: Any, least: float, most: float, rule: str) -> float:
     """The value, which must be a finite number from `least` to `most`; `rule` describes this range."""
+    value = of_numpy(value)
     wrong = isinstance(value, bool) or not isinstance(value, (int, float))
     if wrong or not math.isfinite(value) or not least <= value <= most:
         raise BatfillError(f"option {name}: {value!r} is not {rule}")
@@ -269,9 +276,18 @@ def unrequested_of(name: str, value: Any) -> str | float:
 
 def seed_of(name: str, value: Any) -> int:
     """The value, which must be a whole number that all random number generators accept."""
+    value = of_numpy(value)
     if type(value) is not int or not 0 <= value <= LARGEST:
         raise BatfillError(f"option {name}: {value!r} is not {whole_from(0)}; try 0")
     return value
+
+
+def whole_of(name: str, value: Any) -> int:
+    """The value, which must be a whole number; its range is for the caller to check."""
+    number = of_numpy(value)
+    if type(number) is not int:
+        raise BatfillError(f"option {name}: {value!r} is not a whole number")
+    return number
 
 
 # File in which a scheduler started by `batfill run` writes the options in force.
@@ -614,6 +630,7 @@ LIVE = by_name(
     ),
 )
 ARGUMENTS = {option.argument: option for option in OPTIONS.values()}
+ARGUMENT_OF.update((name, option.argument) for name, option in OPTIONS.items())  # for the messages of errors
 
 # The options that `frontier` and `what-if` hand on to their replays.
 OF_BASE = ("backfill", "threshold")  # to all of them
@@ -1047,7 +1064,7 @@ class Options:
         if self.divider_s < math.inf and len(jobs) and (jobs.job_class == UNKNOWN).all():
             raise BatfillError(
                 f"{source}: option divider needs jobs with a field `class`, and none of {len(jobs)} has one; "
-                "give --knowledge classifier --kill, or a Batsim workload with classes, or leave the divider out"
+                "choose knowledge classifier with kill, take a Batsim workload with classes, or leave the divider out"
             )
 
     @property

@@ -193,27 +193,27 @@ def log10_submission(r: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # The functions of the table have names, so that they and what is built on them can be pickled.
 def submission(r, p, q):  # type: ignore[no-untyped-def]
-    """R."""
+    """The submission time."""
     return r
 
 
 def request(r, p, q):  # type: ignore[no-untyped-def]
-    """p~."""
+    """The requested time."""
     return p
 
 
 def width(r, p, q):  # type: ignore[no-untyped-def]
-    """Q."""
+    """The processors."""
     return q.astype(np.float64)
 
 
 def area(r, p, q):  # type: ignore[no-untyped-def]
-    """p~ q."""
+    """The area."""
     return p * q
 
 
 def ratio(r, p, q):  # type: ignore[no-untyped-def]
-    """p~ / q."""
+    """The ratio."""
     return p / q
 
 
@@ -577,7 +577,7 @@ def network_in_file(text: str) -> Policy:
     try:
         return picked_by(network, base=base, name=f"nn@{path}", source=f"{path}: {about}", digest=digest)
     except PolicyError as error:
-        raise PolicyError(f"{where}: {error}; {MEND}") from None
+        raise PolicyError(f"{where}: {error.on_command_line}; {MEND}") from None
 
 
 # Learned policies in files: `area@heuristics.json` is the function `area` of that file, and `@heuristics.json` what it

@@ -33,6 +33,7 @@ from batfill.jobs import SMALL, JobTable, checked_size
 from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, certify, summarize
 from batfill.policy import policy_named, require_order
 from batfill.queue import Queue, copied, named, restored
+from batfill.tables import same_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +45,7 @@ Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 SAVED_FORMAT = "batfill replay 12"
 SAMPLE = 256  # jobs of which the arrays show a replay's bytes a job
+AT_ONCE = 100_000  # jobs replayed between two states of a progress bar
 BLOCK = 1 << 15  # jobs that `replay_many` replays together, so that their keys and starts stay in the cache
 
 
@@ -65,6 +67,15 @@ class Schedule:
     kills: NDArray[np.void]  # engine KILL (n_kills,)  every try killed at a divider, in order of time
     order: NDArray[np.int64]  # (n_tries,)  rows in order of their starts
     until_s: float = np.inf  # the last instant processed, if the replay has not ended
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other schedule starts equal jobs at the same instants in the same order, and kills the same."""
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return all(same_values(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def __hash__(self) -> int:
+        return hash((self.jobs, self.size, self.until_s))
 
     @property
     def ended(self) -> NDArray[np.bool_]:
@@ -446,8 +457,9 @@ def replay(
     tries_first: bool = False,
     kill_if: int = engine.ALWAYS,
     widest_try: int | None = None,
+    advance: Callable[[int], None] | None = None,
 ) -> Schedule:
-    """Replay the whole workload; the arguments are those of `EngineReplay`."""
+    """Replay the whole workload; `advance` is called with the jobs submitted, the rest is as for `EngineReplay`."""
     run = EngineReplay(
         jobs,
         size,
@@ -459,7 +471,14 @@ def replay(
         kill_if=kill_if,
         widest_try=widest_try,
     )
+    done = 0
+    while advance is not None and done + AT_ONCE < len(jobs):
+        run.advance(jobs.submit_s[done + AT_ONCE - 1])
+        advance(AT_ONCE)
+        done += AT_ONCE
     run.advance()
+    if advance is not None:
+        advance(len(jobs) - done)
     return run.schedule()
 
 

@@ -35,7 +35,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
         try:
             self.agent = Agent(self.options)
         except BatfillError as error:
-            give_up(str(error))
+            give_up(error.on_command_line)
 
     # From pybatsim
 
@@ -49,7 +49,7 @@ class Scheduler(BatsimScheduler):  # type: ignore[misc] # pybatsim has no types
             self.agent, _ = with_options(self.agent, config["sched-config"], "Batsim's --sched-cfg")
             self.agent.begin(self.bs.compute_resources, registration, self)
         except BatfillError as error:
-            give_up(str(error))
+            give_up(error.on_command_line)
 
     def onJobSubmission(self, job: Job) -> None:
         """See `Agent.submitted`."""

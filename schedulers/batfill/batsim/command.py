@@ -33,7 +33,7 @@ from batfill.batsim.results import (
     write_schedule_json,
 )
 from batfill.batsim.simulation import Simulation
-from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed
+from batfill.errors import BatfillError, Interrupted, PlatformError, RunFailed, on_command_line
 from batfill.files import all_or_none
 from batfill.workloads.batsim_json import BatsimDocument, load_document, require_requests
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             simulate(options)
     except (BatfillError, RunFailed) as error:
-        print(f"batfill batsim: {error}", file=sys.stderr)
+        print(f"batfill batsim: {on_command_line(error)}", file=sys.stderr)
         if isinstance(error, ArgumentsError):
             return BAD_ARGUMENTS
         if isinstance(error, PlatformError):

@@ -19,7 +19,7 @@ from batfill.batsim.machines import Machines, MachineSet, machine_set
 from batfill.batsim.protocol import RESOLUTION_S, Decision, Reply, ReplyError, SimulationStopped, shown_type
 from batfill.batsim.protocol4 import Batsim4
 from batfill.batsim.results import KILLED, NULL_EXECUTION_S, REJECTED
-from batfill.errors import WorkloadError
+from batfill.errors import WorkloadError, on_command_line
 from batfill.invariants import Ledger
 from batfill.jobs import LONGEST_S
 
@@ -242,7 +242,7 @@ class Simulation:
         try:
             given = machine_set(machines, self.machines.size)
         except ValueError as error:
-            raise WorkloadError(f"job {job.id!r}: {error}") from None
+            raise WorkloadError(f"job {job.id!r}: {on_command_line(error)}") from None
         if why_not := self.machines.obstacle(given):
             raise WorkloadError(f"job {job.id!r} cannot start on {given.text}: {why_not}")
         for executor, place in enumerate(mapping or ()):
@@ -457,7 +457,7 @@ class Simulation:
         try:
             decide(self, decision.data)
         except (WorkloadError, ReplyError) as error:
-            raise self._refuse(decision, str(error)) from None
+            raise self._refuse(decision, on_command_line(error)) from None
 
     # The exchange with the scheduler
 

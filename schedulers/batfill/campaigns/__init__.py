@@ -1,5 +1,60 @@
 """Campaigns: grids of replays on one machine or many, stored as one row per run, and resumable."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from batfill.errors import require
 
-require("campaign", "pydantic", "pyarrow")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from batfill.campaigns.run import Done, Say
+    from batfill.processes import Bar
+
+AGAIN = "run the same command again"
+
+
+def campaign(
+    file: str | Path,
+    out: str | Path | None = None,
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    worker_limit_s: float | None = None,
+    bar: Bar | None = None,
+    say: Say | None = None,
+    again: str = AGAIN,
+) -> Done:
+    """Run a grid of replays, resume it where it stopped, and store one row per run.
+
+    Processes share the runs, so a script must call this below `if __name__ == "__main__":`.
+
+    Args:
+        file: the campaign; see the guide to campaigns.
+        out: the folder of the results; by default `expe-out/` and the file's name.
+        scheduler: use the workers of the Dask scheduler at this address.
+        workers: use this many local workers; by default one per processor.
+        worker_limit_s: how long a cluster or scheduler may be without workers.
+        bar: makes progress bars; by default one appears after two seconds.
+        say: receives a line from time to time: the estimate first, then the progress.
+        again: how to resume after a stop, for the message.
+
+    Raises:
+        BatfillError: the campaign is unusable as written.
+        RunFailed: some runs failed or found no worker; the others are stored.
+    """
+    require("campaign", "pydantic", "pyarrow")
+    from pathlib import Path
+
+    from batfill.campaigns.clusters import Where
+    from batfill.campaigns.config import read_campaign
+    from batfill.campaigns.run import folder_of, run_campaign
+    from batfill.progress import patient_progress
+
+    path = Path(file)
+    read = read_campaign(path)
+    where = Where(scheduler, workers, read.campaign.cluster, worker_limit_s)
+    return run_campaign(
+        read, folder_of(path, out), where, bar=bar or patient_progress, say=say or (lambda _: None), again=again
+    )

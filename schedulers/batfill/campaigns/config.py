@@ -164,7 +164,7 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
             try:
                 Options.of(given).learning.require_libraries()
             except BatfillError as error:
-                raise CampaignError(f"{at}: {error}") from None
+                raise CampaignError(f"{at}: {error.on_command_line}") from None
             if values[i] in values[:i]:
                 raise CampaignError(f"{at}: {key} has {document.value[key][i]!r} twice; keep one of them")  # type: ignore[index]
     for i, given in enumerate(lists["knowledge"]):

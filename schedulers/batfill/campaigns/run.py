@@ -9,19 +9,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from batfill.campaigns import AGAIN
 from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
-from batfill.campaigns.config import read_campaign
 from batfill.campaigns.costs import Costs, by_kind, kind_of, measured, tasks_of
 from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
 from batfill.campaigns.provenance import Provenance
 from batfill.campaigns.store import Store, open_store, read_rows
 from batfill.campaigns.summary import overview
 from batfill.campaigns.work import Finished, one_line
-from batfill.errors import BatfillError, Interrupted, RunFailed, optional
+from batfill.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.files import json_text
 from batfill.metrics import in_columns
-from batfill.processes import Remaining, cpu_count, no_bar, rough_duration
+from batfill.processes import Remaining, cpu_count, rough_duration
 from batfill.replays import announce_compilation
+from batfill.tables import text_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 REPORT_S = 30.0  # between two progress lines
-AGAIN = "run the same command again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,10 @@ class Done:
 
     __repr__ = as_text
 
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return text_html(self.as_text())
+
     def as_json(self) -> str:
         """One object."""
         return json_text(asdict(self) | {"results": str(self.results)})
@@ -144,41 +148,6 @@ def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepare
     total_s = costs.total_s(tasks, by_id, min(workers, cores))
     outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, total_s)
     return Prepared(outlook, whole, by_id, tasks, costs)
-
-
-def campaign(
-    file: str | Path,
-    out: str | Path | None = None,
-    *,
-    scheduler: str | None = None,
-    workers: int | None = None,
-    worker_limit_s: float | None = None,
-    bar: Bar = no_bar,
-    say: Say = lambda _: None,
-    again: str = AGAIN,
-) -> Done:
-    """Run a grid of replays, resume it where it stopped, and store one row per run.
-
-    Processes share the runs, so a script must call this below `if __name__ == "__main__":`.
-
-    Args:
-        file: the campaign; see the guide to campaigns.
-        out: the folder of the results; by default `expe-out/` and the file's name.
-        scheduler: use the workers of the Dask scheduler at this address.
-        workers: use this many local workers; by default one per processor.
-        worker_limit_s: how long a cluster or scheduler may be without workers.
-        bar: makes progress bars.
-        say: receives a line from time to time: the estimate first, then the progress.
-        again: how to resume after a stop, for the message.
-
-    Raises:
-        BatfillError: the campaign is unusable as written.
-        RunFailed: some runs failed or found no worker; the others are stored.
-    """
-    path = Path(file)
-    read = read_campaign(path)
-    where = Where(scheduler, workers, read.campaign.cluster, worker_limit_s)
-    return run_campaign(read, folder_of(path, out), where, bar=bar, say=say, again=again)
 
 
 def folder_of(file: Path, out: str | Path | None) -> Path:
@@ -282,7 +251,7 @@ class Session:
                         raise mistake
                     self.report()
             except NoWorkers as error:
-                self.failure = self.failure or str(error)
+                self.failure = self.failure or on_command_line(error)
 
     def keep(self, finished: Sequence[Finished]) -> None:
         """Store these tasks' runs."""

@@ -34,7 +34,7 @@ def checked_choice(value: Any) -> str | float | None:
     try:
         return None if value is None else unrequested_of("unrequested", value)
     except BatfillError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(error.on_command_line) from None
 
 
 def checked_seconds(name: str, value: Any) -> float:
@@ -46,7 +46,7 @@ def checked_seconds(name: str, value: Any) -> float:
     try:
         return tau_of(value) if name == "tau" else seconds_of(name, value)
     except BatfillError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(error.on_command_line) from None
 
 
 class Section(BaseModel):

@@ -58,7 +58,7 @@ def status_of(words: list[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BatfillError as error:
-        return say(str(error), 2)
+        return say(error.on_command_line, 2)
     except RunFailed as error:
         return say(str(error), 1)
     except BrokenPipeError:  # the reader of our output has gone, as in `batfill policies | head -1`

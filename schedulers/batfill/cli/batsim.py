@@ -69,7 +69,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
             (page,) = write_report([outcome.results], command=shlex.join(sys.argv))
             say(f"open it in a browser: {page}")
         except BatfillError as error:  # the run itself succeeded
-            say(f"no report: {error}")
+            say(f"no report: {error.on_command_line}")
 
 
 @command()

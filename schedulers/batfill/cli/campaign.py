@@ -8,6 +8,7 @@ import click
 
 from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, command, out_option
 from batfill.cli.progress import progress
+from batfill.errors import require
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +47,8 @@ def campaign(
     import shlex
     import sys
 
+    require("campaign", "pydantic", "pyarrow")
+    from batfill import campaigns
     from batfill.campaigns import clusters, config, run
 
     read = config.read_campaign(file)
@@ -68,7 +71,7 @@ def campaign(
         print(outlook.as_json() if as_json else outlook.as_text())
         return
     again = shlex.join(["batfill", "campaign", str(file), *given, *(["--json"] if as_json else [])])
-    done = run.campaign(
+    done = campaigns.campaign(
         file,
         out,
         scheduler=scheduler,

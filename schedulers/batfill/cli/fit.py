@@ -69,9 +69,9 @@ def fit(
     """
     import sys
 
+    from batfill.tables import as_table
     from batfill.tuning import heuristics
     from batfill.tuning.results import as_json as text_of
-    from batfill.tuning.results import as_table
 
     fitted = heuristics.fit(workload, procs=procs, **how, bar=progress)
     warn(fitted["input"]["warnings"])

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal, which a command shows while it works."""
+"""What a command shows while it works: progress bars, see `batfill.progress`."""
 
 from __future__ import annotations
 
@@ -7,45 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from batfill.errors import Interrupted
+from batfill.progress import progress as progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sized
-
-LINE_EVERY_S = 5.0
-
-
-@contextmanager
-def progress(label: str, total: float | None = None, *, lines: bool = False) -> Iterator[Callable[[float], None]]:
-    """A function that advances the bar by this many steps; without `total` the bar shows only the steps done.
-
-    Where standard error is no terminal, it prints a line every five seconds if `lines` is set, and nothing otherwise.
-    """
-    if not sys.stderr.isatty():
-        yield line_printer(label, total) if lines else lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda steps: bar.advance(task, steps)
-
-
-def line_printer(label: str, total: float | None) -> Callable[[float], None]:
-    """A function that counts steps and prints their number, at most every LINE_EVERY_S."""
-    import time
-
-    done, printed_s = 0.0, time.monotonic()
-
-    def advance(steps: float) -> None:
-        nonlocal done, printed_s
-        done += steps
-        if done != total and time.monotonic() - printed_s >= LINE_EVERY_S:
-            printed_s = time.monotonic()
-            print(f"{label}: {done:g}" + ("" if total is None else f" of {total:g}"), file=sys.stderr, flush=True)
-
-    return advance
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def fetch(
     """
     from dataclasses import asdict
 
-    from batfill.errors import BatfillError, RunFailed
+    from batfill.errors import BatfillError, RunFailed, on_command_line
     from batfill.files import make_folder, shown
     from batfill.workloads import archive
     from batfill.workloads.convert import convert as library_convert
@@ -168,7 +168,7 @@ def fetch(
     finally:
         show(results, [str(result[key]) for result in results for key in ("file", "workload") if key in result])
     if failures:
-        raise type(failures[0])("; ".join(map(str, failures)))
+        raise type(failures[0])("; ".join(map(on_command_line, failures)))
 
 
 SYSTEMS = ("slurm", "oar", "pbs")

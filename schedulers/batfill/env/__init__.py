@@ -1,7 +1,8 @@
 """Environments for reinforcement learning: an agent takes the decisions that the queue's order takes elsewhere.
 
 `SchedulingEnv` is a `gymnasium.Env`, `SchedulingVectorEnv` a `gymnasium.vector.VectorEnv` of many copies, stepped in
-compiled code on all cores; they need gymnasium, the extra `rl`.
+compiled code on all cores; they need gymnasium, the extra `rl`. `gymnasium.make` knows them as batfill/Scheduling-v0
+once this package is imported, or without an import as batfill.env:batfill/Scheduling-v0.
 
 >>> from batfill.env import SchedulingEnv
 >>> env = SchedulingEnv("workloads/sample.json", jobs=100, visible=16)
@@ -15,10 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from batfill.errors import installed
+
 if TYPE_CHECKING:
     from batfill.env.environments import SchedulingEnv as SchedulingEnv
     from batfill.env.environments import SchedulingVectorEnv as SchedulingVectorEnv
 
+ID = "batfill/Scheduling-v0"  # for gymnasium.make and make_vec, with `log` and the other arguments as keywords
 __all__ = ["SchedulingEnv", "SchedulingVectorEnv"]
 
 if not TYPE_CHECKING:
@@ -30,3 +34,15 @@ if not TYPE_CHECKING:
         from batfill.env import environments
 
         return getattr(environments, name)
+
+
+def register() -> None:
+    """Enter the environments into gymnasium's registry, if gymnasium is installed; it loads them when they are made."""
+    if installed("gymnasium"):
+        import gymnasium
+
+        place = f"{__name__}.environments"
+        gymnasium.register(ID, f"{place}:SchedulingEnv", vector_entry_point=f"{place}:SchedulingVectorEnv")
+
+
+register()

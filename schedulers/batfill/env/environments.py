@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 gymnasium = optional("gymnasium", "rl")
 vector = optional("gymnasium.vector", "rl")
 
-ID = "batfill/Scheduling-v0"  # for gymnasium.make and make_vec, with `log` and the other arguments as keywords
 Observation = dict[str, Any]
 DRAWS = 1000  # of an episode, if none has a decision to take
 PLACES = ("pick", "backfill")  # kinds of action that name a visible job
@@ -456,9 +455,3 @@ def check_choice(name: str, choice: Any, choices: Any, more: str = "") -> None:
     """Refuse what is none of the choices."""
     if not isinstance(choice, str) or choice not in choices:
         raise BatfillError(f"{name}: {choice!r} is none of {', '.join(choices)}{more}{nearest(str(choice), choices)}")
-
-
-if ID not in gymnasium.registry:
-    gymnasium.register(
-        ID, f"{__name__}:{SchedulingEnv.__name__}", vector_entry_point=f"{__name__}:{SchedulingVectorEnv.__name__}"
-    )

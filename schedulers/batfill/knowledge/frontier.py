@@ -13,7 +13,7 @@ import numpy as np
 
 from batfill import __version__
 from batfill.errors import WorkloadError
-from batfill.jobs import HOUR_S, data_frame
+from batfill.jobs import HOUR_S
 from batfill.knowledge.learning import confusion, replay_learning
 from batfill.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
 from batfill.options import (
@@ -28,8 +28,10 @@ from batfill.options import (
     tau_of,
 )
 from batfill.policy import digests, policy_named
-from batfill.processes import Remaining, rough_duration, spread
+from batfill.processes import Remaining, no_bar, rough_duration, spread
+from batfill.progress import patient_progress
 from batfill.replays import announce_compilation
+from batfill.tables import data_frame, text_html
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -144,6 +146,10 @@ class Frontier:
 
     __repr__ = as_text
 
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return text_html(self.as_text())
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {**self.provenance, "points": [point.whole() for point in self.points]}
@@ -166,7 +172,7 @@ def frontier(
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
     workers: int = 1,
-    report: Callable[[Progress], None] = lambda _: None,
+    report: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Frontier:
     """Replay every combination of policy, levels, cut and protected share, plus no knowledge and perfect knowledge.
@@ -186,7 +192,7 @@ def frontier(
         unrequested: see `read_workload`.
         workers: processes for the replays; the points do not depend on it. With 1 they run in this process; a script
             that uses more must call this below `if __name__ == "__main__":`.
-        report: called after each replay.
+        report: called after each replay; None shows a progress bar after two seconds.
         **options: options of the scheduler that the replays share, named as in `replay`: `backfill` and `threshold_s`
             of all; `overdue_before` and `bound` (here True by default) of those with small jobs first; `regime`,
             `divider_rule`, `train`, `train_lag_s` and `seed` of those with a classifier. The seed also draws the
@@ -226,7 +232,7 @@ def points_of(
     further: dict[str, Any],
     tau_s: float,
     workers: int,
-    report: Callable[[Progress], None],
+    report: Callable[[Progress], None] | None,
 ) -> list[Point]:
     """The points of a frontier; `further` are the options in `SHARED`, the other arguments those of `frontier`."""
     seed = further.get("seed", 0)
@@ -242,14 +248,17 @@ def points_of(
     found: dict[int, Point] = {}
     waits_s: dict[int, NDArray[np.float64]] = {}
 
-    with closing(answers(trials, workers)) as ended:
+    shown = patient_progress("replays", len(trials)) if report is None else no_bar("replays")
+    with shown as advance, closing(answers(trials, workers)) as ended:
         for place, answer in ended:
             if isinstance(answer, BaseException):
                 raise answer
             found[place], waits_s[place], took_s = answer
             remaining.ended(trials[place].knowledge, 1, took_s)
             elapsed_s = time.perf_counter() - began
-            report(Progress(found[place], len(found), len(trials), elapsed_s, remaining.seconds()))
+            advance(1)
+            if report is not None:
+                report(Progress(found[place], len(found), len(trials), elapsed_s, remaining.seconds()))
     places = range(len(trials))
     return compared(workload, size, [found[place] for place in places], [waits_s[place] for place in places])
 

@@ -16,14 +16,15 @@ import numpy as np
 
 from batfill import __version__
 from batfill.files import json_text
-from batfill.jobs import WEEK_S, Clock, data_frame, request_warning
+from batfill.jobs import WEEK_S, Clock, request_warning
 from batfill.knowledge import SubmittedJob
 from batfill.knowledge.classifier import Classifier
 from batfill.knowledge.events import EventQueue
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES, NO_CLOCK
 from batfill.knowledge.learning import Confusion
 from batfill.options import OPTIONS, Learning, as_line, of_arguments
-from batfill.processes import no_bar
+from batfill.progress import patient_progress
+from batfill.tables import data_frame, text_html
 from batfill.workloads.formats import source_of
 from batfill.workloads.swf import job_rows
 
@@ -168,6 +169,10 @@ class ClassifiedLog:
 
     __repr__ = as_text
 
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        return text_html(self.as_text())
+
     def as_json(self) -> str:
         """One JSON object, including the weeks."""
         return json_text({**self.as_dict(), "per_week": self.weeks()})
@@ -199,7 +204,7 @@ def classify(
     train: Literal["week", "drift"] = "week",
     train_lag_s: float = 0,
     seed: int = 0,
-    bar: Bar = no_bar,
+    bar: Bar | None = None,
 ) -> ClassifiedLog:
     """Classify every job of a log as small or large as an online scheduler could have, and measure the quality.
 
@@ -211,7 +216,7 @@ def classify(
         train: every week, or when the error rate grows.
         train_lag_s: from a week's end until the forest trained on it is used.
         seed: of the forests.
-        bar: makes progress bars.
+        bar: makes progress bars; by default one appears after two seconds.
 
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.
@@ -227,7 +232,7 @@ def classify(
     learning = Learning.of({name: value for name, value in given.items() if value != OPTIONS[name].default})
     learning.require_libraries()
     jobs = read_jobs(log)
-    with bar("jobs judged", len(jobs)) as advance:
+    with (bar or patient_progress)("jobs judged", len(jobs)) as advance:
         return classify_log(jobs, learning.settings, advance)
 
 

@@ -5,18 +5,21 @@ The items are the jobs of a workload if whole runs are compared, or the pieces o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from batfill.batsim.results import REFUSED
 from batfill.errors import BatfillError
-from batfill.jobs import DAY_S, WEEK_S, data_frame
+from batfill.jobs import DAY_S, WEEK_S
 from batfill.metrics import bounded_slowdown, who_pays
 from batfill.options import described
 from batfill.reports.words import date_ticks, zone_text
 from batfill.stats import CONFIDENCE, FEWEST_BLOCKS, few_blocks, paired
+from batfill.tables import JobRows, data_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.experiment import Result
+    from batfill.experiment import Replay, Result
     from batfill.jobs import Clock
     from batfill.reports.runs import ReportedRun
     from batfill.stats import Paired
@@ -218,15 +221,30 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
     )
 
 
-def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
+def several(given: Sequence[Any]) -> list[tuple[str | None, Any]]:
+    """The things in these arguments, with their names in dicts: each is one, a list of them, or a dict by name."""
+    found: list[tuple[str | None, Any]] = []
+    for one in given:
+        if isinstance(one, Mapping):
+            found += [(str(name), value) for name, value in one.items()]
+        elif isinstance(one, Iterable) and not isinstance(one, (str, Path, JobRows)):
+            found += [(None, value) for value in one]
+        else:
+            found.append((None, one))
+    return [(name, one.result() if hasattr(one, "result") else one) for name, one in found]
+
+
+def compare(
+    *results: Result | Replay | Iterable[Result | Replay] | Mapping[str, Result | Replay], seed: int = 0
+) -> pd.DataFrame:
     """Paired differences of replays of one workload, with intervals and verdicts: each of the others minus the first.
 
     The jobs are those that no replay rejected. Neighbouring jobs are not independent, so whole weeks are compared, or
     days if there are fewer than 12 weeks; see `stats.paired` for the 95 % intervals and the p-values.
 
     Args:
-        first: the baseline of the comparison.
-        *others: replays of the same jobs, with the same tau.
+        *results: replays of the same jobs, with the same tau: the baseline first. Also a list of them, or a dict, whose
+            keys are their names.
         seed: of the resampling.
 
     Returns:
@@ -247,11 +265,15 @@ def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
         >>> bool((frame.low < frame.difference).all() and (frame.difference < frame.high).all())
         True
     """
-    results = (first, *others)
-    if not others:
+    given = several(results)
+    if wrong := [one for _, one in given if not hasattr(one, "schedule")]:
+        raise BatfillError(f"compare: {wrong[0]!r:.80} is not the result of a replay; `replay` returns one")
+    if len(given) < 2:
         raise BatfillError("compare: only one replay; give at least one more to compare with it")
+    replays: list[Result] = [one for _, one in given]
+    first, *others = replays
     jobs = first.schedule.jobs
-    for result in results:
+    for result in replays:
         if not result.ended:
             raise BatfillError(f"compare: {result.not_ended:,} jobs have not ended; run every replay to its end")
         if result.tau_s != first.tau_s:
@@ -260,18 +282,18 @@ def compare(first: Result, *others: Result, seed: int = 0) -> pd.DataFrame:
             raise BatfillError(
                 f"compare: {first.workload.name} and {result.workload.name} are not the same jobs; replay one workload"
             )
-    ran = ~np.any([result.schedule.rejected for result in results], axis=0)
+    ran = ~np.any([result.schedule.rejected for result in replays], axis=0)
     if not ran.any():
         raise BatfillError("compare: no job ran in every replay; give a larger machine")
-    waits = np.array([(result.schedule.start_s - jobs.submit_s)[ran] for result in results])
-    runtimes = [result.schedule.runtime_s[ran] for result in results]
+    waits = np.array([(result.schedule.start_s - jobs.submit_s)[ran] for result in replays])
+    runtimes = [result.schedule.runtime_s[ran] for result in replays]
     bsld = np.array(
         [bounded_slowdown(wait_s, ran_s, first.tau_s) for wait_s, ran_s in zip(waits, runtimes, strict=True)]
     )
-    names = tuple(result.options.policy.name for result in results)
+    names = tuple(one.options.policy.name if name is None else name for name, one in given)
     comparison = of_jobs(names, jobs.submit_s[ran], bsld, waits)
     rows = []
-    for result, found, k in zip(others, comparison.differences(seed), range(1, len(results)), strict=True):
+    for result, found, k in zip(others, comparison.differences(seed), range(1, len(replays)), strict=True):
         for figure, one, values in (
             ("mean_bsld", found.bsld, comparison.bsld),
             ("mean_wait_s", found.wait_s, comparison.wait_s),

@@ -20,6 +20,7 @@ from batfill.errors import BatfillError
 from batfill.jobs import HOUR_S
 from batfill.options import OPTIONS, PREDICTING, USER, Options, as_word, of_arguments
 from batfill.policy import require_order
+from batfill.tables import text_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +84,12 @@ class SiteConfig:
         parts = ["\n".join(f"# {line}" for line in head)]
         parts += [f"{mark_of(file)} {file}\n{text.rstrip()}" for file, text in self.files.items()]
         return "\n\n".join(parts)
+
+    __repr__ = as_text
+
+    def _repr_html_(self) -> str:
+        """The text, for notebooks."""
+        return text_html(self.as_text())
 
     def usable(self) -> SiteConfig:
         """The same, if there are files.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError, require
 from batfill.experiment import ENGINE, simulate
-from batfill.jobs import HOUR_S, Workload, data_frame
+from batfill.jobs import HOUR_S, Workload
 from batfill.metrics import TAU_S, bounded_slowdown, class_figures, who_pays
 from batfill.options import (
     OF_TRIES,
@@ -28,9 +29,11 @@ from batfill.options import (
     those_that_apply,
     usual,
 )
+from batfill.progress import patient_progress
 from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.stats import BETTER, FEWEST_BLOCKS, decidable
+from batfill.tables import data_frame, rows_html
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -169,6 +172,18 @@ class WhatIf:
         figures = [f"mean bsld {one.mean_bsld:,.2f}, longest wait {one.max_wait_s:,.0f} s" for one in (o, today)]
         return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
 
+    def _repr_html_(self) -> str:
+        """The choices as a table, with the advice and the reasons to doubt it, for notebooks."""
+        shown = ("mean_bsld", "mean_wait_s", "p99_wait_s", "max_wait_s")
+        rows = [
+            {
+                "choice": f"{'* ' if one is self.advice else ''}{one.name}",
+                **{name: getattr(one, name) for name in shown},
+            }
+            for one in self.outcomes
+        ]
+        return rows_html(rows, "; ".join((f"* advised for {self.workload.name}: {self.advice.name}", *self.cautions)))
+
     def to_pandas(self) -> pd.DataFrame:
         """A row of figures per choice; `attrs` have the advice and the options. Needs pandas."""
         rows = [outcome.columns() for outcome in self.outcomes]
@@ -238,8 +253,8 @@ def what_if(
     system: str | None = None,
     tau_s: float = TAU_S,
     seed: int = 0,
-    begin: Callable[[Choice, int], None] = lambda choice, jobs: None,
-    advance: Callable[[float], None] = lambda part: None,
+    begin: Callable[[Choice, int], None] | None = None,
+    advance: Callable[[float], None] | None = None,
     **options: Any,
 ) -> WhatIf:
     """Replay the log under every choice of `choices`, and advise one.
@@ -257,7 +272,8 @@ def what_if(
         tau_s: the bound of the bounded slowdown.
         seed: of the intervals and of the classifier.
         begin: called with every choice before its replay, and the number of jobs.
-        advance: called with the share of a choice replayed since the last call; they sum to 1 for each.
+        advance: called with the share of a choice replayed since the last call; they sum to 1 for each. None
+            shows a progress bar after two seconds.
         **options: options of the scheduler that the choices share, named as in `replay`: `backfill` of all;
             `overdue_before` of first tries with a threshold; `bound` (here True by default) of those that kill.
 
@@ -288,7 +304,8 @@ def what_if(
         where = workload.name if isinstance(log, Workload) else log
         raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
     jobs = workload.jobs.select(ran)
-    schedules = [replayed(choice, jobs, workload, begin, advance) for choice in tried]
+    with patient_progress("choices", len(tried)) if advance is None else nullcontext(advance) as shown:
+        schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
     waits = np.array([schedule.start_s - jobs.submit_s for schedule in schedules])
     bslds = np.array(
         [bounded_slowdown(wait_s, one.runtime_s, tau_s) for wait_s, one in zip(waits, schedules, strict=True)]
@@ -436,11 +453,12 @@ def replayed(
     choice: Choice,
     jobs: JobTable,
     workload: Workload,
-    begin: Callable[[Choice, int], None],
+    begin: Callable[[Choice, int], None] | None,
     advance: Callable[[float], None],
 ) -> Schedule:
     """The schedule of these jobs under the choice."""
-    begin(choice, len(jobs))
+    if begin is not None:
+        begin(choice, len(jobs))
     done = 0
 
     def judged(count: int) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from batfill import __version__
 from batfill.batsim.results import REPORT_PAGE
@@ -14,7 +16,7 @@ from batfill.files import digest, write_text
 from batfill.metrics import TAU_S
 from batfill.options import seed_of
 from batfill.reports.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
-from batfill.reports.comparison import comparisons
+from batfill.reports.comparison import comparisons, several
 from batfill.reports.data import run_data
 from batfill.reports.palette import colour_script, css
 from batfill.reports.runs import find_runs
@@ -25,13 +27,15 @@ from batfill.reports.words import warning_paragraphs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from batfill.experiment import Result
+    from batfill.reports.runs import ReportedRun
+
 SCRIPTS = ("columns.js", "run.js", "view.js", "canvas.js", "colours.js", "gantt.js", "curve.js", "filter.js", "main.js")
 
 
 def report(
-    places: str | Path | Sequence[str | Path],
-    output: str | Path | None = None,
-    *,
+    *runs: Any,
+    out: str | Path | None = None,
     tau_s: float = TAU_S,
     overdue_s: float | None = None,
     seed: int = 0,
@@ -41,9 +45,9 @@ def report(
     """Write a self-contained HTML page about runs: Gantt charts, curves, tables; several runs are compared.
 
     Args:
-        places: a folder with runs, the prefix of a run's files, such as that of `Result.to_batsim`, a campaign's
-            folder, or several of these.
-        output: the page; by default `report.html` in the first place's folder. Figures go next to it.
+        *runs: results of replays; folders with runs, prefixes of runs' files, such as that of `Result.to_batsim`, and
+            folders of campaigns. Also a list of these, or a dict of results by name.
+        out: the page; by default `report.html` in the first folder, or here. Figures go next to it.
         tau_s: the bound of the bounded slowdown.
         overdue_s: mark jobs that waited longer.
         seed: of the intervals, and of the sample.
@@ -55,19 +59,49 @@ def report(
         The files written, the page first.
 
     Raises:
-        BatfillError: a place has no run, or a file or an option is unusable.
+        BatfillError: there is no run, one has not ended, or a file or an option is unusable.
+
+    Examples:
+        >>> import tempfile
+        >>> from batfill.experiment import replay
+        >>> fcfs, saf = (replay("workloads/sample.json", name) for name in ("fcfs", "saf"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [page.name for page in report({"today": fcfs, "tried": saf}, out=f"{folder}/both.html")]
+        ['both.html']
     """
-    several = [places] if isinstance(places, (str, Path)) else places
-    page = None if output is None else Path(output)
+    given = several(runs)
+    places = [Path(one) for _, one in given if isinstance(one, (str, Path))]
+    results = [(name, one) for name, one in given if not isinstance(one, (str, Path))]
+    if wrong := [one for _, one in results if not hasattr(one, "to_batsim")]:
+        raise BatfillError(f"report: {wrong[0]!r:.80} is no result of a replay, folder or prefix of files")
+    if unfinished := [one for _, one in results if not one.ended]:
+        left = unfinished[0].not_ended
+        raise BatfillError(f"report: {left:,} jobs have not ended in a replay; run it to its end")
+    if not given:
+        raise BatfillError("report: there is no run; give results of replays, or a folder")
+    page = Path(REPORT_PAGE) if out is None and not places else None if out is None else Path(out)
     return write_report(
-        [Path(place) for place in several],
+        places,
         page,
+        replays=runs_of(results),
         tau_s=tau_s,
         overdue_s=overdue_s,
         seed=seed,
         sample=sample,
         figures=figures,
     )
+
+
+def runs_of(results: Sequence[tuple[str | None, Result]]) -> list[ReportedRun]:
+    """The results as runs, as if their files had been written; a name that is None is made of the options."""
+    with TemporaryDirectory() as folder:
+        for number, (_, result) in enumerate(results, start=1):
+            result.to_batsim(Path(folder) / f"replay-{number:03}")
+        runs = find_runs([Path(folder)]) if results else []
+    return [
+        replace(run, name=run.name if name is None else name, path=Path(run.path.name))
+        for run, (name, _) in zip(runs, results, strict=True)
+    ]
 
 
 def write_report(
@@ -79,6 +113,7 @@ def write_report(
     seed: int = 0,
     sample: int = SAMPLE_ROWS,
     figures: Sequence[str] = (),
+    replays: Sequence[ReportedRun] = (),
     command: str = "",
     advance: Callable[[int], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
@@ -93,6 +128,7 @@ def write_report(
         seed: of the intervals, and of the sample.
         sample: the most tries of a run's jobs in the page, see `report`.
         figures: matplotlib formats, such as pdf.
+        replays: further runs, of `runs_of`.
         command: the command line, for the page.
         advance: called with 1 after each run that was read, and after each that was described.
         say: called with a line before long work.
@@ -112,7 +148,7 @@ def write_report(
 
         check_formats(figures)
     campaigns = [place for place in places if is_campaign(place)]
-    runs = find_runs([place for place in places if place not in campaigns], advance=advance, say=say)
+    runs = [*find_runs([place for place in places if place not in campaigns], advance=advance, say=say), *replays]
     page = output or (places[0] if places[0].is_dir() else places[0].parent) / REPORT_PAGE
     groups = [group for place in campaigns for group in campaign_comparisons(place)] + comparisons(runs, tau_s)
     most_rows = rows_each(runs, sample)

@@ -19,12 +19,13 @@ from batfill.jobs import DAY_S, Workload
 from batfill.metrics import TAU_S, bounded_slowdown, long_waits, on_front
 from batfill.options import number_of, seed_of
 from batfill.policy import Policy, aged, policy_named, require_order
-from batfill.processes import no_bar
+from batfill.progress import patient_progress
 from batfill.replays import EngineReplay, thread_pool
 from batfill.replays import replay as replay_schedule
 from batfill.stats import comparison_warnings, paired
+from batfill.tables import as_table
 from batfill.tuning.periods import Conditions, training_of
-from batfill.tuning.results import Found, as_table, comparison_cells, document, recommendation
+from batfill.tuning.results import Found, comparison_cells, document, recommendation
 from batfill.workloads import opened
 from batfill.workloads.splitting import MOST_WINDOWS
 
@@ -291,7 +292,7 @@ def tune_aged(
     baseline: str = "saf",
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-    bar: Bar = no_bar,
+    bar: Bar | None = None,
 ) -> Found:
     """Search aged orders on a log's first weeks for one that keeps the long waits, and test it on the later ones.
 
@@ -316,7 +317,7 @@ def tune_aged(
         baseline: the policy that all are compared with, by name.
         overrun: see `read_workload`; for a file only.
         unrequested: see `read_workload`; for a file only.
-        bar: makes progress bars.
+        bar: makes progress bars; by default one appears after two seconds.
 
     Returns:
         The content of the result file; its rows are the lines of the study. `["trained"]` and `["latest"]`, the choices
@@ -350,7 +351,7 @@ def tune_aged(
         raise WorkloadError(f"{workload.name}: no job fits {size} processors; give a larger --procs")
     weeks = weeks_of(workload.jobs.select(ran), size, days, training, conditions)
     orders = candidates(points, seed, conditions.threshold_s)
-    with bar("orders", len(orders) + 1) as advance:
+    with (bar or patient_progress)("orders", len(orders) + 1) as advance:
         base, *known = weeks.courses([usual, *orders], advance)
     content = document(
         "tune",

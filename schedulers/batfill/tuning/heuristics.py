@@ -16,10 +16,10 @@ import numpy as np
 from batfill.engine import KILL
 from batfill.engine.keys import key_at, unit_of
 from batfill.errors import BatfillError
-from batfill.jobs import DAY_S, data_frame
+from batfill.jobs import DAY_S
 from batfill.metrics import long_waits
 from batfill.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
-from batfill.processes import no_bar
+from batfill.progress import patient_progress
 from batfill.replays import Schedule, mean_bsld
 from batfill.stats import (
     CONFIDENCE,
@@ -29,9 +29,10 @@ from batfill.stats import (
     signed_least_squares,
     variance_inflation,
 )
+from batfill.tables import as_table, data_frame
 from batfill.tuning.periods import Conditions, costs_and_waits, read_periods
 from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
-from batfill.tuning.results import Found, as_table, comparison_cells, document, recommendation
+from batfill.tuning.results import Found, comparison_cells, document, recommendation
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ class Fitted(Found):
         count: int | None = None,
         overrun: Overrun | None = None,
         unrequested: Unrequested | None = None,
-        bar: Bar = no_bar,
+        bar: Bar | None = None,
     ) -> Found:
         """Compare the functions with six known policies on windows, with backfilling and without.
 
@@ -274,7 +275,7 @@ class Fitted(Found):
             count: use only this many windows, from the first.
             overrun: see `read_workload`; of the log, as the next.
             unrequested: see `read_workload`.
-            bar: makes progress bars.
+            bar: makes progress bars; by default one appears after two seconds.
 
         Raises:
             BatfillError: the log is unusable, or has no window that was not learned from.
@@ -290,7 +291,7 @@ class Fitted(Found):
                 windows = windows.part(0, count)
         if windows is None:
             raise BatfillError(f"{self['input']['source']}: {NOTHING_HELD_OUT}")
-        with bar("windows", 2 * len(windows)) as advance:
+        with (bar or patient_progress)("windows", 2 * len(windows)) as advance:
             found = evaluate(windows, list(self.policies.values()), advance=advance)
         found |= judged(found["with_backfilling"], list(self.policies), seed=self["seed"])
         return Found(found, evaluation_rows(found), "\n".join([found["recommendation"]["text"], *found["warnings"]]))
@@ -314,7 +315,7 @@ def fit(
     seed: int = 0,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-    bar: Bar = no_bar,
+    bar: Bar | None = None,
 ) -> Fitted:
     """Learn heuristics by regression on the scores of many random schedules, and test them on later windows.
 
@@ -335,7 +336,7 @@ def fit(
         seed: of the subtraces and the orders, and of the comparison.
         overrun: see `read_workload`. The scores are of run times, which only "kill" changes.
         unrequested: see `read_workload`.
-        bar: makes progress bars.
+        bar: makes progress bars; by default one appears after two seconds.
 
     Returns:
         The content of the policy file; `save` writes it, for `replay(log, "area@FILE")`, or "@FILE" for the policy that
@@ -360,7 +361,7 @@ def fit(
     workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     # Windows hold every job, so these are the jobs of the first ones; their tables begin at different seconds.
     jobs = workload.jobs.select(slice(0, sum(map(len, learned.tables))))
-    with bar("tuples", tuples) as advance:
+    with (bar or patient_progress)("tuples", tuples) as advance:
         scores = score_jobs(
             jobs,
             windows.procs,
@@ -374,7 +375,7 @@ def fit(
     validation = None
     advice: dict[str, Any] = {"take": None, "text": f"nothing is recommended: {NOTHING_HELD_OUT}"}
     if held_out is not None:
-        with bar("windows", len(held_out)) as advance:
+        with (bar or patient_progress)("windows", len(held_out)) as advance:
             validation = validate(held_out, fitted_policies(fits), seed=seed, advance=advance)
         advice = validation["recommendation"]
     firsts = scores.firsts.reshape(tuples, -1).mean(axis=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,8 @@ import numpy as np
 from batfill import __version__
 from batfill.experiment import ENGINE
 from batfill.files import json_text, write_text
-from batfill.jobs import data_frame
-from batfill.metrics import in_columns
 from batfill.stats import BETTER, undecided
+from batfill.tables import Rows, cell, data_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +38,7 @@ def document(
     }
 
 
-class Found(dict[str, Any]):
+class Found(Rows, dict[str, Any]):
     """The content of a result file: a dict displayed as the table that the command prints.
 
     Attributes:
@@ -49,23 +47,8 @@ class Found(dict[str, Any]):
     """
 
     def __init__(self, content: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], remark: str = "") -> None:
-        super().__init__(content)
+        dict.__init__(self, content)
         self.rows, self.remark = rows, remark
-
-    def as_text(self) -> str:
-        """The rows as a table, and the remark."""
-        return as_table(self.rows) + (f"\n\n{self.remark}" if self.remark else "")
-
-    __repr__ = as_text
-
-    def _repr_html_(self) -> str:
-        """The rows as a table, for notebooks."""
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.rows[0])
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell(value))}</td>' for value in row.values())}</tr>" for row in self.rows
-        )
-        below = f"<p>{escape(self.remark)}</p>" if self.remark else ""
-        return f"<table><tr>{head}</tr>{body}</table>{below}"
 
     def as_json(self) -> str:
         """The text of the result file, without the final newline."""
@@ -94,26 +77,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A text table of rows with equal keys: words left-aligned, figures right-aligned."""
-    head = list(rows[0])
-    words = [k for k, name in enumerate(head) if isinstance(rows[0][name], str)]
-    return in_columns([head, *([cell(row[name]) for name in head] for row in rows)], words)
-
-
-def cell(value: Any) -> str:
-    """One value, formatted."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        if not np.isfinite(value):
-            return "-"
-        text = f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
-        # A ratio that is not 1 must not look like 1, the value without a difference.
-        return text if value == 1 or float(text.replace(",", "")) != 1 else f"{value:.6g}"
-    return str(value)
 
 
 # Comparisons with what a site has: the same words in every result

@@ -14,7 +14,7 @@ from batfill.jobs import DAY_S, WEEK_S
 from batfill.metrics import long_waits
 from batfill.options import SAME
 from batfill.policy import POLICIES, Policy
-from batfill.processes import no_bar
+from batfill.progress import patient_progress
 from batfill.replays import Schedule, replay, thread_pool
 from batfill.stats import comparison_warnings, paired
 from batfill.tuning.online import select_online, selection_and_site
@@ -178,7 +178,7 @@ def select(
     seed: int = 0,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-    bar: Bar = no_bar,
+    bar: Bar | None = None,
 ) -> Found:
     """Select the policy after each period, from the past periods, and compare waits with EASY-FCFS.
 
@@ -201,7 +201,7 @@ def select(
         seed: of the samples, the noise and the choices.
         overrun: see `read_workload`.
         unrequested: see `read_workload`.
-        bar: makes progress bars.
+        bar: makes progress bars; by default one appears after two seconds.
 
     Returns:
         The content of the result file; a row for online selection and for each policy used throughout. The comparison
@@ -231,7 +231,7 @@ def select(
     selection, site = selection_and_site(given, logs.procs, SAME if backfill is None else backfill, threshold_s)
     n_logs = max(samples, 1)
     itself = replace(logs, resampled=False).jobs(0) if samples else None
-    with bar("logs", n_logs + (itself is not None)) as advance:
+    with (bar or patient_progress)("logs", n_logs + (itself is not None)) as advance:
         content = compare_online(
             logs.jobs, n_logs, selection, site, itself=itself, source=logs.provenance(), advance=advance
         )

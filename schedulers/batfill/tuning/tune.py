@@ -18,7 +18,7 @@ import numpy as np
 from batfill.errors import BatfillError, require
 from batfill.metrics import TAU_S, long_waits
 from batfill.policy import PURE, policy_named
-from batfill.processes import no_bar
+from batfill.progress import patient_progress
 from batfill.stats import comparison_warnings, paired
 from batfill.tuning.periods import Conditions, costs_and_waits, read_periods, training_of
 from batfill.tuning.results import Found, comparison_cells, document, recommendation
@@ -124,7 +124,7 @@ def tune(
     maps: str | Path | None = None,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
-    bar: Bar = no_bar,
+    bar: Bar | None = None,
 ) -> Found:
     """Search mixed policies on a log's weeks, and test the result on the weeks that follow.
 
@@ -152,7 +152,7 @@ def tune(
         maps: of a grid: a folder for a map of each period.
         overrun: see `read_workload`.
         unrequested: see `read_workload`.
-        bar: makes progress bars.
+        bar: makes progress bars; by default one appears after two seconds.
 
     Returns:
         The content of the result file; its rows are the lines of the study, see `study`. The policy found is
@@ -192,7 +192,7 @@ def tune(
         overrun=overrun,
         unrequested=unrequested,
     )
-    with bar("searches" if method == "xnes" else "periods", plan.steps(len(periods))) as advance:
+    with (bar or patient_progress)("searches" if method == "xnes" else "periods", plan.steps(len(periods))) as advance:
         return tune_on(periods, conditions, plan, advance)
 
 

@@ -22,10 +22,11 @@ def read_workload(
 ) -> Workload:
     """Read a workload: SWF, Batsim JSON, Parquet that batfill wrote, or the accounting of Slurm, OAR or PBS.
 
-    The content decides the format; all but Parquet may be compressed (.gz, .xz, .bz2).
+    The content decides the format; all but Parquet may be compressed (.gz, .xz, .bz2). A data frame is one, too, if it
+    has columns as those of `Workload.to_pandas`: submit_s (or dates), runtime_s, walltime_s and procs at least.
 
     Args:
-        path: the file.
+        path: the file, or the frame.
         procs: the machine's size in processors; by default the file's, and for accounting the most processors seen in
             use at once.
         overrun: for jobs of a log that ran longer than requested: "keep" (the default) their run time and raise the
@@ -56,11 +57,20 @@ def read_workload(
     from pathlib import Path
 
     from batfill.errors import WorkloadError
+    from batfill.given import is_frame
+    from batfill.jobs import checked_size, workload_of_frame
     from batfill.workloads.formats import accounting_of, as_stated, first_byte, read_accounting, require_memory_of
     from batfill.workloads.parquet_log import is_parquet, read_parquet
     from batfill.workloads.swf import READING_BYTES, needed_fields, read_swf, workload_of
 
-    path = Path(path)
+    if procs is not None:
+        procs = checked_size(path if isinstance(path, (str, Path)) else "the data frame", procs)
+    if is_frame(path):
+        for name, value in (("overrun", overrun), ("timezone", timezone), ("cores_per_resource", cores_per_resource)):
+            if value is not None:
+                raise WorkloadError(f"the data frame: {name} applies to files only; leave it out")
+        return workload_of_frame(path, procs, unrequested)
+    path = path_of(path)
     parquet = is_parquet(path)
     system = None if parquet else accounting_of(path)
     for name, value, of in (
@@ -84,12 +94,26 @@ def read_workload(
         log = read_parquet(path, fields=needed_fields(unrequested))
         return workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
     if first_byte(path) == b"{":
-        from batfill.jobs import checked_size
         from batfill.workloads.batsim_json import read_batsim_json
 
         workload = as_stated(read_batsim_json(path), overrun, unrequested)
-        return workload if procs is None else replace(workload, procs=checked_size(path, procs))
+        return workload if procs is None else replace(workload, procs=procs)
     return read_swf(path, procs=procs, overrun=kept, unrequested=unrequested)
+
+
+def path_of(log: object) -> Path:
+    """The path in an argument.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    from pathlib import Path
+
+    from batfill.errors import WorkloadError
+
+    if not isinstance(log, (str, Path)):
+        raise WorkloadError(f"log: {log!r:.80} is no workload, file or data frame; `read` makes a workload of one")
+    return Path(log)
 
 
 def opened(
@@ -122,8 +146,9 @@ def opened(
     jobs = workload.jobs
     refuse_unrequested(workload.file or workload.name, int(jobs.invented.sum()), len(jobs), workload.unrequested)
     if workload.procs is None:
-        where = log.name if isinstance(log, Workload) else log
-        raise WorkloadError(f"{where}: does not say how many processors the machine has; give --procs N")
+        raise WorkloadError(
+            f"{workload.file or workload.name}: does not say how many processors the machine has; give --procs N"
+        )
     return workload, workload.procs
 
 
@@ -159,9 +184,12 @@ def generate_workload(
         >>> generate_workload(jobs=100, procs=64, seed=1).jobs
         <JobTable: 100 jobs submitted over 0.6 days>
     """
+    from batfill.options import seed_of, whole_of
     from batfill.workloads.generate import generate_log
     from batfill.workloads.swf import workload_of
 
+    jobs, procs, users = (whole_of(*given) for given in (("jobs", jobs), ("procs", procs), ("users", users)))
+    seed = seed_of("seed", seed)
     log = generate_log(
         jobs,
         procs,

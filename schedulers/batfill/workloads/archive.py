@@ -67,7 +67,7 @@ def verified(log: ArchiveLog, path: Path) -> str:
             return "compressed differently, the text's sha256 as expected"
         rows = sum(len(batch) for batch in batches_of(path))
     except WorkloadError as error:
-        raise ValueError(f"the file is not an SWF log: {error}") from None
+        raise ValueError(f"the file is not an SWF log: {error.on_command_line}") from None
     expected = "as expected" if rows == log.jobs else f"instead of {log.jobs}"
     return f"no checksum is listed for it: text sha256 {text.hexdigest()}, {rows} rows {expected}"
 

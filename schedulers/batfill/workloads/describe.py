@@ -188,7 +188,7 @@ def filters_report(log: SwfLog) -> list[dict[str, Any]]:
         try:
             would_drop = int(matching(log, text).sum())
         except WorkloadError as error:
-            why = str(error)
+            why = error.on_command_line
         report.append({"filter": text, "removed": removed, "would_drop": would_drop, "not_understood": why})
     return report
 

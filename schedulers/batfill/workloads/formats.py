@@ -17,9 +17,11 @@ import numpy as np
 from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.files import CHUNK_BYTES, content_of, decompressed, digest, readable, shown
-from batfill.jobs import Overrun, Unrequested, Workload
+from batfill.given import is_frame
+from batfill.jobs import Overrun, Unrequested, Workload, workload_of_frame
 from batfill.memory import require_memory
 from batfill.options import unrequested_of
+from batfill.workloads import path_of
 from batfill.workloads.batsim_json import BATSIM_MARGIN_S, read_batsim_json, write_batsim_json
 from batfill.workloads.parquet_log import (
     ROWS_AT_ONCE,
@@ -138,8 +140,10 @@ def source_of(
         WorkloadError: the file cannot be read, or has changed since the workload was read from it; a Batsim workload
             was made with another choice.
     """
+    if is_frame(log):
+        log = workload_of_frame(log, procs)
     if not isinstance(log, Workload):
-        path = Path(log)
+        path = path_of(log)
         if not is_parquet(path) and first_byte(path) == b"{" and accounting_of(path) is None:
             stated = as_stated(read_batsim_json(path), overrun, unrequested)
             return Source(path, log_of(stated), stated.digest, procs, stated.overrun, stated.unrequested)

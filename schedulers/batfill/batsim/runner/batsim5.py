@@ -230,5 +230,5 @@ if __name__ == "__main__":
     try:
         become_batsim(sys.argv[1:], Place(**json.loads(os.environ[VARIABLE])))
     except BatfillError as error:
-        print(f"batfill run, for Batsim 5: {error}", file=sys.stderr)
+        print(f"batfill run, for Batsim 5: {error.on_command_line}", file=sys.stderr)
         sys.exit(2)

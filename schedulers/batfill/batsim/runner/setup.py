@@ -36,7 +36,7 @@ from batfill.batsim.runner.context import (
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import POLL_S, TERM_GRACE_S
 from batfill.batsim.runner.verdict import SIMULATOR, Stopped, ending, last_line_of
-from batfill.errors import BatfillError, MissingExtra, WorkloadError, installed, require
+from batfill.errors import BatfillError, MissingExtra, WorkloadError, installed, on_command_line, require
 from batfill.files import remove_left_overs
 from batfill.workloads.archive import known_log
 from batfill.workloads.batsim_json import read_members
@@ -345,7 +345,7 @@ def require_scheduler(setting: Setting) -> None:
         try:
             require("pybatsim", "batsim")
         except MissingExtra as error:
-            raise MissingExtra(f"{setting.path}: schedcmd {error}") from None
+            raise MissingExtra(f"{setting.path}: schedcmd {on_command_line(error)}") from None
 
 
 def with_free_port(setting: Setting, context: ExecutionContext) -> Setting | None:

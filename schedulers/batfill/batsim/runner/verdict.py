@@ -107,7 +107,7 @@ def recorded(output_dir: Path, record: dict[str, Any]) -> Iterator[None]:
         status, reason = stopped.status, stopped.reason
         raise
     except BatfillError as error:
-        status, reason = 2, str(error)
+        status, reason = 2, error.on_command_line
         raise
     finally:
         about = {

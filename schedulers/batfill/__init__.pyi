@@ -1,0 +1,51 @@
+# The public names, by task: what each is, and where. This is the only list of them: `__init__.py` reads it to load the
+# names and to write `help(batfill)`, and type checkers and editors read it as it stands.
+# ruff: noqa: E402, I001
+
+__version__: str
+__all__: list[str]
+
+# Workloads
+from batfill.workloads import generate_workload, read_workload
+
+read = read_workload  # a workload from a file in any format, or from a data frame
+generate = generate_workload  # a workload of the Lublin-Feitelson model
+from batfill.workloads.saving import write as write  # a workload into a file: SWF, Batsim JSON or Parquet
+from batfill.jobs import job_table as job_table  # a table of jobs from lists, arrays, Series or dates
+from batfill.jobs import JobTable as JobTable  # the jobs of a workload as columns
+from batfill.jobs import Workload as Workload  # a table of jobs with its machine and its origin
+
+# Policies
+from batfill.policy import POLICIES
+
+policies = POLICIES  # the policies that have names
+from batfill.policy import Policy as Policy  # an order of the queue, also one of your own
+from batfill.networks import network_of as network_of  # a small neural network from its layers
+from batfill.policy import picked_by as picked_by  # the policy under which a network picks the next job
+from batfill.policy import save_network as save_network  # write a network to a file, for the policy nn@FILE
+
+# Replays
+from batfill.experiment import replay as replay  # a workload under one policy
+from batfill.experiment import replay_many as replay_many  # a workload under several policies, on all processors
+from batfill.experiment import Replay as Replay  # a replay that stops at any instant, forks, and is saved
+from batfill.experiment import Result as Result  # what a replay found: figures, every job, plots
+
+# Comparisons and reports
+from batfill.reports.comparison import compare as compare  # paired differences of replays, with intervals
+from batfill.reports.write import report as report  # a page about replays, or about the result files of runs
+from batfill.reports.what_if import what_if as what_if  # what other schedulers would have done on a cluster's log
+from batfill.campaigns import campaign as campaign  # a grid of replays from a file, resumed where it stopped
+from batfill.reports.siteconfig import site_config
+
+export_config = site_config  # a batch system's configuration for a policy
+
+# Search and learning
+from batfill.tuning.tune import tune as tune  # the best mixed policy of a log's past weeks, tested on the next
+from batfill.tuning.aged import tune_aged as tune_aged  # the same for orders that age, with the long waits kept
+from batfill.tuning.heuristics import fit as fit  # a policy fitted to simulated trials
+from batfill.tuning.select import select as select  # policies chosen online, period by period
+from batfill.knowledge.study import classify as classify  # which jobs of a log a classifier would have called small
+from batfill.knowledge.frontier import frontier as frontier  # what killing small jobs buys, and who pays
+
+# Errors
+from batfill.errors import BatfillError as BatfillError  # unusable input; the message says what to correct

@@ -1,0 +1,365 @@
+"""Workloads, results and policies as objects of Python: rows, columns, equality, pickles, frames, plots, progress."""
+
+from __future__ import annotations
+
+import csv
+import io
+import pickle
+import sys
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import batfill as bf
+from batfill import progress as bars
+from batfill.errors import WorkloadError
+from batfill.policy import aged, picked_by, policy_named, polynomial
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+SAMPLE = "workloads/sample.json"
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch, request):
+    monkeypatch.chdir(request.config.rootpath)
+
+
+@pytest.fixture(scope="module")
+def log(request):
+    return bf.read(request.config.rootpath / SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def saf(log):
+    return bf.replay(log, "saf", threshold_s=7200)
+
+
+# Rows and columns
+
+
+def test_all_that_has_jobs_gives_them_by_row_and_column(log, saf):
+    run = bf.Replay(log, "saf", threshold_s=7200).run()
+    for each in (log, log.jobs, saf, run):
+        frame = each.to_pandas()
+        assert len(each) == len(frame) == 800
+        assert each["procs"].tolist() == frame.procs.tolist() == each.to_dict()["procs"]
+        assert each[5]["submit_s"] == each[-795]["submit_s"] == frame.submit_s[5]
+        assert [job["job_id"] for job in each] == frame.job_id.tolist()
+        assert [job["job_id"] for job in each[2:9:3]] == frame.job_id[2:9:3].tolist()
+        read = list(csv.DictReader(io.StringIO(each.to_csv())))
+        assert list(read[0]) == list(frame)
+        assert [float(row["runtime_s"]) for row in read] == frame.runtime_s.tolist()
+        described = each.describe()
+        theirs = frame.describe()
+        assert described.to_pandas()["runtime_s"].tolist() == pytest.approx(theirs.runtime_s.tolist(), rel=1e-12)
+        with pytest.raises(KeyError, match="'nothing' is not a column"):
+            each["nothing"]
+        with pytest.raises(IndexError):
+            each[800]
+
+
+def test_csv_in_a_file_is_the_text_and_unknown_values_are_empty(saf, tmp_path):
+    assert saf.to_csv(tmp_path / "jobs.csv") is None
+    text = (tmp_path / "jobs.csv").read_text()
+    assert text == saf.to_csv()
+    assert "nan" not in text
+    assert "None" not in text
+
+
+# Equality and pickles
+
+
+def test_equality_is_by_content(log, saf):
+    again = bf.replay(bf.read(SAMPLE), "saf", threshold_s=7200)
+    assert (again == saf, hash(again) == hash(saf), again.workload == log) == (True, True, True)
+    others = [bf.replay(log, "saf"), bf.replay(log, "saf", threshold_s=7200, tau_s=60), log, None]
+    assert not any(saf == other for other in others)
+    assert log != bf.read(SAMPLE, procs=65)
+    assert log.jobs != log.jobs.select(slice(10))
+
+
+def test_results_and_runs_are_pickled(log, saf):
+    classed = bf.replay(log, "wfp3", knowledge="classifier", cut=0, kill=True)
+    for each in (log, saf, classed, saf.workload.jobs):
+        assert pickle.loads(pickle.dumps(each)) == each
+    mixed = bf.Replay(log, "mixed:1,2,0,0,3,0", threshold_s=3600).run("1d").fork(policy="aged:50000,0.5,0.5").run("2d")
+    again = pickle.loads(pickle.dumps(mixed))
+    assert again.now_s == mixed.now_s
+    assert again.run().result() == mixed.run().result()
+
+
+def square(r, p, q):
+    return p * q * q
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *bf.policies.values(),
+        policy_named("mixed:1,2,3,0,1,0"),
+        policy_named("aged:50000,0.5,0.5"),
+        aged(7, 0, 0),
+        polynomial("lin", [(2.0, 1, 1, 0), (1.0, 0, 0, 1)], "here"),
+        bf.Policy("square", square),
+    ],
+    ids=lambda policy: policy.name,
+)
+def test_policies_are_pickled_and_shown_by_their_formulas(policy):
+    again = pickle.loads(pickle.dumps(policy))
+    assert again == policy
+    assert " at 0x" not in repr(again)
+    assert policy.name in again._repr_html_()
+
+
+def test_a_policy_with_a_network_is_pickled():
+    network = bf.network_of([(np.ones((16, 1)), np.zeros(1))])
+    again = pickle.loads(pickle.dumps(picked_by(network, base="saf")))
+    assert again.network.weights.tolist() == network.weights.tolist()
+
+
+def test_the_named_policies_are_shown_as_a_table():
+    assert pickle.loads(pickle.dumps(bf.policies)) == bf.policies
+    lines = repr(bf.policies).splitlines()
+    assert len(lines) == 1 + len(bf.policies)
+    assert "lambda" not in repr(bf.policies)
+    assert "p~ q" in bf.policies._repr_html_()
+
+
+def test_a_fork_says_that_it_is_one(log, tmp_path):
+    run = bf.Replay(log).run("1d")
+    fork = run.fork()
+    assert "fork" not in repr(run)
+    assert f"fork         of a replay at {run.now_s:,.0f} s" in repr(fork)
+    fork.save(tmp_path / "fork.npz")
+    assert "fork  " in repr(bf.Replay.load(tmp_path / "fork.npz"))
+
+
+# What goes in
+
+
+def test_a_frame_becomes_the_workload_that_it_came_from(log):
+    assert bf.read(log.to_pandas()) == log
+    of_result = bf.read(bf.replay(log).to_pandas(), procs=64)
+    assert of_result.jobs == log.jobs
+    assert "start_s" in of_result.notes[0]
+    assert bf.read(log.to_arrow(), procs=64).jobs == log.jobs
+    assert bf.read(log.to_dict(), procs=64).jobs == log.jobs
+
+
+def test_dates_and_durations_become_seconds_with_a_clock(log):
+    frame = log.to_pandas()
+    begin = pd.Timestamp("2026-01-05 08:00:00.5", tz="Europe/Paris")
+    dated = pd.DataFrame(
+        {
+            "submit": begin + pd.to_timedelta(frame.submit_s, unit="s"),
+            "runtime": pd.to_timedelta(frame.runtime_s, unit="s"),
+            "walltime": frame.walltime_s,
+            "procs": frame.procs,
+        }
+    )
+    read = bf.read(dated, procs=64)
+    assert read.clock.date(0) == datetime(2026, 1, 5, 7, tzinfo=UTC)
+    assert (read["submit_s"] == frame.submit_s + 0.5).all()
+    assert read["runtime_s"].tolist() == frame.runtime_s.tolist()
+    assert bf.replay(dated, "saf", procs=64).figures.jobs == 800
+    run = bf.Replay(read).run(datetime(2026, 1, 6, 7, tzinfo=UTC))
+    assert run.now_s <= 86_400 < run.next_s
+
+
+def test_lists_and_series_become_a_job_table():
+    columns = {"submit_s": [60, 0], "runtime_s": [10, 20], "walltime_s": [60, 30], "procs": [1, 4], "user": [3, 4]}
+    plain = bf.job_table("lists", **columns, job_class=["small", None])
+    assert plain.ids.tolist() == ["2", "1"]
+    assert plain.job_class.tolist() == [-1, 1]
+    series = {name: pd.Series(values, index=[7, 9]) for name, values in columns.items()}
+    timed = {"runtime_s": [timedelta(seconds=10), timedelta(seconds=20)], "submit_s": np.array([60, 0], "m8[s]")}
+    for other in (series, {**columns, **timed}, {**columns, "ids": [1, 2]}, {**columns, "procs": [1.0, 4.0]}):
+        assert bf.job_table("others", **other, job_class=["small", None]) == plain
+    dates = [datetime(2026, 1, 1, 0, 1), datetime(2026, 1, 1)]
+    assert bf.job_table("dates", **{**columns, "submit_s": dates}).submit_s.tolist() == [0, 60]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "says"),
+    [
+        ("procs", ["4", 1], "column procs, row 0: '4' is not a whole number"),
+        ("procs", [4, 1.5], "column procs, row 1: 1.5 is not a whole number"),
+        ("submit_s", [0, "soon"], "column submit_s, row 1: 'soon' is not a number of seconds"),
+        ("runtime_s", [datetime(2026, 1, 1)] * 2, "column runtime_s has dates; give durations"),
+        ("walltime_s", [1], "column walltime_s has shape"),
+        ("job_class", ["tiny", None], "row 0: 'tiny' is not small, large or None"),
+    ],
+)
+def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, says):
+    columns = {"submit_s": [0, 1], "runtime_s": [1, 1], "walltime_s": [2, 2], "procs": [1, 1], column: values}
+    with pytest.raises(WorkloadError, match=says):
+        bf.job_table("mine", **columns)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda log: bf.replay(log, procs="4"), "a machine of '4' processors; give procs"),
+        (lambda log: bf.replay(SAMPLE, procs=4.5), "a machine of 4.5 processors"),
+        (lambda log: bf.replay(log, ["fcfs", "saf"]), "`replay_many`"),
+        (lambda log: bf.replay(None), "None is no workload, file or data frame"),
+        (lambda log: bf.tune(5), "5 is no workload, file or data frame"),
+        (lambda log: bf.read(pd.DataFrame({"submit_s": [0]})), "no column runtime_s; its columns are submit_s"),
+        (lambda log: bf.replay(log.jobs.to_pandas()), "the data frame: .*give procs"),
+        (lambda log: bf.replay(log, divider_s=100), "option divider_s needs .* choose knowledge classifier with kill"),
+        (lambda log: bf.replay(log, kill_if="needed"), "option kill_if: nothing is killed"),
+        (lambda log: bf.generate(procs="4"), "option procs: '4' is not a whole number"),
+        (lambda log: bf.generate(seed=1.5), "option seed: 1.5 is not a whole number"),
+        (lambda log: bf.replay_many(log, 5), "policies: 5 are none"),
+        (lambda log: bf.report(log), "no result of a replay"),
+        (lambda log: bf.report(bf.Replay(log)), "800 jobs have not ended"),
+        (lambda log: bf.report(SAMPLE, tau_s=0), "tau_s: 0 is not"),
+        (lambda log: bf.what_if(log, seed="a", small_first=False), "option seed: 'a' is not a whole number"),
+        (lambda log: bf.replay(log).plot("gant"), "'gant' is none of .*; did you mean 'gantt'"),
+        (lambda log: bf.replay(log).plot(from_s=9, until_s=5), "until_s: 5 is not after from_s, 9"),
+        (lambda log: bf.Replay(log).run(datetime(2026, 1, 1)), "until_s: .* is a date, and the workload has no clock"),
+    ],
+)
+def test_mistakes_name_the_argument(log, call, says):
+    with pytest.raises(bf.BatfillError, match=says) as error:
+        call(log)
+    assert not any(part.count("--") for part in str(error.value).split("`")[::2])
+
+
+# What comes out
+
+
+def test_reports_and_comparisons_take_results_lists_and_dicts(log, saf, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fcfs = bf.replay(log)
+    assert [path.name for path in bf.report(saf)] == ["report.html"]
+    for runs, out in (
+        ((fcfs, saf), "two.html"),
+        (([fcfs, saf],), "list.html"),
+        (({"today": fcfs, "ours": saf},), "d.html"),
+    ):
+        assert bf.report(*runs, out=out)[0].name == out
+    pages = [(tmp_path / name).read_text() for name in ("two.html", "list.html", "d.html")]
+    assert pages[0] == pages[1]
+    assert "today" in pages[2]
+    assert str(tmp_path.parent) not in pages[2]
+    saf.to_batsim(tmp_path / "runs" / "saf")
+    bf.report(fcfs, tmp_path / "runs", out="mixed.html")
+    assert "2 runs of 800 jobs" in (tmp_path / "mixed.html").read_text()
+    one = bf.compare(fcfs, saf)
+    assert one.equals(bf.compare([fcfs, saf]))
+    assert bf.compare({"today": fcfs, "ours": saf}).policy.tolist() == ["ours"] * 2
+    assert bf.replay_many(log, {"a": "saf", "b": "fcfs"}).index.tolist() == ["a", "b"]
+
+
+def test_every_finding_shows_itself_in_a_notebook(log, saf):
+    found = [log, log.jobs, saf, saf.figures, saf.certificate, bf.Replay(log), bf.policies, bf.policies["saf"]]
+    found += [saf.describe(), bf.what_if(log, small_first=False, thresholds_s=[3600]), bf.export_config("slurm", "saf")]
+    found += [bf.frontier(log, policies=["spf"], cuts=[0]), bf.select(log, period_s=7200)]
+    for one in found:
+        assert one._repr_html_().startswith(("<table>", "<pre")), type(one)
+        assert " at 0x" not in repr(one)
+
+
+def test_plots_draw_on_the_axes_that_are_given(log, saf):
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots(4)
+    assert saf.plot(axes=axes[0]) is axes[0]
+    assert axes[0].lines[1].get_ydata() == pytest.approx(
+        saf.to_pandas().wait_s.groupby(saf["submit_s"] // 86_400).mean().to_numpy() / 3600
+    )
+    drawn = saf.plot("utilisation", axes[1]).patches[0].get_data()
+    used = float((drawn.values * np.diff(drawn.edges)).sum() / (drawn.edges[-1] - drawn.edges[0]))
+    assert used == pytest.approx(saf.figures.utilisation, rel=1e-9)
+    bars = saf.plot("gantt", axes[2], from_s="1d", until_s="36h").collections
+    inside = (saf["end_s"] > 86_400) & (saf["start_s"] < 129_600)
+    areas = [path.vertices for each in bars for path in each.get_paths()]
+    drawn_h = sum(np.ptp(corners[:, 0]) * np.ptp(corners[:, 1]) for corners in areas)
+    ran_s = np.minimum(saf["end_s"], 129_600) - np.maximum(saf["start_s"], 86_400)
+    assert drawn_h == pytest.approx((ran_s * saf["procs"])[inside].sum() / 3600)
+    assert log.plot(axes[3]).get_ylabel() == "processors"
+    part = bf.Replay(log).run("1d").plot("gantt", Figure().subplots(), until_s="5d")
+    assert part.get_xlim()[1] <= 24
+
+
+# Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("after_s", "shown"), [(0.0, True), (3600.0, False)])
+def test_a_bar_appears_after_a_while(monkeypatch, after_s, shown):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with bars.progress("jobs", 10, after_s) as advance:
+        for _ in range(10):
+            advance(1)
+    assert ("jobs" in terminal.getvalue()) == shown
+
+
+def test_functions_that_take_long_show_a_bar_on_a_terminal(monkeypatch, log):
+    made = bf.generate(jobs=400, procs=32, seed=1, interarrival=8.0)
+    calls = {
+        "jobs": lambda: bf.replay(log),
+        "policies": lambda: bf.replay_many(log, ["fcfs", "saf"]),
+        "choices": lambda: bf.what_if(log, small_first=False, thresholds_s=[3600]),
+        "periods": lambda: bf.tune(made, days=0.5, points=6, last=[1]),
+    }
+    monkeypatch.setattr(bars, "PATIENCE_S", 0.0)
+    for label, call in calls.items():
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        call()
+        assert label in terminal.getvalue()
+
+
+def test_a_notebook_has_a_bar_of_its_own(monkeypatch):
+    states = []
+    handle = SimpleNamespace(update=lambda bar: states.append(bar._repr_html_() if hasattr(bar, "label") else bar))
+    display = SimpleNamespace(display=lambda bar, display_id: handle, HTML=lambda text: text)
+    kernel = SimpleNamespace(IPKernelApp=SimpleNamespace(initialized=lambda: True))
+    monkeypatch.setitem(sys.modules, "ipykernel.kernelapp", kernel)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr(bars, "REDRAW_S", 0.0)
+    with bars.progress("jobs", 4) as advance:
+        advance(3)
+    assert 'value="3" max="4"' in states[0]
+    assert states[-1] == ""
+
+
+def test_a_replay_in_pieces_is_the_replay(log, saf, monkeypatch):
+    monkeypatch.setattr("batfill.replays.AT_ONCE", 7)
+    steps = []
+    assert bf.replay(log, "saf", threshold_s=7200, advance=steps.append) == saf
+    assert sum(steps) == 800
+    assert len(steps) == 115
+
+
+# Environments
+
+
+def test_gymnasium_finds_the_environment_by_its_package_alone(batfill_program):
+    batfill_program(
+        "import gymnasium\n"
+        f"gymnasium.make('batfill.env:batfill/Scheduling-v0', log={SAMPLE!r}, jobs=50).reset(seed=1)\n"
+        f"gymnasium.make('batfill/Scheduling-v0', log={SAMPLE!r}, jobs=50).reset(seed=1)"
+    )
+
+
+@pytest.fixture
+def batfill_program(request):
+    import subprocess
+
+    pytest.importorskip("gymnasium")
+
+    def run(program):
+        subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=request.config.rootpath, check=True)
+
+    return run
