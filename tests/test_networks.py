@@ -168,7 +168,7 @@ def archive(name, content):
 @pytest.mark.parametrize(
     "content",
     [b"", b"{}", b"PK\x03\x04", np.float32(1).tobytes(), archive("a.txt", b"a"), archive("format.npy", b"\x93NUMPY")],
-    ids=str,
+    ids=("empty", "JSON", "cut off", "a number", "another file", "a cut array"),  # archives hold the time of day
 )
 def test_a_file_that_is_no_npz_is_refused(trained, content):
     trained.write_bytes(content)
