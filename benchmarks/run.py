@@ -102,7 +102,7 @@ def main(out: Path | None, quick: bool, only: str, rounds: int, seed: int) -> No
     try:
         text = suite(chosen(quick, only), out, rounds, seed)
     except (BatfillError, RunFailed) as failed:
-        print(f"benchmarks: {failed}", file=sys.stderr)
+        print(f"benchmarks: {failed.on_command_line if isinstance(failed, BatfillError) else failed}", file=sys.stderr)
         sys.exit(1 if isinstance(failed, RunFailed) else 2)
     print(text, end="")
 

@@ -127,7 +127,7 @@ def leaves(value):
         for name, entry in value.items():
             yield str(name)
             yield from leaves(entry)
-    elif isinstance(value, (list, tuple, set)):
+    elif isinstance(value, (list, tuple, set, frozenset)):
         for entry in value:
             yield from leaves(entry)
     elif isinstance(value, slice):
@@ -144,7 +144,7 @@ def arrived(monkeypatch, words):
     real = builtins.__import__
 
     def recording(name, scope=None, local=None, fromlist=(), level=0):
-        if name.startswith("batfill.") and not name.startswith(LIGHT):
+        if name.startswith(("batfill.", "studies.")) and not name.startswith(LIGHT):
             return Recorder(calls, name)
         return real(name, scope, local, fromlist, level)
 
@@ -346,7 +346,7 @@ def test_a_cut_of_zero_is_refused_beside_a_knowledge_that_has_none():
 
 def test_a_divider_without_classes_is_refused():
     line = refusal("replay", SAMPLE, "--divider", 600)
-    assert "option divider needs jobs with a field `class`, and none of 800 has one; give --knowledge" in line
+    assert "option divider needs jobs with a field `class`, and none of 800 has one; choose knowledge" in line
 
 
 @pytest.mark.parametrize(

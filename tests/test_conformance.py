@@ -513,7 +513,7 @@ def test_a_mistake_is_one_line(tmp_path):
     assert refusal("conformance", "x {port}", "--workload", "shrt-job") == (
         "workload 'shrt-job' is unknown; did you mean 'short-job'?; --list shows all"
     )
-    assert refusal("conformance", "  {port}", "--keep", tmp_path / "file").startswith(str(tmp_path / "file"))
+    assert refusal("conformance", "  {port}", "--keep", tmp_path / "file").startswith(f"--keep {tmp_path / 'file'}: ")
     assert refusal("conformance").startswith("give the command that starts the scheduler")
 
 

@@ -200,7 +200,7 @@ def test_the_header_of_a_log_in_pieces_counts(tmp_path, monkeypatch, stored):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"procs": None}, "pass --procs"),
+        ({"procs": None}, "pass procs"),
         ({"jobs": slice(5, 9)}, "select none of"),
         ({"fields": ("colour",)}, "there are group_id"),
         ({"host_speed": 2e9}, "is a log; a host speed applies"),

@@ -302,7 +302,7 @@ def test_a_message_names_only_extras_that_exist():
     sources = [path.read_text() for path in (ROOT / "schedulers").rglob("*.py")]
     called = [name for text in sources for name in re.findall(r'require\("([\w,]+)", "', text)]
     called += [name for text in sources for name in re.findall(r'optional\("[\w.]+", "(\w+)"\)', text)]
-    assert {"tune", "learn", "campaign", "all"} <= set(called)
+    assert {"tune", "learn", "campaign"} <= set(called)
     assert {name for one in called for name in one.split(",")} <= EXTRAS.keys() - OF_DEVELOPERS
 
 

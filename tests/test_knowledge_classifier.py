@@ -360,7 +360,7 @@ def test_kills_by_user_and_by_width_add_up_to_the_summary():
         ({"max_waste": 2.0}, "option max_waste: 2.0 is more than the whole"),
         ({"max_kill_share": math.nan}, "option max_kill_share: nan is not"),
         ({"max_waste": 0.1, "limits": "soft"}, "option limits: 'soft' is none of strict, expected"),
-        ({"limits": "expected"}, "option limits: there is no limit; add max_waste or max_kill_share, or leave it out"),
+        ({"limits": "expected"}, "option limits: there is no limit; add max_waste 0.05, or leave it out"),
         ({"seed": -1}, "option seed: -1 is not a whole number"),
     ],
 )

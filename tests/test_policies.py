@@ -120,7 +120,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(text):
 
 @pytest.mark.parametrize("text", ["mixed:", "mixed:1,2,x,4,5,6"])
 def test_weights_that_are_no_numbers_are_refused(text):
-    with pytest.raises(PolicyError, match="weights are six numbers"):
+    with pytest.raises(PolicyError, match="it takes six weights"):
         policy_named(text)
 
 
@@ -132,15 +132,23 @@ def test_weights_must_be_six_finite_and_not_all_zero(text):
 
 @pytest.mark.parametrize("text", ["aged:1,2", "aged:1,2,3,4", "aged:", "aged:a,0,0"])
 def test_an_aged_order_takes_three_numbers(text):
-    with pytest.raises(PolicyError, match="it takes three numbers separated by commas, as in aged:c,alpha,beta"):
+    with pytest.raises(PolicyError, match="it takes three numbers, aged:c,alpha,beta"):
         policy_named(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["aged:-1,0,0", "aged:inf,1,1", "aged:nan,1,1", "aged:1,5,0", "aged:1,0,-4.5", "aged:1,nan,0"]
+    ("text", "wrong"),
+    [
+        ("aged:-1,0,0", "c = -1"),
+        ("aged:inf,1,1", "c = inf"),
+        ("aged:nan,1,1", "c = nan"),
+        ("aged:1,5,0", "alpha = 5"),
+        ("aged:1,0,-4.5", "beta = -4.5"),
+        ("aged:1,nan,0", "alpha = nan"),
+    ],
 )
-def test_the_numbers_of_an_aged_order_have_limits(text):
-    with pytest.raises(PolicyError, match=r"or one of the exponents .* is not from -4 to 4"):
+def test_the_numbers_of_an_aged_order_have_limits(text, wrong):
+    with pytest.raises(PolicyError, match=f"policy aged: {wrong} is not"):
         policy_named(text)
 
 

@@ -127,7 +127,7 @@ def test_equal_figures_are_equal_files(runs, tmp_path):
         (["--threshold", "-1"], "option threshold"),
         (["--seed", "-1"], "--seed"),
         (["--sample", "0"], "--sample"),
-        (["-o", "absent/page.html"], "cannot be written"),
+        (["-o", "absent/page.html"], "the folder absent does not exist"),
     ],
 )
 def test_a_mistaken_option_is_refused_in_one_line(runs, options, words):

@@ -289,15 +289,15 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_orders():
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
-        ({"training": 0}, "8 periods are too few to train on 0; choose --training from 1 to 7"),
+        ({"training": 0}, "8 periods are too few to train on 0; choose training from 1 to 7"),
         ({"training": 8}, "too few to train on 8"),
         ({"days": 1}, "1 period is too few to train on 0; give a longer log"),
         ({"max_wait_growth": -0.1}, "option max_wait_growth: -0.1 is not a share >= 0"),
         ({"p999_wait_growth": math.nan}, "option p999_wait_growth: nan"),
         ({"baseline": "best"}, "policy 'best' is unknown"),
         ({"policies": ["best"]}, "policy 'best' is unknown"),
-        ({"points": 0}, "points 0 and seed 0: give whole numbers"),
-        ({"seed": -1}, "points 64 and seed -1"),
+        ({"points": 0}, "points: 0 is not a whole number from 1"),
+        ({"seed": -1}, "option seed: -1 is not a whole number from 0"),
         ({"days": 0}, "option days: 0 is not a finite number > 0"),
         ({"days": 1e-9}, "more than 100000 periods; give longer days"),
         ({"threshold_s": -1}, "option threshold"),

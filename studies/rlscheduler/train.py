@@ -128,7 +128,7 @@ def main():
         best, about = train(read_gym_log(given.log), given)
         bf.save_network(given.out, network(best, given.hidden), about=about)
     except bf.BatfillError as error:
-        print(f"train: {error}", file=sys.stderr)
+        print(f"train: {error.on_command_line}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -309,7 +309,7 @@ def main(words):
     try:
         page(parser.parse_args(words))
     except bf.BatfillError as error:
-        print(f"rl: {error}", file=sys.stderr)
+        print(f"rl: {error.on_command_line}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -64,7 +64,11 @@ or silently leave jobs behind, the run stops with one line that says why, writes
 
 
 class ArgumentsError(BatfillError):
-    """The command line cannot be used."""
+    """The command line cannot be used. It names Batsim's options, which are no arguments in Python."""
+
+    def __str__(self) -> str:
+        """The message as it is."""
+        return self.on_command_line
 
 
 @dataclass(frozen=True, slots=True)
