@@ -19,10 +19,9 @@ from batfill.campaigns.summary import overview
 from batfill.campaigns.work import Finished, one_line
 from batfill.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.files import json_text
-from batfill.metrics import in_columns
 from batfill.processes import Remaining, cpu_count, rough_duration
 from batfill.replays import announce_compilation
-from batfill.tables import text_html
+from batfill.tables import in_columns, text_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

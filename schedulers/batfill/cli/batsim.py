@@ -47,7 +47,8 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     from batfill.batsim.runner.experiment import run as run_experiment
     from batfill.batsim.runner.pair import live_display
     from batfill.files import json_text
-    from batfill.metrics import as_table, figure_rows
+    from batfill.metrics import figure_rows
+    from batfill.tables import label_lines
 
     def say(line: str) -> None:
         print(f"batfill: {line}", file=sys.stderr)
@@ -60,7 +61,7 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     if outcome.status:
         fail(outcome.reason, outcome.status)
     whole = {**outcome.figures, "warnings": list(outcome.warnings)}
-    print(json_text(whole) if as_json else as_table(figure_rows(outcome.figures)))
+    print(json_text(whole) if as_json else label_lines(figure_rows(outcome.figures)))
     if outcome.results and not as_json:
         from batfill.errors import BatfillError
         from batfill.reports import write_report
