@@ -8,7 +8,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
@@ -26,7 +26,7 @@ from batfill.campaigns.run import run_campaign
 from batfill.campaigns.sections import Section
 from batfill.errors import BatfillError
 from batfill.files import digest, make_folder, raw_file, write_text
-from batfill.processes import Bar, cpu_count, spread
+from batfill.processes import Bar, cpu_count, no_bar, spread
 from batfill.replays import announce_compilation
 from batfill.tuning.results import as_json
 from batfill.workloads.formats import load_log
@@ -36,7 +36,6 @@ HERE = "studies.papers"
 ROOTS = (Path(batfill.__file__).parents[1], Path(__file__).parents[2])
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 Shared = TypeVar("Shared", bound=Section)
 Value = float | None  # None if unknown
 Array = NDArray[np.float64]
@@ -249,14 +248,16 @@ def shared(section: type[Shared], how: Shared) -> Shared:
     return section.model_construct(**{name: getattr(how, name) for name in section.model_fields})
 
 
-def side_by_side(function: Callable[[Item], object], tasks: Sequence[Item], what: str, bar: Bar) -> None:
+def side_by_side(
+    context: Context, function: Callable[..., object], tasks: Sequence[tuple[Any, ...]], what: str
+) -> None:
     """Call the function for every task in a process per processor, so that it keeps its results; a single one is left.
 
     Args:
+        context: the function's first argument; its bars count tasks.
         function: of a module; it keeps what it computes, which the caller then reads.
-        tasks: its arguments, the longest first; picklable.
+        tasks: its other arguments, the longest first; picklable.
         what: the tasks, for a progress bar.
-        bar: makes progress bars.
 
     Raises:
         BatfillError: as the function.
@@ -265,11 +266,19 @@ def side_by_side(function: Callable[[Item], object], tasks: Sequence[Item], what
     if workers < FEWEST_WORKERS:
         return
     announce_compilation()
-    with bar(what, len(tasks)) as advance, closing(spread(function, tasks, workers)) as ended:
+    silent = replace(context, bar=no_bar)
+    calls = [(function, silent, *task) for task in tasks]
+    with context.bar(what, len(tasks)) as advance, closing(spread(called, calls, workers)) as ended:
         for _, result in ended:
             if isinstance(result, BaseException):
                 raise result
             advance(1)
+
+
+def called(call: tuple[Any, ...]) -> None:
+    """Call a function with its arguments, in a process of its own; what it returns is not sent back."""
+    function, *arguments = call
+    function(*arguments)
 
 
 def read_kept(path: Path, read: Callable[[Path], Result], what: str = "kept") -> Result:
