@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import batfill as bf
 from batfill.jobs import HOUR_S
-from studies.tables.archive_logs import by_name
+from studies.papers.page import markdown
+from studies.tables.common import by_name, progress
 
 TAU_S = 60
 THRESHOLD_S = 200_000
@@ -111,11 +112,6 @@ REGIMES = ("decoupled", "fresh")
 ONLY_FRESH = ("SDSC-BLUE",)
 
 
-def say(text):
-    """What was measured, on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
 @cache
 def workload_of(path):
     """A log, read once."""
@@ -133,7 +129,7 @@ def cell_of(path, policy, given):
 def cell(path, policy, options):
     """As `cell_of`, said on standard error as well."""
     found = cell_of(path, policy, tuple(sorted(options.items())))
-    say(f"{path.name} {policy} {options}: {found}")
+    progress(f"{path.name} {policy} {options}: {found}")
     return found
 
 
@@ -149,7 +145,7 @@ def main_table(log, path):
             cells.append(cell(path, policy, {**ROWS[name].options, **guard}) if column in found else "-")
         if found:
             rows.append((name, *cells))
-    show((log, *columns), rows)
+    print(f"\n{markdown((log, *columns), rows)}", flush=True)
 
 
 def level_rows(log, path):
@@ -179,19 +175,11 @@ def quality_rows(log, path):
     """A log's rows of the classification's quality on the log as recorded; "-" if no forest judged a job."""
     for regime in REGIMES[log in ONLY_FRESH :]:
         total = bf.classify(path, regime=regime).total()
-        say(f"{path.name} {regime}: {total}")
+        progress(f"{path.name} {regime}: {total}")
         rates = [total.rates()[name] for name in ("accuracy", "precision", "recall")]
         shares = ["-" if value is None else f"{value:.1%}" for value in rates]
         scores = ["-" if value is None else f"{value:.3f}" for value in (total.auc, total.brier)]
         yield log, regime, *shares, *scores
-
-
-def show(head, rows):
-    """One table."""
-    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
-    sys.stdout.flush()
 
 
 def main(paths):
@@ -207,7 +195,8 @@ def main(paths):
         (("fcfs", "processors", *SIZE_COLUMNS), size_rows, AS_THEY_ARE),
         (("log", "regime", "accuracy", "precision", "recall", "AUC", "Brier score"), quality_rows, ()),
     ):
-        show(head, [row for log, path in logs.items() if log not in left_out for row in rows_of(log, path)])
+        rows = [row for log, path in logs.items() if log not in left_out for row in rows_of(log, path)]
+        print(f"\n{markdown(head, rows)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ processor for six logs and three seeds.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ from batfill.stats import BETTER, UNCLEAR
 from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, judged, monomial, read_windows, validate
 from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
 from batfill.workloads import read_workload
-from studies.tables.archive_logs import LOGS
+from studies.papers.page import markdown
+from studies.tables.common import LOGS, longest, progress
 
 MODEL = "lublin_256.swf.gz"  # another workload, all of it learned from
 STUDY = {"tuples": 441, "permutations": 4000, "regression": "plain"}  # the study's number of tuples, and fewer orders
@@ -55,10 +55,10 @@ def main() -> None:
     for file, label in LOGS.items():
         path = given.folder / file
         if not path.is_file():
-            print(f"{file} is not in {given.folder}; left out", file=sys.stderr)
+            progress(f"{file} is not in {given.folder}; left out")
             continue
         seeds = range(given.seeds)
-        print(f"{label} ...", file=sys.stderr, flush=True)
+        progress(f"{label} ...")
         fits = [fit(path, seed=seed, **signed) for seed in seeds]
         study = [fit(path, seed=seed, **plain) for seed in seeds]
         learned = {f"area, seed {seed}": found.fits[0] for seed, found in zip(seeds, fits, strict=True)}
@@ -69,7 +69,10 @@ def main() -> None:
         on_r[label] = weight_on_r(path, fits[0], min(ON_R, given.tuples), given.permutations)
     shown(costs, weights, given.seeds)
     print("Weight on r of area without the signs, and its standard error\n")
-    table(["log", "as it is", "all jobs submitted"], [[label, *cells] for label, cells in on_r.items()])
+    print(
+        markdown(["log", "as it is", "all jobs submitted"], [[label, *cells] for label, cells in on_r.items()]),
+        end="\n\n",
+    )
 
 
 def windows_of(path: Path, days: float) -> int:
@@ -115,13 +118,18 @@ def shown(costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted
     print(f"batfill {__version__}, seeds 0 to {seeds - 1}\n")
     print("Sums of mean bounded slowdowns over SAF's, 95 % interval, * if unlike SAF after the correction\n")
     counts = [f"{name}, {len(costs[name]['with_backfilling'][BASELINE]['mean_bsld'])}" for name in logs]
-    table(["policy", *counts], [[name, *(ratio(costs[log]["over_saf"].get(name)) for log in logs)] for name in names])
+    print(
+        markdown(
+            ["policy", *counts], [[name, *(ratio(costs[log]["over_saf"].get(name)) for log in logs)] for name in names]
+        ),
+        end="\n\n",
+    )
     print("Medians\n")
     medians = [[name, *(f"{costs[log]['with_backfilling'][name]['median']:.2f}" for log in logs)] for name in names]
-    table(["policy", *logs], medians)
+    print(markdown(["policy", *logs], medians), end="\n\n")
     print("99.9 % quantile of the wait and longest wait, hours\n")
-    waits = [[name, *(hours(costs[log]["with_backfilling"][name]) for log in logs)] for name in names]
-    table(["policy", *logs], waits)
+    waits = [[name, *(longest(costs[log]["with_backfilling"][name]) for log in logs)] for name in names]
+    print(markdown(["policy", *logs], waits), end="\n\n")
     print("Advice\n")
     for log, (fits, _) in weights.items():
         for seed, found in enumerate(fits):
@@ -137,7 +145,7 @@ def shown(costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted
         errors = np.array([found.standard_errors[1:] for found in plain])
         rows.append([log, "plain lin", *spreads(values, errors), ""])
     head = [monomial((p, q, r)) for _, p, q, r in next(iter(weights.values()))[0][0].fits[0].terms[1:]]
-    table(["log", "function", *head], rows)
+    print(markdown(["log", "function", *head], rows), end="\n\n")
 
 
 def ratio(found: dict[str, Any] | None) -> str:
@@ -149,11 +157,6 @@ def ratio(found: dict[str, Any] | None) -> str:
     return f"{found['value']:.3f} ({low} to {high}){mark}"
 
 
-def hours(figures: dict[str, Any]) -> str:
-    """Long waits in a cell."""
-    return f"{figures['p999_wait_s'] / 3600:.0f}, {figures['max_wait_s'] / 3600:.0f}"
-
-
 def spreads(values: np.ndarray, errors: np.ndarray) -> list[str]:
     """A cell for each column of values, a row per seed: mean, reported error, and how far they agree."""
     spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1], np.nan)
@@ -161,13 +164,6 @@ def spreads(values: np.ndarray, errors: np.ndarray) -> list[str]:
         f"{value:.2e} ± {error:.1e}, {by / error:.2f}"
         for value, error, by in zip(values.mean(axis=0), errors.mean(axis=0), spread, strict=True)
     ]
-
-
-def table(head: list[str], rows: list[list[str]]) -> None:
-    """A Markdown table."""
-    for row in (head, ["---"] * len(head), *rows):
-        print(f"| {' | '.join(row)} |")
-    print()
 
 
 if __name__ == "__main__":

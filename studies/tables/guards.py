@@ -17,7 +17,8 @@ import batfill as bf
 from batfill import __version__
 from batfill.jobs import HOUR_S
 from batfill.metrics import long_waits, on_front
-from studies.tables.archive_logs import by_name
+from studies.papers.page import markdown
+from studies.tables.common import by_name, progress
 
 TAU_S = 60
 THRESHOLDS_S = (None, 72_000, 200_000)
@@ -71,7 +72,7 @@ def main(paths):
     logs = by_name(paths)
     cells = {}
     for log, path in logs.items():
-        print(log, file=sys.stderr, flush=True)
+        progress(log)
         workload = bf.read(path)
         found = {name: figures(workload, *choice) for name, choice in choices().items()}
         front = on_a_front(found)
@@ -81,9 +82,7 @@ def main(paths):
             for name, (bsld, mean, p999, longest, waste) in found.items()
         }
     print(f"<!-- studies/tables/guards.py, batfill {__version__}, seed 0, tau {TAU_S} s -->\n")
-    print(f"| | {' | '.join(logs)} |\n|---|{'---|' * len(logs)}")
-    for name in choices():
-        print(f"| {name} | {' | '.join(cells[log][name] for log in logs)} |")
+    print(markdown(("", *logs), [(name, *(cells[log][name] for log in logs)) for name in choices()]))
 
 
 if __name__ == "__main__":

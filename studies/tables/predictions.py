@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -28,15 +27,15 @@ from batfill.knowledge.learning import LearningReplay
 from batfill.metrics import TAU_S, bounded_slowdown, long_waits
 from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
 from batfill.replays import EngineReplay
-from batfill.stats import BETTER, WORSE, paired
+from batfill.stats import paired
 from batfill.workloads import read_workload
-from studies.tables.archive_logs import by_name
+from studies.papers.page import markdown
+from studies.tables.common import MARKS, by_name, longest, progress
 
 POLICY, THRESHOLD = "saf", "2d"
 BOOSTING = "boosting"
 LATEST = 20_000  # jobs to learn from
 NONE_YET = -1.0  # an earlier run time that does not exist
-MARKS = {BETTER: " ▼", WORSE: " ▲"}
 
 
 class Earlier:
@@ -170,40 +169,31 @@ def tables(logs, seeds):
     for log, path in logs.items():
         workload = read_workload(path)
         for choice in choices:
-            print(log, *choice, file=sys.stderr, flush=True)
+            progress(f"{log} {' '.join(choice)}")
             runs = [schedule_of(workload, *choice, seed) for seed in (range(seeds) if BOOSTING in choice else (0,))]
             found = [figures_of(schedule) for schedule, _ in runs]
             weekly[log, choice] = np.mean([costs for costs, _ in found], axis=0)
             figures[log, choice] = {name: np.mean([each[name] for _, each in found]) for name in found[0][1]}
             took_s[log, choice] = np.mean([seconds for _, seconds in runs])
     print(f"<!-- studies/tables/predictions.py, batfill {__version__}, seeds 0 to {seeds - 1} of boosting -->\n")
-    others = choices[1:]
-    head = f"| run time known, used in | {' | '.join([*logs, 'all'])} |\n|---|{'---|' * (len(logs) + 1)}"
-
+    others, head = choices[1:], "run time known, used in"
     print(f"Mean bounded slowdowns over those with the request, 95 % intervals, and p; corrected for {len(others)}:\n")
-    print(head)
     compared = {log: over(weekly[log, (USER, ALL)], [weekly[log, choice] for choice in others]) for log in logs}
     # Each log weighs the same: its weeks are shares of what it costs with the request.
     whole = {log: weekly[log, (USER, ALL)].sum() for log in logs}
     joined = [np.concatenate([weekly[log, choice] / whole[log] for log in logs]) for choice in choices]
     compared["all"] = over(joined[0], joined[1:])
-    for i, choice in enumerate(others):
-        print(f"| {', '.join(choice)} | {' | '.join(cell(compared[log][i]) for log in compared)} |")
+    rows = [(", ".join(choice), *(cell(one[i]) for one in compared.values())) for i, choice in enumerate(others)]
+    print(markdown((head, *compared), rows))
 
     for title, show in (
         ("Mean bounded slowdown", lambda log, choice: f"{figures[log, choice]['bsld']:.2f}"),
         ("Mean wait, hours", lambda log, choice: f"{figures[log, choice]['mean_s'] / HOUR_S:.2f}"),
-        (
-            "99.9 % quantile of the wait and longest wait, hours",
-            lambda log, choice: ", ".join(
-                f"{figures[log, choice][name] / HOUR_S:.0f}" for name in ("p999_wait_s", "max_wait_s")
-            ),
-        ),
+        ("99.9 % quantile of the wait and longest wait, hours", lambda log, choice: longest(figures[log, choice])),
         ("Seconds of one processor", lambda log, choice: f"{took_s[log, choice]:.0f}"),
     ):
-        print(f"\n{title}:\n\n| run time known, used in | {' | '.join(logs)} |\n|---|{'---|' * len(logs)}")
-        for choice in choices:
-            print(f"| {', '.join(choice)} | {' | '.join(show(log, choice) for log in logs)} |")
+        rows = [(", ".join(choice), *(show(log, choice) for log in logs)) for choice in choices]
+        print(f"\n{title}:\n\n{markdown((head, *logs), rows)}")
 
 
 def over(base, costs):

@@ -26,6 +26,7 @@ from batfill.jobs import HOUR_S
 from batfill.metrics import bounded_slowdown
 from batfill.policy import POLICIES, policy_named
 from batfill.stats import BETTER, WORSE, paired
+from studies.papers.page import markdown
 from studies.rlscheduler.rollouts import firsts_within, ordered_in_gym, rows_of, starts_in_easy, starts_in_gym
 from studies.rlscheduler.schedgym import (
     PUBLISHED,
@@ -37,7 +38,7 @@ from studies.rlscheduler.schedgym import (
     read_gym_log,
     slowdowns,
 )
-from studies.tables.archive_logs import by_name
+from studies.tables.common import by_name, progress, ratio
 
 SEED, SEQUENCES, FIRST_JOBS, THRESHOLD_S = 0, 100, 10_000, 200_000.0
 NAMES = ("Lublin-1", "SDSC-SP2", "HPC2N")
@@ -56,7 +57,6 @@ NETWORK, BASE = "the network", "saf"
 ORDERS = ("fcfs", "spf", "saf", "wfp3", "unicef", "f1")
 GUARDED = ("saf", "spf")
 FIRST_TRIES = "fcfs, first tries, needed"
-MARKS = {BETTER: " ▼", WORSE: " ▲"}
 SEMANTICS = {"schedgym": "RLScheduler's simulator with backfilling", "easy": "EASY"}
 
 
@@ -65,11 +65,6 @@ class Outcome(NamedTuple):
 
     bsld: np.ndarray  # (n_sequences,) the mean of each
     wait_s: np.ndarray  # (n_sequences, n_jobs)
-
-
-def progress(text):
-    """Say on standard error what is done."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def gym_key(log, name):
@@ -123,12 +118,8 @@ def in_easy(log, workload, firsts, policy, n):
 
 
 def published(logs):
-    """The lines of the published table beside ours."""
-    lines = [
-        "| log | backfilling | " + " | ".join(name.upper() for name in PUBLISHED) + " | learned, printed only |",
-        "|---" * (len(PUBLISHED) + 3) + "|",
-    ]
-    agree = True
+    """The published table beside ours, and whether all of it agrees."""
+    rows, agree = [], True
     for (name, backfill), printed in PRINTED.items():
         progress(f"published table: {name}")
         log = logs[name]
@@ -138,8 +129,8 @@ def published(logs):
             ours = f"{slowdowns(log, firsts, play(log, heuristic, firsts, backfill=backfill)).mean():.2f}"
             agree &= ours == figure
             cells.append(f"{ours} ({figure})")
-        lines.append(f"| {name} | {'yes' if backfill else 'no'} | {' | '.join(cells)} | {printed[-1]} |")
-    return lines, agree
+        rows.append((name, "yes" if backfill else "no", *cells, printed[-1]))
+    return markdown(("log", "backfilling", *map(str.upper, PUBLISHED), "learned, printed only"), rows), agree
 
 
 def against(found):
@@ -149,22 +140,16 @@ def against(found):
     return dict(zip(others, compared, strict=True))
 
 
-def ratio(one):
-    """A ratio with its interval, marked if it is beyond chance."""
-    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(one.verdict, '')}"
-
-
 def table(found):
-    """The lines of a table of outcomes, and the comparisons behind it."""
-    compared = against(found)
-    lines = ["| | mean bsld | ratio to SAF | mean wait, h | longest wait, h |", "|---" * 5 + "|"]
+    """A table of outcomes, and the comparisons behind it."""
+    compared, rows = against(found), []
     for name, outcome in found.items():
         cell = ratio(compared[name]) if name in compared else "1.00"
-        waits = f"{outcome.wait_s.mean() / HOUR_S:.2f} | {outcome.wait_s.max() / HOUR_S:.1f}"
-        lines.append(f"| {name} | {outcome.bsld.mean():.2f} | {cell} | {waits} |")
+        waits = f"{outcome.wait_s.mean() / HOUR_S:.2f}", f"{outcome.wait_s.max() / HOUR_S:.1f}"
+        rows.append((name, f"{outcome.bsld.mean():.2f}", cell, *waits))
     if FIRST_TRIES not in found:
-        lines.append(f"| {FIRST_TRIES} | - | - | - | - |")
-    return lines, compared
+        rows.append((FIRST_TRIES, *"----"))
+    return markdown(("", "mean bsld", "ratio to SAF", "mean wait, h", "longest wait, h"), rows), compared
 
 
 def plainly(where, found, compared):
@@ -182,12 +167,17 @@ def plainly(where, found, compared):
 def spread(found):
     """Each test sequence's mean under each policy, and what share of the sum the two worst have under SAF."""
     n = len(found[BASE].bsld)
-    lines = ["| | " + " | ".join(map(str, range(1, n + 1))) + " | mean | longest wait, h |", "|---" * (n + 3) + "|"]
-    for name, outcome in found.items():
-        cells = " | ".join(f"{value:,.0f}" for value in outcome.bsld)
-        lines.append(f"| {name} | {cells} | {outcome.bsld.mean():.2f} | {outcome.wait_s.max() / HOUR_S:.0f} |")
+    rows = [
+        (
+            name,
+            *(f"{value:,.0f}" for value in outcome.bsld),
+            f"{outcome.bsld.mean():.2f}",
+            f"{outcome.wait_s.max() / HOUR_S:.0f}",
+        )
+        for name, outcome in found.items()
+    ]
     share = np.sort(found[BASE].bsld)[-2:].sum() / found[BASE].bsld.sum()
-    return lines, share
+    return markdown(("", *map(str, range(1, n + 1)), "mean", "longest wait, h"), rows), share
 
 
 def drawn(log, workload, about, n, trained_here):
@@ -245,7 +235,8 @@ of {about["jobs"]:,} jobs. That of generation {about["chosen"]} was chosen on va
 
 Means weigh sequences equally. Each sequence starts on an empty machine, and only its own jobs arrive.
 """)
-    tests, share = spread(in_gym(logs["SDSC-SP2"], draw_starts(FIRST_JOBS), policy, SEQUENCE_JOBS))
+    tested = in_gym(logs["SDSC-SP2"], draw_starts(FIRST_JOBS), policy, SEQUENCE_JOBS)
+    tests, share = spread(tested)
     lines, agree = published(logs)
     sections, sentences, comparisons = [], [], 0
     for name, path in by_name([given.sdsc, given.hpc2n, *given.logs]).items():
@@ -262,9 +253,9 @@ Means weigh sequences equally. Each sequence starts on an empty machine, and onl
             comparisons += len(compared)
             where = f"{name}, {'trained on other jobs of it' if trained_here else 'not trained on'}, {said}"
             sentences.append(plainly(where, found, compared))
-            sections += [f"\n### {where}\n", *rows]
+            sections += [f"\n### {where}\n", rows]
     print("## In short\n", *sentences, sep="\n")
-    mine = tests[2].split(" | ")[-2]
+    mine = f"{tested[NETWORK].bsld.mean():.2f}"
     print(f"- On the ten sequences of the published test (SDSC-SP2 with backfilling) its mean is {mine}; printed for")
     print(f"  RLScheduler's own learned policy is {PRINTED['SDSC-SP2', True][-1]}.")
     print(f"  Two of the ten sequences hold {share:.0%} of the sum under SAF.")
@@ -274,7 +265,7 @@ Means weigh sequences equally. Each sequence starts on an empty machine, and onl
 The learned policy is as printed only. The ten sequences of 1,024 jobs are drawn from the first {FIRST_JOBS:,} jobs of
 each log, so the table does not speak of the rest of SDSC-SP2 and HPC2N.
 """)
-    print(*lines, sep="\n")
+    print(lines)
     print("""
 ## The ten test sequences
 
@@ -285,7 +276,7 @@ were cancelled before they ran. RLScheduler runs such jobs for 10 s: orders that
 waiting for days, which decides the mean, and the rest of the log hardly has such a rush to train on. WFP3 and UNICEF
 are RLScheduler's, whose waiting time never changes (`env/schedgym.py` says why).
 """)
-    print(*tests, sep="\n")
+    print(tests)
     print(f"""
 ## On {SEQUENCES} other sequences
 

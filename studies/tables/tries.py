@@ -23,9 +23,11 @@ from batfill.stats import paired
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.scaling import at_load
 from batfill.workloads.swf import machine_size
-from studies.tables.archive_logs import by_name
+from studies.papers.page import markdown
+from studies.tables.common import by_name, progress
 
 TAU_S, SEED = 60, 0
+HEAD = ("", "mean bsld", "mean wait", "99.9 % wait", "longest wait", "large jobs' mean wait", "kills", "waste")
 ORDERS = ("fcfs", "spf", "saf")
 PAPER = {"knowledge": "classifier", "regime": "decoupled", "kill": True, "seed": SEED}
 TRIES = {"knowledge": "classifier", "cut": 0, "kill": True, "bound": True}
@@ -79,13 +81,13 @@ def weekly(result):
 
 
 def certainty(base, others):
-    """Lines with each setting's mean slowdown over FCFS's, its interval, and the p-value corrected for all of them."""
-    lines = ["| | over FCFS | 95 % interval | p, corrected | |", "|---" * 5 + "|"]
+    """A table of each setting's mean slowdown over FCFS's, its interval, and the p-value corrected for all of them."""
+    rows = []
     sums = np.array([weekly(result) for result in others.values()])
     for name, one in zip(others, paired(sums, weekly(base), seed=SEED), strict=True):
         interval = f"{one.low:.2f} to {one.high:.2f}"
-        lines.append(f"| {name} | {one.value:.2f} | {interval} | {one.corrected_p:.4f} | {one.verdict} |")
-    return lines
+        rows.append((name, f"{one.value:.2f}", interval, f"{one.corrected_p:.4f}", one.verdict))
+    return markdown(("", "over FCFS", "95 % interval", "p, corrected", ""), rows)
 
 
 def figures(result):
@@ -103,7 +105,7 @@ def row_of(name, found, base):
     *ratioed, kills, waste = found
     cells = [f"{value:,.2f}" for value in ratioed[:2]] + [f"{value:,.1f}" for value in ratioed[2:]]
     cells = [f"{cell} ({value / known:.2f})" for cell, value, known in zip(cells, ratioed, base, strict=False)]
-    return f"| {name} | {' | '.join(cells)} | {kills:,} | {waste:.1%} |"
+    return name, *cells, f"{kills:,}", f"{waste:.1%}"
 
 
 def stretched(path, load, folder):
@@ -126,17 +128,15 @@ def main(words):
         with tempfile.TemporaryDirectory() as folder:
             source = path if given.load is None else stretched(path, given.load, folder)
             print(f"\n## {log}" + ("" if given.load is None else f" at load {given.load:g}") + "\n")
-            print("| | mean bsld | mean wait | 99.9 % wait | longest wait | large jobs' mean wait | kills | waste |")
-            print("|---" * 8 + "|")
-            first, kept = None, {}
+            first, kept, rows = None, {}, []
             for name, policy, options in runs(given.quick):
-                print(f"{log}: {name}", file=sys.stderr, flush=True)
+                progress(f"{log}: {name}")
                 result = bf.replay(source, policy, tau_s=TAU_S, **options)
                 first = first or result
-                print(row_of(name, figures(result), figures(first)), flush=True)
+                rows.append(row_of(name, figures(result), figures(first)))
                 if name in COMPARED:
                     kept[name] = result
-            print("", *certainty(first, kept), sep="\n", flush=True)
+            print(markdown(HEAD, rows), certainty(first, kept), sep="\n\n", flush=True)
 
 
 if __name__ == "__main__":

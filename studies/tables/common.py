@@ -1,0 +1,40 @@
+"""What the tables share: the archive's logs by their names, long waits, marks of differences, and progress."""
+
+from __future__ import annotations
+
+import sys
+
+from batfill.jobs import HOUR_S
+from batfill.stats import BETTER, WORSE
+
+# The names in the tables, by file.
+LOGS = {
+    "KTH-SP2-1996-2.1-cln.swf.gz": "KTH-SP2",
+    "SDSC-SP2-1998-4.2-cln.swf.gz": "SDSC-SP2",
+    "SDSC-BLUE-2000-4.2-cln.swf.gz": "SDSC-BLUE",
+    "CTC-SP2-1996-3.1-cln.swf.gz": "CTC-SP2",
+    "HPC2N-2002-2.2-cln.swf.gz": "HPC2N",
+    "CEA-Curie-2011-2.1-cln.swf.gz": "CEA-Curie",
+}
+MARKS = {BETTER: " ▼", WORSE: " ▲"}  # of a comparison that is beyond chance after the correction
+
+
+def by_name(paths):
+    """Logs by their names in the tables."""
+    return {LOGS.get(path.name, path.name.partition(".")[0]): path for path in paths}
+
+
+def progress(text):
+    """Say on standard error what is done."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def longest(waits, unit_s=HOUR_S, digits=0):
+    """The 99.9 % quantile and the maximum of the waits, in hours."""
+    return ", ".join(f"{waits[name] / unit_s:.{digits}f}" for name in ("p999_wait_s", "max_wait_s"))
+
+
+def ratio(one, digits=2):
+    """A ratio with its interval, marked if it is beyond chance."""
+    low, high, value = (f"{end:.{digits}f}" for end in (one.low, one.high, one.value))
+    return f"{value} ({low} to {high}){MARKS.get(one.verdict, '')}"
