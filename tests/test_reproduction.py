@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from batfill import __version__
 from batfill.errors import BatfillError, RunFailed
 from batfill.files import digest
+from batfill.version import __version__
 from batfill.workloads.manifest import manifest
 from command import batfill, json_result, refusal, result
 from studies.papers.core import ROOTS, Chart, Outcome, Table, Verdict, code_of

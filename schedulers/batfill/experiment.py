@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill import __version__, replays
+from batfill import replays
 from batfill.batsim.replayed import Judged, write_batsim_files
 from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
 from batfill.errors import BatfillError
@@ -28,6 +28,7 @@ from batfill.options import USER, Options, of_arguments, seconds_of, tau_of
 from batfill.policy import POLICIES, Policy, digests
 from batfill.progress import patient_progress
 from batfill.tables import JobRows, arrow_table, data_frame, label_html, label_lines
+from batfill.version import ENGINE, __version__
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from batfill.plots import Plot
     from batfill.replays import Schedule
 
-ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant
 LONG = 1_000_000  # jobs from which on a replay says what memory it takes
 UNBOUNDED = "not computed for a million jobs or more; in Python, Result.schedule.certificate() does"
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended

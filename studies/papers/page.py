@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill import __version__
-from batfill.experiment import ENGINE
 from batfill.files import csv_text, make_folder, raw_file, write_text
 from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
 from batfill.stats import rank_correlation
+from batfill.version import ENGINE, __version__
 from batfill.workloads.manifest import manifest
 from studies.papers.protocol import ProtocolError, Took, file_of, said
 

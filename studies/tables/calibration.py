@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from batfill import __version__
 from batfill.policy import PURE, policy_named
 from batfill.stats import Blocks, random_halves, swaps_of
 from batfill.tuning.periods import Conditions, costs, read_periods
+from batfill.version import __version__
 from studies.papers.page import markdown
 
 LENGTHS = (7, 12, 24, 91)  # weeks

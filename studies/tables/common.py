@@ -30,11 +30,10 @@ def progress(text):
 
 
 def longest(waits, unit_s=HOUR_S, digits=0):
-    """The 99.9 % quantile and the maximum of the waits, in hours."""
+    """The 99.9 % quantile and the maximum of the waits, by default in hours."""
     return ", ".join(f"{waits[name] / unit_s:.{digits}f}" for name in ("p999_wait_s", "max_wait_s"))
 
 
-def ratio(one, digits=2):
+def ratio(one):
     """A ratio with its interval, marked if it is beyond chance."""
-    low, high, value = (f"{end:.{digits}f}" for end in (one.low, one.high, one.value))
-    return f"{value} ({low} to {high}){MARKS.get(one.verdict, '')}"
+    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(one.verdict, '')}"

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from batfill import __version__
 from batfill.metrics import TAU_S
 from batfill.policy import POLICIES, polynomial
 from batfill.stats import BETTER, UNCLEAR
 from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, judged, monomial, read_windows, validate
 from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
+from batfill.version import __version__
 from batfill.workloads import read_workload
 from studies.papers.page import markdown
 from studies.tables.common import LOGS, longest, progress

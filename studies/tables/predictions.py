@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from batfill import __version__
 from batfill.jobs import HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain
 from batfill.knowledge.choice import make
@@ -28,6 +27,7 @@ from batfill.metrics import TAU_S, bounded_slowdown, long_waits
 from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
 from batfill.replays import EngineReplay
 from batfill.stats import paired
+from batfill.version import __version__
 from batfill.workloads import read_workload
 from studies.papers.page import markdown
 from studies.tables.common import MARKS, by_name, longest, progress

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 import batfill as bf
-from batfill import __version__
 from batfill.jobs import HOUR_S, WEEK_S
 from batfill.metrics import bounded_slowdown, long_waits
 from batfill.stats import paired
+from batfill.version import __version__
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.scaling import at_load
 from batfill.workloads.swf import machine_size

@@ -10,10 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batfill import __version__
 from batfill.engine.jit import SOURCES
-from batfill.experiment import ENGINE
 from batfill.files import write_json
+from batfill.version import ENGINE, __version__
 
 if TYPE_CHECKING:
     from batfill.campaigns.clusters import Where

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from batfill import __version__
 from batfill.campaigns.traces import Piece, Trace, piece_of
 from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.metrics import bounded_slowdown
 from batfill.options import USER, Options
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from batfill.replays import Schedule

@@ -224,7 +224,7 @@ def report_bug(error: Exception, words: list[str]) -> int:
         except PackageNotFoundError:
             return f"{name} is not installed"
 
-    from batfill import __version__
+    from batfill.version import __version__
 
     libraries = ", ".join(known(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow"))
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -66,8 +66,8 @@ def generate(
     **model: Any,
 ) -> None:
     """Generate a log by the Lublin-Feitelson model, with users and their requests."""
-    from batfill import __version__
     from batfill.files import shown
+    from batfill.version import __version__
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.generate import generate_log
 
@@ -220,9 +220,9 @@ def import_log(
     FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2. Of the published
     logs it is the SWF (frontier), Parquet or csv.
     """
-    from batfill import __version__
     from batfill.errors import require
     from batfill.files import all_or_none, shown
+    from batfill.version import __version__
     from batfill.workloads.accounting import memory_note, read_records
     from batfill.workloads.cluster_log import ClusterLog, Key
     from batfill.workloads.formats import format_of, save_imported

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.experiment import ENGINE
 from batfill.reports.comparison import Comparison
+from batfill.version import ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill import __version__
 from batfill.files import all_or_none, csv_text, make_folder, whole_file, write_json, write_text
 from batfill.jobs import HOUR_S
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
@@ -16,6 +15,7 @@ from batfill.knowledge.frontier import PERFECT, POINT_COLUMNS, SHARED
 from batfill.knowledge.study import CORRELATION_LAGS, autocorrelations
 from batfill.options import as_line
 from batfill.reports.palette import DISTINCT, MEAN_BSLD, dress, style, styles
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path

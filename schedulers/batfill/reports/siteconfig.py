@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.jobs import HOUR_S
 from batfill.options import OPTIONS, PREDICTING, USER, Options, as_word, of_arguments
 from batfill.policy import require_order
 from batfill.tables import text_html
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,6 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING
 
-from batfill import __version__
-from batfill.experiment import ENGINE
 from batfill.jobs import DAY_S, HOUR_S
 from batfill.metrics import TAU_S
 from batfill.options import OPTIONS, arguments_of, as_word
@@ -29,6 +27,7 @@ from batfill.reports.what_if import (
 from batfill.reports.words import date_text, duration, interval_text, table, zone_text
 from batfill.reports.write import html_page, provenance
 from batfill.stats import BETTER, CONFIDENCE, WORSE, decidable
+from batfill.version import ENGINE, __version__
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,6 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from batfill import __version__
 from batfill.batsim.results import REPORT_PAGE
 from batfill.errors import BatfillError
 from batfill.files import digest, write_text
@@ -23,6 +22,7 @@ from batfill.reports.runs import find_runs
 from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
 from batfill.reports.sections import asset, comparison_section, run_section
 from batfill.reports.words import warning_paragraphs
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
