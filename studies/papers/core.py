@@ -210,7 +210,7 @@ def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], m
         folder: of the paper.
         kind: of the result; files of a kind share a folder.
         key: all inputs that it depends on.
-        by: the function that computes it: the result is recomputed if any code that this reaches has changed.
+        by: the function that computes it: the result is recomputed if its code (`code_of`) has changed.
         make: computes it.
 
     Raises:
@@ -299,103 +299,42 @@ def identity_of(key: dict[str, Any]) -> str:
 
 
 def code_of(function: Callable[..., Any], roots: tuple[Path, Path] = ROOTS) -> str:
-    """A digest of the code of batfill and the studies that determines the function's result, hexadecimal.
+    """A digest of the code that determines the function's result, hexadecimal.
 
-    In this folder that is every definition it reaches by name. Other modules count as a whole: those that these
-    definitions import, those that they import in turn, and so on. Comments in this folder do not count.
+    That is its module with all modules of batfill and the studies that it imports, that they import in turn, and so on.
     """
-    found: dict[tuple[str, str], str] = {}
-    files: set[Path] = set()
-    todo = [(function.__module__, function.__qualname__.partition(".")[0])]
+    todo, files = modules_of(roots, function.__module__), set[Path]()
     while todo:
-        module, name = todo.pop()
-        if (module, name) in found:
-            continue
-        if not f"{module}.".startswith(f"{HERE}."):
-            files |= files_behind(roots, module, name)
-            continue
-        path = place_of(roots, module).with_suffix(".py")
-        definition = definitions(path).get(name)
-        if definition is not None:
-            found[module, name] = ast.unparse(definition)
-            used = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
-            todo += [(module, each) for each in used]
-            todo += [(source, what) for bound, source, what in imports(path) if bound in used]
-    code = hashlib.sha256(json.dumps(sorted(found.items())).encode())
+        path = todo.pop()
+        files.add(path)
+        todo |= {each for name in imports(path) for each in modules_of(roots, name)} - files
+    code = hashlib.sha256()
     for path in sorted(files):
         root = next(root for root in roots if path.is_relative_to(root))
         code.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return code.hexdigest()
 
 
-def place_of(roots: tuple[Path, Path], module: str) -> Path:
-    """Where a module of batfill or of the studies lies, without its suffix."""
-    return roots[module.split(".")[0] == "studies"].joinpath(*module.split("."))
-
-
-def files_behind(roots: tuple[Path, Path], module: str, name: str) -> set[Path]:
-    """The files that this name of a module loads, directly or indirectly."""
-    todo, found = set(sources_of(roots, module, name)), set[Path]()
-    while todo:
-        path = todo.pop()
-        found.add(path)
-        todo |= {each for _, *source in imports(path) for each in sources_of(roots, *source)} - found
-    return found
+def modules_of(roots: tuple[Path, Path], name: str) -> set[Path]:
+    """The file of this module; of a package all files of its folder, which it may load on demand; else nothing."""
+    place = roots[name.split(".")[0] == "studies"].joinpath(*name.split("."))
+    path = place.with_suffix(".py")
+    return {path} if path.is_file() else set(place.glob("*.py"))
 
 
 @cache
-def sources_of(roots: tuple[Path, Path], module: str, name: str) -> tuple[Path, ...]:
-    """The file that defines a name of a module; all files of a folder that loads its names lazily."""
-    base = place_of(roots, module)
-    for path in ((base / name).with_suffix(".py"), base.with_suffix(".py")):
-        if path.is_file():
-            return (path,)
-    own = base / name / "__init__.py"
-    if own.is_file():
-        on_demand = "__getattr__" in definitions(own)
-    else:
-        own = base / "__init__.py"
-        on_demand = name not in definitions(own) and name not in (bound for bound, *_ in imports(own))
-    return tuple(own.parent.glob("*.py")) if on_demand else (own,)
+def imports(path: Path) -> set[str]:
+    """The modules of batfill and the studies that a file imports when it runs, inside functions too."""
 
-
-@cache
-def definitions(path: Path) -> dict[str, ast.stmt]:
-    """The functions, classes and constants of a module."""
-    found: dict[str, ast.stmt] = {}
-    for statement in tree_of(path).body:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            found[statement.name] = statement
-        elif isinstance(statement, ast.Assign | ast.AnnAssign):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            names = (node for target in targets for node in ast.walk(target))
-            found |= {node.id: statement for node in names if isinstance(node, ast.Name)}
-    return found
-
-
-@cache
-def imports(path: Path) -> tuple[tuple[str, str, str], ...]:
-    """A module's imports from batfill and the studies: the bound name, the source module and the name there."""
-
-    def under(node: ast.AST) -> Iterator[ast.ImportFrom]:
-        if isinstance(node, ast.ImportFrom):
-            yield node
+    def under(node: ast.AST) -> Iterator[str]:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("batfill", "studies"):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from names if node.module in ("batfill", "studies") else [node.module, *names]
         typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for child in () if typing_only else ast.iter_child_nodes(node):
             yield from under(child)
 
-    return tuple(
-        (alias.asname or alias.name, node.module, alias.name)
-        for node in under(tree_of(path))
-        if node.module and node.module.split(".")[0] in ("batfill", "studies")
-        for alias in node.names
-    )
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    """The module's syntax tree."""
-    return ast.parse(path.read_bytes())
+    return set(under(ast.parse(path.read_bytes())))
 
 
 # Campaigns
