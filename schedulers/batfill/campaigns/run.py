@@ -14,8 +14,7 @@ from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable
 from batfill.campaigns.costs import Costs, by_kind, kind_of, measured, tasks_of
 from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
 from batfill.campaigns.provenance import Provenance
-from batfill.campaigns.store import Store, open_store, read_rows
-from batfill.campaigns.summary import overview
+from batfill.campaigns.store import Store, open_store, overview, read_rows
 from batfill.campaigns.work import Finished, one_line
 from batfill.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.files import json_text

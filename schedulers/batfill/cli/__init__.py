@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed
+from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,10 +104,15 @@ def say(message: str, status: int) -> int:
     return status
 
 
+def note(text: str) -> None:
+    """Print a line beside the result, on standard error."""
+    print(f"batfill: {text}", file=sys.stderr, flush=True)
+
+
 def warn(warnings: Sequence[str]) -> None:
     """Print reasons to doubt the figures (`Workload.warnings`), one line each, on standard error."""
     for warning in warnings:
-        print(f"batfill: warning: {warning}", file=sys.stderr)
+        note(f"warning: {warning}")
 
 
 def fail(message: str, status: int) -> None:
@@ -216,17 +221,11 @@ def report_bug(error: Exception, words: list[str]) -> int:
     import shlex
     import tempfile
     import traceback
-    from importlib.metadata import PackageNotFoundError, version
-
-    def known(name: str) -> str:
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            return f"{name} is not installed"
 
     from batfill.version import __version__
 
-    libraries = ", ".join(known(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow"))
+    found = {name: version_of(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow")}
+    libraries = ", ".join(f"{name} {number or 'is not installed'}" for name, number in found.items())
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     try:
         handle, path = tempfile.mkstemp(prefix="batfill-bug-", suffix=".txt")

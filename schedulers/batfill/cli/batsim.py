@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import fail, warn
+from batfill.cli import fail, note, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -50,13 +50,10 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     from batfill.metrics import figure_rows
     from batfill.tables import label_lines
 
-    def say(line: str) -> None:
-        print(f"batfill: {line}", file=sys.stderr)
-
     with live_display() as show:
-        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show, say=say)
-    for note in outcome.notes:
-        say(note)
+        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show, say=note)
+    for line in outcome.notes:
+        note(line)
     warn(outcome.warnings)
     if outcome.status:
         fail(outcome.reason, outcome.status)
@@ -68,9 +65,9 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
 
         try:
             (page,) = write_report([outcome.results], command=shlex.join(sys.argv))
-            say(f"open it in a browser: {page}")
+            note(f"open it in a browser: {page}")
         except BatfillError as error:  # the run itself succeeded
-            say(f"no report: {error.on_command_line}")
+            note(f"no report: {error.on_command_line}")
 
 
 @command()

@@ -45,8 +45,7 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
     """
     from pyarrow import compute
 
-    from batfill.campaigns.store import Store
-    from batfill.campaigns.summary import CHOICE_COLUMNS
+    from batfill.campaigns.store import CHOICE_COLUMNS, Store
 
     figures = [*MADE, *CHOICE_COLUMNS, "seed", "sample", "window", "mean_bsld", "mean_wait_s", "max_wait_s"]
     some_ran = compute.field("jobs") > compute.field("rejected")
@@ -73,7 +72,7 @@ def campaign_warnings(folder: Path) -> list[str]:
 
 def compared(workload: str, rows: list[Row]) -> Comparison | None:
     """The choices of one workload; None if no two share a piece."""
-    from batfill.campaigns.summary import CHOICE_COLUMNS, options_text
+    from batfill.campaigns.store import CHOICE_COLUMNS, options_text
 
     runs: dict[str, dict[tuple[int, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
