@@ -129,19 +129,14 @@ class Outcome:
     def of_dict(cls, stored: dict[str, Any]) -> Outcome:
         """The outcome from `as_dict`, after JSON."""
 
-        def rows_of(given: Any) -> tuple[tuple[Any, ...], ...]:
-            return tuple(tuple(row) for row in given)
+        def in_tuples(value: Any) -> Any:
+            return tuple(map(in_tuples, value)) if isinstance(value, list) else value
 
         return cls(
-            tables=tuple(
-                Table(tuple(t["columns"]), tuple(t["rows"]), rows_of(t["values"]), t["choice"])
-                for t in stored["tables"]
-            ),
-            verdicts={name: Verdict(**v) for name, v in stored["verdicts"].items()},
-            charts=tuple(
-                Chart(**{**c, "head": tuple(c["head"]), "rows": rows_of(c["rows"])}) for c in stored["charts"]
-            ),
-            notes=tuple(stored["notes"]),
+            tuple(Table(**{key: in_tuples(value) for key, value in each.items()}) for each in stored["tables"]),
+            {name: Verdict(**each) for name, each in stored["verdicts"].items()},
+            tuple(Chart(**{key: in_tuples(value) for key, value in each.items()}) for each in stored["charts"]),
+            tuple(stored["notes"]),
         )
 
 

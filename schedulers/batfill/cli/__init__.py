@@ -14,6 +14,7 @@ from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed, versi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["main"]
 
@@ -118,6 +119,15 @@ def warn(warnings: Sequence[str]) -> None:
 def fail(message: str, status: int) -> None:
     """Print one line on standard error and exit with `status`."""
     sys.exit(say(message, status))
+
+
+def wrote(out: Path, what: str, as_json: bool, **facts: Any) -> None:
+    """Print what a command wrote, on standard error, and on request as one JSON document."""
+    from batfill.files import shown
+
+    print(f"{out}: {what}", file=sys.stderr)
+    if as_json:
+        print_json({"file": shown(out), **facts})
 
 
 def print_json(value: object) -> None:

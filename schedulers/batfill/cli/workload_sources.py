@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from batfill.cli import print_json, warn
+from batfill.cli import print_json, warn, wrote
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -66,7 +66,6 @@ def generate(
     **model: Any,
 ) -> None:
     """Generate a log by the Lublin-Feitelson model, with users and their requests."""
-    from batfill.files import shown
     from batfill.version import __version__
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.generate import generate_log
@@ -79,9 +78,7 @@ def generate(
     notes = [text.lstrip("; ") for text in log.header]
     made = {"made_by": f"batfill {__version__} workload generate", "seed": seed, "notes": notes}
     rows = save_log(log, out, description=made)
-    print(f"{out}: {rows} jobs, seed {seed}", file=sys.stderr)
-    if as_json:
-        print_json({"file": shown(out), "jobs": rows, "procs": procs, **made})
+    wrote(out, f"{rows} jobs, seed {seed}", as_json, jobs=rows, procs=procs, **made)
 
 
 @command()
@@ -221,7 +218,7 @@ def import_log(
     logs it is the SWF (frontier), Parquet or csv.
     """
     from batfill.errors import require
-    from batfill.files import all_or_none, shown
+    from batfill.files import all_or_none
     from batfill.version import __version__
     from batfill.workloads.accounting import memory_note, read_records
     from batfill.workloads.cluster_log import ClusterLog, Key
@@ -266,15 +263,13 @@ def import_log(
         rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
     for note in log.summary:
         print(note, file=sys.stderr)
-    print(f"{out}: {rows} jobs", file=sys.stderr)
-    if as_json:
-        print_json(
-            {
-                "file": shown(out),
-                "jobs": rows,
-                "notes": dict(reading.notes),
-                "first": reading.examples,
-                "empty_files": reading.empty,
-                "not_modelled": dict(+reading.unmodelled),
-            }
-        )
+    wrote(
+        out,
+        f"{rows} jobs",
+        as_json,
+        jobs=rows,
+        notes=dict(reading.notes),
+        first=reading.examples,
+        empty_files=reading.empty,
+        not_modelled=dict(+reading.unmodelled),
+    )
