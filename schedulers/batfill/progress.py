@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 PATIENCE_S = 2.0  # before a function of the Python interface shows a bar
 LINE_EVERY_S = 5.0
@@ -55,11 +56,9 @@ def progress(
             bar.close()
 
 
-@contextmanager
-def patient_progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+def patient_progress(label: str, total: float | None = None) -> AbstractContextManager[Callable[[float], None]]:
     """As `progress`, for functions of the Python interface: the bar appears after `PATIENCE_S`."""
-    with progress(label, total, PATIENCE_S) as advance:
-        yield advance
+    return progress(label, total, PATIENCE_S)
 
 
 def steps_text(done: float, total: float | None) -> str:

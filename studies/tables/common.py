@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from batfill.jobs import HOUR_S
+import numpy as np
+
+from batfill.jobs import HOUR_S, WEEK_S
+from batfill.metrics import bounded_slowdown
 from batfill.stats import BETTER, WORSE
 
 # The names in the tables, by file.
@@ -27,6 +30,18 @@ def by_name(paths):
 def progress(text):
     """Say on standard error what is done."""
     print(text, file=sys.stderr, flush=True)
+
+
+def waits_of(schedule):
+    """The waits of the jobs that ran, in seconds."""
+    return (schedule.start_s - schedule.jobs.submit_s)[~schedule.rejected]
+
+
+def by_week(schedule, tau_s):
+    """The sums of the bounded slowdowns of the jobs submitted in each week."""
+    ran = ~schedule.rejected
+    bsld = bounded_slowdown(waits_of(schedule), schedule.runtime_s[ran], tau_s)
+    return np.bincount((schedule.jobs.submit_s[ran] // WEEK_S).astype(np.int64), bsld)
 
 
 def longest(waits, unit_s=HOUR_S, digits=0):

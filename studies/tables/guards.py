@@ -18,7 +18,7 @@ from batfill.jobs import HOUR_S
 from batfill.metrics import long_waits, on_front
 from batfill.version import __version__
 from studies.papers.page import markdown
-from studies.tables.common import by_name, progress
+from studies.tables.common import by_name, progress, waits_of
 
 TAU_S = 60
 THRESHOLDS_S = (None, 72_000, 200_000)
@@ -55,8 +55,7 @@ def choices():
 def figures(path, policy, options):
     """Mean bounded slowdown, mean wait, 99.9 % quantile and longest wait in hours, and the share of wasted work."""
     run = bf.replay(path, policy, tau_s=TAU_S, **options)
-    ran = ~run.schedule.rejected
-    waits = long_waits((run.schedule.start_s - run.schedule.jobs.submit_s)[ran])
+    waits = long_waits(waits_of(run.schedule))
     hours = (run.figures.mean_wait_s, waits["p999_wait_s"], waits["max_wait_s"])
     return run.figures.mean_bsld, *(seconds / HOUR_S for seconds in hours), run.figures.wasted
 

@@ -23,14 +23,14 @@ from batfill.knowledge.choice import make
 from batfill.knowledge.estimates import OrderOnly
 from batfill.knowledge.features import NO_CLOCK
 from batfill.knowledge.learning import LearningReplay
-from batfill.metrics import TAU_S, bounded_slowdown, long_waits
+from batfill.metrics import TAU_S, long_waits
 from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
 from batfill.replays import EngineReplay
 from batfill.stats import paired
 from batfill.version import __version__
 from batfill.workloads import read_workload
 from studies.papers.page import markdown
-from studies.tables.common import MARKS, by_name, longest, progress
+from studies.tables.common import MARKS, by_name, by_week, longest, progress, waits_of
 
 POLICY, THRESHOLD = "saf", "2d"
 BOOSTING = "boosting"
@@ -152,11 +152,9 @@ def schedule_of(workload, knowledge, predictions, seed):
 
 def figures_of(schedule):
     """Bounded slowdowns by week of submission, and the longest waits."""
-    ran = ~schedule.rejected
-    wait_s = (schedule.start_s - schedule.jobs.submit_s)[ran]
-    bsld = bounded_slowdown(wait_s, schedule.runtime_s[ran], TAU_S)
-    weeks = (schedule.jobs.submit_s[ran] // WEEK_S).astype(np.int64)
-    return np.bincount(weeks, bsld), {"mean_s": wait_s.mean(), "bsld": bsld.mean(), **long_waits(wait_s)}
+    figures = schedule.summary(TAU_S)
+    means = {"mean_s": figures.mean_wait_s, "bsld": figures.mean_bsld}
+    return by_week(schedule, TAU_S), {**means, **long_waits(waits_of(schedule))}
 
 
 def tables(logs, seeds):

@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 
 import batfill as bf
-from batfill.jobs import HOUR_S, WEEK_S
-from batfill.metrics import bounded_slowdown, long_waits
+from batfill.jobs import HOUR_S
+from batfill.metrics import long_waits
 from batfill.stats import paired
 from batfill.version import __version__
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.scaling import at_load
 from batfill.workloads.swf import machine_size
 from studies.papers.page import markdown
-from studies.tables.common import by_name, progress
+from studies.tables.common import by_name, by_week, progress, waits_of
 
 TAU_S, SEED = 60, 0
 HEAD = ("", "mean bsld", "mean wait", "99.9 % wait", "longest wait", "large jobs' mean wait", "kills", "waste")
@@ -72,19 +72,11 @@ COMPARED = (
 )
 
 
-def weekly(result):
-    """The sums of the bounded slowdowns of the jobs submitted in each week."""
-    schedule = result.schedule
-    ran, submit_s = ~schedule.rejected, schedule.jobs.submit_s
-    bsld = bounded_slowdown((schedule.start_s - submit_s)[ran], schedule.runtime_s[ran], TAU_S)
-    return np.bincount((submit_s[ran] // WEEK_S).astype(int), weights=bsld)
-
-
 def certainty(base, others):
     """A table of each setting's mean slowdown over FCFS's, its interval, and the p-value corrected for all of them."""
     rows = []
-    sums = np.array([weekly(result) for result in others.values()])
-    for name, one in zip(others, paired(sums, weekly(base), seed=SEED), strict=True):
+    sums, of_base = [by_week(result.schedule, TAU_S) for result in others.values()], by_week(base.schedule, TAU_S)
+    for name, one in zip(others, paired(np.array(sums), of_base, seed=SEED), strict=True):
         interval = f"{one.low:.2f} to {one.high:.2f}"
         rows.append((name, f"{one.value:.2f}", interval, f"{one.corrected_p:.4f}", one.verdict))
     return markdown(("", "over FCFS", "95 % interval", "p, corrected", ""), rows)
@@ -92,12 +84,10 @@ def certainty(base, others):
 
 def figures(result):
     """Mean bounded slowdown; mean, 99.9 % and longest wait and large jobs' mean wait in hours; kills; waste."""
-    schedule = result.schedule
-    ran = ~schedule.rejected
-    waits = long_waits((schedule.start_s - schedule.jobs.submit_s)[ran])
+    waits = long_waits(waits_of(result.schedule))
     large = next(group for group in result.who_pays()["waits_by_class"] if group["class"] == "large")
     seconds = (result.figures.mean_wait_s, waits["p999_wait_s"], waits["max_wait_s"], large["mean_wait_s"])
-    return [result.figures.mean_bsld, *(s / HOUR_S for s in seconds), len(schedule.kills), result.figures.wasted]
+    return [result.figures.mean_bsld, *(s / HOUR_S for s in seconds), len(result.schedule.kills), result.figures.wasted]
 
 
 def row_of(name, found, base):

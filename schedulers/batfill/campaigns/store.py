@@ -67,16 +67,17 @@ class Store:
         self.runs = folder / "runs.parquet"
         self.earlier = folder / "earlier.parquet"
 
+    def files(self) -> list[Path]:
+        """The files with rows."""
+        return [path for path in (self.runs, self.earlier, *sorted(self.parts.glob("*.parquet"))) if path.is_file()]
+
     def rows(self) -> pa.Table:
         """The finished runs, once each, in no particular order.
 
         Raises:
             CampaignError: a file is not one of a campaign's.
         """
-        found = [path for path in (self.runs, self.earlier) if path.is_file()]
-        found += sorted(self.parts.glob("*.parquet"))
-        tables = [SCHEMA.empty_table(), *(read_rows(path) for path in found)]
-        table = pa.concat_tables(tables)
+        table = pa.concat_tables([SCHEMA.empty_table(), *map(read_rows, self.files())])
         seen: set[str] = set()
         first = []
         for i, run in enumerate(names_in(table)):

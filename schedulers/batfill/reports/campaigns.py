@@ -30,8 +30,7 @@ def files_of(folder: Path) -> list[Path]:
     """The files with a campaign's rows."""
     from batfill.campaigns.store import Store
 
-    store = Store(folder)
-    return [path for path in (store.runs, store.earlier, *sorted(store.parts.glob("*.parquet"))) if path.is_file()]
+    return Store(folder).files()
 
 
 def campaign_comparisons(folder: Path) -> list[Comparison]:
