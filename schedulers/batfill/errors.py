@@ -155,7 +155,7 @@ def installed(library: str) -> bool:
         return False
 
 
-def version_of(library: str) -> str | None:
+def library_version(library: str) -> str | None:
     """The version of a library by the name that pip knows; None if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 

@@ -212,7 +212,7 @@ def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], m
         BatfillError: the file holds something else.
     """
     whole = {**key, "version": __version__, "code": code_of(by)}
-    text, array = files_of(folder, kind, whole)
+    text, array = kept_files(folder, kind, whole)
     if not text.is_file() and not array.is_file():
         made = make()
         make_folder(text.parent)
@@ -229,10 +229,10 @@ def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], m
 def is_kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any]) -> bool:
     """Whether `kept` would read the result of these arguments, and not compute it."""
     whole = {**key, "version": __version__, "code": code_of(by)}
-    return any(path.is_file() for path in files_of(folder, kind, whole))
+    return any(path.is_file() for path in kept_files(folder, kind, whole))
 
 
-def files_of(folder: Path, kind: str, whole: dict[str, Any]) -> tuple[Path, Path]:
+def kept_files(folder: Path, kind: str, whole: dict[str, Any]) -> tuple[Path, Path]:
     """Where `kept` stores a mapping, and where an array."""
     path = folder / kind / identity_of(whole)[:32]
     return path.with_suffix(".json"), path.with_suffix(".npy")

@@ -15,7 +15,7 @@ from batfill.errors import BatfillError, WorkloadError
 from batfill.files import digest
 from batfill.policy import Term, polynomial
 from batfill.stats import rank_correlation
-from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores
+from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
 from batfill.tuning.periods import Periods, read_periods
 from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
@@ -152,13 +152,8 @@ def by_term(columns: Mapping[str, Sequence[float]], terms: Sequence[Powers], cho
     padded: dict[str, list[Value]] = {
         name: [*each, *[None] * (len(terms) - len(each))] for name, each in columns.items()
     }
-    return Table.of_columns(padded, map(monomial, terms), choice)
-
-
-def monomial(powers: Powers) -> str:
-    """The term as the paper writes it: p^2q."""
-    parts = [f"{name}^{power}" if power > 1 else name for name, power in zip("pqr", powers, strict=True) if power]
-    return "".join(parts) or "1"
+    names = (monomial(powers).replace(" ", "") or "1" for powers in terms)  # as the paper writes them
+    return Table.of_columns(padded, names, choice)
 
 
 @computation

@@ -360,7 +360,7 @@ def search_methods(
         for label in sorted(logs, key=lambda label: -sum(map(len, logs[label].tables)))
         for each, n in product(units, FEATURE_COUNTS)
         if not is_kept(
-            context.folder, "xnes", key_of(evolution_of(logs[label], how, each, n, seed, evaluations)), evolved
+            context.folder, "xnes", search_key(evolution_of(logs[label], how, each, n, seed, evaluations)), evolved
         )
     ]
     side_by_side(context, evolve, tasks, "searches by xNES")
@@ -420,11 +420,11 @@ def evolved(context: Context, label: str, search: Evolution) -> Array:
                 advance(1)
         return result
 
-    found: Array = kept(context.folder, "xnes", key_of(search), evolved, best_of_all)
+    found: Array = kept(context.folder, "xnes", search_key(search), evolved, best_of_all)
     return found
 
 
-def key_of(search: Evolution) -> dict[str, Any]:
+def search_key(search: Evolution) -> dict[str, Any]:
     """All that the result of a search depends on."""
     return {
         "periods": search.periods.provenance(),

@@ -66,7 +66,7 @@ def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -
         with context.bar(f"{label}, {METHOD_TITLES[method]}: logs", samples) as advance:
             return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)
 
-    found: dict[str, Any] = kept(context.folder, "selected", key_of(context, label, method, how), selected, make)
+    found: dict[str, Any] = kept(context.folder, "selected", selection_key(context, label, method, how), selected, make)
     return found
 
 
@@ -85,7 +85,7 @@ def given_to(method: PaperMethod, how: Choosing) -> dict[str, Any]:
     return {"select": method, "policies": "ten", "period": how.period, "select-seed": how.seed, **options}
 
 
-def key_of(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
+def selection_key(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
     """All that the selection on a log depends on."""
     given = {**given_to(method, how), "threshold": how.threshold, "weeks": how.weeks}
     return {"log": digest(context.logs[label]), "samples": samples_of(label, how), **given}
@@ -96,7 +96,7 @@ def selected_ahead(context: Context, wanted: Iterable[tuple[str, PaperMethod, Ch
     tasks = {
         identity_of(key): (label, method, shared(Choosing, how))
         for label, method, how in wanted
-        if not is_kept(context.folder, "selected", key := key_of(context, label, method, how), selected)
+        if not is_kept(context.folder, "selected", key := selection_key(context, label, method, how), selected)
     }
     # The time goes with the log's length, the resamplings and the periods.
     size = {label: path.stat().st_size for label, path in context.logs.items()}

@@ -119,7 +119,7 @@ def front_of(orders, most):
     return [kept[place] for place in places]
 
 
-def compared(found):
+def comparisons(found):
     """Every comparison by threshold, log and choice, and its p-value corrected for all of them.
 
     Over all logs a choice's ratio is the mean of its ratios: each log's sums are divided by its baseline's total.
@@ -140,10 +140,10 @@ def compared(found):
     return dict(zip(pairs, zip(pairs.values(), holm([one.p for one in pairs.values()]), strict=True), strict=True))
 
 
-def tables(paths, days):
+def print_tables(paths, days):
     """Print the tables."""
     found = {log: figures_of(path, days) for log, path in by_name(paths).items()}
-    pairs, columns = compared(found), [*found, ALL]
+    pairs, columns = comparisons(found), [*found, ALL]
     print(
         f"<!-- studies.tables.aged, batfill {__version__}, seed {SEED}, tau {TAU_S} s; {len(pairs)} comparisons -->\n"
     )
@@ -178,7 +178,7 @@ def main():
     parser.add_argument("logs", type=Path, nargs="+", help="logs in any format that batfill reads")
     parser.add_argument("--days", type=float, default=7, help="length of a period (default 7)")
     given = parser.parse_args()
-    tables(given.logs, given.days)
+    print_tables(given.logs, given.days)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ ONLY_FRESH = ("SDSC-BLUE",)
 
 
 @cache
-def workload_of(path):
+def read_once(path):
     """A log, read once."""
     return bf.read(path)
 
@@ -121,12 +121,12 @@ def workload_of(path):
 @cache
 def cell_of(path, policy, given):
     """Mean bounded slowdown and longest wait in hours; the kills and their share of the work, if there are any."""
-    figures = bf.replay(workload_of(path), policy, tau_s=TAU_S, **dict(given)).figures
+    figures = bf.replay(read_once(path), policy, tau_s=TAU_S, **dict(given)).figures
     kills = f"; {figures.requeued:,}, {figures.wasted:.1%}" if figures.requeued else ""
     return f"{figures.mean_bsld:.2f}, {figures.max_wait_s / HOUR_S:.0f}{kills}"
 
 
-def cell(path, policy, options):
+def replayed_cell(path, policy, options):
     """As `cell_of`, said on standard error as well."""
     found = cell_of(path, policy, tuple(sorted(options.items())))
     progress(f"{path.name} {policy} {options}: {found}")
@@ -142,7 +142,7 @@ def main_table(log, path):
         cells = []
         for column in columns:
             policy, guard = COLUMNS[column]
-            cells.append(cell(path, policy, {**ROWS[name].options, **guard}) if column in found else "-")
+            cells.append(replayed_cell(path, policy, {**ROWS[name].options, **guard}) if column in found else "-")
         if found:
             rows.append((name, *cells))
     print(f"\n{markdown((log, *columns), rows)}", flush=True)
@@ -158,16 +158,16 @@ def level_rows(log, path):
             for options in LEVEL_COLUMNS.values():
                 left_out = options is BOUND and (short or levels not in TRAINED_LEVELS)
                 left_out |= short and bool(several) and "threshold_s" in options
-                cells.append("-" if left_out else cell(path, policy, {**options, **several}))
+                cells.append("-" if left_out else replayed_cell(path, policy, {**options, **several}))
             yield f"{log} {policy}", levels.replace(",", ", "), *cells
 
 
 def size_rows(log, path):
     """A log's rows of the table of larger machines."""
-    size = workload_of(path).procs
+    size = read_once(path).procs
     for procs in (round(factor * size) for factor in FACTORS):
         given = {} if procs == size else {"procs": procs}
-        found = [cell(path, "fcfs", {**options, **given}) for options in SIZE_COLUMNS.values()]
+        found = [replayed_cell(path, "fcfs", {**options, **given}) for options in SIZE_COLUMNS.values()]
         yield log, f"{procs:,}", *found
 
 

@@ -49,7 +49,7 @@ def main() -> None:
     if (given.folder / MODEL).is_file():
         for label, how in (("area of lublin_256", signed), ("plain lin of lublin_256", plain)):
             elsewhere[label] = fit(
-                given.folder / MODEL, **how, training=windows_of(given.folder / MODEL, given.days)
+                given.folder / MODEL, **how, training=windows_in(given.folder / MODEL, given.days)
             ).fits[0]
     costs, weights, on_r = {}, {}, {}
     for file, label in LOGS.items():
@@ -64,10 +64,10 @@ def main() -> None:
         learned = {f"area, seed {seed}": found.fits[0] for seed, found in zip(seeds, fits, strict=True)}
         learned |= {"signed lin, seed 0": fits[0].fits[1]}
         learned |= {f"plain lin, seed {seed}": found.fits[0] for seed, found in zip(seeds, study, strict=True)}
-        costs[label] = compared(fits[0], learned | elsewhere)
+        costs[label] = on_held_out(fits[0], learned | elsewhere)
         weights[label] = fits, study
         on_r[label] = weight_on_r(path, fits[0], min(ON_R, given.tuples), given.permutations)
-    shown(costs, weights, given.seeds)
+    print_tables(costs, weights, given.seeds)
     print("Weight on r of area without the signs, and its standard error\n")
     print(
         markdown(["log", "as it is", "all jobs submitted"], [[label, *cells] for label, cells in on_r.items()]),
@@ -75,7 +75,7 @@ def main() -> None:
     )
 
 
-def windows_of(path: Path, days: float) -> int:
+def windows_in(path: Path, days: float) -> int:
     """The number of a log's windows."""
     return len(read_windows(path, procs=None, days=days, count=None))
 
@@ -102,7 +102,7 @@ def weight_on_r(path: Path, fitted: Fitted, tuples: int, permutations: int) -> l
     return [f"{value:.2e} ± {error:.1e}" for value, error in found]
 
 
-def compared(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
+def on_held_out(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
     """These functions, and known policies, on the windows held out."""
     policies = [polynomial(name, found.terms, "") for name, found in learned.items()]
     policies += [POLICIES[name] for name in KNOWN if name != BASELINE]
@@ -111,7 +111,9 @@ def compared(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
     return found | judged(found["with_backfilling"], names, seed=0)
 
 
-def shown(costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted], list[Fitted]]], seeds: int) -> None:
+def print_tables(
+    costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted], list[Fitted]]], seeds: int
+) -> None:
     """The tables as Markdown."""
     logs = list(costs)
     names = [*(costs[logs[0]]["over_saf"]), BASELINE]
@@ -120,7 +122,8 @@ def shown(costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted
     counts = [f"{name}, {len(costs[name]['with_backfilling'][BASELINE]['mean_bsld'])}" for name in logs]
     print(
         markdown(
-            ["policy", *counts], [[name, *(ratio(costs[log]["over_saf"].get(name)) for log in logs)] for name in names]
+            ["policy", *counts],
+            [[name, *(verdict_cell(costs[log]["over_saf"].get(name)) for log in logs)] for name in names],
         ),
         end="\n\n",
     )
@@ -148,7 +151,7 @@ def shown(costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted
     print(markdown(["log", "function", *head], rows), end="\n\n")
 
 
-def ratio(found: dict[str, Any] | None) -> str:
+def verdict_cell(found: dict[str, Any] | None) -> str:
     """A comparison in a cell."""
     if found is None:
         return "1"

@@ -52,7 +52,7 @@ def choices():
     return found
 
 
-def figures(path, policy, options):
+def guard_figures(path, policy, options):
     """Mean bounded slowdown, mean wait, 99.9 % quantile and longest wait in hours, and the share of wasted work."""
     run = bf.replay(path, policy, tau_s=TAU_S, **options)
     waits = long_waits(waits_of(run.schedule))
@@ -73,7 +73,7 @@ def main(paths):
     for log, path in logs.items():
         progress(log)
         workload = bf.read(path)
-        found = {name: figures(workload, *choice) for name, choice in choices().items()}
+        found = {name: guard_figures(workload, *choice) for name, choice in choices().items()}
         front = on_a_front(found)
         cells[log] = {
             name: f"{'**' * front[name]}{bsld:.1f}{'**' * front[name]}; {mean:.1f}, {p999:.0f}, {longest:.0f}"

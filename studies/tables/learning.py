@@ -19,14 +19,14 @@ POINTS = 2500
 METHODS = ("full", "noisy")
 
 
-def against(row, value):
+def ratio_cell(row, value):
     """A ratio with its interval, marked if it is beyond chance after the correction."""
     if row["from"] is None:
         return f"{value:.3f}"
     return f"{value:.3f} ({row['from']:.3f} to {row['to']:.3f}){MARKS.get(row['verdict'], '')}"
 
 
-def show(title, found, cell):
+def print_table(title, found, cell):
     """One table: a row per choice, in the order of the first log that has it, and a column per log."""
     by_log = {log: {row["policy"]: cell(row) for row in one.rows} for log, one in found.items()}
     names = dict.fromkeys(name for cells in by_log.values() for name in cells)
@@ -49,9 +49,11 @@ def main(paths):
         progress(f"tune {log}")
         tuned[log] = bf.tune(path, points=POINTS)
     print(f"<!-- studies/tables/learning.py, batfill {bf.__version__}, seed 0 -->")
-    show("Testing sums over those of SAF, with 95 % intervals:", tuned, lambda row: against(row, row["testing/saf"]))
+    print_table(
+        "Testing sums over those of SAF, with 95 % intervals:", tuned, lambda row: ratio_cell(row, row["testing/saf"])
+    )
     title = "The 99.9 % quantile of the waits and the longest wait in the testing weeks, in days:"
-    show(title, tuned, lambda row: longest(row, DAY_S, 1))
+    print_table(title, tuned, lambda row: longest(row, DAY_S, 1))
     remarks(tuned)
     for method in METHODS:
         chosen = {}
@@ -59,9 +61,9 @@ def main(paths):
             progress(f"select {log}, {method}")
             chosen[log] = bf.select(path, method)
         title = f"Mean waits over those of EASY-FCFS, `--method {method}`:"
-        show(title, chosen, lambda row: against(row, row["wait/fcfs"]))
+        print_table(title, chosen, lambda row: ratio_cell(row, row["wait/fcfs"]))
         title = "The 99.9 % quantile of the waits and the longest wait, in days:"
-        show(title, chosen, lambda row: longest(row, DAY_S, 1))
+        print_table(title, chosen, lambda row: longest(row, DAY_S, 1))
         remarks(chosen)
 
 

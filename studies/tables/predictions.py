@@ -86,7 +86,7 @@ class Boosting(Plain):
 
     def features(self, job):
         """Of a job submitted now; times in seconds."""
-        of_user, of_request, alike = (self.earlier.get(key, Earlier()) for key in keys_of(job))
+        of_user, of_request, alike = (self.earlier.get(key, Earlier()) for key in groups_of(job))
         date = self.clock.date(job.submit_s)
         return [
             job.known_s,
@@ -102,7 +102,7 @@ class Boosting(Plain):
 
     def ended(self, job, runtime_s, end_s):
         """Add it to its user's earlier jobs, and to the training data."""
-        for key in keys_of(job):
+        for key in groups_of(job):
             self.earlier.setdefault(key, Earlier()).add(runtime_s)
         self.known.append((self.seen.pop(job.row), math.log(max(runtime_s, 1.0))))
 
@@ -120,7 +120,7 @@ class Boosting(Plain):
         return self.next_s
 
 
-def keys_of(job):
+def groups_of(job):
     """What the job may have in common with earlier ones."""
     return (job.user,), (job.user, job.known_s), (job.user, job.known_s, job.procs)
 
@@ -176,12 +176,14 @@ def tables(logs, seeds):
     print(f"<!-- studies/tables/predictions.py, batfill {__version__}, seeds 0 to {seeds - 1} of boosting -->\n")
     others, head = choices[1:], "run time known, used in"
     print(f"Mean bounded slowdowns over those with the request, 95 % intervals, and p; corrected for {len(others)}:\n")
-    compared = {log: over(weekly[log, (USER, ALL)], [weekly[log, choice] for choice in others]) for log in logs}
+    compared = {log: week_pairs(weekly[log, (USER, ALL)], [weekly[log, choice] for choice in others]) for log in logs}
     # Each log weighs the same: its weeks are shares of what it costs with the request.
     whole = {log: weekly[log, (USER, ALL)].sum() for log in logs}
     joined = [np.concatenate([weekly[log, choice] / whole[log] for log in logs]) for choice in choices]
-    compared["all"] = over(joined[0], joined[1:])
-    rows = [(", ".join(choice), *(cell(one[i]) for one in compared.values())) for i, choice in enumerate(others)]
+    compared["all"] = week_pairs(joined[0], joined[1:])
+    rows = [
+        (", ".join(choice), *(comparison_cell(one[i]) for one in compared.values())) for i, choice in enumerate(others)
+    ]
     print(markdown((head, *compared), rows))
 
     for title, show in (
@@ -194,13 +196,13 @@ def tables(logs, seeds):
         print(f"\n{title}:\n\n{markdown((head, *logs), rows)}")
 
 
-def over(base, costs):
+def week_pairs(base, costs):
     """Comparisons by week."""
     weeks = base > 0
     return paired(np.array([each[weeks] for each in costs]), base[weeks], seed=0)
 
 
-def cell(one):
+def comparison_cell(one):
     """A comparison in a cell, marked if it is beyond chance after the correction."""
     return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}), {one.p:.4f}{MARKS.get(one.verdict, '')}"
 

@@ -60,7 +60,7 @@ FIRST_TRIES = "fcfs, first tries, needed"
 SEMANTICS = {"schedgym": "RLScheduler's simulator with backfilling", "easy": "EASY"}
 
 
-class Outcome(NamedTuple):
+class Played(NamedTuple):
     """Sequences under a policy."""
 
     bsld: np.ndarray  # (n_sequences,) the mean of each
@@ -79,7 +79,7 @@ def in_gym(log, firsts, policy, n, *, backfill=True):
 
     def outcome(start_s):
         rows = firsts[:, None] + np.arange(n)
-        return Outcome(slowdowns(log, firsts, start_s).mean(axis=1), start_s - log.jobs.submit_s[rows])
+        return Played(slowdowns(log, firsts, start_s).mean(axis=1), start_s - log.jobs.submit_s[rows])
 
     found = {NETWORK: outcome(starts_in_gym(log, policy.network, firsts, n=n, backfill=backfill))}
     for name in ORDERS:
@@ -87,11 +87,11 @@ def in_gym(log, firsts, policy, n, *, backfill=True):
     for name in (*GUARDED, *AGED):
         guard = {"threshold_s": THRESHOLD_S} if name in GUARDED else {}
         starts = ordered_in_gym(log, policy_named(name), firsts, n=n, backfill=backfill, **guard)
-        found[named(name, guard)] = outcome(starts)
+        found[order_title(name, guard)] = outcome(starts)
     return found
 
 
-def named(name, guard):
+def order_title(name, guard):
     """The name of an order in the tables."""
     return f"{name}, threshold {THRESHOLD_S:.0f}" if guard else name
 
@@ -104,14 +104,14 @@ def in_easy(log, workload, firsts, policy, n):
         table = workload.jobs
         wait_s = np.array([start_s - table.submit_s[rows] for start_s, rows in zip(starts, sequences, strict=True)])
         run_s = np.minimum(table.runtime_s, table.walltime_s)[np.array(sequences)]
-        return Outcome(bounded_slowdown(wait_s, run_s).mean(axis=1), wait_s)
+        return Played(bounded_slowdown(wait_s, run_s).mean(axis=1), wait_s)
 
     found = {NETWORK: outcome(starts_in_easy(workload, policy, sequences))}
     for name in ORDERS:
         found[name] = outcome(starts_in_easy(workload, POLICIES[name], sequences))
     for name in (*GUARDED, *AGED):
         guard = {"threshold_s": THRESHOLD_S} if name in GUARDED else {}
-        found[named(name, guard)] = outcome(starts_in_easy(workload, policy_named(name), sequences, **guard))
+        found[order_title(name, guard)] = outcome(starts_in_easy(workload, policy_named(name), sequences, **guard))
     parts = (dataclasses.replace(workload, jobs=workload.jobs.select(rows)) for rows in sequences)
     found[FIRST_TRIES] = outcome([bf.replay(part, "fcfs", **TRIES).schedule.start_s for part in parts])
     return found
@@ -133,16 +133,16 @@ def published(logs):
     return markdown(("log", "backfilling", *map(str.upper, PUBLISHED), "learned, printed only"), rows), agree
 
 
-def against(found):
+def over_base(found):
     """Each policy's ratio to BASE with its interval, by name, and the comparison itself."""
     others = [name for name in found if name != BASE]
     compared = paired(np.array([found[name].bsld for name in others]), found[BASE].bsld, seed=SEED)
     return dict(zip(others, compared, strict=True))
 
 
-def table(found):
+def outcome_table(found):
     """A table of outcomes, and the comparisons behind it."""
-    compared, rows = against(found), []
+    compared, rows = over_base(found), []
     for name, outcome in found.items():
         cell = ratio(compared[name]) if name in compared else "1.00"
         waits = f"{outcome.wait_s.mean() / HOUR_S:.2f}", f"{outcome.wait_s.max() / HOUR_S:.1f}"
@@ -164,7 +164,7 @@ def plainly(where, found, compared):
     return f"- {where}: the network's mean is {mine:.2f}, {ratio(one)} of SAF's, {verdict}. {beaten}"
 
 
-def spread(found):
+def by_sequence(found):
     """Each test sequence's mean under each policy, and what share of the sum the two worst have under SAF."""
     n = len(found[BASE].bsld)
     rows = [
@@ -200,7 +200,7 @@ def drawn(log, workload, about, n, trained_here):
     return kept, np.sort(np.random.default_rng(SEED).choice(possible, SEQUENCES, replace=False))
 
 
-def shown(path):
+def short_path(path):
     """A path for a page: without the folders of this machine."""
     return path.name if path.is_absolute() else path.as_posix()
 
@@ -216,7 +216,7 @@ def page(given):
     words = [
         "python",
         "studies/tables/rl.py",
-        shown(given.network),
+        short_path(given.network),
         *(path.name for path in (*paths.values(), *given.logs)),
     ]
     print("# Results: a learned policy against simple orders\n")
@@ -236,7 +236,7 @@ of {about["jobs"]:,} jobs. That of generation {about["chosen"]} was chosen on va
 Means weigh sequences equally. Each sequence starts on an empty machine, and only its own jobs arrive.
 """)
     tested = in_gym(logs["SDSC-SP2"], draw_starts(FIRST_JOBS), policy, SEQUENCE_JOBS)
-    tests, share = spread(tested)
+    tests, share = by_sequence(tested)
     lines, agree = published(logs)
     sections, sentences, comparisons = [], [], 0
     for name, path in by_name([given.sdsc, given.hpc2n, *given.logs]).items():
@@ -249,7 +249,7 @@ Means weigh sequences equally. Each sequence starts on an empty machine, and onl
             found = (
                 in_easy(log, workload, firsts, policy, given.jobs) if easy else in_gym(log, firsts, policy, given.jobs)
             )
-            rows, compared = table(found)
+            rows, compared = outcome_table(found)
             comparisons += len(compared)
             where = f"{name}, {'trained on other jobs of it' if trained_here else 'not trained on'}, {said}"
             sentences.append(plainly(where, found, compared))

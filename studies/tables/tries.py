@@ -53,7 +53,7 @@ AGED = {
 }
 
 
-def runs(quick):
+def settings(quick):
     """(name, policy, options) of each replay."""
     for policy in ORDERS:
         for name, options in SETTINGS.items():
@@ -82,7 +82,7 @@ def certainty(base, others):
     return markdown(("", "over FCFS", "95 % interval", "p, corrected", ""), rows)
 
 
-def figures(result):
+def try_figures(result):
     """Mean bounded slowdown; mean, 99.9 % and longest wait and large jobs' mean wait in hours; kills; waste."""
     waits = long_waits(waits_of(result.schedule))
     large = next(group for group in result.who_pays()["waits_by_class"] if group["class"] == "large")
@@ -119,11 +119,11 @@ def main(words):
             source = path if given.load is None else stretched(path, given.load, folder)
             print(f"\n## {log}" + ("" if given.load is None else f" at load {given.load:g}") + "\n")
             first, kept, rows = None, {}, []
-            for name, policy, options in runs(given.quick):
+            for name, policy, options in settings(given.quick):
                 progress(f"{log}: {name}")
                 result = bf.replay(source, policy, tau_s=TAU_S, **options)
                 first = first or result
-                rows.append(row_of(name, figures(result), figures(first)))
+                rows.append(row_of(name, try_figures(result), try_figures(first)))
                 if name in COMPARED:
                     kept[name] = result
             print(markdown(HEAD, rows), certainty(first, kept), sep="\n\n", flush=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batfill.engine.jit import SOURCES
-from batfill.errors import version_of
+from batfill.errors import library_version
 from batfill.files import write_json
 from batfill.version import ENGINE, __version__
 
@@ -59,7 +59,7 @@ class Provenance:
             },
             "machine": {"name": platform.node(), "system": platform.platform(), "processor": processor()},
             "python": platform.python_version(),
-            "libraries": {name: version_of(name) for name in LIBRARIES},
+            "libraries": {name: library_version(name) for name in LIBRARIES},
             "runs_left": left,
             "runs_done": 0,
         }

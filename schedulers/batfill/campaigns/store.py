@@ -80,7 +80,7 @@ class Store:
         table = pa.concat_tables([SCHEMA.empty_table(), *map(read_rows, self.files())])
         seen: set[str] = set()
         first = []
-        for i, run in enumerate(names_in(table)):
+        for i, run in enumerate(run_names(table)):
             if run not in seen:
                 seen.add(run)
                 first.append(i)
@@ -88,7 +88,7 @@ class Store:
 
     def finished(self, *, per_job: bool) -> set[str]:
         """The runs that need not be repeated: those with a row and, if requested, their jobs."""
-        runs = set(names_in(self.rows()))
+        runs = set(run_names(self.rows()))
         if per_job:
             runs &= {path.stem for path in self.jobs.glob("*.parquet")}
         return runs
@@ -101,18 +101,18 @@ class Store:
                 file.write(stored)
         if rows:
             make_folder(self.parts)
-            write_rows(pa.Table.from_pylist(list(rows), SCHEMA), self.parts / f"{rows[0]['run']}.parquet")
+            write_parquet(pa.Table.from_pylist(list(rows), SCHEMA), self.parts / f"{rows[0]['run']}.parquet")
 
     def merge(self, order: Sequence[str]) -> pa.Table:
         """Move these finished runs, in this order, to runs.parquet, and all others to earlier.parquet."""
         table = self.rows()
-        place = {run: i for i, run in enumerate(names_in(table))}
+        place = {run: i for i, run in enumerate(run_names(table))}
         wanted = set(order)
         others = [i for run, i in place.items() if run not in wanted]
         runs = table.take(pa.array([place[run] for run in order], pa.int64()))
         if others:
-            write_rows(table.take(pa.array(others, pa.int64())), self.earlier)
-        write_rows(runs, self.runs)
+            write_parquet(table.take(pa.array(others, pa.int64())), self.earlier)
+        write_parquet(runs, self.runs)
         if not others:
             self.earlier.unlink(missing_ok=True)
         for path in self.parts.glob("*.parquet"):
@@ -165,12 +165,12 @@ def read_rows(path: Path) -> pa.Table:
         raise CampaignError(f"{path}: not a campaign's results ({reason}); remove it from the folder") from None
 
 
-def names_in(table: pa.Table) -> list[str]:
+def run_names(table: pa.Table) -> list[str]:
     """The runs of these rows."""
     return [str(run) for run in table.column("run").to_pylist()]
 
 
-def write_rows(table: pa.Table, path: Path) -> None:
+def write_parquet(table: pa.Table, path: Path) -> None:
     """Write the rows to a Parquet file that appears whole."""
     with raw_file(path) as file:
         pq.write_table(table, file)

@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed, version_of
+from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed, library_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     before: dict[signal.Signals, Any] = {}
     try:
         heed_signals(before)  # first: the imports below take long enough to be interrupted
-        status = status_of(words)
+        status = exit_status(words)
     except Interrupted as error:
         signal.setitimer(signal.ITIMER_REAL, 0)
         status = say(interruption(error), ROBIN_INTERRUPTED if words[:1] == ["run"] else 128 + error.number)
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(status)
 
 
-def status_of(words: list[str]) -> int:
+def exit_status(words: list[str]) -> int:
     """Run the command line and report what went wrong; returns the exit status."""
     try:
         writable_streams()
@@ -234,7 +234,7 @@ def report_bug(error: Exception, words: list[str]) -> int:
 
     from batfill.version import __version__
 
-    found = {name: version_of(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow")}
+    found = {name: library_version(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow")}
     libraries = ", ".join(f"{name} {number or 'is not installed'}" for name, number in found.items())
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     try:

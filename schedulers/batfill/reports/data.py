@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.batsim.results import STATES, prefix_of
-from batfill.reports.sample import curves, rows_of, span_s
+from batfill.reports.sample import curves_of_all, only_rows, span_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,10 +39,10 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
     of_all: dict[str, NDArray[Any]] = {}
     span: dict[str, float] = {}
     if sample is not None:
-        used, waiting = curves(run)
+        used, waiting = curves_of_all(run)
         of_all = {"used": (used * USED_UNITS).round(), "waiting": (waiting * WAITING_UNITS).round()}
         span = dict(zip(("from", "to"), span_s(run), strict=True))
-        run = rows_of(run, sample.rows)
+        run = only_rows(run, sample.rows)
         of_all["drawn"] = sample.drawn
     machines, facts = run.machines, run.facts
     known: dict[str, NDArray[Any]] = {

@@ -25,7 +25,7 @@ from batfill.reports.what_if import (
     threshold_text,
 )
 from batfill.reports.words import date_text, duration, interval_text, table, zone_text
-from batfill.reports.write import html_page, provenance
+from batfill.reports.write import html_page, made_from
 from batfill.stats import BETTER, CONFIDENCE, WORSE, decidable
 from batfill.version import ENGINE, __version__
 
@@ -342,7 +342,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         ("comparison-0", "The choices compared"),
         ("made", "How this was made"),
     ]
-    footer = provenance(f"batfill {__version__} what-if", command, [(path, workload.digest)])
+    footer = made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)])
     return html_page(f"What if: {workload.name}", links, sections, [], footer)
 
 
