@@ -181,7 +181,7 @@ PARTITIONED = ("slurm", "eagle", "kestrel", "pm100")
 @click.option("--anonymise", is_flag=True, help="Leave the names of users, groups and jobs out of the log.")
 @click.option("--key", type=NEW_FILE, help="File for the numbers of all names; numbers already in it are reused.")
 @click.option("--procs", type=SIZE, help="The machine's processors [default: the most in use at once].")
-@click.option("--timezone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
+@click.option("--timezone", "zone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
 @click.option("--computer", default="unknown", help="The machine's name for the header.")
 @click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
 @click.option(
@@ -203,7 +203,6 @@ def import_log(
     out: Path,
     key: Path | None,
     procs: int | None,
-    timezone: str,
     cores_per_resource: int | None,
     unit: Any,
     partitions: tuple[str, ...],
@@ -248,7 +247,7 @@ def import_log(
     reading = read_records(
         system,
         list(files),
-        zone=timezone,
+        zone=written["zone"],
         cores_per_resource=cores,
         unit=unit,
         partition_limit_s=partition_limit,
@@ -256,7 +255,7 @@ def import_log(
         clusters=frozenset(clusters) if clusters else None,
     )
     source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
-    log = ClusterLog(reading, source=source, key=names, procs=procs, zone=timezone, **written)
+    log = ClusterLog(reading, source=source, key=names, procs=procs, **written)
     with all_or_none():
         if key is not None:
             names.save(key)
