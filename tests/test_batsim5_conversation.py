@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from procset import ProcSet
 
-from batfill import __version__
 from batfill.batsim.protocol import SimulationSettings
 from batfill.batsim.simulation import Simulation
 from batfill.cluster.agent import Agent
@@ -27,6 +26,7 @@ from batfill.cluster.conversation import date_meant
 from batfill.cluster.loop import conversation_with
 from batfill.errors import BatfillError
 from batfill.jobs import WEEK_S
+from batfill.version import __version__
 from batfill.workloads.batsim_json import load_document
 from command import COMPILING, free_port, refusal
 from golden5 import recordings

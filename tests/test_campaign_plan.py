@@ -9,7 +9,7 @@ import pytest
 
 from batfill.campaigns import traces
 from batfill.campaigns.config import CampaignError, read_campaign
-from batfill.campaigns.costs import Costs, Curve, kind_of, tasks_of
+from batfill.campaigns.costs import Costs, Curve, in_tasks, kind_of
 from batfill.campaigns.plan import Readings, number_of_traces, plan, traces_of
 from batfill.errors import WorkloadError
 
@@ -101,7 +101,7 @@ def test_another_engine_makes_all_runs_anew(planned, monkeypatch):
 
 def test_tasks_hold_every_run_once_and_one_trace_each(planned):
     grid = planned("policies: [fcfs, saf]\nwindows: {days: 1}\nresamplings: {samples: 3, weeks: 1}\n")
-    tasks = tasks_of(grid.runs, costs(grid, 1e-6), grid, workers=2)
+    tasks = in_tasks(grid.runs, costs(grid, 1e-6), grid, workers=2)
     assert [run.id for task in tasks for run in task.runs] == ids(grid)
     assert len(tasks) >= 3
     for task in tasks:
@@ -110,7 +110,7 @@ def test_tasks_hold_every_run_once_and_one_trace_each(planned):
 
 def test_a_costly_run_is_a_task_of_its_own(planned):
     grid = planned("policies: [fcfs, saf]\n")
-    assert [len(task.runs) for task in tasks_of(grid.runs, costs(grid, 1.0), grid, workers=2)] == [1, 1]
+    assert [len(task.runs) for task in in_tasks(grid.runs, costs(grid, 1.0), grid, workers=2)] == [1, 1]
 
 
 def test_finished_runs_are_not_left(planned):

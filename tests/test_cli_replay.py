@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from batfill import __version__
 from batfill.policy import policy_named
 from batfill.replays import replay
+from batfill.version import __version__
 from batfill.workloads import read_workload
 from command import batfill, json_result, result
 from swf_text import row

@@ -22,11 +22,11 @@ import lupa
 import numpy as np
 import pytest
 
-from batfill import __version__
 from batfill.cli.policies import export_config
 from batfill.policy import POLICIES, Policy, policy_named
 from batfill.replays import replay
 from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
+from batfill.version import __version__
 from batfill.workloads import read_workload
 from command import batfill, refusal, result
 from oracle import key_named

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill import __version__
 from batfill.cli import main
 from batfill.errors import WorkloadError
+from batfill.version import __version__
 from batfill.workloads import generate
 from batfill.workloads.generate import generate_log, synthetic_users
 from batfill.workloads.scaling import at_load, offered_load, stretch

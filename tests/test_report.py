@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from batfill import __version__
 from batfill.cli.report import report
 from batfill.reports.sample import SAMPLE_ROWS
+from batfill.version import __version__
 from command import batfill, json_result, refusal, result
 from report_runs import OK, jobs_csv, sample_run
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batfill.reports.packing import packed
+from batfill.reports.data import packed
 
 
 def unpacked(stored):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from batfill.reports import write_report
 from batfill.reports.runs import find_runs
-from batfill.reports.sample import bin_means, curves, rows_each, rows_of, sampled, span_s
+from batfill.reports.sample import bin_means, curves_of_all, only_rows, rows_each, sampled, span_s
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
 
 OPENING = Path(__file__).parents[1] / "benchmarks" / "opening.js"
@@ -61,7 +61,7 @@ def test_a_sample_has_whole_jobs_and_no_more_rows_than_allowed(by_hand, seed, mo
     assert len(set(ids)) == sample.jobs
     assert "e" in ids  # it waited longest
     assert sample.of_jobs == 5
-    part = rows_of(by_hand, sample.rows)
+    part = only_rows(by_hand, sample.rows)
     for i, row in enumerate(sample.rows):
         ends = [slice(*machines.offset[k : k + 2]) for machines, k in ((part.machines, i), (by_hand.machines, row))]
         assert part.machines.first[ends[0]].tolist() == by_hand.machines.first[ends[1]].tolist()
@@ -123,7 +123,7 @@ def test_bins_are_means_second_by_second(intervals, n_bins):
 def test_curves_count_each_try_and_its_wait_from_the_end_of_the_try_before(by_hand):
     begin_s, end_s = span_s(by_hand)
     assert (begin_s, end_s) == (0, 1058)
-    used, waiting = curves(by_hand, n_bins=1058)
+    used, waiting = curves_of_all(by_hand, n_bins=1058)
     # a runs on 2 of 10 machines from 2, 40 and 60; b on 4 from 0; e from 1008 on one
     assert used[[0, 1, 5, 12, 25, 45, 65, 500, 1010]] == pytest.approx([0.4, 0.4, 0.6, 0.2, 0, 0.2, 0.2, 0, 0.1])
     # a waits from 0 to 2, 22 to 40 and 50 to 60; c from 5 to 6; e from 8 to 1008
@@ -132,7 +132,7 @@ def test_curves_count_each_try_and_its_wait_from_the_end_of_the_try_before(by_ha
 
 def test_a_run_in_which_nothing_ran_has_empty_curves(tmp_path):
     run = find_runs([jobs_csv(tmp_path / "x_jobs.csv", *(f"{k},7,99,5,{REJECTED},,," for k in range(5)))])[0]
-    assert not curves(run, 10)[0].any()
+    assert not curves_of_all(run, 10)[0].any()
     assert len(sampled(replace(run), 2, 0).rows) == 2
     (page,) = write_report([tmp_path], sample=2)
     assert "A sample of 2 of 5 jobs" in page.read_text()

@@ -482,7 +482,7 @@ def test_the_advised_choice_is_drawn_and_marked_in_every_chart_and_table(log):
 
 
 def test_the_page_names_log_machine_dates_options_engine_and_version(light):
-    from batfill import __version__
+    from batfill.version import __version__
 
     found = what_if(light, small_first=False, thresholds_s=[1800], tau_s=60)
     page = as_page(found, light, "batfill what-if light.swf")

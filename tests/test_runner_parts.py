@@ -35,7 +35,8 @@ from batfill.batsim.runner.sessions import Lifeline, send
 from batfill.batsim.runner.setup import choose_engine, command_environment, making, making_platform
 from batfill.batsim.runner.verdict import ending, last_line_of
 from batfill.errors import BatfillError, WorkloadError
-from batfill.metrics import as_table, figure_rows
+from batfill.metrics import figure_rows
+from batfill.tables import label_lines
 from batfill.workloads.convert import rewrite_for_batsim_5
 from command import batfill
 
@@ -264,8 +265,8 @@ def test_tries_of_one_job_count_once_and_killed_ones_as_wasted_work(tmp_path):
 def test_without_a_machine_count_there_is_no_utilisation(tmp_path):
     figures = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("1"))).known_figures()
     assert "utilisation" not in figures
-    assert "utilisation" not in as_table(figure_rows(figures))
-    assert "1 (0 rejected, 0 killed)" in as_table(figure_rows(figures))
+    assert "utilisation" not in label_lines(figure_rows(figures))
+    assert "1 (0 rejected, 0 killed)" in label_lines(figure_rows(figures))
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,14 @@ from studies.rlscheduler.schedgym import (
     Jobs,
     Machine,
     baselines,
+    begin,
     draw_starts,
     hashed_random,
     new_state,
+    pick,
     play,
     read_gym_log,
     slowdowns,
-    step,
 )
 
 # Mean bounded slowdowns in RLScheduler's published table, in the order of PUBLISHED: without backfilling, then with it.
@@ -93,19 +94,17 @@ def test_playing_a_key_starts_jobs_as_the_plain_simulator(random, backfill):
 @settings(max_examples=30, deadline=None)
 @given(seeded, st.integers(1, 3), st.booleans())
 def test_copies_step_as_the_plain_simulator(random, copies, backfill):
-    """Copies in two parts, each with a sequence of its own and random picks; then again, without what was before."""
+    """Copies that each have a sequence of their own and random picks; then again, without what was before."""
     rows, machine, n = busy_log(random)
     log, state = log_of(rows, **machine), new_state(copies, n)
-    parts = (0, split := random.randint(0, copies)), (split, copies)
-    places = np.zeros(copies, np.int64)
     for _ in range(2):
         firsts = np.array([random.randint(0, len(rows) - n) for _ in range(copies)])
         plain = [gym_oracle.Simulator(rows, start=first, n=n, **machine) for first in firsts.tolist()]
-        begins, started, over = np.ones(copies, np.uint8), [0] * copies, False
+        started = [0] * copies
+        for i, first in enumerate(firsts.tolist()):
+            begin(log.jobs, log.machine, state, i, first)
+        over = False
         while not over:
-            for low, high in parts:
-                step(log.jobs, log.machine, state, low, high, places, begins, firsts, backfill)
-            begins[:] = 0
             over = not state.at["waiting"].any()
             for i, (first, simulator) in enumerate(zip(firsts.tolist(), plain, strict=True)):
                 at = state.at[i]
@@ -119,8 +118,9 @@ def test_copies_step_as_the_plain_simulator(random, copies, backfill):
                 if simulator.queue:
                     assert at["before"] == started[i]
                     started[i] = len(simulator.start_s)
-                    places[i] = random.randrange(len(simulator.queue))
-                    simulator.pick(simulator.queue[places[i]], backfill)
+                    place = random.randrange(len(simulator.queue))
+                    simulator.pick(simulator.queue[place], backfill)
+                    pick(log.jobs, log.machine, state, i, place, backfill)
         assert (state.at["started"] == n).all()
 
 

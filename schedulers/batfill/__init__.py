@@ -12,13 +12,13 @@ True
 import signal
 import sys
 
+from batfill.version import __version__ as __version__
+
 program = sys.orig_argv[1:3] == ["-m", "batfill"] or any(word.endswith("/batfill") for word in sys.orig_argv[1:2])
 if program and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     # An interrupt ends the program without a traceback until the command line is loaded, which answers in one line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 del program
-
-__version__ = "0.1.0"
 
 
 def __listed():  # type: ignore[no-untyped-def]  # type checkers read the list instead of this file

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from batfill.errors import BatfillError
@@ -16,18 +14,12 @@ if TYPE_CHECKING:
 KeyPath = tuple[int | str, ...]  # the keys and indices that lead to a value
 
 
-class YamlValue(NamedTuple):
-    """A key's value and the line of the key."""
-
-    value: object
-    line: int
-
-
 class Document(NamedTuple):
-    """A document's value, and the line of every place in it."""
+    """A document's value, the line of every place in it, and its bytes."""
 
-    value: object
+    value: dict[str, Any]
     lines: dict[KeyPath, int]
+    stored: bytes
 
     def line(self, place: KeyPath) -> int:
         """The line of this place, or of the innermost enclosing one in the document."""
@@ -36,25 +28,22 @@ class Document(NamedTuple):
         return self.lines[place]
 
 
-def top_level(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> dict[str, YamlValue]:
-    """The keys of the document's mapping, with their values and lines.
+def read_document(path: Path, what: str, error: type[BatfillError]) -> Document:
+    """The document in this file, with the lines of everything in it.
 
     Args:
-        path: what error messages call the document.
-        stored: its bytes.
+        path: the file.
         what: completes "not ..." if it is not a mapping.
-        error: raised if it is not a mapping, not YAML, or has a key twice.
+        error: raised if it is unreadable, not a mapping, not YAML, or has a key twice.
     """
-    with mapping_of(path, stored, what, error) as (loader, root):
-        keys = entries_of(path, root, error)
-        return {key: YamlValue(value_of(loader, node), line) for key, (node, line) in keys.items()}
-
-
-def whole(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> Document:
-    """The document with the lines of everything in it; the arguments are those of `top_level`."""
+    try:
+        stored = path.read_bytes()
+    except OSError as unreadable:
+        reason = (unreadable.strerror or str(unreadable)).lower()
+        raise error(f"{path}: {reason}; check the path") from None
     lines: dict[KeyPath, int] = {(): 1}
 
-    def visit(node: yaml.Node, place: KeyPath) -> object:
+    def visit(node: yaml.Node, place: KeyPath) -> Any:
         if isinstance(node, yaml.MappingNode):
             found = {}
             for key, (value, line) in entries_of(path, node, error).items():
@@ -67,22 +56,13 @@ def whole(path: Path, stored: bytes, what: str, error: type[BatfillError]) -> Do
             return [visit(item, (*place, i)) for i, item in enumerate(node.value)]
         return value_of(loader, node)
 
-    with mapping_of(path, stored, what, error) as (loader, root):
-        return Document(visit(root, ()), lines)
-
-
-@contextmanager
-def mapping_of(
-    path: Path, stored: bytes, what: str, error: type[BatfillError]
-) -> Iterator[tuple[yaml.SafeLoader, yaml.MappingNode]]:
-    """The document's root node, and the loader that constructs values from nodes."""
     loader = yaml.SafeLoader(b"")
     try:
         loader = yaml.SafeLoader(stored)
         root = loader.get_single_node()
         if not isinstance(root, yaml.MappingNode):
             raise error(f"{path}:1: not {what}")
-        yield loader, root
+        return Document(visit(root, ()), lines, stored)
     except yaml.YAMLError as wrong:
         mark = getattr(wrong, "problem_mark", None)
         line = mark.line + 1 if mark else 1

@@ -155,6 +155,16 @@ def installed(library: str) -> bool:
         return False
 
 
+def library_version(library: str) -> str | None:
+    """The version of a library by the name that pip knows; None if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
+
+
 def missing(library: str, extra: str) -> MissingExtra:
     """The error for a missing library, with the name that pip installs."""
     return MissingExtra(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill import __version__, replays
+from batfill import replays
 from batfill.batsim.replayed import Judged, write_batsim_files
 from batfill.batsim.results import CUT, REFUSED, RUN_JSON, STATES, result_file
 from batfill.errors import BatfillError
@@ -23,11 +23,12 @@ from batfill.files import json_text, make_folder, write_json
 from batfill.jobs import SMALL, Clock, Workload
 from batfill.knowledge.learning import LearningReport, replay_learning
 from batfill.memory import in_gb, require_memory
-from batfill.metrics import TAU_S, Certificate, Summary, as_html, as_table, bounded_slowdown, figure_rows, who_pays
+from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, figure_rows, who_pays
 from batfill.options import USER, Options, of_arguments, seconds_of, tau_of
 from batfill.policy import POLICIES, Policy, digests
 from batfill.progress import patient_progress
-from batfill.tables import JobRows, arrow_table, data_frame
+from batfill.tables import JobRows, arrow_table, data_frame, label_html, label_lines
+from batfill.version import ENGINE, __version__
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from batfill.plots import Plot
     from batfill.replays import Schedule
 
-ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant
 LONG = 1_000_000  # jobs from which on a replay says what memory it takes
 UNBOUNDED = "not computed for a million jobs or more; in Python, Result.schedule.certificate() does"
 WAITING, RUNNING, COMING = "waiting", "running", "not submitted"  # of the jobs of a run that has not ended
@@ -226,13 +226,13 @@ class Result(JobRows):
 
     def as_text(self) -> str:
         """A table to read."""
-        return as_table(self.rows())
+        return label_lines(self.rows())
 
     __repr__ = as_text
 
     def _repr_html_(self) -> str:
         """The rows as a table, for notebooks."""
-        return as_html(self.rows())
+        return label_html(self.rows())
 
     def judged(self) -> Judged | None:
         """The scheduler's judgement of each job; None if it treated all jobs alike."""
@@ -707,11 +707,11 @@ class Replay(JobRows):
 
     def __repr__(self) -> str:
         """The rows, one per line."""
-        return as_table(self.rows())
+        return label_lines(self.rows())
 
     def _repr_html_(self) -> str:
         """The rows as a table, for notebooks."""
-        return as_html(self.rows())
+        return label_html(self.rows())
 
     # Kept in a file
 

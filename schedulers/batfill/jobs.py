@@ -12,8 +12,7 @@ import numpy as np
 
 from batfill.errors import LARGEST, WorkloadError, whole_from
 from batfill.given import classes_in, frame_columns, seconds_in, texts_in, whole_in
-from batfill.metrics import as_html, as_table
-from batfill.tables import JobRows, same_values
+from batfill.tables import JobRows, label_html, label_lines, same_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -261,7 +260,7 @@ class JobTable(JobColumns, JobRows):
 
     def _repr_html_(self) -> str:
         """The same as a table, for notebooks."""
-        return as_html([("job table", repr(self)[11:-1])])
+        return label_html([("job table", repr(self)[11:-1])])
 
 
 TIME = f"a number from 0 to {LONGEST_S:g}"
@@ -393,11 +392,11 @@ class Workload(JobRows):
 
     def __repr__(self) -> str:
         """The summary, a line per row."""
-        return as_table(self.rows())
+        return label_lines(self.rows())
 
     def _repr_html_(self) -> str:
         """The rows as a table, for notebooks."""
-        return as_html(self.rows())
+        return label_html(self.rows())
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """As `JobTable.columns`."""

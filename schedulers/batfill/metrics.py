@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.tables import label_html
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -237,7 +238,7 @@ class Summary:
 
     def _repr_html_(self) -> str:
         """The figures in words, for notebooks."""
-        return as_html(figure_rows(asdict(self), of_replay=True))
+        return label_html(figure_rows(asdict(self), of_replay=True))
 
 
 def summarize(
@@ -318,7 +319,7 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         """The line, for notebooks."""
-        return as_html([("lower bound", self.as_text())])
+        return label_html([("lower bound", self.as_text())])
 
 
 def certify(
@@ -379,29 +380,3 @@ def figure_rows(
     if not of_replay:
         rows["utilisation"] = rows.pop("utilisation")
     return [(label, text) for label, text in rows.items() if text]
-
-
-def as_table(rows: Iterable[tuple[str, str]]) -> str:
-    """Rows of (label, text), one per line."""
-    return "\n".join(f"{label:13}{text}" for label, text in rows)
-
-
-def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
-    """The rows, header first, as aligned columns: columns in `words` to the left, others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if k in words else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
-
-
-def as_html(rows: Iterable[tuple[str, str]]) -> str:
-    """Rows of (label, text) as a table for notebooks."""
-    cells = (
-        f'<tr><th style="text-align:left">{escape(label)}</th><td style="text-align:left">{escape(text)}</td></tr>'
-        for label, text in rows
-    )
-    return f"<table>{''.join(cells)}</table>"

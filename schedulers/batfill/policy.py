@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import PolicyError, nearest
-from batfill.metrics import as_html, in_columns
 from batfill.networks import MEND, Network, read_network, write_network
+from batfill.tables import in_columns, label_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,7 +93,7 @@ class Policy:
 
     def _repr_html_(self) -> str:
         """The rows as a table, for notebooks."""
-        return as_html(self.rows())
+        return label_html(self.rows())
 
     @property
     def moves(self) -> bool:
@@ -161,7 +161,7 @@ class Policies(dict[str, Policy]):
 
     def _repr_html_(self) -> str:
         """A row per policy, for notebooks."""
-        return as_html((name, one.formula) for name, one in self.items())
+        return label_html((name, one.formula) for name, one in self.items())
 
 
 @dataclass(frozen=True, slots=True)

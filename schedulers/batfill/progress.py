@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 PATIENCE_S = 2.0  # before a function of the Python interface shows a bar
 LINE_EVERY_S = 5.0
@@ -55,11 +56,14 @@ def progress(
             bar.close()
 
 
-@contextmanager
-def patient_progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+def patient_progress(label: str, total: float | None = None) -> AbstractContextManager[Callable[[float], None]]:
     """As `progress`, for functions of the Python interface: the bar appears after `PATIENCE_S`."""
-    with progress(label, total, PATIENCE_S) as advance:
-        yield advance
+    return progress(label, total, PATIENCE_S)
+
+
+def steps_text(done: float, total: float | None) -> str:
+    """The steps done, and of how many if that is known."""
+    return f"{done:,.0f}" + ("" if total is None else f" of {total:,.0f}")
 
 
 class terminal_bar:  # noqa: N801 - used as a function
@@ -93,8 +97,7 @@ class line_printer:  # noqa: N801 - used as a function
         """Print the steps done, if the last line is old and more are to come."""
         if done != self.total and time.monotonic() - self.printed_at >= LINE_EVERY_S:
             self.printed_at = time.monotonic()
-            of = "" if self.total is None else f" of {self.total:,.0f}"
-            print(f"{self.label}: {done:,.0f}{of}", file=sys.stderr, flush=True)
+            print(f"{self.label}: {steps_text(done, self.total)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Nothing to remove."""
@@ -110,12 +113,11 @@ class notebook_bar:  # noqa: N801 - used as a function
         self.handle = display(self, display_id=True)
 
     def _repr_html_(self) -> str:
-        of = "" if self.total is None else f" of {self.total:,.0f}"
         value = "" if self.total is None else f' value="{self.done:g}" max="{self.total:g}"'
-        return f"<label>{self.label} <progress{value}></progress> {self.done:,.0f}{of}</label>"
+        return f"<label>{self.label} <progress{value}></progress> {steps_text(self.done, self.total)}</label>"
 
     def __repr__(self) -> str:
-        return f"{self.label}: {self.done:,.0f}{'' if self.total is None else f' of {self.total:,.0f}'}"
+        return f"{self.label}: {steps_text(self.done, self.total)}"
 
     def show(self, done: float) -> None:
         """Set the steps done; the page is changed a few times a second."""

@@ -10,10 +10,9 @@ import numpy as np
 
 from batfill.errors import optional
 from batfill.files import csv_text, write_text
-from batfill.metrics import in_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     import pyarrow as pa
@@ -221,6 +220,32 @@ def rows_html(rows: Sequence[Mapping[str, Any]], remark: str = "") -> str:
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell(value))}</td>' for value in row.values())}</tr>" for row in rows)
     below = f"<p>{escape(remark)}</p>" if remark else ""
     return f"<table><tr>{head}</tr>{body}</table>{below}"
+
+
+def label_lines(rows: Iterable[tuple[str, str]]) -> str:
+    """Rows of (label, text), one per line."""
+    return "\n".join(f"{label:13}{text}" for label, text in rows)
+
+
+def label_html(rows: Iterable[tuple[str, str]]) -> str:
+    """Rows of (label, text) as a table for notebooks."""
+    cells = (
+        f'<tr><th style="text-align:left">{escape(label)}</th><td style="text-align:left">{escape(text)}</td></tr>'
+        for label, text in rows
+    )
+    return f"<table>{''.join(cells)}</table>"
+
+
+def in_columns(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
+    """The rows, header first, as aligned columns: columns in `words` to the left, others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if k in words else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
 
 
 def text_html(text: str) -> str:

@@ -21,7 +21,6 @@ from batfill.jobs import DAY_S, WEEK_S, Workload
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
 from batfill.knowledge.study import CORRELATION_LAGS, LoggedJobs, autocorrelations, classify_log, read_jobs
 from batfill.options import USER, DividerRule, Options, Regime, Settings
-from batfill.processes import no_bar
 from batfill.workloads.formats import load_log
 from batfill.workloads.swf import workload_of
 from batfill.workloads.swf_log import COMPLETED
@@ -203,32 +202,17 @@ def key_of_study(path: Path, label: str, choice: ClassifierVariant, how: Studied
     return {"log": digest(path), "weeks": weeks_studied(label, how), "choice": choice, "seed": how.seed}
 
 
-class Task(NamedTuple):
-    """The arguments of `study_of`."""
-
-    context: Context
-    label: str
-    choice: ClassifierVariant
-    how: Studied
-
-
-def keep_study(task: Task) -> None:
-    """Make a study, in a process of its own."""
-    study_of(*task)
-
-
 def studies_ahead(context: Context, how: Studied, choices: Sequence[ClassifierVariant]) -> None:
     """Make the studies that are not kept yet, side by side, the longest logs first."""
-    silent = replace(context, bar=no_bar)
     logs = sorted(context.logs.items(), key=lambda log: -log[1].stat().st_size)
     tasks = [
-        Task(silent, label, choice, shared(Studied, how))
+        (label, choice, shared(Studied, how))
         for label, path in logs
         for choice in choices
         if (label not in how.only_first or choice == how.choices[0])
         and not is_kept(context.folder, "studies", key_of_study(path, label, choice, how), study_of)
     ]
-    side_by_side(keep_study, tasks, "studies of logs", context.bar)
+    side_by_side(context, study_of, tasks, "studies of logs")
 
 
 def first(jobs: LoggedJobs, weeks: int | None) -> LoggedJobs:

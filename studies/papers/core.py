@@ -8,7 +8,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from pydantic import create_model
 
 import batfill
-from batfill import __version__
 from batfill.campaigns.config import read_campaign
 from batfill.campaigns.run import run_campaign
 from batfill.campaigns.sections import Section
 from batfill.errors import BatfillError
 from batfill.files import digest, make_folder, raw_file, write_text
-from batfill.processes import Bar, cpu_count, spread
+from batfill.processes import Bar, cpu_count, no_bar, spread
 from batfill.replays import announce_compilation
 from batfill.tuning.results import as_json
+from batfill.version import __version__
 from batfill.workloads.formats import load_log
 
 HERE = "studies.papers"
@@ -36,7 +36,6 @@ HERE = "studies.papers"
 ROOTS = (Path(batfill.__file__).parents[1], Path(__file__).parents[2])
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 Shared = TypeVar("Shared", bound=Section)
 Value = float | None  # None if unknown
 Array = NDArray[np.float64]
@@ -130,19 +129,14 @@ class Outcome:
     def of_dict(cls, stored: dict[str, Any]) -> Outcome:
         """The outcome from `as_dict`, after JSON."""
 
-        def rows_of(given: Any) -> tuple[tuple[Any, ...], ...]:
-            return tuple(tuple(row) for row in given)
+        def in_tuples(value: Any) -> Any:
+            return tuple(map(in_tuples, value)) if isinstance(value, list) else value
 
         return cls(
-            tables=tuple(
-                Table(tuple(t["columns"]), tuple(t["rows"]), rows_of(t["values"]), t["choice"])
-                for t in stored["tables"]
-            ),
-            verdicts={name: Verdict(**v) for name, v in stored["verdicts"].items()},
-            charts=tuple(
-                Chart(**{**c, "head": tuple(c["head"]), "rows": rows_of(c["rows"])}) for c in stored["charts"]
-            ),
-            notes=tuple(stored["notes"]),
+            tuple(Table(**{key: in_tuples(value) for key, value in each.items()}) for each in stored["tables"]),
+            {name: Verdict(**each) for name, each in stored["verdicts"].items()},
+            tuple(Chart(**{key: in_tuples(value) for key, value in each.items()}) for each in stored["charts"]),
+            tuple(stored["notes"]),
         )
 
 
@@ -211,14 +205,14 @@ def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], m
         folder: of the paper.
         kind: of the result; files of a kind share a folder.
         key: all inputs that it depends on.
-        by: the function that computes it: the result is recomputed if any code that this reaches has changed.
+        by: the function that computes it: the result is recomputed if its code (`code_of`) has changed.
         make: computes it.
 
     Raises:
         BatfillError: the file holds something else.
     """
     whole = {**key, "version": __version__, "code": code_of(by)}
-    text, array = files_of(folder, kind, whole)
+    text, array = kept_files(folder, kind, whole)
     if not text.is_file() and not array.is_file():
         made = make()
         make_folder(text.parent)
@@ -235,10 +229,10 @@ def kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any], m
 def is_kept(folder: Path, kind: str, key: dict[str, Any], by: Callable[..., Any]) -> bool:
     """Whether `kept` would read the result of these arguments, and not compute it."""
     whole = {**key, "version": __version__, "code": code_of(by)}
-    return any(path.is_file() for path in files_of(folder, kind, whole))
+    return any(path.is_file() for path in kept_files(folder, kind, whole))
 
 
-def files_of(folder: Path, kind: str, whole: dict[str, Any]) -> tuple[Path, Path]:
+def kept_files(folder: Path, kind: str, whole: dict[str, Any]) -> tuple[Path, Path]:
     """Where `kept` stores a mapping, and where an array."""
     path = folder / kind / identity_of(whole)[:32]
     return path.with_suffix(".json"), path.with_suffix(".npy")
@@ -249,14 +243,16 @@ def shared(section: type[Shared], how: Shared) -> Shared:
     return section.model_construct(**{name: getattr(how, name) for name in section.model_fields})
 
 
-def side_by_side(function: Callable[[Item], object], tasks: Sequence[Item], what: str, bar: Bar) -> None:
+def side_by_side(
+    context: Context, function: Callable[..., object], tasks: Sequence[tuple[Any, ...]], what: str
+) -> None:
     """Call the function for every task in a process per processor, so that it keeps its results; a single one is left.
 
     Args:
+        context: the function's first argument; its bars count tasks.
         function: of a module; it keeps what it computes, which the caller then reads.
-        tasks: its arguments, the longest first; picklable.
+        tasks: its other arguments, the longest first; picklable.
         what: the tasks, for a progress bar.
-        bar: makes progress bars.
 
     Raises:
         BatfillError: as the function.
@@ -265,11 +261,19 @@ def side_by_side(function: Callable[[Item], object], tasks: Sequence[Item], what
     if workers < FEWEST_WORKERS:
         return
     announce_compilation()
-    with bar(what, len(tasks)) as advance, closing(spread(function, tasks, workers)) as ended:
+    silent = replace(context, bar=no_bar)
+    calls = [(function, silent, *task) for task in tasks]
+    with context.bar(what, len(tasks)) as advance, closing(spread(called, calls, workers)) as ended:
         for _, result in ended:
             if isinstance(result, BaseException):
                 raise result
             advance(1)
+
+
+def called(call: tuple[Any, ...]) -> None:
+    """Call a function with its arguments, in a process of its own; what it returns is not sent back."""
+    function, *arguments = call
+    function(*arguments)
 
 
 def read_kept(path: Path, read: Callable[[Path], Result], what: str = "kept") -> Result:
@@ -290,103 +294,42 @@ def identity_of(key: dict[str, Any]) -> str:
 
 
 def code_of(function: Callable[..., Any], roots: tuple[Path, Path] = ROOTS) -> str:
-    """A digest of the code of batfill and the studies that determines the function's result, hexadecimal.
+    """A digest of the code that determines the function's result, hexadecimal.
 
-    In this folder that is every definition it reaches by name. Other modules count as a whole: those that these
-    definitions import, those that they import in turn, and so on. Comments in this folder do not count.
+    That is its module with all modules of batfill and the studies that it imports, that they import in turn, and so on.
     """
-    found: dict[tuple[str, str], str] = {}
-    files: set[Path] = set()
-    todo = [(function.__module__, function.__qualname__.partition(".")[0])]
+    todo, files = modules_of(roots, function.__module__), set[Path]()
     while todo:
-        module, name = todo.pop()
-        if (module, name) in found:
-            continue
-        if not f"{module}.".startswith(f"{HERE}."):
-            files |= files_behind(roots, module, name)
-            continue
-        path = place_of(roots, module).with_suffix(".py")
-        definition = definitions(path).get(name)
-        if definition is not None:
-            found[module, name] = ast.unparse(definition)
-            used = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
-            todo += [(module, each) for each in used]
-            todo += [(source, what) for bound, source, what in imports(path) if bound in used]
-    code = hashlib.sha256(json.dumps(sorted(found.items())).encode())
+        path = todo.pop()
+        files.add(path)
+        todo |= {each for name in imports(path) for each in modules_of(roots, name)} - files
+    code = hashlib.sha256()
     for path in sorted(files):
         root = next(root for root in roots if path.is_relative_to(root))
         code.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return code.hexdigest()
 
 
-def place_of(roots: tuple[Path, Path], module: str) -> Path:
-    """Where a module of batfill or of the studies lies, without its suffix."""
-    return roots[module.split(".")[0] == "studies"].joinpath(*module.split("."))
-
-
-def files_behind(roots: tuple[Path, Path], module: str, name: str) -> set[Path]:
-    """The files that this name of a module loads, directly or indirectly."""
-    todo, found = set(sources_of(roots, module, name)), set[Path]()
-    while todo:
-        path = todo.pop()
-        found.add(path)
-        todo |= {each for _, *source in imports(path) for each in sources_of(roots, *source)} - found
-    return found
+def modules_of(roots: tuple[Path, Path], name: str) -> set[Path]:
+    """The file of this module; of a package all files of its folder, which it may load on demand; else nothing."""
+    place = roots[name.split(".")[0] == "studies"].joinpath(*name.split("."))
+    path = place.with_suffix(".py")
+    return {path} if path.is_file() else set(place.glob("*.py"))
 
 
 @cache
-def sources_of(roots: tuple[Path, Path], module: str, name: str) -> tuple[Path, ...]:
-    """The file that defines a name of a module; all files of a folder that loads its names lazily."""
-    base = place_of(roots, module)
-    for path in ((base / name).with_suffix(".py"), base.with_suffix(".py")):
-        if path.is_file():
-            return (path,)
-    own = base / name / "__init__.py"
-    if own.is_file():
-        on_demand = "__getattr__" in definitions(own)
-    else:
-        own = base / "__init__.py"
-        on_demand = name not in definitions(own) and name not in (bound for bound, *_ in imports(own))
-    return tuple(own.parent.glob("*.py")) if on_demand else (own,)
+def imports(path: Path) -> set[str]:
+    """The modules of batfill and the studies that a file imports when it runs, inside functions too."""
 
-
-@cache
-def definitions(path: Path) -> dict[str, ast.stmt]:
-    """The functions, classes and constants of a module."""
-    found: dict[str, ast.stmt] = {}
-    for statement in tree_of(path).body:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            found[statement.name] = statement
-        elif isinstance(statement, ast.Assign | ast.AnnAssign):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            names = (node for target in targets for node in ast.walk(target))
-            found |= {node.id: statement for node in names if isinstance(node, ast.Name)}
-    return found
-
-
-@cache
-def imports(path: Path) -> tuple[tuple[str, str, str], ...]:
-    """A module's imports from batfill and the studies: the bound name, the source module and the name there."""
-
-    def under(node: ast.AST) -> Iterator[ast.ImportFrom]:
-        if isinstance(node, ast.ImportFrom):
-            yield node
+    def under(node: ast.AST) -> Iterator[str]:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("batfill", "studies"):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from names if node.module in ("batfill", "studies") else [node.module, *names]
         typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for child in () if typing_only else ast.iter_child_nodes(node):
             yield from under(child)
 
-    return tuple(
-        (alias.asname or alias.name, node.module, alias.name)
-        for node in under(tree_of(path))
-        if node.module and node.module.split(".")[0] in ("batfill", "studies")
-        for alias in node.names
-    )
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    """The module's syntax tree."""
-    return ast.parse(path.read_bytes())
+    return set(under(ast.parse(path.read_bytes())))
 
 
 # Campaigns

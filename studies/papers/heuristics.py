@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,9 +14,8 @@ from batfill.campaigns.sections import Count, Section, Seed, Text
 from batfill.errors import BatfillError, WorkloadError
 from batfill.files import digest
 from batfill.policy import Term, polynomial
-from batfill.processes import no_bar
 from batfill.stats import rank_correlation
-from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores
+from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
 from batfill.tuning.periods import Periods, read_periods
 from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
 from batfill.workloads import read_workload
@@ -153,13 +152,8 @@ def by_term(columns: Mapping[str, Sequence[float]], terms: Sequence[Powers], cho
     padded: dict[str, list[Value]] = {
         name: [*each, *[None] * (len(terms) - len(each))] for name, each in columns.items()
     }
-    return Table.of_columns(padded, map(monomial, terms), choice)
-
-
-def monomial(powers: Powers) -> str:
-    """The term as the paper writes it: p^2q."""
-    parts = [f"{name}^{power}" if power > 1 else name for name, power in zip("pqr", powers, strict=True) if power]
-    return "".join(parts) or "1"
+    names = (monomial(powers).replace(" ", "") or "1" for powers in terms)  # as the paper writes them
+    return Table.of_columns(padded, names, choice)
 
 
 @computation
@@ -255,26 +249,11 @@ def key_of_windows(windows: Periods, how: LogWindows, learned: Learned) -> dict[
     return {"windows": windows.provenance(), "requests": how.requests, "learned": learned}
 
 
-class Task(NamedTuple):
-    """The arguments of `costs_of`."""
-
-    context: Context
-    label: str
-    how: LogWindows
-    learned: Learned
-
-
-def keep_costs(task: Task) -> None:
-    """Compute the costs on a log's windows, in a process of its own."""
-    costs_of(*task)
-
-
 def costs_by_log(context: Context, how: LogWindows, learned: Mapping[str, Learned]) -> WindowCosts:
     """The costs on the windows of all these logs under the functions given for each; side by side if not kept yet."""
-    silent = replace(context, bar=no_bar)
     labels = sorted(learned, key=lambda label: -context.logs[label].stat().st_size)
     tasks = [
-        Task(silent, label, shared(LogWindows, how), learned[label])
+        (label, shared(LogWindows, how), learned[label])
         for label in labels
         if not is_kept(
             context.folder,
@@ -283,7 +262,7 @@ def costs_by_log(context: Context, how: LogWindows, learned: Mapping[str, Learne
             costs_of,
         )
     ]
-    side_by_side(keep_costs, tasks, "windows of logs", context.bar)
+    side_by_side(context, costs_of, tasks, "windows of logs")
     return {label: costs_of(context, label, how, functions) for label, functions in learned.items()}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -13,7 +12,6 @@ from pydantic import Field
 
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.policy import PURE, policy_named
-from batfill.processes import no_bar
 from batfill.stats import rank_correlation
 from batfill.tuning.periods import Conditions, Periods, costs, read_periods
 from batfill.tuning.search import Coverage, Evolution, Features, Space
@@ -356,16 +354,16 @@ def search_methods(
         return np.array([grid, *(evolved(context, label, search) for search in searches)])
 
     # The grids use all processors, the searches one each.
-    silent, cut = replace(context, bar=no_bar), shared(Cut, how)
+    cut = shared(Cut, how)
     tasks = [
-        Task(silent, label, cut, each, n, seed, evaluations)
+        (label, cut, each, n, seed, evaluations)
         for label in sorted(logs, key=lambda label: -sum(map(len, logs[label].tables)))
         for each, n in product(units, FEATURE_COUNTS)
         if not is_kept(
-            context.folder, "xnes", key_of(evolution_of(logs[label], how, each, n, seed, evaluations)), evolved
+            context.folder, "xnes", search_key(evolution_of(logs[label], how, each, n, seed, evaluations)), evolved
         )
     ]
-    side_by_side(keep_evolved, tasks, "searches by xNES", context.bar)
+    side_by_side(context, evolve, tasks, "searches by xNES")
     found = {each: {label: searched(label, each) for label in logs} for each in units}
     first = found[units[0]]
     same = {label: float((abs(np.log(c[1] / c[0])) <= np.log(ABOUT_SAME)).mean()) for label, c in first.items()}
@@ -393,21 +391,10 @@ def search_methods(
     )
 
 
-class Task(NamedTuple):
-    """What a search by xNES needs."""
-
-    context: Context
-    label: str
-    how: Cut
-    units: Units
-    features: Features
-    seed: int
-    evaluations: int
-
-
-def keep_evolved(task: Task) -> None:
-    """Search a log's weeks by xNES, in a process of its own."""
-    context, label, how, units, features, seed, evaluations = task
+def evolve(
+    context: Context, label: str, how: Cut, units: Units, features: Features, seed: int, evaluations: int
+) -> None:
+    """Search a log's weeks by xNES."""
     periods = how.periods(label, context.logs[label])
     evolved(context, label, evolution_of(periods, how, units, features, seed, evaluations))
 
@@ -433,11 +420,11 @@ def evolved(context: Context, label: str, search: Evolution) -> Array:
                 advance(1)
         return result
 
-    found: Array = kept(context.folder, "xnes", key_of(search), evolved, best_of_all)
+    found: Array = kept(context.folder, "xnes", search_key(search), evolved, best_of_all)
     return found
 
 
-def key_of(search: Evolution) -> dict[str, Any]:
+def search_key(search: Evolution) -> dict[str, Any]:
     """All that the result of a search depends on."""
     return {
         "periods": search.periods.provenance(),

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill import __version__
-from batfill.experiment import ENGINE
 from batfill.files import csv_text, make_folder, raw_file, write_text
 from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
 from batfill.stats import rank_correlation
+from batfill.version import ENGINE, __version__
 from batfill.workloads.manifest import manifest
 from studies.papers.protocol import ProtocolError, Took, file_of, said
 
@@ -73,7 +72,7 @@ class Cell(NamedTuple):
     @property
     def ratio(self) -> Value:
         """Ours over the paper's."""
-        return over(self.ours, self.paper)
+        return quotient(self.ours, self.paper)
 
 
 def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
@@ -91,7 +90,8 @@ def cells(entry: Entry, outcome: Outcome) -> Iterator[Cell]:
                     continue
                 paper_base = published.value(base, column) if published and base else None
                 ours_base = table.value(base, column) if base else None
-                yield Cell(row, column, table.choice, paper, ours, over(paper, paper_base), over(ours, ours_base))
+                relative = quotient(paper, paper_base), quotient(ours, ours_base)
+                yield Cell(row, column, table.choice, paper, ours, *relative)
 
 
 def cells_by_place(published: Published, base: str | None, table: Table, column: str) -> Iterator[Cell]:
@@ -110,7 +110,7 @@ def cells_by_place(published: Published, base: str | None, table: Table, column:
     ours_base = table.value(base, column) if base else None
     if len(paper) == len(ours):
         for place, (printed, (own, row)) in enumerate(zip(paper, ours, strict=True), 1):
-            relative = over(printed, paper_base), over(own, ours_base)
+            relative = quotient(printed, paper_base), quotient(own, ours_base)
             yield Cell(str(place), column, table.choice, printed, own, *relative, row)
 
 
@@ -144,7 +144,7 @@ def rank_agreement(found: Sequence[Cell]) -> Value:
     return None if np.isnan(found_rho) else found_rho
 
 
-def over(value: Value, base: Value) -> Value:
+def quotient(value: Value, base: Value) -> Value:
     """One divided by the other, if defined."""
     return value / base if value is not None and base else None
 
@@ -237,7 +237,7 @@ def section_of(result: Reproduced, figures: str = "") -> str:
     named, outcome, size = result.named, result.outcome, result.size
     entry = named.entry
     given = named.parameters[size].model_dump(by_alias=True, exclude_unset=True)
-    taken = ", ".join(f"{name} {in_words(value, result.missing)}" for name, value in given.items())
+    taken = ", ".join(f"{name} {value_text(value, result.missing)}" for name, value in given.items())
     parts = [
         f"### {entry.source}: {entry.title}",
         f"`batfill reproduce {named.name}{OPTIONS[size]}`" + (f" with {taken}." if taken else ""),
@@ -410,13 +410,13 @@ def number(value: Value) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def in_words(value: object, missing: Container[str] = ()) -> str:
+def value_text(value: object, missing: Container[str] = ()) -> str:
     """A parameter's value as text, without what it says of logs that are missing."""
     if isinstance(value, list):
-        return "/".join(in_words(each) for each in value)
+        return "/".join(value_text(each) for each in value)
     if isinstance(value, dict):
         there = {name: each for name, each in value.items() if name not in missing}
-        return f"({', '.join(f'{name}: {in_words(each)}' for name, each in there.items())})" if there else "none"
+        return f"({', '.join(f'{name}: {value_text(each)}' for name, each in there.items())})" if there else "none"
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from batfill.campaigns.sections import Section, Text, keys_of, mistake_at
-from batfill.documents import Document, KeyPath, whole
+from batfill.documents import Document, KeyPath, read_document
 from batfill.errors import BatfillError
 from batfill.workloads.manifest import manifest
 from studies.papers import classes, heuristics, mixed, selection, simple
@@ -181,11 +181,7 @@ def read_protocol(path: Path) -> Iterator[Named]:
     Raises:
         ProtocolError: the file is unreadable, or a key is unknown, missing, mistyped or repeated.
     """
-    try:
-        stored = path.read_bytes()
-    except OSError as error:
-        raise ProtocolError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
-    document = whole(path, stored, "a protocol; it needs at least `title:` and `entries:`", ProtocolError)
+    document = read_document(path, "a protocol; it needs at least `title:` and `entries:`", ProtocolError)
     paper = validated(path, document, (), Paper, document.value)
     for key, entry in paper.entries.items():
         place: KeyPath = ("entries", key)

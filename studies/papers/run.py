@@ -12,11 +12,11 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from batfill import __version__
 from batfill.errors import Interrupted, RunFailed
 from batfill.files import digest, make_folder, write_text
 from batfill.reports.figures import check_formats
 from batfill.tuning.results import as_json, document
+from batfill.version import __version__
 from batfill.workloads.archive import cache_folder
 from studies.papers.core import Context, Outcome, code_of, identity_of, read_kept
 from studies.papers.page import OPTIONS, cells, markdown, section_of, write_entry, write_page

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import product
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.files import digest
 from batfill.jobs import DAY_S
-from batfill.processes import no_bar
 from batfill.tuning.online import selection_and_site
 from batfill.tuning.select import Samples, compare_online, mean_share
 from studies.papers.core import (
@@ -58,15 +56,6 @@ class Choosing(Section):
     seed: Seed = 0
 
 
-class Task(NamedTuple):
-    """The arguments of `selected`."""
-
-    context: Context
-    label: str
-    method: PaperMethod
-    how: Choosing
-
-
 def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
     """`compare_online` on resamplings of the log: mean waits over EASY-FCFS's, and the policies chosen over time."""
     samples = samples_of(label, how)
@@ -77,7 +66,7 @@ def selected(context: Context, label: str, method: PaperMethod, how: Choosing) -
         with context.bar(f"{label}, {METHOD_TITLES[method]}: logs", samples) as advance:
             return compare_online(logs.jobs, samples, selection, site, source={}, advance=advance)
 
-    found: dict[str, Any] = kept(context.folder, "selected", key_of(context, label, method, how), selected, make)
+    found: dict[str, Any] = kept(context.folder, "selected", selection_key(context, label, method, how), selected, make)
     return found
 
 
@@ -96,31 +85,24 @@ def given_to(method: PaperMethod, how: Choosing) -> dict[str, Any]:
     return {"select": method, "policies": "ten", "period": how.period, "select-seed": how.seed, **options}
 
 
-def key_of(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
+def selection_key(context: Context, label: str, method: PaperMethod, how: Choosing) -> dict[str, Any]:
     """All that the selection on a log depends on."""
     given = {**given_to(method, how), "threshold": how.threshold, "weeks": how.weeks}
     return {"log": digest(context.logs[label]), "samples": samples_of(label, how), **given}
 
 
-def keep_selected(task: Task) -> None:
-    """Select on a log, in a process of its own."""
-    selected(*task)
-
-
 def selected_ahead(context: Context, wanted: Iterable[tuple[str, PaperMethod, Choosing]]) -> None:
     """Select on the logs, by the methods and with the choices that are wanted, side by side if not kept yet."""
-    silent = replace(context, bar=no_bar)
     tasks = {
-        identity_of(key): Task(silent, label, method, shared(Choosing, how))
+        identity_of(key): (label, method, shared(Choosing, how))
         for label, method, how in wanted
-        if not is_kept(context.folder, "selected", key := key_of(context, label, method, how), selected)
+        if not is_kept(context.folder, "selected", key := selection_key(context, label, method, how), selected)
     }
     # The time goes with the log's length, the resamplings and the periods.
     size = {label: path.stat().st_size for label, path in context.logs.items()}
-    longest = sorted(
-        tasks.values(), key=lambda task: -size[task.label] * samples_of(task.label, task.how) / task.how.period
-    )
-    side_by_side(keep_selected, longest, "selections", context.bar)
+    length = {key: size[label] * samples_of(label, how) / how.period for key, (label, _, how) in tasks.items()}
+    longest = [tasks[key] for key in sorted(tasks, key=lambda key: -length[key])]
+    side_by_side(context, selected, longest, "selections")
 
 
 # Figures 1 and 2: waits

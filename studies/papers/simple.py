@@ -134,7 +134,7 @@ def premature_slowdown(context: Context, how: Resampled) -> Outcome:
     """
     found = resampled(context, how)
     ratios = {
-        choice: {label: dict(zip(COMPARED_NAMES, ratios_of(grid), strict=True)) for label, grid in grids.items()}
+        choice: {label: dict(zip(COMPARED_NAMES, premature_ratios(grid), strict=True)) for label, grid in grids.items()}
         for choice, grids in found.items()
     }
     first = next(iter(ratios.values()))
@@ -156,12 +156,12 @@ def premature_slowdown(context: Context, how: Resampled) -> Outcome:
     )
 
 
-def ratios_of(grid: Grid) -> list[float]:
+def premature_ratios(grid: Grid) -> list[float]:
     """The mean over the samples, by policy."""
-    return [float(np.mean([ratio(grid, row) for row in grid.of(policy)])) for policy in COMPARED]
+    return [float(np.mean([premature_ratio(grid, row) for row in grid.of(policy)])) for policy in COMPARED]
 
 
-def ratio(grid: Grid, row: dict[str, Any]) -> float:
+def premature_ratio(grid: Grid, row: dict[str, Any]) -> float:
     """The ratio of one run."""
     jobs = grid.jobs(row, "start_s", "end_s", "walltime_s", "bsld")
     premature = jobs["walltime_s"] >= PREMATURE * (jobs["end_s"] - jobs["start_s"])

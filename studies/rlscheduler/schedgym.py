@@ -193,7 +193,6 @@ def _machine(path: Path, log: SwfLog) -> Machine:
 # Without numba's reference counting of the arrays, which takes as long as the rest; kernels allocate nothing.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
 gym_kernel = njit(forceinline=True, **OPTIONS)
-entry = njit(cache=True, **OPTIONS)  # what Python calls
 
 
 @gym_kernel
@@ -352,39 +351,7 @@ def lowest(jobs: Jobs, state: State, i: int, key: NDArray[np.float64]) -> int:
     return best
 
 
-@entry
-def step(
-    jobs: Jobs,
-    machine: Machine,
-    state: State,
-    low: int,
-    high: int,
-    places: NDArray[np.int64],
-    begins: NDArray[np.uint8],
-    firsts: NDArray[np.int64],
-    backfill: bool,
-) -> None:
-    """Step copies low .. high - 1, in place: each begins a sequence, or picks a job, or is over and stays so.
-
-    Args:
-        jobs: the log's.
-        machine: the log's.
-        state: calls for other copies may run at the same time.
-        low: the first copy.
-        high: one past the last copy.
-        places: (copies,) the place in its queue of the job that each copy picks.
-        begins: (copies,) where a sequence begins instead.
-        firsts: (copies,) the row in the log of its first job.
-        backfill: whether jobs are backfilled while the picked one waits.
-    """
-    for i in range(low, high):
-        if begins[i]:
-            begin(jobs, machine, state, i, firsts[i])
-        elif state.at[i]["waiting"] > 0:
-            pick(jobs, machine, state, i, places[i], backfill)
-
-
-@entry
+@njit(cache=True, **OPTIONS)
 def play_sequences(
     jobs: Jobs, machine: Machine, state: State, firsts: NDArray[np.int64], key: NDArray[np.float64], backfill: bool
 ) -> None:

@@ -10,7 +10,6 @@ first tries (every job is tried for one divider and killed there), fixed and cho
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -18,14 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 import batfill as bf
-from batfill import __version__
 from batfill.jobs import HOUR_S
 from batfill.metrics import long_waits
 from batfill.policy import policy_named
 from batfill.stats import BETTER, WORSE, holm, paired
 from batfill.tuning.aged import FORWARD, TRAINED, UNTUNED, Bounds, Order, chosen, figures_until, weeks_of
 from batfill.tuning.periods import Conditions
-from studies.tables.archive_logs import by_name
+from batfill.version import __version__
+from studies.papers.page import markdown
+from studies.tables.common import MARKS, by_name, longest, progress
 
 TAU_S, SEED = 60, 0
 THRESHOLDS_S = (72_000, 200_000)  # of SAF, the baseline
@@ -39,7 +39,6 @@ ORDERS = (
 )
 FIXED = (("fcfs", 200_000), (UNTUNED.name, None))
 ALL = "all logs"
-MARKS = {BETTER: " ▼", WORSE: " ▲"}
 
 
 class Log(NamedTuple):
@@ -101,17 +100,12 @@ def lines_of(workload, threshold_s, tries, days):
     )
 
 
-def hours(waits):
-    """The 99.9 % quantile and the maximum of the waits, in hours."""
-    return f"{waits['p999_wait_s'] / HOUR_S:.0f}, {waits['max_wait_s'] / HOUR_S:.0f}"
-
-
 def figures_of(path, days):
     """By threshold: the lines of one log."""
     workload, began = bf.read(path), time.perf_counter()
     tries = {short(*order): with_tries(workload, workload.procs, *order) for order in ORDERS}
     found = {threshold_s: lines_of(workload, threshold_s, tries, days) for threshold_s in THRESHOLDS_S}
-    print(f"{path.name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    progress(f"{path.name}: {time.perf_counter() - began:.0f} s")
     return found
 
 
@@ -125,7 +119,7 @@ def front_of(orders, most):
     return [kept[place] for place in places]
 
 
-def compared(found):
+def comparisons(found):
     """Every comparison by threshold, log and choice, and its p-value corrected for all of them.
 
     Over all logs a choice's ratio is the mean of its ratios: each log's sums are divided by its baseline's total.
@@ -146,18 +140,17 @@ def compared(found):
     return dict(zip(pairs, zip(pairs.values(), holm([one.p for one in pairs.values()]), strict=True), strict=True))
 
 
-def tables(paths, days):
+def print_tables(paths, days):
     """Print the tables."""
     found = {log: figures_of(path, days) for log, path in by_name(paths).items()}
-    pairs, columns = compared(found), [*found, ALL]
+    pairs, columns = comparisons(found), [*found, ALL]
     print(
         f"<!-- studies.tables.aged, batfill {__version__}, seed {SEED}, tau {TAU_S} s; {len(pairs)} comparisons -->\n"
     )
     for threshold_s in THRESHOLDS_S:
         logs = {log: by_threshold[threshold_s] for log, by_threshold in found.items()}
-        print(f"| against saf, threshold {threshold_s} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
-        its = [f"{one.waits['mean_bsld']:.1f}; {hours(one.waits)}" for one in logs.values()]
-        print(f"| its slowdown and waits | {' | '.join(its)} | |")
+        its = [f"{one.waits['mean_bsld']:.1f}; {longest(one.waits)}" for one in logs.values()]
+        rows = [("its slowdown and waits", *its, "")]
         for name in next(iter(logs.values())).lines:
             cells = []
             for log in columns:
@@ -166,16 +159,17 @@ def tables(paths, days):
                 cell = f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(verdict, '')}"
                 if log != ALL:
                     _, waits, what = logs[log].lines[name]
-                    cell += f"; {hours(waits)}" + (f"; {what}" if what else "")
+                    cell += f"; {longest(waits)}" + (f"; {what}" if what else "")
                 cells.append(cell)
-            print(f"| {name} | {' | '.join(cells)} |")
-        print()
-    print(f"| log | saf, threshold {THRESHOLDS_S[-1]} | the front in hindsight |\n|---|---|---|")
+            rows.append((name, *cells))
+        print(markdown((f"against saf, threshold {threshold_s}", *columns), rows), end="\n\n")
+    rows = []
     for log, by_threshold in found.items():
         one = by_threshold[THRESHOLDS_S[-1]]
         points = [one.throughout, *front_of(one.orders, 6)]
         base, *front = (f"{point['mean_bsld']:.1f}, {point['max_wait_s'] / HOUR_S:.0f}" for point in points)
-        print(f"| {log} | {base} | {'; '.join(front)} |")
+        rows.append((log, base, "; ".join(front)))
+    print(markdown(("log", f"saf, threshold {THRESHOLDS_S[-1]}", "the front in hindsight"), rows))
 
 
 def main():
@@ -184,7 +178,7 @@ def main():
     parser.add_argument("logs", type=Path, nargs="+", help="logs in any format that batfill reads")
     parser.add_argument("--days", type=float, default=7, help="length of a period (default 7)")
     given = parser.parse_args()
-    tables(given.logs, given.days)
+    print_tables(given.logs, given.days)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from batfill import __version__
 from batfill.policy import PURE, policy_named
 from batfill.stats import Blocks, random_halves, swaps_of
 from batfill.tuning.periods import Conditions, costs, read_periods
+from batfill.version import __version__
+from studies.papers.page import markdown
 
 LENGTHS = (7, 12, 24, 91)  # weeks
 TRIALS = 2000
@@ -125,28 +126,32 @@ def main(paths):
         f"{RESAMPLES:,} resamples -->"
     )
     if paths:
-        print("| log | weeks | swapped: bootstrap | swapped: `paired` | drawn: bootstrap | drawn: `paired` |")
-        print("|---|---|---|---|---|---|")
+        head = ("log", "weeks", "swapped: bootstrap", "swapped: `paired`", "drawn: bootstrap", "drawn: `paired`")
+        print(markdown(head, log_rows(paths)))
+    lengths = (12, 24, 48, 96)
+    rows = [
+        (f"{c:g}", *(f"{correlated(c, n, np.random.default_rng(0)):.1f} %" for n in lengths))
+        for c in (0.0, 0.2, 0.4, 0.6)
+    ]
+    print(f"\n{markdown(('correlation of neighbours', *(f'{n} weeks' for n in lengths)), rows)}")
+    rows = [
+        (name, f"{n}", *(f"{share:.1f} %" for share in called_different(draw, n, np.random.default_rng(0))))
+        for name, draw in SKEWED.items()
+        for n in lengths
+    ]
+    print(f"\n{markdown(('weekly differences', 'weeks', 'plain swaps', 'bootstrap-t', '`paired`'), rows)}")
+
+
+def log_rows(paths):
+    """The shares of errors on the weeks of each log, by their number."""
     for path in paths:
         periods = read_periods(path)
         known = costs(periods, [policy_named(name) for name in PURE], Conditions())
         for n in LENGTHS:
             if n <= known.shape[1]:
                 (was, now), (was_drawn, now_drawn) = misses(known, n, np.random.default_rng(0))
-                figures = " | ".join(f"{share:.1f} %" for share in (was, now, was_drawn, now_drawn))
-                print(f"| {path.name.partition('-cln')[0]} | {n} of {known.shape[1]} | {figures} |", flush=True)
-    lengths = (12, 24, 48, 96)
-    print("\n| correlation of neighbours | " + " | ".join(f"{n} weeks" for n in lengths) + " |")
-    print("|---" * (1 + len(lengths)) + "|")
-    for correlation in (0.0, 0.2, 0.4, 0.6):
-        figures = " | ".join(f"{correlated(correlation, n, np.random.default_rng(0)):.1f} %" for n in lengths)
-        print(f"| {correlation:g} | {figures} |", flush=True)
-    print("\n| weekly differences | weeks | plain swaps | bootstrap-t | `paired` |")
-    print("|---|---|---|---|---|")
-    for name, draw in SKEWED.items():
-        for n in lengths:
-            shares = called_different(draw, n, np.random.default_rng(0))
-            print(f"| {name} | {n} | {' | '.join(f'{share:.1f} %' for share in shares)} |", flush=True)
+                figures = (f"{share:.1f} %" for share in (was, now, was_drawn, now_drawn))
+                yield path.name.partition("-cln")[0], f"{n} of {known.shape[1]}", *figures
 
 
 if __name__ == "__main__":

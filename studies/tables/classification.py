@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import batfill as bf
 from batfill.jobs import HOUR_S
-from studies.tables.archive_logs import by_name
+from studies.papers.page import markdown
+from studies.tables.common import by_name, progress
 
 TAU_S = 60
 THRESHOLD_S = 200_000
@@ -111,13 +112,8 @@ REGIMES = ("decoupled", "fresh")
 ONLY_FRESH = ("SDSC-BLUE",)
 
 
-def say(text):
-    """What was measured, on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
 @cache
-def workload_of(path):
+def read_once(path):
     """A log, read once."""
     return bf.read(path)
 
@@ -125,15 +121,15 @@ def workload_of(path):
 @cache
 def cell_of(path, policy, given):
     """Mean bounded slowdown and longest wait in hours; the kills and their share of the work, if there are any."""
-    figures = bf.replay(workload_of(path), policy, tau_s=TAU_S, **dict(given)).figures
+    figures = bf.replay(read_once(path), policy, tau_s=TAU_S, **dict(given)).figures
     kills = f"; {figures.requeued:,}, {figures.wasted:.1%}" if figures.requeued else ""
     return f"{figures.mean_bsld:.2f}, {figures.max_wait_s / HOUR_S:.0f}{kills}"
 
 
-def cell(path, policy, options):
+def replayed_cell(path, policy, options):
     """As `cell_of`, said on standard error as well."""
     found = cell_of(path, policy, tuple(sorted(options.items())))
-    say(f"{path.name} {policy} {options}: {found}")
+    progress(f"{path.name} {policy} {options}: {found}")
     return found
 
 
@@ -146,10 +142,10 @@ def main_table(log, path):
         cells = []
         for column in columns:
             policy, guard = COLUMNS[column]
-            cells.append(cell(path, policy, {**ROWS[name].options, **guard}) if column in found else "-")
+            cells.append(replayed_cell(path, policy, {**ROWS[name].options, **guard}) if column in found else "-")
         if found:
             rows.append((name, *cells))
-    show((log, *columns), rows)
+    print(f"\n{markdown((log, *columns), rows)}", flush=True)
 
 
 def level_rows(log, path):
@@ -162,16 +158,16 @@ def level_rows(log, path):
             for options in LEVEL_COLUMNS.values():
                 left_out = options is BOUND and (short or levels not in TRAINED_LEVELS)
                 left_out |= short and bool(several) and "threshold_s" in options
-                cells.append("-" if left_out else cell(path, policy, {**options, **several}))
+                cells.append("-" if left_out else replayed_cell(path, policy, {**options, **several}))
             yield f"{log} {policy}", levels.replace(",", ", "), *cells
 
 
 def size_rows(log, path):
     """A log's rows of the table of larger machines."""
-    size = workload_of(path).procs
+    size = read_once(path).procs
     for procs in (round(factor * size) for factor in FACTORS):
         given = {} if procs == size else {"procs": procs}
-        found = [cell(path, "fcfs", {**options, **given}) for options in SIZE_COLUMNS.values()]
+        found = [replayed_cell(path, "fcfs", {**options, **given}) for options in SIZE_COLUMNS.values()]
         yield log, f"{procs:,}", *found
 
 
@@ -179,19 +175,11 @@ def quality_rows(log, path):
     """A log's rows of the classification's quality on the log as recorded; "-" if no forest judged a job."""
     for regime in REGIMES[log in ONLY_FRESH :]:
         total = bf.classify(path, regime=regime).total()
-        say(f"{path.name} {regime}: {total}")
+        progress(f"{path.name} {regime}: {total}")
         rates = [total.rates()[name] for name in ("accuracy", "precision", "recall")]
         shares = ["-" if value is None else f"{value:.1%}" for value in rates]
         scores = ["-" if value is None else f"{value:.3f}" for value in (total.auc, total.brier)]
         yield log, regime, *shares, *scores
-
-
-def show(head, rows):
-    """One table."""
-    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
-    sys.stdout.flush()
 
 
 def main(paths):
@@ -207,7 +195,8 @@ def main(paths):
         (("fcfs", "processors", *SIZE_COLUMNS), size_rows, AS_THEY_ARE),
         (("log", "regime", "accuracy", "precision", "recall", "AUC", "Brier score"), quality_rows, ()),
     ):
-        show(head, [row for log, path in logs.items() if log not in left_out for row in rows_of(log, path)])
+        rows = [row for log, path in logs.items() if log not in left_out for row in rows_of(log, path)]
+        print(f"\n{markdown(head, rows)}", flush=True)
 
 
 if __name__ == "__main__":

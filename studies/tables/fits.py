@@ -11,21 +11,21 @@ processor for six logs and three seeds.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from batfill import __version__
 from batfill.metrics import TAU_S
 from batfill.policy import POLICIES, polynomial
 from batfill.stats import BETTER, UNCLEAR
 from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, judged, monomial, read_windows, validate
 from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
+from batfill.version import __version__
 from batfill.workloads import read_workload
-from studies.tables.archive_logs import LOGS
+from studies.papers.page import markdown
+from studies.tables.common import LOGS, longest, progress
 
 MODEL = "lublin_256.swf.gz"  # another workload, all of it learned from
 STUDY = {"tuples": 441, "permutations": 4000, "regression": "plain"}  # the study's number of tuples, and fewer orders
@@ -49,30 +49,33 @@ def main() -> None:
     if (given.folder / MODEL).is_file():
         for label, how in (("area of lublin_256", signed), ("plain lin of lublin_256", plain)):
             elsewhere[label] = fit(
-                given.folder / MODEL, **how, training=windows_of(given.folder / MODEL, given.days)
+                given.folder / MODEL, **how, training=windows_in(given.folder / MODEL, given.days)
             ).fits[0]
     costs, weights, on_r = {}, {}, {}
     for file, label in LOGS.items():
         path = given.folder / file
         if not path.is_file():
-            print(f"{file} is not in {given.folder}; left out", file=sys.stderr)
+            progress(f"{file} is not in {given.folder}; left out")
             continue
         seeds = range(given.seeds)
-        print(f"{label} ...", file=sys.stderr, flush=True)
+        progress(f"{label} ...")
         fits = [fit(path, seed=seed, **signed) for seed in seeds]
         study = [fit(path, seed=seed, **plain) for seed in seeds]
         learned = {f"area, seed {seed}": found.fits[0] for seed, found in zip(seeds, fits, strict=True)}
         learned |= {"signed lin, seed 0": fits[0].fits[1]}
         learned |= {f"plain lin, seed {seed}": found.fits[0] for seed, found in zip(seeds, study, strict=True)}
-        costs[label] = compared(fits[0], learned | elsewhere)
+        costs[label] = on_held_out(fits[0], learned | elsewhere)
         weights[label] = fits, study
         on_r[label] = weight_on_r(path, fits[0], min(ON_R, given.tuples), given.permutations)
-    shown(costs, weights, given.seeds)
+    print_tables(costs, weights, given.seeds)
     print("Weight on r of area without the signs, and its standard error\n")
-    table(["log", "as it is", "all jobs submitted"], [[label, *cells] for label, cells in on_r.items()])
+    print(
+        markdown(["log", "as it is", "all jobs submitted"], [[label, *cells] for label, cells in on_r.items()]),
+        end="\n\n",
+    )
 
 
-def windows_of(path: Path, days: float) -> int:
+def windows_in(path: Path, days: float) -> int:
     """The number of a log's windows."""
     return len(read_windows(path, procs=None, days=days, count=None))
 
@@ -99,7 +102,7 @@ def weight_on_r(path: Path, fitted: Fitted, tuples: int, permutations: int) -> l
     return [f"{value:.2e} ± {error:.1e}" for value, error in found]
 
 
-def compared(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
+def on_held_out(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
     """These functions, and known policies, on the windows held out."""
     policies = [polynomial(name, found.terms, "") for name, found in learned.items()]
     policies += [POLICIES[name] for name in KNOWN if name != BASELINE]
@@ -108,20 +111,28 @@ def compared(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
     return found | judged(found["with_backfilling"], names, seed=0)
 
 
-def shown(costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted], list[Fitted]]], seeds: int) -> None:
+def print_tables(
+    costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted], list[Fitted]]], seeds: int
+) -> None:
     """The tables as Markdown."""
     logs = list(costs)
     names = [*(costs[logs[0]]["over_saf"]), BASELINE]
     print(f"batfill {__version__}, seeds 0 to {seeds - 1}\n")
     print("Sums of mean bounded slowdowns over SAF's, 95 % interval, * if unlike SAF after the correction\n")
     counts = [f"{name}, {len(costs[name]['with_backfilling'][BASELINE]['mean_bsld'])}" for name in logs]
-    table(["policy", *counts], [[name, *(ratio(costs[log]["over_saf"].get(name)) for log in logs)] for name in names])
+    print(
+        markdown(
+            ["policy", *counts],
+            [[name, *(verdict_cell(costs[log]["over_saf"].get(name)) for log in logs)] for name in names],
+        ),
+        end="\n\n",
+    )
     print("Medians\n")
     medians = [[name, *(f"{costs[log]['with_backfilling'][name]['median']:.2f}" for log in logs)] for name in names]
-    table(["policy", *logs], medians)
+    print(markdown(["policy", *logs], medians), end="\n\n")
     print("99.9 % quantile of the wait and longest wait, hours\n")
-    waits = [[name, *(hours(costs[log]["with_backfilling"][name]) for log in logs)] for name in names]
-    table(["policy", *logs], waits)
+    waits = [[name, *(longest(costs[log]["with_backfilling"][name]) for log in logs)] for name in names]
+    print(markdown(["policy", *logs], waits), end="\n\n")
     print("Advice\n")
     for log, (fits, _) in weights.items():
         for seed, found in enumerate(fits):
@@ -137,21 +148,16 @@ def shown(costs: dict[str, dict[str, Any]], weights: dict[str, tuple[list[Fitted
         errors = np.array([found.standard_errors[1:] for found in plain])
         rows.append([log, "plain lin", *spreads(values, errors), ""])
     head = [monomial((p, q, r)) for _, p, q, r in next(iter(weights.values()))[0][0].fits[0].terms[1:]]
-    table(["log", "function", *head], rows)
+    print(markdown(["log", "function", *head], rows), end="\n\n")
 
 
-def ratio(found: dict[str, Any] | None) -> str:
+def verdict_cell(found: dict[str, Any] | None) -> str:
     """A comparison in a cell."""
     if found is None:
         return "1"
     mark = "" if found["verdict"] == UNCLEAR else " *" if found["verdict"] == BETTER else " * (worse)"
     low, high = ("-" if end is None else f"{end:.2f}" for end in (found["low"], found["high"]))
     return f"{found['value']:.3f} ({low} to {high}){mark}"
-
-
-def hours(figures: dict[str, Any]) -> str:
-    """Long waits in a cell."""
-    return f"{figures['p999_wait_s'] / 3600:.0f}, {figures['max_wait_s'] / 3600:.0f}"
 
 
 def spreads(values: np.ndarray, errors: np.ndarray) -> list[str]:
@@ -161,13 +167,6 @@ def spreads(values: np.ndarray, errors: np.ndarray) -> list[str]:
         f"{value:.2e} ± {error:.1e}, {by / error:.2f}"
         for value, error, by in zip(values.mean(axis=0), errors.mean(axis=0), spread, strict=True)
     ]
-
-
-def table(head: list[str], rows: list[list[str]]) -> None:
-    """A Markdown table."""
-    for row in (head, ["---"] * len(head), *rows):
-        print(f"| {' | '.join(row)} |")
-    print()
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 
 import batfill as bf
-from batfill import __version__
 from batfill.jobs import HOUR_S
 from batfill.metrics import long_waits, on_front
-from studies.tables.archive_logs import by_name
+from batfill.version import __version__
+from studies.papers.page import markdown
+from studies.tables.common import by_name, progress, waits_of
 
 TAU_S = 60
 THRESHOLDS_S = (None, 72_000, 200_000)
@@ -51,11 +52,10 @@ def choices():
     return found
 
 
-def figures(path, policy, options):
+def guard_figures(path, policy, options):
     """Mean bounded slowdown, mean wait, 99.9 % quantile and longest wait in hours, and the share of wasted work."""
     run = bf.replay(path, policy, tau_s=TAU_S, **options)
-    ran = ~run.schedule.rejected
-    waits = long_waits((run.schedule.start_s - run.schedule.jobs.submit_s)[ran])
+    waits = long_waits(waits_of(run.schedule))
     hours = (run.figures.mean_wait_s, waits["p999_wait_s"], waits["max_wait_s"])
     return run.figures.mean_bsld, *(seconds / HOUR_S for seconds in hours), run.figures.wasted
 
@@ -71,9 +71,9 @@ def main(paths):
     logs = by_name(paths)
     cells = {}
     for log, path in logs.items():
-        print(log, file=sys.stderr, flush=True)
+        progress(log)
         workload = bf.read(path)
-        found = {name: figures(workload, *choice) for name, choice in choices().items()}
+        found = {name: guard_figures(workload, *choice) for name, choice in choices().items()}
         front = on_a_front(found)
         cells[log] = {
             name: f"{'**' * front[name]}{bsld:.1f}{'**' * front[name]}; {mean:.1f}, {p999:.0f}, {longest:.0f}"
@@ -81,9 +81,7 @@ def main(paths):
             for name, (bsld, mean, p999, longest, waste) in found.items()
         }
     print(f"<!-- studies/tables/guards.py, batfill {__version__}, seed 0, tau {TAU_S} s -->\n")
-    print(f"| | {' | '.join(logs)} |\n|---|{'---|' * len(logs)}")
-    for name in choices():
-        print(f"| {name} | {' | '.join(cells[log][name] for log in logs)} |")
+    print(markdown(("", *logs), [(name, *(cells[log][name] for log in logs)) for name in choices()]))
 
 
 if __name__ == "__main__":

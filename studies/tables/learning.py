@@ -12,38 +12,33 @@ from pathlib import Path
 
 import batfill as bf
 from batfill.jobs import DAY_S
-from batfill.stats import BETTER, WORSE
-from studies.tables.archive_logs import by_name
+from studies.papers.page import markdown
+from studies.tables.common import MARKS, by_name, longest, progress
 
 POINTS = 2500
 METHODS = ("full", "noisy")
-MARKS = {BETTER: " ▼", WORSE: " ▲"}
 
 
-def against(row, value):
+def ratio_cell(row, value):
     """A ratio with its interval, marked if it is beyond chance after the correction."""
     if row["from"] is None:
         return f"{value:.3f}"
     return f"{value:.3f} ({row['from']:.3f} to {row['to']:.3f}){MARKS.get(row['verdict'], '')}"
 
 
-def days(row):
-    """The 99.9 % quantile and the maximum of the waits, in days."""
-    return f"{row['p999_wait_s'] / DAY_S:.1f}, {row['max_wait_s'] / DAY_S:.1f}"
-
-
-def show(title, logs, cells):
+def print_table(title, found, cell):
     """One table: a row per choice, in the order of the first log that has it, and a column per log."""
-    rows = list(dict.fromkeys(name for log in logs for name in cells[log]))
-    print(f"\n{title}\n\n| | {' | '.join(logs)} |\n|---|{'---|' * len(logs)}")
-    for name in rows:
-        print(f"| {name} | {' | '.join(cells[log].get(name, '') for log in logs)} |")
-    sys.stdout.flush()
+    by_log = {log: {row["policy"]: cell(row) for row in one.rows} for log, one in found.items()}
+    names = dict.fromkeys(name for cells in by_log.values() for name in cells)
+    rows = [(name, *(cells.get(name, "") for cells in by_log.values())) for name in names]
+    print(f"\n{title}\n\n{markdown(('', *by_log), rows)}", flush=True)
 
 
-def progress(text):
-    """Say on standard error what is done."""
-    print(text, file=sys.stderr, flush=True)
+def remarks(found):
+    """What each log's result says below its table."""
+    print()
+    for log, one in found.items():
+        print(f"- {log}: {one.remark.replace(chr(10), '; ')}.")
 
 
 def main(paths):
@@ -54,36 +49,22 @@ def main(paths):
         progress(f"tune {log}")
         tuned[log] = bf.tune(path, points=POINTS)
     print(f"<!-- studies/tables/learning.py, batfill {bf.__version__}, seed 0 -->")
-    title = "Testing sums over those of SAF, with 95 % intervals:"
-    show(
-        title,
-        logs,
-        {log: {row["policy"]: against(row, row["testing/saf"]) for row in found.rows} for log, found in tuned.items()},
+    print_table(
+        "Testing sums over those of SAF, with 95 % intervals:", tuned, lambda row: ratio_cell(row, row["testing/saf"])
     )
     title = "The 99.9 % quantile of the waits and the longest wait in the testing weeks, in days:"
-    show(title, logs, {log: {row["policy"]: days(row) for row in found.rows} for log, found in tuned.items()})
-    print()
-    for log, found in tuned.items():
-        print(f"- {log}: {found.remark.replace(chr(10), '; ')}.")
+    print_table(title, tuned, lambda row: longest(row, DAY_S, 1))
+    remarks(tuned)
     for method in METHODS:
         chosen = {}
         for log, path in logs.items():
             progress(f"select {log}, {method}")
             chosen[log] = bf.select(path, method)
         title = f"Mean waits over those of EASY-FCFS, `--method {method}`:"
-        show(
-            title,
-            logs,
-            {
-                log: {row["policy"]: against(row, row["wait/fcfs"]) for row in found.rows}
-                for log, found in chosen.items()
-            },
-        )
+        print_table(title, chosen, lambda row: ratio_cell(row, row["wait/fcfs"]))
         title = "The 99.9 % quantile of the waits and the longest wait, in days:"
-        show(title, logs, {log: {row["policy"]: days(row) for row in found.rows} for log, found in chosen.items()})
-        print()
-        for log, found in chosen.items():
-            print(f"- {log}: {found.remark.replace(chr(10), '; ')}.")
+        print_table(title, chosen, lambda row: longest(row, DAY_S, 1))
+        remarks(chosen)
 
 
 if __name__ == "__main__":

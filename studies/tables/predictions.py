@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -18,25 +17,25 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from batfill import __version__
 from batfill.jobs import HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain
 from batfill.knowledge.choice import make
 from batfill.knowledge.estimates import OrderOnly
 from batfill.knowledge.features import NO_CLOCK
 from batfill.knowledge.learning import LearningReplay
-from batfill.metrics import TAU_S, bounded_slowdown, long_waits
+from batfill.metrics import TAU_S, long_waits
 from batfill.options import ALL, KNOWLEDGES, ORDER, PREDICTING, USER, Options
 from batfill.replays import EngineReplay
-from batfill.stats import BETTER, WORSE, paired
+from batfill.stats import paired
+from batfill.version import __version__
 from batfill.workloads import read_workload
-from studies.tables.archive_logs import by_name
+from studies.papers.page import markdown
+from studies.tables.common import MARKS, by_name, by_week, longest, progress, waits_of
 
 POLICY, THRESHOLD = "saf", "2d"
 BOOSTING = "boosting"
 LATEST = 20_000  # jobs to learn from
 NONE_YET = -1.0  # an earlier run time that does not exist
-MARKS = {BETTER: " ▼", WORSE: " ▲"}
 
 
 class Earlier:
@@ -87,7 +86,7 @@ class Boosting(Plain):
 
     def features(self, job):
         """Of a job submitted now; times in seconds."""
-        of_user, of_request, alike = (self.earlier.get(key, Earlier()) for key in keys_of(job))
+        of_user, of_request, alike = (self.earlier.get(key, Earlier()) for key in groups_of(job))
         date = self.clock.date(job.submit_s)
         return [
             job.known_s,
@@ -103,7 +102,7 @@ class Boosting(Plain):
 
     def ended(self, job, runtime_s, end_s):
         """Add it to its user's earlier jobs, and to the training data."""
-        for key in keys_of(job):
+        for key in groups_of(job):
             self.earlier.setdefault(key, Earlier()).add(runtime_s)
         self.known.append((self.seen.pop(job.row), math.log(max(runtime_s, 1.0))))
 
@@ -121,7 +120,7 @@ class Boosting(Plain):
         return self.next_s
 
 
-def keys_of(job):
+def groups_of(job):
     """What the job may have in common with earlier ones."""
     return (job.user,), (job.user, job.known_s), (job.user, job.known_s, job.procs)
 
@@ -153,11 +152,9 @@ def schedule_of(workload, knowledge, predictions, seed):
 
 def figures_of(schedule):
     """Bounded slowdowns by week of submission, and the longest waits."""
-    ran = ~schedule.rejected
-    wait_s = (schedule.start_s - schedule.jobs.submit_s)[ran]
-    bsld = bounded_slowdown(wait_s, schedule.runtime_s[ran], TAU_S)
-    weeks = (schedule.jobs.submit_s[ran] // WEEK_S).astype(np.int64)
-    return np.bincount(weeks, bsld), {"mean_s": wait_s.mean(), "bsld": bsld.mean(), **long_waits(wait_s)}
+    figures = schedule.summary(TAU_S)
+    means = {"mean_s": figures.mean_wait_s, "bsld": figures.mean_bsld}
+    return by_week(schedule, TAU_S), {**means, **long_waits(waits_of(schedule))}
 
 
 def tables(logs, seeds):
@@ -170,49 +167,42 @@ def tables(logs, seeds):
     for log, path in logs.items():
         workload = read_workload(path)
         for choice in choices:
-            print(log, *choice, file=sys.stderr, flush=True)
+            progress(f"{log} {' '.join(choice)}")
             runs = [schedule_of(workload, *choice, seed) for seed in (range(seeds) if BOOSTING in choice else (0,))]
             found = [figures_of(schedule) for schedule, _ in runs]
             weekly[log, choice] = np.mean([costs for costs, _ in found], axis=0)
             figures[log, choice] = {name: np.mean([each[name] for _, each in found]) for name in found[0][1]}
             took_s[log, choice] = np.mean([seconds for _, seconds in runs])
     print(f"<!-- studies/tables/predictions.py, batfill {__version__}, seeds 0 to {seeds - 1} of boosting -->\n")
-    others = choices[1:]
-    head = f"| run time known, used in | {' | '.join([*logs, 'all'])} |\n|---|{'---|' * (len(logs) + 1)}"
-
+    others, head = choices[1:], "run time known, used in"
     print(f"Mean bounded slowdowns over those with the request, 95 % intervals, and p; corrected for {len(others)}:\n")
-    print(head)
-    compared = {log: over(weekly[log, (USER, ALL)], [weekly[log, choice] for choice in others]) for log in logs}
+    compared = {log: week_pairs(weekly[log, (USER, ALL)], [weekly[log, choice] for choice in others]) for log in logs}
     # Each log weighs the same: its weeks are shares of what it costs with the request.
     whole = {log: weekly[log, (USER, ALL)].sum() for log in logs}
     joined = [np.concatenate([weekly[log, choice] / whole[log] for log in logs]) for choice in choices]
-    compared["all"] = over(joined[0], joined[1:])
-    for i, choice in enumerate(others):
-        print(f"| {', '.join(choice)} | {' | '.join(cell(compared[log][i]) for log in compared)} |")
+    compared["all"] = week_pairs(joined[0], joined[1:])
+    rows = [
+        (", ".join(choice), *(comparison_cell(one[i]) for one in compared.values())) for i, choice in enumerate(others)
+    ]
+    print(markdown((head, *compared), rows))
 
     for title, show in (
         ("Mean bounded slowdown", lambda log, choice: f"{figures[log, choice]['bsld']:.2f}"),
         ("Mean wait, hours", lambda log, choice: f"{figures[log, choice]['mean_s'] / HOUR_S:.2f}"),
-        (
-            "99.9 % quantile of the wait and longest wait, hours",
-            lambda log, choice: ", ".join(
-                f"{figures[log, choice][name] / HOUR_S:.0f}" for name in ("p999_wait_s", "max_wait_s")
-            ),
-        ),
+        ("99.9 % quantile of the wait and longest wait, hours", lambda log, choice: longest(figures[log, choice])),
         ("Seconds of one processor", lambda log, choice: f"{took_s[log, choice]:.0f}"),
     ):
-        print(f"\n{title}:\n\n| run time known, used in | {' | '.join(logs)} |\n|---|{'---|' * len(logs)}")
-        for choice in choices:
-            print(f"| {', '.join(choice)} | {' | '.join(show(log, choice) for log in logs)} |")
+        rows = [(", ".join(choice), *(show(log, choice) for log in logs)) for choice in choices]
+        print(f"\n{title}:\n\n{markdown((head, *logs), rows)}")
 
 
-def over(base, costs):
+def week_pairs(base, costs):
     """Comparisons by week."""
     weeks = base > 0
     return paired(np.array([each[weeks] for each in costs]), base[weeks], seed=0)
 
 
-def cell(one):
+def comparison_cell(one):
     """A comparison in a cell, marked if it is beyond chance after the correction."""
     return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}), {one.p:.4f}{MARKS.get(one.verdict, '')}"
 

@@ -20,12 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 import batfill as bf
-from batfill import __version__
 from batfill.engine import SOURCES
 from batfill.jobs import HOUR_S
 from batfill.metrics import bounded_slowdown
 from batfill.policy import POLICIES, policy_named
 from batfill.stats import BETTER, WORSE, paired
+from batfill.version import __version__
+from studies.papers.page import markdown
 from studies.rlscheduler.rollouts import firsts_within, ordered_in_gym, rows_of, starts_in_easy, starts_in_gym
 from studies.rlscheduler.schedgym import (
     PUBLISHED,
@@ -37,7 +38,7 @@ from studies.rlscheduler.schedgym import (
     read_gym_log,
     slowdowns,
 )
-from studies.tables.archive_logs import by_name
+from studies.tables.common import by_name, progress, ratio
 
 SEED, SEQUENCES, FIRST_JOBS, THRESHOLD_S = 0, 100, 10_000, 200_000.0
 NAMES = ("Lublin-1", "SDSC-SP2", "HPC2N")
@@ -56,20 +57,14 @@ NETWORK, BASE = "the network", "saf"
 ORDERS = ("fcfs", "spf", "saf", "wfp3", "unicef", "f1")
 GUARDED = ("saf", "spf")
 FIRST_TRIES = "fcfs, first tries, needed"
-MARKS = {BETTER: " ▼", WORSE: " ▲"}
 SEMANTICS = {"schedgym": "RLScheduler's simulator with backfilling", "easy": "EASY"}
 
 
-class Outcome(NamedTuple):
+class Played(NamedTuple):
     """Sequences under a policy."""
 
     bsld: np.ndarray  # (n_sequences,) the mean of each
     wait_s: np.ndarray  # (n_sequences, n_jobs)
-
-
-def progress(text):
-    """Say on standard error what is done."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def gym_key(log, name):
@@ -84,7 +79,7 @@ def in_gym(log, firsts, policy, n, *, backfill=True):
 
     def outcome(start_s):
         rows = firsts[:, None] + np.arange(n)
-        return Outcome(slowdowns(log, firsts, start_s).mean(axis=1), start_s - log.jobs.submit_s[rows])
+        return Played(slowdowns(log, firsts, start_s).mean(axis=1), start_s - log.jobs.submit_s[rows])
 
     found = {NETWORK: outcome(starts_in_gym(log, policy.network, firsts, n=n, backfill=backfill))}
     for name in ORDERS:
@@ -92,11 +87,11 @@ def in_gym(log, firsts, policy, n, *, backfill=True):
     for name in (*GUARDED, *AGED):
         guard = {"threshold_s": THRESHOLD_S} if name in GUARDED else {}
         starts = ordered_in_gym(log, policy_named(name), firsts, n=n, backfill=backfill, **guard)
-        found[named(name, guard)] = outcome(starts)
+        found[order_title(name, guard)] = outcome(starts)
     return found
 
 
-def named(name, guard):
+def order_title(name, guard):
     """The name of an order in the tables."""
     return f"{name}, threshold {THRESHOLD_S:.0f}" if guard else name
 
@@ -109,26 +104,22 @@ def in_easy(log, workload, firsts, policy, n):
         table = workload.jobs
         wait_s = np.array([start_s - table.submit_s[rows] for start_s, rows in zip(starts, sequences, strict=True)])
         run_s = np.minimum(table.runtime_s, table.walltime_s)[np.array(sequences)]
-        return Outcome(bounded_slowdown(wait_s, run_s).mean(axis=1), wait_s)
+        return Played(bounded_slowdown(wait_s, run_s).mean(axis=1), wait_s)
 
     found = {NETWORK: outcome(starts_in_easy(workload, policy, sequences))}
     for name in ORDERS:
         found[name] = outcome(starts_in_easy(workload, POLICIES[name], sequences))
     for name in (*GUARDED, *AGED):
         guard = {"threshold_s": THRESHOLD_S} if name in GUARDED else {}
-        found[named(name, guard)] = outcome(starts_in_easy(workload, policy_named(name), sequences, **guard))
+        found[order_title(name, guard)] = outcome(starts_in_easy(workload, policy_named(name), sequences, **guard))
     parts = (dataclasses.replace(workload, jobs=workload.jobs.select(rows)) for rows in sequences)
     found[FIRST_TRIES] = outcome([bf.replay(part, "fcfs", **TRIES).schedule.start_s for part in parts])
     return found
 
 
 def published(logs):
-    """The lines of the published table beside ours."""
-    lines = [
-        "| log | backfilling | " + " | ".join(name.upper() for name in PUBLISHED) + " | learned, printed only |",
-        "|---" * (len(PUBLISHED) + 3) + "|",
-    ]
-    agree = True
+    """The published table beside ours, and whether all of it agrees."""
+    rows, agree = [], True
     for (name, backfill), printed in PRINTED.items():
         progress(f"published table: {name}")
         log = logs[name]
@@ -138,33 +129,27 @@ def published(logs):
             ours = f"{slowdowns(log, firsts, play(log, heuristic, firsts, backfill=backfill)).mean():.2f}"
             agree &= ours == figure
             cells.append(f"{ours} ({figure})")
-        lines.append(f"| {name} | {'yes' if backfill else 'no'} | {' | '.join(cells)} | {printed[-1]} |")
-    return lines, agree
+        rows.append((name, "yes" if backfill else "no", *cells, printed[-1]))
+    return markdown(("log", "backfilling", *map(str.upper, PUBLISHED), "learned, printed only"), rows), agree
 
 
-def against(found):
+def over_base(found):
     """Each policy's ratio to BASE with its interval, by name, and the comparison itself."""
     others = [name for name in found if name != BASE]
     compared = paired(np.array([found[name].bsld for name in others]), found[BASE].bsld, seed=SEED)
     return dict(zip(others, compared, strict=True))
 
 
-def ratio(one):
-    """A ratio with its interval, marked if it is beyond chance."""
-    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(one.verdict, '')}"
-
-
-def table(found):
-    """The lines of a table of outcomes, and the comparisons behind it."""
-    compared = against(found)
-    lines = ["| | mean bsld | ratio to SAF | mean wait, h | longest wait, h |", "|---" * 5 + "|"]
+def outcome_table(found):
+    """A table of outcomes, and the comparisons behind it."""
+    compared, rows = over_base(found), []
     for name, outcome in found.items():
         cell = ratio(compared[name]) if name in compared else "1.00"
-        waits = f"{outcome.wait_s.mean() / HOUR_S:.2f} | {outcome.wait_s.max() / HOUR_S:.1f}"
-        lines.append(f"| {name} | {outcome.bsld.mean():.2f} | {cell} | {waits} |")
+        waits = f"{outcome.wait_s.mean() / HOUR_S:.2f}", f"{outcome.wait_s.max() / HOUR_S:.1f}"
+        rows.append((name, f"{outcome.bsld.mean():.2f}", cell, *waits))
     if FIRST_TRIES not in found:
-        lines.append(f"| {FIRST_TRIES} | - | - | - | - |")
-    return lines, compared
+        rows.append((FIRST_TRIES, *"----"))
+    return markdown(("", "mean bsld", "ratio to SAF", "mean wait, h", "longest wait, h"), rows), compared
 
 
 def plainly(where, found, compared):
@@ -179,15 +164,20 @@ def plainly(where, found, compared):
     return f"- {where}: the network's mean is {mine:.2f}, {ratio(one)} of SAF's, {verdict}. {beaten}"
 
 
-def spread(found):
+def by_sequence(found):
     """Each test sequence's mean under each policy, and what share of the sum the two worst have under SAF."""
     n = len(found[BASE].bsld)
-    lines = ["| | " + " | ".join(map(str, range(1, n + 1))) + " | mean | longest wait, h |", "|---" * (n + 3) + "|"]
-    for name, outcome in found.items():
-        cells = " | ".join(f"{value:,.0f}" for value in outcome.bsld)
-        lines.append(f"| {name} | {cells} | {outcome.bsld.mean():.2f} | {outcome.wait_s.max() / HOUR_S:.0f} |")
+    rows = [
+        (
+            name,
+            *(f"{value:,.0f}" for value in outcome.bsld),
+            f"{outcome.bsld.mean():.2f}",
+            f"{outcome.wait_s.max() / HOUR_S:.0f}",
+        )
+        for name, outcome in found.items()
+    ]
     share = np.sort(found[BASE].bsld)[-2:].sum() / found[BASE].bsld.sum()
-    return lines, share
+    return markdown(("", *map(str, range(1, n + 1)), "mean", "longest wait, h"), rows), share
 
 
 def drawn(log, workload, about, n, trained_here):
@@ -210,7 +200,7 @@ def drawn(log, workload, about, n, trained_here):
     return kept, np.sort(np.random.default_rng(SEED).choice(possible, SEQUENCES, replace=False))
 
 
-def shown(path):
+def short_path(path):
     """A path for a page: without the folders of this machine."""
     return path.name if path.is_absolute() else path.as_posix()
 
@@ -226,7 +216,7 @@ def page(given):
     words = [
         "python",
         "studies/tables/rl.py",
-        shown(given.network),
+        short_path(given.network),
         *(path.name for path in (*paths.values(), *given.logs)),
     ]
     print("# Results: a learned policy against simple orders\n")
@@ -245,7 +235,8 @@ of {about["jobs"]:,} jobs. That of generation {about["chosen"]} was chosen on va
 
 Means weigh sequences equally. Each sequence starts on an empty machine, and only its own jobs arrive.
 """)
-    tests, share = spread(in_gym(logs["SDSC-SP2"], draw_starts(FIRST_JOBS), policy, SEQUENCE_JOBS))
+    tested = in_gym(logs["SDSC-SP2"], draw_starts(FIRST_JOBS), policy, SEQUENCE_JOBS)
+    tests, share = by_sequence(tested)
     lines, agree = published(logs)
     sections, sentences, comparisons = [], [], 0
     for name, path in by_name([given.sdsc, given.hpc2n, *given.logs]).items():
@@ -258,13 +249,13 @@ Means weigh sequences equally. Each sequence starts on an empty machine, and onl
             found = (
                 in_easy(log, workload, firsts, policy, given.jobs) if easy else in_gym(log, firsts, policy, given.jobs)
             )
-            rows, compared = table(found)
+            rows, compared = outcome_table(found)
             comparisons += len(compared)
             where = f"{name}, {'trained on other jobs of it' if trained_here else 'not trained on'}, {said}"
             sentences.append(plainly(where, found, compared))
-            sections += [f"\n### {where}\n", *rows]
+            sections += [f"\n### {where}\n", rows]
     print("## In short\n", *sentences, sep="\n")
-    mine = tests[2].split(" | ")[-2]
+    mine = f"{tested[NETWORK].bsld.mean():.2f}"
     print(f"- On the ten sequences of the published test (SDSC-SP2 with backfilling) its mean is {mine}; printed for")
     print(f"  RLScheduler's own learned policy is {PRINTED['SDSC-SP2', True][-1]}.")
     print(f"  Two of the ten sequences hold {share:.0%} of the sum under SAF.")
@@ -274,7 +265,7 @@ Means weigh sequences equally. Each sequence starts on an empty machine, and onl
 The learned policy is as printed only. The ten sequences of 1,024 jobs are drawn from the first {FIRST_JOBS:,} jobs of
 each log, so the table does not speak of the rest of SDSC-SP2 and HPC2N.
 """)
-    print(*lines, sep="\n")
+    print(lines)
     print("""
 ## The ten test sequences
 
@@ -285,7 +276,7 @@ were cancelled before they ran. RLScheduler runs such jobs for 10 s: orders that
 waiting for days, which decides the mean, and the rest of the log hardly has such a rush to train on. WFP3 and UNICEF
 are RLScheduler's, whose waiting time never changes (`env/schedgym.py` says why).
 """)
-    print(*tests, sep="\n")
+    print(tests)
     print(f"""
 ## On {SEQUENCES} other sequences
 

@@ -16,16 +16,18 @@ from pathlib import Path
 import numpy as np
 
 import batfill as bf
-from batfill import __version__
-from batfill.jobs import HOUR_S, WEEK_S
-from batfill.metrics import bounded_slowdown, long_waits
+from batfill.jobs import HOUR_S
+from batfill.metrics import long_waits
 from batfill.stats import paired
+from batfill.version import __version__
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.scaling import at_load
 from batfill.workloads.swf import machine_size
-from studies.tables.archive_logs import by_name
+from studies.papers.page import markdown
+from studies.tables.common import by_name, by_week, progress, waits_of
 
 TAU_S, SEED = 60, 0
+HEAD = ("", "mean bsld", "mean wait", "99.9 % wait", "longest wait", "large jobs' mean wait", "kills", "waste")
 ORDERS = ("fcfs", "spf", "saf")
 PAPER = {"knowledge": "classifier", "regime": "decoupled", "kill": True, "seed": SEED}
 TRIES = {"knowledge": "classifier", "cut": 0, "kill": True, "bound": True}
@@ -51,7 +53,7 @@ AGED = {
 }
 
 
-def runs(quick):
+def settings(quick):
     """(name, policy, options) of each replay."""
     for policy in ORDERS:
         for name, options in SETTINGS.items():
@@ -70,32 +72,22 @@ COMPARED = (
 )
 
 
-def weekly(result):
-    """The sums of the bounded slowdowns of the jobs submitted in each week."""
-    schedule = result.schedule
-    ran, submit_s = ~schedule.rejected, schedule.jobs.submit_s
-    bsld = bounded_slowdown((schedule.start_s - submit_s)[ran], schedule.runtime_s[ran], TAU_S)
-    return np.bincount((submit_s[ran] // WEEK_S).astype(int), weights=bsld)
-
-
 def certainty(base, others):
-    """Lines with each setting's mean slowdown over FCFS's, its interval, and the p-value corrected for all of them."""
-    lines = ["| | over FCFS | 95 % interval | p, corrected | |", "|---" * 5 + "|"]
-    sums = np.array([weekly(result) for result in others.values()])
-    for name, one in zip(others, paired(sums, weekly(base), seed=SEED), strict=True):
+    """A table of each setting's mean slowdown over FCFS's, its interval, and the p-value corrected for all of them."""
+    rows = []
+    sums, of_base = [by_week(result.schedule, TAU_S) for result in others.values()], by_week(base.schedule, TAU_S)
+    for name, one in zip(others, paired(np.array(sums), of_base, seed=SEED), strict=True):
         interval = f"{one.low:.2f} to {one.high:.2f}"
-        lines.append(f"| {name} | {one.value:.2f} | {interval} | {one.corrected_p:.4f} | {one.verdict} |")
-    return lines
+        rows.append((name, f"{one.value:.2f}", interval, f"{one.corrected_p:.4f}", one.verdict))
+    return markdown(("", "over FCFS", "95 % interval", "p, corrected", ""), rows)
 
 
-def figures(result):
+def try_figures(result):
     """Mean bounded slowdown; mean, 99.9 % and longest wait and large jobs' mean wait in hours; kills; waste."""
-    schedule = result.schedule
-    ran = ~schedule.rejected
-    waits = long_waits((schedule.start_s - schedule.jobs.submit_s)[ran])
+    waits = long_waits(waits_of(result.schedule))
     large = next(group for group in result.who_pays()["waits_by_class"] if group["class"] == "large")
     seconds = (result.figures.mean_wait_s, waits["p999_wait_s"], waits["max_wait_s"], large["mean_wait_s"])
-    return [result.figures.mean_bsld, *(s / HOUR_S for s in seconds), len(schedule.kills), result.figures.wasted]
+    return [result.figures.mean_bsld, *(s / HOUR_S for s in seconds), len(result.schedule.kills), result.figures.wasted]
 
 
 def row_of(name, found, base):
@@ -103,7 +95,7 @@ def row_of(name, found, base):
     *ratioed, kills, waste = found
     cells = [f"{value:,.2f}" for value in ratioed[:2]] + [f"{value:,.1f}" for value in ratioed[2:]]
     cells = [f"{cell} ({value / known:.2f})" for cell, value, known in zip(cells, ratioed, base, strict=False)]
-    return f"| {name} | {' | '.join(cells)} | {kills:,} | {waste:.1%} |"
+    return name, *cells, f"{kills:,}", f"{waste:.1%}"
 
 
 def stretched(path, load, folder):
@@ -126,17 +118,15 @@ def main(words):
         with tempfile.TemporaryDirectory() as folder:
             source = path if given.load is None else stretched(path, given.load, folder)
             print(f"\n## {log}" + ("" if given.load is None else f" at load {given.load:g}") + "\n")
-            print("| | mean bsld | mean wait | 99.9 % wait | longest wait | large jobs' mean wait | kills | waste |")
-            print("|---" * 8 + "|")
-            first, kept = None, {}
-            for name, policy, options in runs(given.quick):
-                print(f"{log}: {name}", file=sys.stderr, flush=True)
+            first, kept, rows = None, {}, []
+            for name, policy, options in settings(given.quick):
+                progress(f"{log}: {name}")
                 result = bf.replay(source, policy, tau_s=TAU_S, **options)
                 first = first or result
-                print(row_of(name, figures(result), figures(first)), flush=True)
+                rows.append(row_of(name, try_figures(result), try_figures(first)))
                 if name in COMPARED:
                     kept[name] = result
-            print("", *certainty(first, kept), sep="\n", flush=True)
+            print(markdown(HEAD, rows), certainty(first, kept), sep="\n\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from batfill.documents import top_level
+from batfill.documents import read_document
 from batfill.errors import BatfillError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
-
-    from batfill.documents import YamlValue
 
 
 class DescriptorError(BatfillError):
@@ -56,38 +55,32 @@ def read_descriptor(path: Path) -> ReadDescriptor:
     Raises:
         DescriptorError: the file cannot be read, is not YAML, or a key is missing, mistyped or given twice.
     """
-    try:
-        stored = path.read_bytes()
-    except OSError as error:
-        raise DescriptorError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
     what = f"a descriptor; write one `key: value` a line: {', '.join(MEANING)}"
-    entries = top_level(path, stored, what, DescriptorError)
-    misspelt = misspellings(entries)
+    document = read_document(path, what, DescriptorError)
+    values, line = document.value, {key: document.line((key,)) for key in document.value}
+    misspelt = misspellings(values)
     for key in MEANING:
-        if key not in entries:
+        if key not in values:
             written = next((wrong for wrong, meant in misspelt.items() if meant == key), None)
             if written:
                 raise DescriptorError(
-                    f"{path}:{entries[written].line}: key {written} is not one of robin's; did you mean {key}?"
+                    f"{path}:{line[written]}: key {written} is not one of robin's; did you mean {key}?"
                 )
-            first_line = min((entry.line for entry in entries.values()), default=1)
+            first_line = min(line.values(), default=1)
             raise DescriptorError(f"{path}:{first_line}: key {key} is missing; add `{key}:` with {MEANING[key]}")
     for key in MEANING:
-        if not is_usable(key, entries[key].value):
-            raise DescriptorError(
-                f"{path}:{entries[key].line}: {key} must be {MEANING[key]}, not {entries[key].value!r}"
-            )
-    descriptor = Descriptor(*(entries[key].value for key in MEANING))  # type: ignore[arg-type] # checked above
+        if not is_usable(key, values[key]):
+            raise DescriptorError(f"{path}:{line[key]}: {key} must be {MEANING[key]}, not {values[key]!r}")
+    descriptor = Descriptor(*(values[key] for key in MEANING))
     if variable := re.search(r"\$(\w+|\{[^}]*\})", descriptor.output_dir):
         raise DescriptorError(
-            f"{path}:{entries['output-dir'].line}: output-dir {descriptor.output_dir} holds {variable[0]}, and "
+            f"{path}:{line['output-dir']}: output-dir {descriptor.output_dir} holds {variable[0]}, and "
             "variables are replaced in commands only, as by robin; write the folder's name"
         )
     notes = tuple(
-        f"{path}:{entries[wrong].line}: key {wrong} is ignored; did you mean {meant}?"
-        for wrong, meant in misspelt.items()
+        f"{path}:{line[wrong]}: key {wrong} is ignored; did you mean {meant}?" for wrong, meant in misspelt.items()
     )
-    return ReadDescriptor(descriptor, hashlib.sha256(stored).hexdigest(), notes)
+    return ReadDescriptor(descriptor, hashlib.sha256(document.stored).hexdigest(), notes)
 
 
 def is_usable(key: str, value: object) -> bool:
@@ -97,7 +90,7 @@ def is_usable(key: str, value: object) -> bool:
     return isinstance(value, str) and (value != "" or key == "schedcmd")
 
 
-def misspellings(keys: dict[str, YamlValue]) -> dict[str, str]:
+def misspellings(keys: Iterable[str]) -> dict[str, str]:
     """The unknown keys that look like one of robin's, each with that key."""
     found = {}
     for key in keys:

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batfill import __version__
 from batfill.batsim.options import (
     LIBRARIES,
     ArgumentsError,
@@ -22,6 +21,7 @@ from batfill.batsim.options import (
 )
 from batfill.batsim.protocol import SimulationSettings, refuse_port
 from batfill.batsim.results import BATSIM_5_VERSION
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -187,13 +187,13 @@ def on_cluster(
     del futures
     while not completed.is_empty():
         if completed.has_ready():
-            yield [(places[future.key], outcome(future)) for future in completed.next_batch(block=False)]
+            yield [(places[future.key], outcome_of(future)) for future in completed.next_batch(block=False)]
         else:
             absence.note(present=has_workers(client), now_s=time.monotonic())
             time.sleep(POLL_S)
 
 
-def outcome(future: Future[Any]) -> Finished | BaseException:
+def outcome_of(future: Future[Any]) -> Finished | BaseException:
     """The outcome of a task; releases its future."""
     try:
         if future.status == "finished":

@@ -18,7 +18,7 @@ from batfill.campaigns.sections import (
     keys_of,
     mistake_at,
 )
-from batfill.documents import Document, KeyPath, whole
+from batfill.documents import Document, KeyPath, read_document
 from batfill.errors import BatfillError
 from batfill.jobs import Overrun, Unrequested
 from batfill.metrics import TAU_S
@@ -122,18 +122,14 @@ def read_campaign(path: Path) -> ReadCampaign:
     Raises:
         CampaignError: the file is unreadable or not YAML, or a key is unknown, missing, mistyped or repeated.
     """
-    try:
-        stored = path.read_bytes()
-    except OSError as error:
-        raise CampaignError(f"{path}: {(error.strerror or str(error)).lower()}; check the path") from None
-    document = whole(path, stored, "a campaign; it needs at least `workloads:` and `policies:`", CampaignError)
+    document = read_document(path, "a campaign; it needs at least `workloads:` and `policies:`", CampaignError)
     try:
         campaign = Campaign.model_validate(document.value)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise CampaignError(mistake_at(path, document, wrong["loc"], wrong, keys_around(wrong["loc"]))) from None
     check_options(path, document, campaign)
-    return ReadCampaign(campaign, path, hashlib.sha256(stored).hexdigest(), stored.decode())
+    return ReadCampaign(campaign, path, hashlib.sha256(document.stored).hexdigest(), document.stored.decode())
 
 
 def keys_around(place: KeyPath) -> list[str]:
@@ -166,7 +162,7 @@ def check_options(path: Path, document: Document, campaign: Campaign) -> None:
             except BatfillError as error:
                 raise CampaignError(f"{at}: {error.on_command_line}") from None
             if values[i] in values[:i]:
-                raise CampaignError(f"{at}: {key} has {document.value[key][i]!r} twice; keep one of them")  # type: ignore[index]
+                raise CampaignError(f"{at}: {key} has {document.value[key][i]!r} twice; keep one of them")
     for i, given in enumerate(lists["knowledge"]):
         check_knowledge(path, document, i, given)
     random = campaign.resamplings or any(seeded(given) for given in lists["knowledge"])

@@ -134,7 +134,7 @@ def measured(left: Sequence[Planned], readings: Readings, workers: int, cores: i
 def timed_plain(planned: Planned) -> Curve:
     """The cost of a replay in the compiled engine, from increasingly long beginnings as long as they are quick."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
-    load_engine(workload, options)
+    load_kernels(workload, options)
     jobs: list[float] = []
     seconds: list[float] = []
     size = FIRST_JOBS
@@ -158,7 +158,7 @@ class Enough(Exception):  # noqa: N818 - nothing is wrong
 def timed_learning(planned: Planned, budget_s: float) -> Curve:
     """The cost of a learning replay, from its beginning; stopped after `budget_s` seconds."""
     workload, options = piece_of(planned.trace, planned.run.window).workload, Options.of(planned.run.given)
-    load_engine(workload, options)
+    load_kernels(workload, options)
     if options.learning.knowledge == "classifier":
         forest.load_forest_code()
     began, processor_s = time.perf_counter(), time.process_time()
@@ -188,7 +188,7 @@ def timed_learning(planned: Planned, budget_s: float) -> Curve:
     return Curve(tuple(jobs), tuple(seconds), max(busy, 1.0))
 
 
-def load_engine(workload: Workload, options: Options) -> None:
+def load_kernels(workload: Workload, options: Options) -> None:
     """Load or compile what a replay with these options needs."""
     simulate(workload.jobs.select(slice(0)), workload, options)
 
@@ -201,7 +201,7 @@ def by_kind(runs: Sequence[Planned], costs: Costs) -> dict[str, float]:
     return dict(total)
 
 
-def tasks_of(left: Sequence[Planned], costs: Costs, planned: Plan, workers: int) -> list[Task]:
+def in_tasks(left: Sequence[Planned], costs: Costs, planned: Plan, workers: int) -> list[Task]:
     """The runs grouped into tasks: one trace each, window by window, so that reading and cutting are shared."""
     by_trace: dict[Trace, list[Planned]] = defaultdict(list)
     for one in left:

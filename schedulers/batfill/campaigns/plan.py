@@ -8,13 +8,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batfill import __version__
 from batfill.campaigns.config import CampaignError, seeded
 from batfill.campaigns.traces import Source, Trace, jobs_by_window, piece_of, read_source, warnings_by_log
 from batfill.campaigns.work import Run
 from batfill.engine.jit import SOURCES
 from batfill.files import digest
 from batfill.options import Options
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -6,14 +6,13 @@ import json
 import platform
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batfill import __version__
 from batfill.engine.jit import SOURCES
-from batfill.experiment import ENGINE
+from batfill.errors import library_version
 from batfill.files import write_json
+from batfill.version import ENGINE, __version__
 
 if TYPE_CHECKING:
     from batfill.campaigns.clusters import Where
@@ -60,7 +59,7 @@ class Provenance:
             },
             "machine": {"name": platform.node(), "system": platform.platform(), "processor": processor()},
             "python": platform.python_version(),
-            "libraries": {name: installed(name) for name in LIBRARIES},
+            "libraries": {name: library_version(name) for name in LIBRARIES},
             "runs_left": left,
             "runs_done": 0,
         }
@@ -84,14 +83,6 @@ def sessions(path: Path) -> list[Any]:
         return list(json.loads(path.read_bytes())["sessions"])
     except (OSError, ValueError, KeyError, TypeError):
         return []
-
-
-def installed(library: str) -> str | None:
-    """The library's version; None if it is not installed, as those of other extras may not be."""
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return None
 
 
 def processor() -> str:

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.campaigns import AGAIN
 from batfill.campaigns.clusters import NoWorkers, Where, connect, require_usable, worker_count
-from batfill.campaigns.costs import Costs, by_kind, kind_of, measured, tasks_of
+from batfill.campaigns.costs import Costs, by_kind, in_tasks, kind_of, measured
 from batfill.campaigns.plan import Plan, Planned, number_of_traces, plan
 from batfill.campaigns.provenance import Provenance
-from batfill.campaigns.store import Store, open_store, read_rows
-from batfill.campaigns.summary import overview
+from batfill.campaigns.store import Store, open_store, overview, read_rows
 from batfill.campaigns.work import Finished, one_line
 from batfill.errors import BatfillError, Interrupted, RunFailed, on_command_line, optional
 from batfill.files import json_text
-from batfill.metrics import in_columns
 from batfill.processes import Remaining, cpu_count, rough_duration
 from batfill.replays import announce_compilation
-from batfill.tables import text_html
+from batfill.tables import in_columns, text_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -143,7 +141,7 @@ def prepare(read: ReadCampaign, store: Store, where: Where, bar: Bar) -> Prepare
     left = whole.left(store.finished(per_job=whole.per_job))
     cores, others = (cpu_count(), os.getloadavg()[0]) if where.here else (workers, 0.0)
     costs = measured(left, whole.readings, workers, cores, others)
-    tasks = tasks_of(left, costs, whole, workers)
+    tasks = in_tasks(left, costs, whole, workers)
     by_id = {planned.run.id: planned for planned in left}
     total_s = costs.total_s(tasks, by_id, min(workers, cores))
     outlook = Outlook(len(whole.runs), len(whole.runs) - len(left), len(tasks), workers, total_s)

@@ -10,6 +10,8 @@ provenance.json     the origin of all results
 from __future__ import annotations
 
 import fcntl
+import json
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ import pyarrow.parquet as pq
 from batfill.campaigns.config import CampaignError
 from batfill.files import make_folder, raw_file, remove_left_overs
 from batfill.metrics import Summary
+from batfill.options import described
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,6 +53,7 @@ COLUMNS: list[tuple[str, pa.DataType]] = [
     ("version", pa.string()),
 ]
 SCHEMA = pa.schema(COLUMNS)
+CHOICE_COLUMNS = ("policy", "backfill", "threshold_s", "knowledge", "learning")  # of a choice of options
 
 
 class Store:
@@ -63,19 +67,20 @@ class Store:
         self.runs = folder / "runs.parquet"
         self.earlier = folder / "earlier.parquet"
 
+    def files(self) -> list[Path]:
+        """The files with rows."""
+        return [path for path in (self.runs, self.earlier, *sorted(self.parts.glob("*.parquet"))) if path.is_file()]
+
     def rows(self) -> pa.Table:
         """The finished runs, once each, in no particular order.
 
         Raises:
             CampaignError: a file is not one of a campaign's.
         """
-        found = [path for path in (self.runs, self.earlier) if path.is_file()]
-        found += sorted(self.parts.glob("*.parquet"))
-        tables = [SCHEMA.empty_table(), *(read_rows(path) for path in found)]
-        table = pa.concat_tables(tables)
+        table = pa.concat_tables([SCHEMA.empty_table(), *map(read_rows, self.files())])
         seen: set[str] = set()
         first = []
-        for i, run in enumerate(names_in(table)):
+        for i, run in enumerate(run_names(table)):
             if run not in seen:
                 seen.add(run)
                 first.append(i)
@@ -83,7 +88,7 @@ class Store:
 
     def finished(self, *, per_job: bool) -> set[str]:
         """The runs that need not be repeated: those with a row and, if requested, their jobs."""
-        runs = set(names_in(self.rows()))
+        runs = set(run_names(self.rows()))
         if per_job:
             runs &= {path.stem for path in self.jobs.glob("*.parquet")}
         return runs
@@ -96,18 +101,18 @@ class Store:
                 file.write(stored)
         if rows:
             make_folder(self.parts)
-            write_rows(pa.Table.from_pylist(list(rows), SCHEMA), self.parts / f"{rows[0]['run']}.parquet")
+            write_parquet(pa.Table.from_pylist(list(rows), SCHEMA), self.parts / f"{rows[0]['run']}.parquet")
 
     def merge(self, order: Sequence[str]) -> pa.Table:
         """Move these finished runs, in this order, to runs.parquet, and all others to earlier.parquet."""
         table = self.rows()
-        place = {run: i for i, run in enumerate(names_in(table))}
+        place = {run: i for i, run in enumerate(run_names(table))}
         wanted = set(order)
         others = [i for run, i in place.items() if run not in wanted]
         runs = table.take(pa.array([place[run] for run in order], pa.int64()))
         if others:
-            write_rows(table.take(pa.array(others, pa.int64())), self.earlier)
-        write_rows(runs, self.runs)
+            write_parquet(table.take(pa.array(others, pa.int64())), self.earlier)
+        write_parquet(runs, self.runs)
         if not others:
             self.earlier.unlink(missing_ok=True)
         for path in self.parts.glob("*.parquet"):
@@ -160,12 +165,40 @@ def read_rows(path: Path) -> pa.Table:
         raise CampaignError(f"{path}: not a campaign's results ({reason}); remove it from the folder") from None
 
 
-def names_in(table: pa.Table) -> list[str]:
+def run_names(table: pa.Table) -> list[str]:
     """The runs of these rows."""
     return [str(run) for run in table.column("run").to_pylist()]
 
 
-def write_rows(table: pa.Table, path: Path) -> None:
+def write_parquet(table: pa.Table, path: Path) -> None:
     """Write the rows to a Parquet file that appears whole."""
     with raw_file(path) as file:
         pq.write_table(table, file)
+
+
+def overview(table: pa.Table) -> list[dict[str, Any]]:
+    """A row per workload and choice of options, in the table's order: the number of runs, and means over them.
+
+    Each run has equal weight, whatever its number of jobs; runs without a figure do not count.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    columns = ["workload", *CHOICE_COLUMNS, "mean_wait_s", "mean_bsld"]
+    for row in table.select(columns).to_pylist():
+        groups[tuple(row[name] for name in ("workload", *CHOICE_COLUMNS))].append(row)
+    return [
+        {
+            "workload": key[0],
+            "options": options_text(*key[1:]),
+            "runs": len(rows),
+            "mean_wait_s": sum(row["mean_wait_s"] for row in rows) / len(rows),
+            "mean_bsld": sum(row["mean_bsld"] for row in rows) / len(rows),
+            "max_mean_bsld": max(row["mean_bsld"] for row in rows),
+        }
+        for key, rows in groups.items()
+    ]
+
+
+def options_text(policy: str, backfill: str, threshold_s: float | None, knowledge: str, learning: str | None) -> str:
+    """The options of a row as in `described`; `learning` has those besides the knowledge's name, as JSON."""
+    more = json.loads(learning) if learning else {}
+    return described({"policy": policy, "backfill": backfill, "threshold": threshold_s, "knowledge": knowledge, **more})

@@ -93,7 +93,7 @@ def read_source(source: Source) -> formats.Source:
 
 
 @lru_cache(maxsize=2)
-def windows_of(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
+def log_and_windows(trace: Trace) -> tuple[SwfLog, dict[int, Window]]:
     """The trace's log, and the campaign's windows by number."""
     log = read_source(trace.source).log
     if trace.resamplings is not None:
@@ -127,7 +127,7 @@ def piece_of(trace: Trace, number: int | None) -> Piece:
         require_same(source)
         piece = Piece(whole_workload(source), None, float("nan"), float("nan"))
     else:
-        log, chosen = windows_of(trace)
+        log, chosen = log_and_windows(trace)
         window = None if number is None else chosen[number]
         part = log if window is None else cut(log, window)
         borders = (window.start_s, window.end_s) if window else (float("nan"), float("nan"))
@@ -176,4 +176,4 @@ def jobs_by_window(trace: Trace) -> dict[int | None, int]:
     """The number of jobs in each window, or in the whole trace (None), before any rule of reading drops some."""
     if trace.windows is None:
         return {None: len(read_source(trace.source).log)}
-    return {number: len(window.rows) for number, window in windows_of(trace)[1].items()}
+    return {number: len(window.rows) for number, window in log_and_windows(trace)[1].items()}

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from batfill import __version__
 from batfill.campaigns.traces import Piece, Trace, piece_of
 from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.metrics import bounded_slowdown
 from batfill.options import USER, Options
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from batfill.replays import Schedule
@@ -63,7 +63,7 @@ def run_task(task: Task) -> Finished:
         began = time.perf_counter()
         piece = piece_of(task.trace, run.window)
         try:
-            row, schedule = run_one(task, run, piece)
+            row, schedule = replay_one(task, run, piece)
             if task.per_job:
                 finished.jobs[run.id] = job_table_bytes(run.id, schedule, task.tau_s)
             finished.rows.append(row)
@@ -75,7 +75,7 @@ def run_task(task: Task) -> Finished:
     return finished
 
 
-def run_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedule]:
+def replay_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedule]:
     """One replay: its row, and its schedule."""
     options = Options.of(run.given)
     began = time.perf_counter()
@@ -84,7 +84,7 @@ def run_one(task: Task, run: Run, piece: Piece) -> tuple[dict[str, Any], Schedul
     row = {
         "run": run.id,
         **origin(task.trace, piece),
-        **chosen(run.given, options),
+        **option_columns(run.given, options),
         "tau_s": task.tau_s,
         "seed": run.given.get("seed", task.trace.seed if task.trace.resamplings else None),
         **schedule.summary(task.tau_s).as_dict(),
@@ -116,7 +116,7 @@ def origin(trace: Trace, piece: Piece) -> dict[str, Any]:
     }
 
 
-def chosen(given: dict[str, Any], options: Options) -> dict[str, Any]:
+def option_columns(given: dict[str, Any], options: Options) -> dict[str, Any]:
     """The options as columns, as given; those of learning besides the knowledge's name as JSON, and all in force."""
     plain = ("policy", "backfill", "threshold", "knowledge", "seed")
     rest = {name: value for name, value in given.items() if name not in plain}

@@ -10,10 +10,11 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed
+from batfill.errors import STOPPING, BatfillError, Interrupted, RunFailed, library_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["main"]
 
@@ -33,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     before: dict[signal.Signals, Any] = {}
     try:
         heed_signals(before)  # first: the imports below take long enough to be interrupted
-        status = status_of(words)
+        status = exit_status(words)
     except Interrupted as error:
         signal.setitimer(signal.ITIMER_REAL, 0)
         status = say(interruption(error), ROBIN_INTERRUPTED if words[:1] == ["run"] else 128 + error.number)
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(status)
 
 
-def status_of(words: list[str]) -> int:
+def exit_status(words: list[str]) -> int:
     """Run the command line and report what went wrong; returns the exit status."""
     try:
         writable_streams()
@@ -104,15 +105,29 @@ def say(message: str, status: int) -> int:
     return status
 
 
+def note(text: str) -> None:
+    """Print a line beside the result, on standard error."""
+    print(f"batfill: {text}", file=sys.stderr, flush=True)
+
+
 def warn(warnings: Sequence[str]) -> None:
     """Print reasons to doubt the figures (`Workload.warnings`), one line each, on standard error."""
     for warning in warnings:
-        print(f"batfill: warning: {warning}", file=sys.stderr)
+        note(f"warning: {warning}")
 
 
 def fail(message: str, status: int) -> None:
     """Print one line on standard error and exit with `status`."""
     sys.exit(say(message, status))
+
+
+def wrote(out: Path, what: str, as_json: bool, **facts: Any) -> None:
+    """Print what a command wrote, on standard error, and on request as one JSON document."""
+    from batfill.files import shown
+
+    print(f"{out}: {what}", file=sys.stderr)
+    if as_json:
+        print_json({"file": shown(out), **facts})
 
 
 def print_json(value: object) -> None:
@@ -216,17 +231,11 @@ def report_bug(error: Exception, words: list[str]) -> int:
     import shlex
     import tempfile
     import traceback
-    from importlib.metadata import PackageNotFoundError, version
 
-    def known(name: str) -> str:
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            return f"{name} is not installed"
+    from batfill.version import __version__
 
-    from batfill import __version__
-
-    libraries = ", ".join(known(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow"))
+    found = {name: library_version(name) for name in ("numpy", "numba", "scipy", "scikit-learn", "pyarrow")}
+    libraries = ", ".join(f"{name} {number or 'is not installed'}" for name, number in found.items())
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     try:
         handle, path = tempfile.mkstemp(prefix="batfill-bug-", suffix=".txt")

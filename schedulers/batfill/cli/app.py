@@ -91,7 +91,7 @@ def shortened(line: str, width: int) -> str:
 def say_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Print the version and exit, if requested."""
     if wanted:
-        from batfill import __version__
+        from batfill.version import __version__
 
         print(f"batfill {__version__}")
         context.exit()

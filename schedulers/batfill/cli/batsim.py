@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import fail, warn
+from batfill.cli import fail, note, warn
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -47,29 +47,27 @@ def run(descriptor: Path, simulator: Any, as_json: bool) -> None:
     from batfill.batsim.runner.experiment import run as run_experiment
     from batfill.batsim.runner.pair import live_display
     from batfill.files import json_text
-    from batfill.metrics import as_table, figure_rows
-
-    def say(line: str) -> None:
-        print(f"batfill: {line}", file=sys.stderr)
+    from batfill.metrics import figure_rows
+    from batfill.tables import label_lines
 
     with live_display() as show:
-        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show, say=say)
-    for note in outcome.notes:
-        say(note)
+        outcome = run_experiment(descriptor, simulator=simulator, command=shlex.join(sys.argv), show=show, say=note)
+    for line in outcome.notes:
+        note(line)
     warn(outcome.warnings)
     if outcome.status:
         fail(outcome.reason, outcome.status)
     whole = {**outcome.figures, "warnings": list(outcome.warnings)}
-    print(json_text(whole) if as_json else as_table(figure_rows(outcome.figures)))
+    print(json_text(whole) if as_json else label_lines(figure_rows(outcome.figures)))
     if outcome.results and not as_json:
         from batfill.errors import BatfillError
         from batfill.reports import write_report
 
         try:
             (page,) = write_report([outcome.results], command=shlex.join(sys.argv))
-            say(f"open it in a browser: {page}")
+            note(f"open it in a browser: {page}")
         except BatfillError as error:  # the run itself succeeded
-            say(f"no report: {error.on_command_line}")
+            note(f"no report: {error.on_command_line}")
 
 
 @command()

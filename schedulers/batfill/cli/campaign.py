@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, SECONDS, WHOLE, command, out_option
 from batfill.cli.progress import progress
 from batfill.errors import require
@@ -45,7 +46,6 @@ def campaign(
     FILE.yaml describes the campaign; see docs/how-to/campaigns.md.
     """
     import shlex
-    import sys
 
     require("campaign", "pydantic", "pyarrow")
     from batfill import campaigns
@@ -78,7 +78,7 @@ def campaign(
         workers=workers,
         worker_limit_s=worker_limit,
         bar=progress,
-        say=lambda text: print(f"batfill: {text}", file=sys.stderr),
+        say=note,
         again=f"run `{again}`",
     )
     print(done.as_json() if as_json else done.as_text())

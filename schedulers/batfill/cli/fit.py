@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import warn
+from batfill.cli import note, warn
 from batfill.cli.parameters import (
     JSON,
     OVERRUN,
@@ -67,8 +67,6 @@ def fit(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    import sys
-
     from batfill.tables import as_table
     from batfill.tuning import heuristics
     from batfill.tuning.results import as_json as text_of
@@ -84,4 +82,4 @@ def fit(
     print(f"{as_table(fitted.rows)}\n\n{evaluation.as_text()}" if evaluation else fitted.as_text())
     for found in fitted.fits:
         for warning in found.warnings:
-            print(f"batfill: {found.name}: {warning}", file=sys.stderr)
+            note(f"{found.name}: {warning}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import warn
+from batfill.cli import note, warn
 from batfill.cli.parameters import (
     BOUND,
     JSON,
@@ -69,8 +69,6 @@ def frontier(
 
     WORKLOAD is an SWF log (plain, .gz, .xz, .bz2), Parquet, or a Batsim JSON workload.
     """
-    import sys
-
     from batfill.errors import require
     from batfill.files import json_text
     from batfill.knowledge import frontier as library
@@ -79,9 +77,6 @@ def frontier(
 
     if out is not None:
         require("report", "matplotlib")
-
-    def report(progress: library.Progress) -> None:
-        print(f"batfill: {progress.as_text()}", file=sys.stderr, flush=True)
 
     found = library.frontier(
         workload,
@@ -93,7 +88,7 @@ def frontier(
         **arguments_of(options),
         **how,
         workers=workers or cpu_count(),
-        report=report,
+        report=lambda progress: note(progress.as_text()),
     )
     warn(found.provenance["warnings"])
     if out is not None:

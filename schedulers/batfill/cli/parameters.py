@@ -268,20 +268,6 @@ def refuse_live_option(_: click.Context, parameter: click.Parameter, value: str 
         refuse_live(option_name(parameter))
 
 
-def grouped(group: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Pass these parameters to the command as one mapping `group`, for one library function."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def collected(**values: Any) -> Any:
-            together = {name: values.pop(name) for name in names}
-            return command(**values, **{group: together})
-
-        return collected
-
-    return add
-
-
 def choice_option(*names: str, choices: Sequence[str], help: str) -> Callable[[Command], Command]:  # noqa: A002
     """One of these words, by default the first."""
     return click.option(*names, type=click.Choice(choices), default=choices[0], help=help)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, SECONDS, TAU, WHOLE, command, former_option, out_option, seed_option
 from batfill.cli.progress import progress
 
@@ -58,6 +59,6 @@ def report(places: tuple[Path, ...], out: Path | None, figures: str, as_json: bo
             figures=[name.strip() for name in figures.split(",") if name.strip()],
             command=shlex.join(sys.argv),
             advance=advance,
-            say=lambda text: print(f"batfill: {text}", file=sys.stderr, flush=True),
+            say=note,
         )
     print(json_text([str(path) for path in written]) if as_json else "\n".join(map(str, written)))

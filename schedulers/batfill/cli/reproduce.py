@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from batfill.cli import note
 from batfill.cli.parameters import FILE, JSON, NEW_FILE, command, out_option
 from batfill.cli.progress import progress
 
@@ -72,8 +73,6 @@ def reproduce(
 
     NAME is PAPER/ENTRY, PAPER for all of it, or all.
     """
-    import sys
-
     from batfill.errors import BatfillError
     from batfill.files import json_text
 
@@ -91,6 +90,6 @@ def reproduce(
         formats=figures,
         **how,
         bar=progress,
-        say=lambda text: print(f"batfill: {text}", file=sys.stderr),
+        say=note,
     )
     print(json_text(run.as_objects(done)) if as_json else run.sections(done))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from batfill.cli import warn
+from batfill.cli import note, warn
 from batfill.cli.parameters import (
     BOUND,
     FILE,
@@ -102,7 +102,7 @@ def what_if(
 
     def begin(choice: library.Choice, jobs: int) -> None:
         if choice.effort >= library.CLASSES:
-            print(f"batfill: {choice.name}: judging {jobs:,} jobs one by one, the slow part", file=sys.stderr)
+            note(f"{choice.name}: judging {jobs:,} jobs one by one, the slow part")
 
     with progress("choices", len(library.choices(thresholds, small_first, seed))) as advance:
         answer = library.what_if(
@@ -117,7 +117,7 @@ def what_if(
         )
     if out is not None:
         write_text(out, pages.as_page(answer, log, shlex.join(sys.argv)))
-        print(f"batfill: open it in a browser: {out}", file=sys.stderr)
+        note(f"open it in a browser: {out}")
     if as_json:  # the text shows them with the advice
         warn(answer.workload.warnings)
     print(json_text(answer.as_dict()) if as_json else pages.as_text(answer))

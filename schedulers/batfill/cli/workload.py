@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from batfill.cli import print_json, warn
+from batfill.cli import print_json, warn, wrote
 from batfill.cli.app import Group
 from batfill.cli.parameters import (
     FILE,
@@ -115,7 +115,6 @@ def clean(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
-    from batfill.files import shown
     from batfill.workloads import cleaning
     from batfill.workloads.filters import header_filters
     from batfill.workloads.formats import format_of, load_log, provenance, save_log
@@ -150,9 +149,7 @@ def clean(
         print(f"{name}: {count} of {n_rows} rows dropped", file=sys.stderr)
     for name, count in cleaned.changed.items():
         print(f"{name}: {count} rows changed", file=sys.stderr)
-    print(f"{out}: {left} rows", file=sys.stderr)
-    if as_json:
-        print_json({"file": shown(out), "rows": left, "dropped": cleaned.dropped, "changed": cleaned.changed})
+    wrote(out, f"{left} rows", as_json, rows=left, dropped=cleaned.dropped, changed=cleaned.changed)
 
 
 @command()
@@ -317,7 +314,6 @@ def scale(
 
     IN is SWF (plain, .gz, .xz, .bz2), Parquet or Batsim JSON.
     """
-    from batfill.files import shown
     from batfill.workloads import scaling
     from batfill.workloads.formats import ROW_BYTES, format_of, provenance, save_log
     from batfill.workloads.swf import known_size, machine_size
@@ -333,9 +329,8 @@ def scale(
         factor = 1.0 if interarrival is None else interarrival
         scaled = scaling.stretch(log, factor)
     rows = save_log(scaled, out, procs=procs, description=provenance("scale", source, interarrival=f"{factor:.9g}"))
-    print(f"{out}: {rows} rows, times between submissions multiplied by {factor:.9g}", file=sys.stderr)
-    if as_json:
-        print_json({"file": shown(out), "rows": rows, "interarrival": factor})
+    what = f"{rows} rows, times between submissions multiplied by {factor:.9g}"
+    wrote(out, what, as_json, rows=rows, interarrival=factor)
 
 
 def job_slice(text: str) -> slice:
@@ -422,11 +417,9 @@ def convert(
         print(note, file=sys.stderr)
     of = "jobs" if batsim else "rows"
     machine = "unknown number of processors" if made.procs is None else f"{made.procs} processors"
-    print(f"{out}: {made.jobs} {of}, {machine}", file=sys.stderr)
-    if as_json:
-        written = {"file": shown(out), of: made.jobs, "procs": made.procs, "notes": list(made.notes)}
-        written["platform"] = None if platform is None else shown(platform)
-        print_json(written)
+    facts = {of: made.jobs, "procs": made.procs, "notes": list(made.notes)}
+    where = None if platform is None else shown(platform)
+    wrote(out, f"{made.jobs} {of}, {machine}", as_json, **facts, platform=where)
 
 
 @click.group(cls=Group, invoke_without_command=True)

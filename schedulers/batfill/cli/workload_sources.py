@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from batfill.cli import print_json, warn
+from batfill.cli import print_json, warn, wrote
 from batfill.cli.parameters import (
     FILE,
     JSON,
@@ -66,8 +66,7 @@ def generate(
     **model: Any,
 ) -> None:
     """Generate a log by the Lublin-Feitelson model, with users and their requests."""
-    from batfill import __version__
-    from batfill.files import shown
+    from batfill.version import __version__
     from batfill.workloads.formats import format_of, save_log
     from batfill.workloads.generate import generate_log
 
@@ -79,9 +78,7 @@ def generate(
     notes = [text.lstrip("; ") for text in log.header]
     made = {"made_by": f"batfill {__version__} workload generate", "seed": seed, "notes": notes}
     rows = save_log(log, out, description=made)
-    print(f"{out}: {rows} jobs, seed {seed}", file=sys.stderr)
-    if as_json:
-        print_json({"file": shown(out), "jobs": rows, "procs": procs, **made})
+    wrote(out, f"{rows} jobs, seed {seed}", as_json, jobs=rows, procs=procs, **made)
 
 
 @command()
@@ -184,7 +181,7 @@ PARTITIONED = ("slurm", "eagle", "kestrel", "pm100")
 @click.option("--anonymise", is_flag=True, help="Leave the names of users, groups and jobs out of the log.")
 @click.option("--key", type=NEW_FILE, help="File for the numbers of all names; numbers already in it are reused.")
 @click.option("--procs", type=SIZE, help="The machine's processors [default: the most in use at once].")
-@click.option("--timezone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
+@click.option("--timezone", "zone", default="UTC", help="The cluster's time zone, such as Europe/Paris.")
 @click.option("--computer", default="unknown", help="The machine's name for the header.")
 @click.option("--cores-per-resource", type=WHOLE, help="oar: processors of one resource [default: 1].")
 @click.option(
@@ -206,7 +203,6 @@ def import_log(
     out: Path,
     key: Path | None,
     procs: int | None,
-    timezone: str,
     cores_per_resource: int | None,
     unit: Any,
     partitions: tuple[str, ...],
@@ -220,9 +216,9 @@ def import_log(
     FILE is `sacct -P` output, `oarstat -J` output, or a PBS accounting file; plain, .gz, .xz or .bz2. Of the published
     logs it is the SWF (frontier), Parquet or csv.
     """
-    from batfill import __version__
     from batfill.errors import require
-    from batfill.files import all_or_none, shown
+    from batfill.files import all_or_none
+    from batfill.version import __version__
     from batfill.workloads.accounting import memory_note, read_records
     from batfill.workloads.cluster_log import ClusterLog, Key
     from batfill.workloads.formats import format_of, save_imported
@@ -251,7 +247,7 @@ def import_log(
     reading = read_records(
         system,
         list(files),
-        zone=timezone,
+        zone=written["zone"],
         cores_per_resource=cores,
         unit=unit,
         partition_limit_s=partition_limit,
@@ -259,22 +255,20 @@ def import_log(
         clusters=frozenset(clusters) if clusters else None,
     )
     source = f"{system} accounting" if system not in PUBLISHED else f"the published log of {system}"
-    log = ClusterLog(reading, source=source, key=names, procs=procs, zone=timezone, **written)
+    log = ClusterLog(reading, source=source, key=names, procs=procs, **written)
     with all_or_none():
         if key is not None:
             names.save(key)
         rows = save_imported(log, out, procs=procs, made_by=f"batfill {__version__} workload import {system}")
     for note in log.summary:
         print(note, file=sys.stderr)
-    print(f"{out}: {rows} jobs", file=sys.stderr)
-    if as_json:
-        print_json(
-            {
-                "file": shown(out),
-                "jobs": rows,
-                "notes": dict(reading.notes),
-                "first": reading.examples,
-                "empty_files": reading.empty,
-                "not_modelled": dict(+reading.unmodelled),
-            }
-        )
+    wrote(
+        out,
+        f"{rows} jobs",
+        as_json,
+        jobs=rows,
+        notes=dict(reading.notes),
+        first=reading.examples,
+        empty_files=reading.empty,
+        not_modelled=dict(+reading.unmodelled),
+    )

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from batfill import __version__
 from batfill.batsim.protocol import ARRAY, INTEGER, NUMBER, OBJECT, STRING
 from batfill.cluster.agent import ACKNOWLEDGE, Registration, object_in, state_options, with_options
 from batfill.cluster.conversation import EXTERNAL_EVENTS, OF_USER, Conversation
 from batfill.errors import BatfillError
 from batfill.options import REQUESTED
+from batfill.version import __version__
 from batfill.workloads.batsim_json import EXPECTED_FIELD, REQUEST_FIELD
 
 if TYPE_CHECKING:

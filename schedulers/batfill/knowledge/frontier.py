@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill import __version__
 from batfill.errors import WorkloadError
 from batfill.jobs import HOUR_S
 from batfill.knowledge.learning import confusion, replay_learning
@@ -32,6 +31,7 @@ from batfill.processes import Remaining, no_bar, rough_duration, spread
 from batfill.progress import patient_progress
 from batfill.replays import announce_compilation
 from batfill.tables import data_frame, text_html
+from batfill.version import __version__
 from batfill.workloads import opened
 
 if TYPE_CHECKING:

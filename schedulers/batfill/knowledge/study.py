@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill import __version__
 from batfill.files import json_text
 from batfill.jobs import WEEK_S, Clock, request_warning
 from batfill.knowledge import SubmittedJob
@@ -25,6 +24,7 @@ from batfill.knowledge.learning import Confusion
 from batfill.options import OPTIONS, Learning, as_line, of_arguments
 from batfill.progress import patient_progress
 from batfill.tables import data_frame, text_html
+from batfill.version import __version__
 from batfill.workloads.formats import source_of
 from batfill.workloads.swf import job_rows
 

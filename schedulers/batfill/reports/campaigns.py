@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.errors import BatfillError
-from batfill.experiment import ENGINE
 from batfill.reports.comparison import Comparison
+from batfill.version import ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,15 +23,14 @@ MADE = ("workload", "procs", "overrun", "unrequested", "tau_s", "version")
 def is_campaign(place: Path) -> bool:
     """Whether this folder has results of a campaign."""
     tables = any(any(folder.glob("*.parquet")) for folder in (place, place / "parts"))
-    return tables and bool(files_of(place))  # reports on single runs do not need a campaign's libraries
+    return tables and bool(row_files(place))  # reports on single runs do not need a campaign's libraries
 
 
-def files_of(folder: Path) -> list[Path]:
+def row_files(folder: Path) -> list[Path]:
     """The files with a campaign's rows."""
     from batfill.campaigns.store import Store
 
-    store = Store(folder)
-    return [path for path in (store.runs, store.earlier, *sorted(store.parts.glob("*.parquet"))) if path.is_file()]
+    return Store(folder).files()
 
 
 def campaign_comparisons(folder: Path) -> list[Comparison]:
@@ -45,8 +44,7 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
     """
     from pyarrow import compute
 
-    from batfill.campaigns.store import Store
-    from batfill.campaigns.summary import CHOICE_COLUMNS
+    from batfill.campaigns.store import CHOICE_COLUMNS, Store
 
     figures = [*MADE, *CHOICE_COLUMNS, "seed", "sample", "window", "mean_bsld", "mean_wait_s", "max_wait_s"]
     some_ran = compute.field("jobs") > compute.field("rejected")
@@ -54,7 +52,7 @@ def campaign_comparisons(folder: Path) -> list[Comparison]:
     workloads: dict[str, list[Row]] = defaultdict(list)
     for row in table.to_pylist():
         workloads[row["workload"]].append(row)
-    found = [c for name, rows in workloads.items() if (c := compared(name, rows))]
+    found = [c for name, rows in workloads.items() if (c := compared_choices(name, rows))]
     if not found:
         raise BatfillError(f"{folder}: no two choices of options ran on the same jobs; give the campaign more policies")
     return found
@@ -71,9 +69,9 @@ def campaign_warnings(folder: Path) -> list[str]:
         return []
 
 
-def compared(workload: str, rows: list[Row]) -> Comparison | None:
+def compared_choices(workload: str, rows: list[Row]) -> Comparison | None:
     """The choices of one workload; None if no two share a piece."""
-    from batfill.campaigns.summary import CHOICE_COLUMNS, options_text
+    from batfill.campaigns.store import CHOICE_COLUMNS, options_text
 
     runs: dict[str, dict[tuple[int, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:

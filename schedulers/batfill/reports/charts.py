@@ -13,7 +13,7 @@ from batfill.reports.palette import BEST, DISTINCT, MEAN_BSLD, Style, styles
 from batfill.reports.svg import CHARACTER, LINE_HEIGHT, Plot, both, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from batfill.reports.comparison import Comparison, Difference
 
@@ -74,17 +74,34 @@ def most_telling(comparison: Comparison) -> list[int]:
     return sorted({0, *best, *([] if comparison.advised is None else [comparison.advised])})
 
 
-def rows_plot(
-    title: str, names: Sequence[str], limits: tuple[float, float], width: int, x_label: str, *, log_x: bool = False
-) -> tuple[Plot, list[tuple[float, list[str]]]]:
-    """A plot with a row for each name, and each row's middle and wrapped name."""
-    left = min(max(len(name) for name in names) * CHARACTER + 12, NAMES_SHARE * width)
-    lines = [wrapped(name, left - 12) for name in names]
-    heights = [max(30, LINE_HEIGHT * len(row) + 8) for row in lines]
-    height = 66 + sum(heights)
-    plot = Plot(title, limits, (0, 1), width=width, x_label=x_label, height=height, left=left, log_x=log_x)
-    middles = [plot.top + sum(heights[:k]) + heights[k] / 2 for k in range(len(names))]
-    return plot, list(zip(middles, lines, strict=True))
+def rows_chart(
+    title: str,
+    names: Sequence[str],
+    limits: tuple[float, float],
+    x_label: str,
+    mark: Callable[[Plot, int, float], None],
+    *,
+    log_x: bool = False,
+    zero: bool = False,
+) -> str:
+    """A row for each name, with what `mark` adds to the plot for row k at this height; `zero` adds a line at 0."""
+
+    def draw(width: int) -> Plot:
+        left = min(max(len(name) for name in names) * CHARACTER + 12, NAMES_SHARE * width)
+        rows = [wrapped(name, left - 12) for name in names]
+        heights = [max(30, LINE_HEIGHT * len(row) + 8) for row in rows]
+        height = 66 + sum(heights)
+        plot = Plot(title, limits, (0, 1), width=width, x_label=x_label, height=height, left=left, log_x=log_x)
+        plot.x_axis()
+        if zero:
+            plot.line(plot.x(0), plot.top, plot.x(0), plot.bottom, "var(--soft)", 1.5)
+        for k, lines in enumerate(rows):
+            y = plot.top + sum(heights[:k]) + heights[k] / 2
+            plot.row_name(y, lines)
+            mark(plot, k, y)
+        return plot
+
+    return both(draw)
 
 
 def difference_chart(comparison: Comparison, differences: Sequence[Difference]) -> str:
@@ -95,56 +112,46 @@ def difference_chart(comparison: Comparison, differences: Sequence[Difference]) 
     margin = (high - low) * 0.05 or 1.0
     drawn = styles_of(comparison)
 
-    def draw(width: int) -> Plot:
-        plot, rows = rows_plot(
-            f"{comparison.title}: mean difference of the bounded slowdown from {first}, 95 % confidence intervals",
-            [d.name for d in differences],
-            (low - margin, high + margin),
-            width,
-            f"{MEAN_BSLD} minus that of {first} (left of 0: lower)",
-        )
-        plot.x_axis()
-        plot.line(plot.x(0), plot.top, plot.x(0), plot.bottom, "var(--soft)", 1.5)
-        for k, (d, (y, lines)) in enumerate(zip(differences, rows, strict=True)):
-            ink = drawn[k + 1].ink
-            plot.row_name(y, lines)
-            if d.bsld.bounded:
-                plot.line(plot.x(d.bsld.low), y, plot.x(d.bsld.high), y, ink, 3)
-            plot.dot(plot.x(d.bsld.value), y, ink)
-        return plot
+    def mark(plot: Plot, k: int, y: float) -> None:
+        found, ink = differences[k].bsld, drawn[k + 1].ink
+        if found.bounded:
+            plot.line(plot.x(found.low), y, plot.x(found.high), y, ink, 3)
+        plot.dot(plot.x(found.value), y, ink)
 
-    return both(draw)
+    return rows_chart(
+        f"{comparison.title}: mean difference of the bounded slowdown from {first}, 95 % confidence intervals",
+        [d.name for d in differences],
+        (low - margin, high + margin),
+        f"{MEAN_BSLD} minus that of {first} (left of 0: lower)",
+        mark,
+        zero=True,
+    )
 
 
 def box_chart(comparison: Comparison) -> str:
     """A box per choice: its means of bsld by period, on a logarithmic scale."""
     boxes = comparison.boxes()
     drawn = styles_of(comparison)
-    limits = min(box.low for box in boxes) / 1.2, max(box.high for box in boxes) * 1.2
 
-    def draw(width: int) -> Plot:
-        plot, rows = rows_plot(
-            f"{comparison.title}: bounded slowdown by {comparison.periods} of each choice: median, quartiles, and "
-            "5th to 95th percentile",
-            comparison.names,
-            limits,
-            width,
-            f"{MEAN_BSLD} of {comparison.periods}",
-            log_x=True,
+    def mark(plot: Plot, k: int, y: float) -> None:
+        low, left, middle, right, high = (plot.x(value) for value in boxes[k][1:])
+        ink = drawn[k].ink
+        plot.line(low, y, high, y, ink, 1.5)
+        plot.add(
+            f'<rect x="{left:.1f}" y="{y - 8:.1f}" width="{max(right - left, 1):.1f}" height="16" '
+            f'fill-opacity="0.45" style="fill:{ink};stroke:{ink}"/>'
         )
-        plot.x_axis()
-        for box, style, (y, lines) in zip(boxes, drawn, rows, strict=True):
-            low, left, middle, right, high = (plot.x(value) for value in box[1:])
-            plot.row_name(y, lines)
-            plot.line(low, y, high, y, style.ink, 1.5)
-            plot.add(
-                f'<rect x="{left:.1f}" y="{y - 8:.1f}" width="{max(right - left, 1):.1f}" height="16" '
-                f'fill-opacity="0.45" style="fill:{style.ink};stroke:{style.ink}"/>'
-            )
-            plot.line(middle, y - 8, middle, y + 8, style.ink, 3)
-        return plot
+        plot.line(middle, y - 8, middle, y + 8, ink, 3)
 
-    return both(draw)
+    return rows_chart(
+        f"{comparison.title}: bounded slowdown by {comparison.periods} of each choice: median, quartiles, and "
+        "5th to 95th percentile",
+        comparison.names,
+        (min(box.low for box in boxes) / 1.2, max(box.high for box in boxes) * 1.2),
+        f"{MEAN_BSLD} of {comparison.periods}",
+        mark,
+        log_x=True,
+    )
 
 
 def classes_chart(comparison: Comparison, waits_s: Sequence[tuple[float | None, float]]) -> str:
@@ -154,29 +161,25 @@ def classes_chart(comparison: Comparison, waits_s: Sequence[tuple[float | None, 
         comparison: of the choices.
         waits_s: of each, small (None without any) and large.
     """
-    hours = [tuple(None if s is None else s / HOUR_S for s in pair) for pair in waits_s]
-    most = max(value for pair in hours for value in pair if value is not None)
+    most = max(value for pair in waits_s for value in pair if value is not None) / HOUR_S
     drawn = styles_of(comparison)
 
-    def draw(width: int) -> Plot:
-        plot, rows = rows_plot(
-            f"{comparison.title}: mean wait of small and of large jobs under each choice",
-            comparison.names,
-            (0, most * 1.05 or 1.0),
-            width,
-            "mean wait, hours: ring small jobs, disc large jobs",
-        )
-        plot.x_axis()
-        for (small, large), style, (y, lines) in zip(hours, drawn, rows, strict=True):
-            plot.row_name(y, lines)
-            assert large is not None
-            if small is not None:
-                plot.line(plot.x(small), y, plot.x(large), y, style.ink, 1.5)
-                plot.dot(plot.x(small), y, style.ink, hollow=True)
-            plot.dot(plot.x(large), y, style.ink)
-        return plot
+    def mark(plot: Plot, k: int, y: float) -> None:
+        (small_s, large_s), ink = waits_s[k], drawn[k].ink
+        large = plot.x(large_s / HOUR_S)
+        if small_s is not None:
+            small = plot.x(small_s / HOUR_S)
+            plot.line(small, y, large, y, ink, 1.5)
+            plot.dot(small, y, ink, hollow=True)
+        plot.dot(large, y, ink)
 
-    return both(draw)
+    return rows_chart(
+        f"{comparison.title}: mean wait of small and of large jobs under each choice",
+        comparison.names,
+        (0, most * 1.05 or 1.0),
+        "mean wait, hours: ring small jobs, disc large jobs",
+        mark,
+    )
 
 
 def front_chart(comparison: Comparison) -> str:

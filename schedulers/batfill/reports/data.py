@@ -1,4 +1,8 @@
-"""A run's jobs in the format of the page's script."""
+"""A run's jobs in the format of the page's script.
+
+Columns of numbers are compact: integers as differences in the smallest type, deflated, in base64. `assets/columns.js`
+reads them.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batfill.batsim.results import STATES, prefix_of
-from batfill.reports.packing import packed
-from batfill.reports.sample import curves, rows_of, span_s
+from batfill.reports.sample import curves_of_all, only_rows, span_s
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from batfill.reports.runs import ReportedRun
     from batfill.reports.sample import Sample
 
+INTEGER_TYPES = ("i1", "i2", "i4")
 PROBABILITY_UNITS = 10_000  # of a probability in the page
 USED_UNITS, WAITING_UNITS = 10_000, 100  # of the utilisation and of a waiting job in the curves of all jobs
 
@@ -33,10 +39,10 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
     of_all: dict[str, NDArray[Any]] = {}
     span: dict[str, float] = {}
     if sample is not None:
-        used, waiting = curves(run)
+        used, waiting = curves_of_all(run)
         of_all = {"used": (used * USED_UNITS).round(), "waiting": (waiting * WAITING_UNITS).round()}
         span = dict(zip(("from", "to"), span_s(run), strict=True))
-        run = rows_of(run, sample.rows)
+        run = only_rows(run, sample.rows)
         of_all["drawn"] = sample.drawn
     machines, facts = run.machines, run.facts
     known: dict[str, NDArray[Any]] = {
@@ -62,8 +68,6 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
             **of_all,
         }
     )
-    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
-    ids = deflate.compress("\n".join(run.ids).encode()) + deflate.flush()
     head = {
         "name": run.title,
         "size": run.size,
@@ -72,8 +76,46 @@ def run_data(run: ReportedRun, number: int, tau_s: float, sample: Sample | None 
         "clock": run.about.clock.as_dict() if run.about.clock else None,
         "file": prefix_of(run.path).name,
         **span,
-        "ids": base64.b64encode(ids).decode(),
+        "ids": deflated("\n".join(run.ids).encode()),
         "numbers": numbers,
     }
     text = json.dumps(head, separators=(",", ":")).replace("<", "\\u003c")  # a name must not end the element
     return f'<script type="application/json" data-run="{number}">{text}</script>'
+
+
+def packed(columns: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The columns as JSON: `data` in base64, and each column's `name`, `type`, `length`, and whether `differences`.
+
+    Integers below 2^31 become the smallest of int8, int16, int32 that holds them or, if smaller, the differences
+    between neighbours; everything else becomes float64. Bytes of equal significance are adjacent, which deflates
+    better.
+    """
+    parts, heads = [], []
+    for name, column in columns.items():
+        stored, differences = smallest(column)
+        planes = stored.view(np.uint8).reshape(len(stored), stored.itemsize).T
+        parts.append(planes.tobytes())
+        heads.append({"name": name, "type": stored.dtype.str[1:], "length": len(stored), "differences": differences})
+    return {"columns": heads, "data": deflated(b"".join(parts))}
+
+
+def deflated(data: bytes) -> str:
+    """The bytes deflated, in base64."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return base64.b64encode(deflate.compress(data) + deflate.flush()).decode()
+
+
+def smallest(column: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """The column in the smallest type, and whether as differences (the first from 0)."""
+    if column.dtype == bool:
+        return column.astype("<i1"), False
+    if not np.isfinite(column).all() or (column != np.floor(column)).any() or np.abs(column).max(initial=0) >= 2**31:
+        return column.astype("<f8"), False
+    whole = column.astype(np.int64)
+    steps = np.diff(whole, prepend=0)
+    for kind in INTEGER_TYPES:
+        limits = np.iinfo(kind)
+        for values, differences in ((whole, False), (steps, True)):
+            if limits.min <= values.min(initial=0) and values.max(initial=0) <= limits.max:
+                return values.astype(f"<{kind}"), differences
+    return column.astype("<f8"), False

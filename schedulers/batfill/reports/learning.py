@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill import __version__
 from batfill.files import all_or_none, csv_text, make_folder, whole_file, write_json, write_text
 from batfill.jobs import HOUR_S
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
@@ -16,6 +15,7 @@ from batfill.knowledge.frontier import PERFECT, POINT_COLUMNS, SHARED
 from batfill.knowledge.study import CORRELATION_LAGS, autocorrelations
 from batfill.options import as_line
 from batfill.reports.palette import DISTINCT, MEAN_BSLD, dress, style, styles
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +35,7 @@ def write_study(done: ClassifiedLog, folder: Path) -> list[Path]:
         BatfillError: the folder cannot be created.
     """
     make_folder(folder)
-    alike = autocorrelations(done.jobs)
-    jobs = done.jobs
+    jobs, alike = done.jobs, autocorrelations(done.jobs)
     tables: dict[str, dict[str, Any]] = {
         "weeks": columns_of(done.weeks()),
         "importances": columns_of(done.importances),
@@ -90,11 +89,11 @@ def write_table(columns: dict[str, Any], path: Path, whole: dict[str, Any]) -> N
         pq.write_table(table, file, compression="zstd")
 
 
-def empty_figure(x: str, y: str) -> tuple[Figure, Any]:
+def empty_figure(x: str, y: str, height_in: float = 4.5) -> tuple[Figure, Any]:
     """A figure with one pair of axes."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    figure = Figure(figsize=(8, height_in), layout="constrained")
     axes = figure.add_subplot()
     axes.set(xlabel=x, ylabel=y)
     return figure, axes
@@ -182,21 +181,16 @@ def write_frontier(points: list[Point], folder: Path, provenance: dict[str, Any]
 
 def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:
     """Mean bounded slowdown over wasted work, a line per policy and protected share; `made` as `provenance`."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set(xlabel="killed tries, share of the work", ylabel=f"{MEAN_BSLD} (tau {made['tau_s']:g} s)")
+    figure, axes = empty_figure("killed tries, share of the work", f"{MEAN_BSLD} (tau {made['tau_s']:g} s)", 5)
     policies = list(dict.fromkeys(point.policy for point in points))
     for policy, of_line in zip(policies, styles(len(policies), range(DISTINCT)), strict=True):
-        colour = of_line.light
         of_policy = [point for point in points if point.policy == policy]
         for point in of_policy:
             if point.knowledge != "classifier":
                 perfect = point.knowledge == PERFECT["knowledge"]
                 axes.axhline(
                     point.mean_bsld,
-                    color=colour,
+                    color=of_line.light,
                     linestyle=":" if perfect else "-.",
                     linewidth=1,
                     label=f"{policy}, perfect classes ({point.levels})" if perfect else f"{policy}, nothing killed",
@@ -210,7 +204,7 @@ def frontier_figure(points: list[Point], made: dict[str, Any]) -> Figure:
                 [p.waste for p in line],
                 [p.mean_bsld for p in line],
                 marker=MARKERS[several.index(levels) % len(MARKERS)],
-                color=colour,
+                color=of_line.light,
                 alpha=1 - share / 2,
                 label=label if share == 0 else f"{label}, {share:.0%} protected",
             )

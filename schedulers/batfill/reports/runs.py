@@ -106,10 +106,10 @@ def find_runs(
     for path, name in zip(paths, names_of(paths), strict=True):
         runs.append(read_run(path, name))
         advance(1)
-    return named(runs)
+    return with_names(runs)
 
 
-def named(runs: list[ReportedRun]) -> list[ReportedRun]:
+def with_names(runs: list[ReportedRun]) -> list[ReportedRun]:
     """The runs named by their options if these are unique, else also by their log, else also by their files."""
     if not all(run.about.options for run in runs):
         return runs

@@ -67,7 +67,7 @@ def sampled(run: ReportedRun, most_rows: int, seed: int) -> Sample | None:
     return Sample(rows, drawn[run.job[rows]], int(kept.sum()), len(tries), len(longest), seed)
 
 
-def rows_of(run: ReportedRun, rows: NDArray[np.int64]) -> ReportedRun:
+def only_rows(run: ReportedRun, rows: NDArray[np.int64]) -> ReportedRun:
     """The run with these tries alone."""
     columns = ("workloads", "names", "ids", "submit_s", "start_s", "runtime_s", "walltime_s", "procs", "state")
     return replace(
@@ -86,7 +86,7 @@ def span_s(run: ReportedRun) -> tuple[float, float]:
     return (begin_s, end_s) if begin_s < end_s else (0.0, 1.0)
 
 
-def curves(run: ReportedRun, n_bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def curves_of_all(run: ReportedRun, n_bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The mean utilisation, 0 to 1, and the mean number of waiting jobs in bins of `span_s`; shapes (n_bins,).
 
     A requeued job waits from the end of its previous try, which is in the row before.

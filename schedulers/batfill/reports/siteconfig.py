@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from batfill import __version__
 from batfill.errors import BatfillError
 from batfill.jobs import HOUR_S
 from batfill.options import OPTIONS, PREDICTING, USER, Options, as_word, of_arguments
 from batfill.policy import require_order
 from batfill.tables import text_html
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,7 +137,7 @@ class Order:
     """An order of the queue in sections: overdue jobs, small jobs, all others."""
 
     policy: Policy
-    key: str  # of the policy, see `key_of`
+    key: str  # of the policy, see `key_text`
     threshold_s: float | None = None  # jobs that have waited longer are overdue; None if it changes nothing
     divider_s: float | None = None  # jobs that request at most this are small
     tries_first: bool = False  # whether small jobs go before overdue ones
@@ -159,7 +159,7 @@ def mark_of(file: str) -> str:
     return "--" if file.endswith(".lua") else "#"
 
 
-def key_of(policy: Policy) -> str | None:
+def key_text(policy: Policy) -> str | None:
     """The policy's key as text; None if no formula of it is known here."""
     kind, _, numbers = policy.name.partition(":")
     if kind == "aged":
@@ -605,7 +605,7 @@ def draft_of(at: System, options: Options) -> Draft:
     if knowledge != USER:
         all_small = knowledge == "classifier" and not options.learning.settings.learns
         return Draft.refused(at.no_tries if all_small else NO_CLASSES.format(knowledge=knowledge))
-    key = key_of(policy)
+    key = key_text(policy)
     if key is None:
         return Draft.refused(LOGS_CLOCK if reads_clock(policy) else NO_FORMULA)
     divider_s = None if math.isinf(options.divider_s) else options.divider_s

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill import __version__
 from batfill.errors import BatfillError, WorkloadError, require
-from batfill.experiment import ENGINE, simulate
+from batfill.experiment import simulate
 from batfill.jobs import HOUR_S, Workload
 from batfill.metrics import TAU_S, bounded_slowdown, class_figures, who_pays
 from batfill.options import (
@@ -34,6 +33,7 @@ from batfill.reports.comparison import Comparison, Difference, of_jobs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.stats import BETTER, FEWEST_BLOCKS, decidable
 from batfill.tables import data_frame, rows_html
+from batfill.version import ENGINE, __version__
 from batfill.workloads import opened
 
 if TYPE_CHECKING:

@@ -8,8 +8,6 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING
 
-from batfill import __version__
-from batfill.experiment import ENGINE
 from batfill.jobs import DAY_S, HOUR_S
 from batfill.metrics import TAU_S
 from batfill.options import OPTIONS, arguments_of, as_word
@@ -27,8 +25,9 @@ from batfill.reports.what_if import (
     threshold_text,
 )
 from batfill.reports.words import date_text, duration, interval_text, table, zone_text
-from batfill.reports.write import html_page, provenance
+from batfill.reports.write import html_page, made_from
 from batfill.stats import BETTER, CONFIDENCE, WORSE, decidable
+from batfill.version import ENGINE, __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -343,7 +342,7 @@ def as_page(answer: WhatIf, path: Path, command: str) -> str:
         ("comparison-0", "The choices compared"),
         ("made", "How this was made"),
     ]
-    footer = provenance(f"batfill {__version__} what-if", command, [(path, workload.digest)])
+    footer = made_from(f"batfill {__version__} what-if", command, [(path, workload.digest)])
     return html_page(f"What if: {workload.name}", links, sections, [], footer)
 
 

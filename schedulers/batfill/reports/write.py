@@ -9,13 +9,12 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from batfill import __version__
 from batfill.batsim.results import REPORT_PAGE
 from batfill.errors import BatfillError
 from batfill.files import digest, write_text
 from batfill.metrics import TAU_S
 from batfill.options import seed_of
-from batfill.reports.campaigns import campaign_comparisons, campaign_warnings, files_of, is_campaign
+from batfill.reports.campaigns import campaign_comparisons, campaign_warnings, is_campaign, row_files
 from batfill.reports.comparison import comparisons, several
 from batfill.reports.data import run_data
 from batfill.reports.palette import colour_script, css
@@ -23,6 +22,7 @@ from batfill.reports.runs import find_runs
 from batfill.reports.sample import SAMPLE_ROWS, rows_each, sampled
 from batfill.reports.sections import asset, comparison_section, run_section
 from batfill.reports.words import warning_paragraphs
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ def report(
     return write_report(
         places,
         page,
-        replays=runs_of(results),
+        replays=as_runs(results),
         tau_s=tau_s,
         overdue_s=overdue_s,
         seed=seed,
@@ -92,7 +92,7 @@ def report(
     )
 
 
-def runs_of(results: Sequence[tuple[str | None, Result]]) -> list[ReportedRun]:
+def as_runs(results: Sequence[tuple[str | None, Result]]) -> list[ReportedRun]:
     """The results as runs, as if their files had been written; a name that is None is made of the options."""
     with TemporaryDirectory() as folder:
         for number, (_, result) in enumerate(results, start=1):
@@ -128,7 +128,7 @@ def write_report(
         seed: of the intervals, and of the sample.
         sample: the most tries of a run's jobs in the page, see `report`.
         figures: matplotlib formats, such as pdf.
-        replays: further runs, of `runs_of`.
+        replays: further runs, of `as_runs`.
         command: the command line, for the page.
         advance: called with 1 after each run that was read, and after each that was described.
         say: called with a line before long work.
@@ -161,7 +161,7 @@ def write_report(
         sections.append(run_section(run, number, tau_s=tau_s, overdue_s=overdue_s, sample=part))
         data.append(run_data(run, number, tau_s, part))
         advance(1)
-    inputs = [(path, digest(path)) for place in campaigns for path in files_of(place)]
+    inputs = [(path, digest(path)) for place in campaigns for path in row_files(place)]
     inputs += [(run.path, run.digest) for run in runs]
     links = [
         *((f"comparison-{k}", f"Comparison: {group.title}") for k, group in enumerate(groups)),
@@ -169,7 +169,7 @@ def write_report(
     ]
     title = page_title([group.title for group in groups] or [run.title for run in runs])
     origin = f"batfill {__version__}, tau {tau_s:g} s, seed {seed}"
-    write_text(page, html_page(title, links, sections, data, provenance(origin, command, inputs)))
+    write_text(page, html_page(title, links, sections, data, made_from(origin, command, inputs)))
     if not figures:
         return [page]
     from batfill.reports.figures import write_figures
@@ -188,7 +188,7 @@ def page_title(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:3])}{f'; {len(names) - 3} more' * (len(names) > 3)}"
 
 
-def provenance(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
+def made_from(origin: str, command: str, inputs: Sequence[tuple[Path, str]]) -> str:
     """The page's origin: versions, options, command and checksums of its inputs, as HTML."""
     command_text = f"<p><code>{escape(command)}</code></p>" if command else ""
     sums = "".join(f"<li>{escape(str(path))}: sha256 {known}</li>" for path, known in inputs)

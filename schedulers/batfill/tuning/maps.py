@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from batfill import __version__
 from batfill.files import make_folder, raw_file
+from batfill.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill import __version__
-from batfill.experiment import ENGINE
 from batfill.files import json_text, write_text
 from batfill.stats import BETTER, undecided
 from batfill.tables import Rows, cell, data_frame
+from batfill.version import ENGINE, __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

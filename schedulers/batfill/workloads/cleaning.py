@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from batfill import __version__
 from batfill.errors import WorkloadError
+from batfill.version import __version__
 from batfill.workloads.filters import matching
 from batfill.workloads.swf_log import FIELD, SwfLog, header_name
 

@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import orjson
 
-from batfill import __version__
 from batfill.errors import LARGEST, WorkloadError
 from batfill.files import decompressed, raw_file, whole_lines
 from batfill.jobs import DAY_S
+from batfill.version import __version__
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
 
 if TYPE_CHECKING:

@@ -1,0 +1,4 @@
+"""The version and the engine that every result names; hatch reads the version here."""
+
+__version__ = "0.1.0"
+ENGINE = "batfill replay"  # all releases at the shadow time count; one pass per whole instant

@@ -1,0 +1,54 @@
+"""What the tables share: the archive's logs by their names, long waits, marks of differences, and progress."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from batfill.jobs import HOUR_S, WEEK_S
+from batfill.metrics import bounded_slowdown
+from batfill.stats import BETTER, WORSE
+
+# The names in the tables, by file.
+LOGS = {
+    "KTH-SP2-1996-2.1-cln.swf.gz": "KTH-SP2",
+    "SDSC-SP2-1998-4.2-cln.swf.gz": "SDSC-SP2",
+    "SDSC-BLUE-2000-4.2-cln.swf.gz": "SDSC-BLUE",
+    "CTC-SP2-1996-3.1-cln.swf.gz": "CTC-SP2",
+    "HPC2N-2002-2.2-cln.swf.gz": "HPC2N",
+    "CEA-Curie-2011-2.1-cln.swf.gz": "CEA-Curie",
+}
+MARKS = {BETTER: " ▼", WORSE: " ▲"}  # of a comparison that is beyond chance after the correction
+
+
+def by_name(paths):
+    """Logs by their names in the tables."""
+    return {LOGS.get(path.name, path.name.partition(".")[0]): path for path in paths}
+
+
+def progress(text):
+    """Say on standard error what is done."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def waits_of(schedule):
+    """The waits of the jobs that ran, in seconds."""
+    return (schedule.start_s - schedule.jobs.submit_s)[~schedule.rejected]
+
+
+def by_week(schedule, tau_s):
+    """The sums of the bounded slowdowns of the jobs submitted in each week."""
+    ran = ~schedule.rejected
+    bsld = bounded_slowdown(waits_of(schedule), schedule.runtime_s[ran], tau_s)
+    return np.bincount((schedule.jobs.submit_s[ran] // WEEK_S).astype(np.int64), bsld)
+
+
+def longest(waits, unit_s=HOUR_S, digits=0):
+    """The 99.9 % quantile and the maximum of the waits, by default in hours."""
+    return ", ".join(f"{waits[name] / unit_s:.{digits}f}" for name in ("p999_wait_s", "max_wait_s"))
+
+
+def ratio(one):
+    """A ratio with its interval, marked if it is beyond chance."""
+    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f}){MARKS.get(one.verdict, '')}"
