@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.protocol5 import Batsim5, handshake
-from batfill.batsim.results import BATSIM_5_VERSION, job_row_5
+from batfill.batsim.results import job_row_5
 from batfill.batsim.simulation import Simulation
 from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
 from sweeps import examples
@@ -274,7 +273,6 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
             ("ExecuteJobEvent", {**start("w0!a")[1], "storage_placement": [{}]}),
             "job 'w0!a' has a storage_placement, which delay profiles do not use",
         ),
-        (call(-1), "has -1 as its 'time', which is not at least 0"),
         (call(5, time_unit="Hour"), "has the time_unit 'Hour'; known: Second, Millisecond"),
         (call(10**16), "later than 1e+12 s"),
         (every(0), "has 0 as its 'period', which is not above 0"),
@@ -286,9 +284,7 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
         (registered("w1!b"), "job 'w1!b' belongs to no known workload; known: w0"),
         (registered("w1!b", profile_id="w0!none"), "'none' is not the name of a profile"),
         (registered("w 1,!b", profile_id="w0!ten"), "'w 1,' cannot be a workload's name"),
-        (registered("w0!b", walltime="9"), "has '9' as its 'walltime', which is not a number or null"),
         (registered("w0!b", walltime=0), "walltime: 0 is not a number > 0"),
-        (registered("w0!b", resource_request=True), "needs 'resource_request', an integer, and has True"),
         (
             ("RegisterProfileEvent", {"profile": {"id": "w0!p", "profile_type": "Mine", "profile": {}}}),
             "profile 'w0!p' is a 'Mine'; simulated are DelayProfile and SequentialCompositionProfile",
@@ -307,12 +303,10 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
             (start("w0!a", "0", **custom(place)), f"executor 0 has {place!r}")
             for place in (1, 1.0, 0.0, True, "0", "\u0660", None)
         ),
-        (start("w0!a", "\u0660"), "is not a list of machines such as"),
         (("KillJobsEvent", {"job_ids": []}), "'job_ids' is empty"),
         (("TurnOnOffHostsEvent", {"host_ids": "0", "state": 1}), "power states are not simulated here"),
         (("CreateProbeEvent", {}), "there are no probes here"),
         (("EDCHelloEvent", HELLO), "it belongs into the answer to the handshake"),
-        (("FinishRegistrationEvent", {"why": 1}), "has a member 'why', which the protocol does not know; known: none"),
     ],
 )
 def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
@@ -322,31 +316,6 @@ def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
     assert "\n" not in line
     assert line.startswith(f"stopped at date 0.000000: the scheduler's reply to message 2, events[0], {decision[0]}: ")
     assert said in line
-
-
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        (
-            b'{"now": 0, "events": [], "more": 1}',
-            "has a member 'more', which the protocol does not know; known: now, events",
-        ),
-        (
-            b'{"now": 0, "events": [{"timestamp": 0, "event_type": "FinishRegistrationEvent", "event": {}, "x": 1}]}',
-            "has events[0] (FinishRegistrationEvent), which has a member 'x', which the protocol does not know",
-        ),
-        (b'{"now": 0, "events": [{"timestamp": 0, "type": "E", "event": {}}]}', "needs 'event_type', a string"),
-        (b'{"now": -1, "events": []}', "has -1 as its 'now', which is not a date from 0"),
-        (b'{"now": 0, "events": [], "now": 0}', "has the member 'now' twice in one object"),
-        (b"\0", "is not JSON"),
-        (b"[]\0", "needs 'now', a number, and is not an object"),
-    ],
-)
-def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
-    with pytest.raises(SimulationStopped) as stopped:
-        Simulation(machines(4), {}, lambda message: reply, settings=REUSE_OFF, wire=Batsim5()).run()
-    assert str(stopped.value).startswith("stopped at date 0.000000: the scheduler's reply to message 1 ")
-    assert said in str(stopped.value)
 
 
 def hello(**fields: Any) -> bytes:
@@ -511,58 +480,11 @@ MEMBERS: dict[str, Any] = {
 
 
 def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
-    refused = 0
-    for seed in range(1000):
-        random = Random(seed)
-        victim = random.randrange(1, 6)
-        script, sent = dict(SCRIPT), []
-
-        def exchange(text, random=random, victim=victim, script=script, sent=sent):
-            message = json.loads(text[:-1])
-            now = message["now"]
-            begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
-            decisions = script.pop("begin" if begins else now, [])
-            if now > 1000:  # periodic calls whose end was lost go on for ever
-                decisions = [("ForceSimulationStopEvent", {})]
-            events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
-            reply = json.dumps({"now": now, "events": events}).encode()
-            sent.append(replies.mutated(reply, random) if len(sent) + 1 == victim else reply)
-            return sent[-1]
-
-        said = "stopped at date "
-        try:
-            workload = document(job("a"), job("b", 10), job("wide", 10, 9))
-            Simulation(machines(4), {"w0": workload}, exchange, settings=REUSE, wire=Batsim5()).run()
-        except SimulationStopped as stopped:
-            said = str(stopped)
-            refused += 1
-        assert said.startswith("stopped at date "), seed
-        assert "\n" not in said, seed
-        if f"reply to message {victim}" not in said:
-            replies.assert_means_what_it_says(sent[victim - 1], MEMBERS, "event_type", "event")
-    assert 500 < refused < 1000
+    last = "ForceSimulationStopEvent", {}
+    replies.assert_mutations_are_refused_or_meant(1000, SCRIPT, MEMBERS, [*replies.WIRES][1], last)
 
 
 # The command line
-
-
-def test_the_version_and_the_help_are_those_of_batsim_5(capsys):
-    for words, said in ((["--version"], BATSIM_5_VERSION), (["--help"], "--trace-machine-state")):
-        with pytest.raises(SystemExit) as left:
-            main(["--protocol=5", *words])
-        assert left.value.code == 0
-        assert said in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "option", ["--batsim-version", "--batsim-git-commit", "--simgrid-version", "--simgrid-git-commit"]
-)
-def test_each_version_is_printed_without_a_platform(option, capsys):
-    with pytest.raises(SystemExit) as left:
-        main(["--protocol", "5", option])
-    assert left.value.code == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line == BATSIM_5_VERSION if option == "--batsim-version" else line.startswith("none: ")
 
 
 def test_the_version_of_a_command_line_is_found_in_its_form():
@@ -589,11 +511,6 @@ def test_options_with_several_values_and_those_without_an_effect_here_are_taken(
     assert options.remarks == ()
     (remark,) = parse_arguments_5([*GIVEN, "--energy-host"]).remarks
     assert "energy is not simulated" in remark
-
-
-def test_the_context_has_what_batsim_5_says(capsys):
-    assert main(["--protocol", "5", "-p", "x.xml", "-s", "tcp://there:1", "", "--dump-execution-context"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"socket_endpoint": "tcp://there:1", "export_prefix": "out/"}
 
 
 GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
