@@ -68,19 +68,6 @@ def test_the_first_frame_says_which_batsim_it_is(protocol):
             assert str(refused.value) == start
 
 
-@pytest.mark.parametrize("frame", [b"", b"abc", b"\5\0\0\0text", b"\3\0\0\0text", b"[]", b"now"])
-def test_a_first_frame_of_no_batsim_is_refused(frame):
-    with pytest.raises(BatfillError) as refused:
-        conversation_with(frame, Agent({}))
-    assert str(refused.value).startswith(f"message 1 from Batsim is {frame!r}; Batsim 4 begins with a JSON object, ")
-    with pytest.raises(BatfillError) as refused:
-        conversation_with(frame, Agent({}), "5").answer(frame)
-    assert str(refused.value) == (
-        f"message 1 from Batsim is {frame!r} instead of a length of four bytes and a text of that length; "
-        "this is not Batsim 5's protocol"
-    )
-
-
 # Recorded conversations
 
 
@@ -452,9 +439,3 @@ def test_the_command_ends_with_one_line_and_status_2_if_it_cannot_go_on(frames, 
     status, out, (line,), _ = conversed(frames, *options)
     assert (status, out) == (2, "")
     assert line.startswith(said)
-
-
-def test_a_batsim_5_that_falls_silent_is_given_up_after_the_timeout():
-    status, out, (line,), _ = conversed([handshake(), as_message(0, BEGIN)], "--timeout", "200")
-    assert (status, out) == (1, "")
-    assert line.startswith("batfill: Batsim has not sent a message for 200 ms")

@@ -21,7 +21,7 @@ from batfill.workloads.batsim5_json import (
 )
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert, rewrite_for_batsim_5
-from command import batfill, refusal, result
+from command import batfill, result
 from golden import RUNS, recording
 from golden5 import Recording5, recordings
 from swf_text import row
@@ -119,12 +119,6 @@ def test_what_batsim_5_refused_is_refused_and_nothing_else():
     for name, said in REFUSED.items():
         assert seen[name].startswith(said)
         assert "\n" not in seen[name]
-
-
-def test_an_id_may_contain_the_name_that_another_workload_has(tmp_path):
-    path = write(tmp_path, changed("jobs.0.id", "raw0"))
-    assert load_document(path, version=5, workload="w1").jobs[0]["id"] == "raw0"
-    assert load_document(path).jobs[0]["id"] == "raw0"  # its place is not known
 
 
 def test_fields_that_batsim_5_drops_are_left_out_and_noted():
@@ -386,27 +380,3 @@ def test_homogeneous_tasks_of_version_5_become_delays_if_their_amounts_are_per_h
     path = write(tmp_path, changed("profiles.p", task | {"generation_strategy": "other"}))
     with pytest.raises(WorkloadError, match="'ParallelTaskHomogeneousProfile' has no duration that is known"):
         convert(path, tmp_path / "x.json")
-
-
-def test_a_workload_is_described_and_split_whatever_its_version(tmp_path):
-    four, five = tmp_path / "4.json", tmp_path / "5.json"
-    log = tmp_path / "l.swf"
-    log.write_text(LOG)
-    convert(log, four)
-    convert(log, five, version=5)
-    described = [
-        result("workload", "describe", path, "--json").replace(path.name, "").splitlines() for path in (four, five)
-    ]
-    differ = [(a, b) for a, b in zip(*described, strict=True) if a != b]
-    assert all("sha256" in line for pair in differ for line in pair)
-
-
-def test_a_batsim_version_is_refused_for_a_log_and_a_delay_of_zero_for_version_5(tmp_path):
-    log = tmp_path / "l.swf"
-    log.write_text(LOG)
-    said = refusal("workload", "convert", log, "--out", tmp_path / "x.swf", "--format", "batsim5")
-    assert "a version of Batsim applies to Batsim JSON only" in said
-    path = write(tmp_path, {"nb_res": 4, "jobs": [JOB4], "profiles": {"d": {"type": "delay", "delay": 0}}})
-    said = refusal("workload", "convert", path, "--out", tmp_path / "x.json", "--format", "batsim5")
-    assert "profiles['d'].delay: 0 is not a number > 0, which Batsim 5 wants" in said
-    assert not (tmp_path / "x.json").exists()

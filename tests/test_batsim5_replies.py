@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import test_batsim_replies as replies
 from batfill.batsim.command import main
-from batfill.batsim.options import ArgumentsError, form_of, protocol_of
 from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
@@ -487,21 +486,6 @@ def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
 # The command line
 
 
-def test_the_version_of_a_command_line_is_found_in_its_form():
-    given = ["-p", "x.xml", "-w", "w.json"]
-    for words in (
-        ["-s", "tcp://h:1", ""],
-        ["-S", "tcp://h:1", "f"],
-        ["-l", "lib", "t"],
-        ["--edc-socket-str=tcp://h:1", "t"],
-    ):
-        assert form_of([*given, *words]) == form_of([*words, *given]) == 5
-    for words in ([], ["-s", "tcp://h:1"], ["--socket-endpoint", "tcp://h:1"], ["--no-sched"]):
-        assert form_of([*given, *words]) == form_of([*words, *given]) == 4
-    assert protocol_of(["-s", "tcp://h:1", "text"])[0] == 5
-    assert protocol_of(["-s", "tcp://h:1", "text", "--protocol", "4"])[0] == 4
-
-
 def test_options_with_several_values_and_those_without_an_effect_here_are_taken():
     options = parse_arguments_5(
         [*GIVEN, "-w", "a", "b", "-w", "c", "--ee", "d", "e", "--external-events", "f", "--trace-probe-data", "never"]
@@ -542,13 +526,6 @@ def test_a_wrong_command_line_is_refused_in_one_line(words, said, capsys):
     assert said in line
 
 
-@pytest.mark.parametrize("words", [["--protocol", "6"], ["--protocol="], ["--protocol"]])
-def test_another_protocol_is_refused(words):
-    with pytest.raises(ArgumentsError, match="is not a version of Batsim's protocol; give 4 or 5"):
-        protocol_of(words)
-    assert protocol_of(["-p", "x", "--protocol", "5", "-q"]) == (5, ["-p", "x", "-q"])
-
-
 def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_words(tmp_path):
     (tmp_path / "init.json").write_text('{"policy": "saf"}')
     options = parse_arguments_5(
@@ -556,14 +533,6 @@ def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_wor
     )
     assert options.init_text == '{"policy": "saf"}'
     assert options.roles == {"a": "storage", "b": "master"}
-
-
-def test_a_folder_that_cannot_be_made_is_refused_before_the_component_is_called(tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "platform.xml").write_text(homogeneous_platform(4))
-    words = ["-p", f"{tmp_path}/platform.xml", "-s", "tcp://127.0.0.1:1", "", "-e", f"{tmp_path}/file/out/", "-q"]
-    assert main(["--protocol", "5", *words]) == 255
-    assert "--export: " in capsys.readouterr().err
 
 
 def test_a_component_that_never_comes_is_not_waited_for_for_ever(tmp_path, capsys):

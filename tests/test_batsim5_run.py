@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from batfill.batsim.options import ArgumentsError, parse_arguments
+from batfill.batsim.options import parse_arguments
 from batfill.batsim.results import JOB_COLUMNS
 from batfill.batsim.runner.batsim5 import (
     NUMBERING,
     Place,
     become_batsim,
-    major_version,
-    refuse,
     rewritten_events,
     translated,
 )
@@ -265,14 +263,6 @@ def test_what_batsim_5_does_not_do_ends_the_run_in_one_line(batsim5, tmp_path, o
     assert said in done.err.splitlines()[-1]
 
 
-def test_a_missing_workload_is_named_with_the_command_that_makes_it(batsim5, tmp_path):
-    path = study(tmp_path, n_jobs=5)
-    (tmp_path / "w.json").unlink()
-    done = batfill("run", path)
-    assert done.status == 2
-    assert f"workload {tmp_path}/w.json is missing" in done.err
-
-
 def options_of(*words):
     return parse_arguments(["-p", "p.xml", "-e", "x/out", "-s", "tcp://h:1", *words])
 
@@ -293,12 +283,6 @@ def test_every_option_of_version_4_has_its_place_in_version_5(tmp_path):
     assert features == ("dynamic_registration", "acknowledge_dynamic_jobs")
     words, *_ = translated(options_of("--disable-machine-state-tracing", "-q"), tmp_path)
     assert words == ["-p", "p.xml", "-e", "x/out_", "-s", "tcp://h:1", "", "-v", "quiet"]
-
-
-def test_options_without_a_counterpart_are_refused():
-    for option in ("--no-sched", "--enable-compute-sharing", "--disable-storage-sharing"):
-        with pytest.raises(ArgumentsError, match=option):
-            refuse(options_of(option))
 
 
 def test_external_events_become_generic_ones_with_the_same_text(tmp_path):
@@ -336,12 +320,3 @@ def test_what_is_batsim_5s_own_is_given_to_it_as_it_is(tmp_path, monkeypatch, wo
         become_batsim(words, Place(["/opt/batsim", "-x"], str(tmp_path), str(tmp_path / "report")))
     assert became.value.code == ("/opt/batsim", "/opt/batsim", "-x", *words)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_version_is_read_from_what_the_program_says(tmp_path):
-    for text, version in (("v5.0.0-rc2", 5), ("4.2.0", 4), ("batsim", None)):
-        program = tmp_path / "program"
-        program.write_text(f"#!/bin/sh\necho {text}\n")
-        program.chmod(0o755)
-        assert major_version([str(program)], {}) == version
-    assert major_version([str(tmp_path / "none")], {}) is None

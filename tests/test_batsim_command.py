@@ -18,9 +18,8 @@ import pytest
 import zmq
 
 from batfill.batsim.command import main
-from batfill.batsim.options import REFUSED, ArgumentsError, parse_arguments
+from batfill.batsim.options import ArgumentsError, parse_arguments
 from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.results import BATSIM_VERSION
 from batfill.workloads.batsim_json import BatsimDocument
 from command import free_port, scheduler
 from golden import recording
@@ -70,27 +69,6 @@ def test_the_context_is_printed_for_programs_and_nothing_is_simulated(tmp_path, 
     assert main([*arguments, "--no-sched"]) == 0
     assert json.loads(capsys.readouterr().out)["external_scheduler"] is False
     assert list(tmp_path.iterdir()) == []
-
-
-def test_version_and_help_are_printed(capsys):
-    for arguments, words in ((["--version"], BATSIM_VERSION), (["--help"], "255 bad arguments")):
-        with pytest.raises(SystemExit) as left:
-            main(arguments)
-        assert left.value.code == 0
-        assert words in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("verbosity", [["-vquiet"], ["-v", "quiet"], ["--verbosity=quiet"], ["-q"], ["-q", "-vdebug"]])
-def test_short_and_long_forms_mean_the_same(verbosity):
-    assert parse_arguments(["-px", *verbosity]).verbosity == "quiet"
-
-
-@pytest.mark.parametrize("names", REFUSED)
-def test_an_option_without_meaning_here_is_refused_by_name(names, capsys):
-    count, why = REFUSED[names]
-    for name in names:
-        assert main(["-p", "x", name, *["value"] * count]) == 255
-        assert capsys.readouterr().err == f"batfill batsim: {name}: {why}\n"
 
 
 @pytest.mark.parametrize(
@@ -241,17 +219,6 @@ def test_the_log_has_every_message_by_default(tmp_path, capsys, verbosity):
     assert bool(others) == (verbosity != ["-v", "network-only"])
 
 
-def test_the_log_on_a_terminal_has_no_message_by_default(tmp_path, monkeypatch):
-    controller, terminal = os.openpty()
-    with os.fdopen(controller, "rb", buffering=0) as seen, os.fdopen(terminal, "w", encoding="utf-8") as shown:
-        monkeypatch.setattr("sys.stderr", shown)
-        assert main([*write(tmp_path), "--no-sched"]) == 0
-        shown.flush()
-        text = seen.read(100_000)
-    assert b"4 jobs" in text
-    assert b"Sending" not in text
-
-
 def test_a_scheduler_that_dies_is_noticed_and_what_there_is_is_written(tmp_path, capsys):
     def dies(message):
         if message["now"] == 2:
@@ -279,11 +246,6 @@ def test_a_scheduler_that_is_not_there_or_keeps_silent_is_not_waited_for_for_eve
     monkeypatch.setenv("BATFILL_SCHED_TIMEOUT", "soon")
     with pytest.raises(ArgumentsError, match=r"\$BATFILL_SCHED_TIMEOUT: 'soon' is not a number of seconds"):
         parse_arguments(["-p", "x"])
-
-
-def test_an_endpoint_that_is_none_is_refused(tmp_path, capsys):
-    assert main([*write(tmp_path), "-s", "nowhere", "-q"]) == 1
-    assert "nowhere cannot be connected to" in capsys.readouterr().err
 
 
 def test_jobs_never_executed_fail_the_run(tmp_path, capsys):

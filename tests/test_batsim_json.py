@@ -130,32 +130,6 @@ def test_what_is_no_delay_workload_is_refused_with_its_place(content, complaint,
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"", "the file is empty"),
-        (b" \n", "the file is empty"),
-        (b"{", "not JSON"),
-        (b'{"nb_res": NaN}', "not JSON"),
-        (json.dumps(GOOD).replace("1.25", "1e999").encode(), "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-        (gzip.compress(json.dumps(GOOD).encode())[:-20], "cannot be unpacked"),
-    ],
-)
-def test_a_damaged_file_is_refused(content, complaint, tmp_path):
-    path = tmp_path / "w.json"
-    path.write_bytes(content)
-    with pytest.raises(WorkloadError, match=complaint) as refused:
-        load_document(path)
-    assert str(refused.value).startswith(f"{path}: ")
-    assert "\n" not in str(refused.value)
-
-
-def test_an_absent_file_is_refused(tmp_path):
-    with pytest.raises(WorkloadError, match=r"absent.json: no such file or directory"):
-        load_document(tmp_path / "absent.json")
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

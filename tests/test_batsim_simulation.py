@@ -100,11 +100,6 @@ def test_a_killed_job_is_told_as_completed_then_as_killed_with_its_progress():
     assert outcome.states[-1] == (4, 4, 0)
 
 
-def test_a_second_kill_of_a_job_says_nothing():
-    decide = at({0: [execute("w0!a"), call(4)], 4: [kill("w0!a", "w0!a"), kill("w0!a")]})
-    assert len(simulate(document(job("a")), decide).events("JOB_KILLED")) == 1
-
-
 def test_a_kill_takes_effect_after_the_reply_so_that_machines_are_free_only_once_it_is_told():
     workload = document(job("a"), job("b"))
     decide = at({0: [execute("w0!a"), call(4)], 4: [kill("w0!a"), execute("w0!b")]})
@@ -149,20 +144,10 @@ def test_dates_between_the_decimals_of_the_messages_do_not_move_the_clock():
     assert outcome.records[0].starting_time == third
 
 
-def test_a_call_keeps_the_simulation_alive():
-    outcome = simulate(document(job("a")), at({0: [execute("w0!a"), call(50), call(50)]}))
-    assert outcome.told[-2:] == [[(50, CALL), (50, CALL)], [(50, "SIMULATION_ENDS")]]
-
-
 def test_a_job_wider_than_the_platform_is_told_and_can_be_rejected():
     outcome = simulate(document(job("a", res=99)), at({0: [("REJECT_JOB", {"job_id": "w0!a"})]}))
     assert outcome.states_of() == {"a": "REJECTED"}
     assert outcome.events(COMPLETED) == []
-
-
-def test_metadata_goes_with_the_job():
-    note = ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": "{'x': 1}"})
-    assert simulate(document(job("a")), at({0: [note, execute("w0!a")]})).records[0].metadata == "{'x': 1}"
 
 
 def test_a_job_may_be_run_by_hand_without_machines():
@@ -176,11 +161,6 @@ def test_a_job_may_be_run_by_hand_without_machines():
     assert outcome.states == []
     with pytest.raises(SimulationStopped, match="cannot become 'REJECTED' in this way; send REJECT_JOB"):
         simulate(document(job("a")), at({0: [state("REJECTED")]}))
-
-
-def test_several_executors_may_share_a_machine():
-    shared = ("EXECUTE_JOB", {"job_id": "w0!a", "alloc": "1", "mapping": {"0": "0", "1": "0"}})
-    assert simulate(document(job("a", res=2)), at({0: [shared]})).records[0].allocated == "1"
 
 
 # Jobs and profiles of the scheduler's
@@ -256,17 +236,6 @@ def test_machines_come_and_go():
     ]
     assert outcome.told[3] == [(6, NOTIFY), (6, NOTIFY)]  # the second: no_more_external_event_to_occur
     assert outcome.states_of()["a"] == "COMPLETED_SUCCESSFULLY"  # its machine went away under it
-
-
-def test_an_unavailable_machine_takes_no_job():
-    with pytest.raises(SimulationStopped, match="machine 0 is unavailable"):
-        simulate(document(job("a", 4)), at({4: [execute("w0!a")]}), events=[external(3, "machine_unavailable")])
-
-
-def test_a_machine_cannot_go_twice():
-    events = [external(3, "machine_unavailable"), external(4, "machine_unavailable", "1")]
-    with pytest.raises(SimulationStopped, match=r"date 4.000000.*machine 1 is already unavailable"):
-        simulate(document(job("a", 9)), at({}), events=events)
 
 
 def test_an_event_of_an_unknown_type_is_passed_on_as_it_stands():

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,17 @@ import zmq
 
 from batfill.batsim.conformance import Observed, Verdict, known_schedules, observe, write_inputs
 from batfill.batsim.conformance.cases import CASES
-from batfill.batsim.conformance.session import LIMIT_S, TIMEOUT_S, examine
+from batfill.batsim.conformance.session import examine
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Easy, Reference, Variant
 from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.scheduler_link import scheduler_link
 from batfill.batsim.simulation import Simulation
-from batfill.cli.conformance import conformance
 from batfill.cluster.agent import Agent
 from batfill.cluster.batsim4 import Batsim4
-from batfill.progress import progress
 from batfill.workloads.batsim_json import load_document
-from command import batfill, free_port, refusal, result
+from command import batfill, free_port
 
 ROOT = Path(__file__).parents[1]
 FOREIGN = Path(__file__).parent / "data" / "foreign"
@@ -115,12 +112,6 @@ def test_a_job_without_walltime_waits_or_is_rejected_or_counts_as_short():
         value: known_schedules("no-walltime", value)["easy", "message"]["U"] for value in CASES["no-walltime"].habits
     }
     assert drawn == {"waits": 150, "counts as short": 10, "is rejected": "is rejected"}
-
-
-def test_each_pair_of_variants_differs_on_a_workload_that_every_scheduler_must_run():
-    telling = [name for name, case in CASES.items() if not case.optional and not case.habits]
-    for one, other in combinations(CANDIDATES, 2):
-        assert any(known_schedules(name)[one] != known_schedules(name)[other] for name in telling), (one, other)
 
 
 # The variants: recorded from the programs that they stand for
@@ -401,16 +392,6 @@ def test_a_scheduler_in_a_process_of_its_own_is_examined(tmp_path):
     assert load_document(folder / "workload.json").nb_res == 4
 
 
-def test_the_verdict_is_also_json():
-    done = examined("fcfs", "--workload", "short-job", "--json")
-    found = json.loads(done.out)
-    assert (done.status, found["conforms"], found["keeps_protocol"]) == (0, True, True)
-    assert {"name": "fcfs", "decides": "message"} in found["variants"]
-    run = found["workloads"]["short-job"]
-    assert run["outcomes"] == {"A": 0, "H": 100, "J": 150}
-    assert (run["answer"], len(run["digest"])) == ("nothing is backfilled", 64)
-
-
 @pytest.mark.parametrize(
     ("behaviour", "problem"),
     [
@@ -442,13 +423,6 @@ def test_a_scheduler_that_falls_silent_runs_no_further_workload():
     assert done.status == 1
     assert done.out.startswith("queue-order  by submission")
     assert " were not run: the scheduler left a message without an answer" in done.out
-
-
-def test_on_a_pipe_progress_is_a_line(capsys, monkeypatch):
-    monkeypatch.setattr("batfill.progress.LINE_EVERY_S", 0)
-    with progress("workloads", 3, lines=True) as advance:
-        advance(1)
-    assert capsys.readouterr().err == "workloads: 1 of 3\n"
 
 
 @pytest.mark.parametrize("command", ["no_such_scheduler {port}", "sleep 300 # {port}"])
@@ -490,31 +464,6 @@ def test_a_job_that_the_scheduler_kills_is_named():
     done = examined("killer", "--workload", "short-job")
     assert done.status == 1
     assert done.out.startswith("short-job  unknown: job A is killed by the scheduler, and under easy it starts at 0\n")
-
-
-def test_a_bad_exit_after_the_simulation_is_noted():
-    done = examined("late", "--workload", "short-job")
-    assert done.status == 0
-    assert "note: after the simulation the scheduler ended with status 5" in done.out
-
-
-def test_the_workloads_and_variants_are_listed():
-    listed = result("conformance", "--list")
-    assert all(f"\n{name} " in f"\n{listed}" for name in (*CASES, *VARIANTS))
-
-
-def test_the_command_waits_as_long_by_default_as_the_function():
-    defaults = {option.name: option.default for option in conformance.params}
-    assert (float(defaults["timeout_s"]), float(defaults["limit_s"])) == (TIMEOUT_S, LIMIT_S)
-
-
-def test_a_mistake_is_one_line(tmp_path):
-    (tmp_path / "file").write_text("")
-    assert refusal("conformance", "x {port}", "--workload", "shrt-job") == (
-        "workload 'shrt-job' is unknown; did you mean 'short-job'?; --list shows all"
-    )
-    assert refusal("conformance", "  {port}", "--keep", tmp_path / "file").startswith(str(tmp_path / "file"))
-    assert refusal("conformance").startswith("give the command that starts the scheduler")
 
 
 def test_a_command_without_a_port_has_to_find_batsims_default_free(monkeypatch):

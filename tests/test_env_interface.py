@@ -195,13 +195,6 @@ def test_the_utilisation_is_the_last_reward():
     assert 0 < last <= 1
 
 
-def test_tau_is_that_of_the_bounded_slowdown():
-    short, long = (play(one(tau_s=tau_s), usual, options={"first": 300}) for tau_s in (10.0, 3600.0))
-    assert long[1]["mean_wait_s"] == short[1]["mean_wait_s"]
-    assert long[1]["mean_bsld"] < short[1]["mean_bsld"]
-    assert sum(reward for _, _, reward in long[0]) == pytest.approx(-long[1]["mean_bsld"])
-
-
 @pytest.mark.parametrize("warm", [0, 30])
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_function_values_each_scored_job_once(action, warm):
@@ -365,10 +358,6 @@ def test_gymnasium_makes_both_environments_by_their_name():
     both.close()
 
 
-def test_a_path_is_read():
-    assert SchedulingEnv(str(SAMPLE), **SMALL).reset(seed=1)[1] == one().reset(seed=1)[1]
-
-
 def test_the_page_has_every_argument_with_its_default():
     page = (SAMPLE.parents[1] / "docs" / "reference" / "environments.md").read_text()
     table = page.partition("## Arguments\n")[2].partition("\n## ")[0]
@@ -442,36 +431,3 @@ def test_an_action_outside_of_the_space_is_refused(action, values, said):
     assert said in refused(lambda: both.step([values, values]))
     assert "action: of shape" in refused(lambda: both.step([env.action_space.sample()]))
     both.close()
-
-
-def test_weights_beyond_the_space_are_cut_off_there():
-    far, near = (
-        play(one(action="aged"), lambda env, seen, edge=edge: np.array([edge, -edge, edge]), options={"first": 300})[1]
-        for edge in (5.0, 1.0)
-    )
-    assert far == near
-
-
-def test_a_reward_of_another_shape_is_refused():
-    env = one(reward=lambda wait_s, runtime_s, procs: 0.0)
-    assert "reward: the function returned shape ()" in refused(lambda: env.reset(seed=1))
-
-
-def test_an_unknown_option_is_refused():
-    assert "options: there is no 'frist'" in refused(lambda: one().reset(options={"frist": 3}))
-
-
-@pytest.mark.parametrize("first", [-1, 741, 1.5, "a", [1, 2, 3]])
-def test_an_episode_that_cannot_begin_there_is_refused(first):
-    assert "options: first" in refused(lambda: one().reset(options={"first": first}))
-    assert "options: first" in refused(lambda: many(2).reset(options={"first": first}))
-
-
-def test_a_step_after_the_end_is_refused():
-    env = one()
-    play(env, usual, seed=1)
-    assert "call reset first" in refused(lambda: env.step(0))
-    assert "call reset first" in refused(lambda: one().step(0))
-    env = many(2)
-    assert "call reset first" in refused(lambda: env.step(np.zeros(2, int)))
-    env.close()

@@ -1,15 +1,10 @@
 """Errors: what a missing optional library is called."""
 
-import doctest
 import sys
 
 import pytest
 
 from batfill import errors
-
-
-def test_the_examples_of_errors_hold():
-    assert doctest.testmod(errors).failed == 0
 
 
 def test_a_missing_library_names_the_extra_that_installs_it(monkeypatch):

@@ -45,11 +45,6 @@ def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedPr
     return python("-m", "batfill", "run", *arguments, cwd=cwd, **env)
 
 
-def test_the_commands_here_are_those_of_the_code_under_test(tmp_path):
-    said = python("-c", "import batfill; print(batfill.__file__)", cwd=tmp_path)
-    assert (said.stdout.strip(), said.stderr) == (batfill.__file__, "")
-
-
 @pytest.fixture
 def study(tmp_path):
     """A folder that holds what the descriptors name, as a checkout does, with nothing to be spoilt in it."""
@@ -103,12 +98,6 @@ def test_a_sample_runs_at_once(study, path):
     assert figures == {**record["figures"], "warnings": []}
     assert tuple(record["options"]) == (*NAMES, *LIVE)
     assert record["options"]["policy"] in read_descriptor(path).descriptor.schedcmd
-
-
-def test_the_documentation_shows_what_the_sample_prints(study):
-    done = run("expe/sample_saf.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(free_port()))
-    assert done.returncode == 0
-    assert f"$ batfill run expe/sample_saf.yaml\n{done.stdout}" in (ROOT / "docs/how-to/running.md").read_text()
 
 
 def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):

@@ -28,7 +28,7 @@ from batfill.policy import POLICIES, Policy, policy_named
 from batfill.replays import replay
 from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
 from batfill.workloads import read_workload
-from command import batfill, refusal, result
+from command import batfill, result
 from oracle import key_named
 from strategies import random_table
 
@@ -237,14 +237,6 @@ def test_slurm_looks_a_month_ahead_and_a_pass_is_not_cut_at_a_second():
     assert given["bf_window"] == "43200"
     assert int(given["bf_max_time"]) >= 300
     assert (given["bf_job_part_count_reserve"], given["bf_interval"], given["bf_resolution"]) == ("1", "1", "1")
-
-
-@pytest.mark.parametrize("policy", ON_SLURM)
-def test_slurms_differences_name_the_options_of_its_manual(policy):
-    text = " ".join(site_config("slurm", policy).differs)
-    for option in ("bf_interval", "bf_max_time", "bf_max_job_test", "bf_window", "bf_window_linear", "DefaultTime"):
-        assert option in text
-    assert ("--exclusive" in text) == (policy not in ("fcfs", "lcfs", "spf", "lpf", "mixed:0,0,-1,0,0,0"))
 
 
 SLURM_PROGRAMS = ("slurmctld", "scontrol", "sbatch", "squeue")
@@ -459,12 +451,6 @@ def test_only_policies_that_read_a_logs_clock_are_refused_for_it(system, tmp_pat
     assert "known as formulas" in site_config(system, f"area@{saved}").lacks[0]
 
 
-def test_slurm_says_that_a_submit_plugin_cannot_follow_a_wait():
-    for policy in ("sexp", "lexp", "wfp3", "unicef", MOVING, *AGED):
-        assert "change places while they wait" in site_config("slurm", policy).lacks[0]
-    assert site_config("slurm", "aged:20000,0,0").verdict == "expressible"  # fcfs by another name
-
-
 # Small jobs first
 
 SMALL_S, OVERDUE_S = 30_000, 4_000_000
@@ -521,17 +507,6 @@ def test_what_no_system_knows_is_not_expressible_and_says_why(system, options, r
     assert re.search(reason, found.lacks[0])
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_every_file_names_policy_options_and_versions(system):
-    found = site_config(system, "fcfs", backfill="saf", threshold_s=72000)
-    title = f"fcfs, backfill saf, threshold 72000 s, for {found.written_for}; written by batfill {__version__}"
-    assert all(text.splitlines()[0] in (f"# {title}", f"-- {title}") for text in found.files.values())
-    assert found.as_text().startswith(f"# {title}: approximate\n")
-    assert found.as_dict()["options"] == {"backfill": "saf", "threshold": 72000}
-    assert site_config(system, "fcfs", backfill="same").options == {}
-    assert site_config(system, "fcfs", threshold_s=0).options == {"threshold": 0}
-
-
 def test_the_command_prints_comments_and_files_or_json():
     text = result("export-config", "slurm", "--policy", "saf")
     assert text.startswith(f"# saf, for Slurm 22.05; written by batfill {__version__}: expressible\n# differs: ")
@@ -564,9 +539,3 @@ def test_the_exit_status_says_whether_the_files_do_what_the_options_say(words, s
             assert bool(done.out) == (status != 2)
             assert len(done.err.splitlines()) == (expected != 0)
             assert ("add --approximate" in done.err) == (expected == 3)
-
-
-def test_an_unknown_system_policy_or_threshold_is_refused():
-    assert "'slurm', 'oar', 'pbs', 'flux'" in refusal("export-config", "lsf")
-    assert refusal("export-config", "pbs", "--policy", "sfa").startswith("policy 'sfa' is unknown; known are ")
-    assert refusal("export-config", "pbs", "--threshold", -1).startswith("option threshold: -1 is not a number")

@@ -46,12 +46,3 @@ def test_a_line_that_is_no_event_is_refused_by_number(line, complaint, tmp_path)
     (tmp_path / "events").write_bytes(b"\n" + line)
     with pytest.raises(WorkloadError, match=f"events: line 2: {complaint}"):
         read_external_events([tmp_path / "events"], 4, forward_unknown=False)
-
-
-def test_a_line_beyond_the_limit_is_refused_by_number(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.files.LONGEST_LINE", 2000)
-    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 1000)
-    path = tmp_path / "events.txt"
-    path.write_text("\n" + " " * 5000 + "\n")
-    with pytest.raises(WorkloadError, match=r"events\.txt:2: .*longer than"):
-        read_external_events([path], 4, forward_unknown=True)

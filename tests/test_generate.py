@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from batfill import __version__
 from batfill.cli import main
-from batfill.errors import WorkloadError
 from batfill.workloads import generate
 from batfill.workloads.generate import generate_log, synthetic_users
-from batfill.workloads.scaling import at_load, offered_load, stretch
+from batfill.workloads.scaling import at_load, offered_load
 from batfill.workloads.swf_log import new_log, read_log
 from sweeps import examples
 
@@ -54,25 +53,6 @@ def test_log_run_times_have_the_moments_of_the_hyper_gamma(kind):
     assert log.max() <= generate.LONGEST_LOG_RUNTIME + 1e-4
 
 
-@pytest.mark.parametrize("shape", [0.3, 1.0, 6.1271, 8.9186, 25.0])
-def test_the_gamma_distribution_is_scipys(shape):
-    x = np.concatenate([np.geomspace(1e-6, 1, 20), np.linspace(1, 30, 100)])
-    reference = pytest.importorskip("scipy.special").gammainc(shape, x)
-    assert generate.gamma_below(shape, x) == pytest.approx(reference, rel=1e-13)
-
-
-def test_wide_jobs_run_longer():
-    narrow, wide = (np.median(generate.runtimes(generate.SINGLE_MODEL, np.full(20_000, q), rng())) for q in (1, 100))
-    assert wide > 10 * narrow
-
-
-def test_the_day_has_its_rush_in_the_early_afternoon_and_its_low_before_dawn():
-    cycle = generate.daily_cycle(generate.SINGLE_MODEL)
-    assert cycle.mean() == pytest.approx(1)
-    assert 24 <= cycle.argmax() <= 30  # half hours
-    assert 8 <= cycle.argmin() <= 12
-
-
 def test_arrivals_follow_the_daily_cycle():
     submit_s = generate.arrivals(generate.SINGLE_MODEL, 300_000, rng())
     half_hour = (submit_s % 86_400 // 1800).astype(int)
@@ -109,12 +89,6 @@ def test_the_model_agrees_with_its_authors_sample(archive_log):
         assert stats.ks_2samp(np.diff(log["submit_s"]), np.diff(jobs.submit_s)).statistic < 0.023
         # arrivals come in bursts, so that an hour's count scatters more than independent ones would
         assert stats.ks_2samp(theirs % 86_400, jobs.submit_s % 86_400).statistic < 0.04
-
-
-def test_both_kinds_are_merged_by_arrival():
-    jobs = generate.lublin_jobs(5_000, 128, rng(), kind="both")
-    assert (np.diff(jobs.submit_s) >= 0).all()
-    assert 0.1 < jobs.kind.mean() < 0.9
 
 
 @settings(max_examples=examples(30), deadline=None)
@@ -182,11 +156,6 @@ def test_requests_are_dealt_evenly_among_the_jobs_they_cover():
     assert np.abs(places / drawn - 1 / 3).max() < 0.05
 
 
-def test_a_longest_request_below_the_longest_run_is_refused():
-    with pytest.raises(WorkloadError, match="must reach"):
-        generate.requested_times(np.array([7200.0]), rng(), longest_s=3600)
-
-
 # Load
 
 
@@ -202,17 +171,6 @@ def test_load_is_the_area_asked_over_the_area_there_is():
 def test_a_log_is_stretched_to_the_load_asked_for(seed, load):
     log, _ = at_load(generate_log(300, 64, seed), 64, load)
     assert offered_load(log, 64) == pytest.approx(load, rel=1e-3)
-
-
-def test_stretching_keeps_the_first_submission_and_unknown_ones():
-    log = stretch(new_log([], {"submit_s": np.array([100, 110, -1.0, 200])}), 2.5)
-    assert log["submit_s"].tolist() == [100, 125, -1, 350]
-
-
-@pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf")])
-def test_an_impossible_factor_is_refused(factor):
-    with pytest.raises(WorkloadError, match="above 0"):
-        stretch(new_log([], {"submit_s": np.zeros(1)}), factor)
 
 
 # The whole
@@ -249,11 +207,6 @@ def test_one_seed_gives_identical_bytes(tmp_path, capsys, name):
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     run("workload", "generate", "--out", tmp_path / "a" / name, "--jobs", 50, "--seed", 8)
     assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "b" / name).read_bytes()
-
-
-def test_an_unknown_format_is_refused_before_any_work(tmp_path, capsys):
-    assert run("workload", "generate", "--out", tmp_path / "x.csv") == 2
-    assert "name it .swf, .json or .parquet" in capsys.readouterr().err
 
 
 def test_the_sample_is_what_its_command_generates(tmp_path):

@@ -59,16 +59,6 @@ def test_a_batsim_workload_keeps_its_jobs_through_a_log(tmp_path):
     assert first["job"].tolist() == log["job"].tolist()
 
 
-def test_jobs_named_by_words_are_numbered(tmp_path):
-    path = tmp_path / "x.json"
-    jobs = [{"id": name, "subtime": at, "res": 1, "profile": "d"} for at, name in enumerate(["night", "a1"])]
-    path.write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 1}}}))
-    log = load_log(path)
-    assert log["job"].tolist() == [1, 2]
-    assert log["requested_s"].tolist() == [-1, -1]
-    assert log.header_value("MaxProcs") == "2"
-
-
 def test_the_engine_reads_swf_and_json_alike(tmp_path):
     log = generate_log(40, 16, 2)
     names = ("x.swf", "x.json", "x.json.gz", "x.parquet")
@@ -79,28 +69,6 @@ def test_the_engine_reads_swf_and_json_alike(tmp_path):
         assert all(getattr(one.jobs, column).tolist() == getattr(two.jobs, column).tolist() for two in others)
     assert all(two.procs == one.procs == 16 for two in others)
     assert read_workload(tmp_path / "x.json", procs=99).procs == 99
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"PAR1", b"PAR1" + bytes(50) + b"PAR1", b"PAR1" + b"\xff" * 200],
-    ids=["start", "empty", "rubbish"],
-)
-def test_a_damaged_parquet_file_is_said(tmp_path, content):
-    path = tmp_path / "x"
-    path.write_bytes(content)
-    with pytest.raises(WorkloadError, match="not a Parquet log") as error:
-        load_log(path)
-    assert "\n" not in str(error.value)
-
-
-def test_a_parquet_file_of_something_else_is_said(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"job": [1]}), tmp_path / "x")
-    with pytest.raises(WorkloadError, match="no column submit_s"):
-        load_log(tmp_path / "x")
 
 
 @pytest.mark.parametrize(
@@ -115,12 +83,6 @@ def test_a_parquet_file_of_something_else_is_said(tmp_path):
 def test_a_name_says_the_format(tmp_path, name, wanted, stem):
     assert format_of(tmp_path / name) == wanted
     assert stem_of(tmp_path / name) == stem
-
-
-@pytest.mark.parametrize("name", ["a", "a.csv", "a.gz", "a.parquet.gz", "a.swf.zip"])
-def test_a_name_that_says_none_is_refused(tmp_path, name):
-    with pytest.raises(WorkloadError, match="name it"):
-        format_of(tmp_path / name)
 
 
 @settings(max_examples=examples(50), deadline=None)

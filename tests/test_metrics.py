@@ -36,10 +36,6 @@ def test_a_schedule_by_hand():
     assert (run.share_bsld_1, run.share_bsld_10, run.share_bsld_100, run.share_bsld_above) == (1 / 3, 2 / 3, 0, 0)
 
 
-def test_the_makespan_counts_from_the_first_submission():
-    assert figures([(1000, 10, 10, 1), (1005, 10, 10, 1)], 1).makespan_s == 20
-
-
 def test_tau_bounds_the_slowdown_of_short_jobs():
     wait_s, runtime_s = np.array([90.0, 90.0, 0.0]), np.array([1.0, 30.0, 1.0])
     assert bounded_slowdown(wait_s, runtime_s, 10.0).tolist() == [9.1, 4.0, 1.0]
@@ -211,9 +207,3 @@ def test_a_divider_of_each_jobs_own_says_which_are_small_and_one_that_is_missing
     ]
     assert found["class_divider_s"] is None
     assert who_pays(np.array([1.0, 2.0, 4.0]), **columns, divider_s=6.0)["waits_by_class"][0]["jobs"] == 3
-
-
-def test_a_run_of_no_job_has_no_group():
-    none = np.zeros(0)
-    found = who_pays(none, runtime_s=none, procs=none.astype(np.int64), user=none.astype(np.int64))
-    assert found == {"class_divider_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from batfill.engine.keys import key_at, unit_of
 from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
-from batfill.policy import AGED, MIXED, PICKED, POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
+from batfill.policy import POLICIES, UNLIMITED_S, aged, mixed, names_in, policy_named
 from batfill.replays import replay
 from oracle import KEYS, assert_same, key_named, oracle
 from strategies import random_table, replayed, table
@@ -98,38 +98,6 @@ def test_weights_are_scaled_to_sum_up_to_one():
     assert mixed((0, 0, 0, 0, -4, 4)).weights == (0, 0, 0, 0, -0.5, 0.5)
 
 
-@pytest.mark.parametrize("text", ["saf", " SAF ", "Saf"])
-def test_names_are_taken_as_people_write_them(text):
-    assert policy_named(text).name == "saf"
-
-
-def test_a_mixed_policys_name_means_the_same_policy_again():
-    policy = mixed((0.1, -1 / 3, 1e-17, 2, 3, 1e10))
-    again = policy_named(policy.name)
-    assert again.name == policy.name
-    assert keys(again, 99_000.0) == keys(policy, 99_000.0)
-
-
-@pytest.mark.parametrize("text", ["", "best", "saf:1", "saf,fcfs", "mixed"])
-def test_an_unknown_name_is_answered_with_the_known_ones(text):
-    with pytest.raises(
-        PolicyError, match=r"is unknown; known are fcfs, lcfs, .*, mixed:a,b,c,d,e,f, and aged:c,alpha,beta"
-    ):
-        policy_named(text)
-
-
-@pytest.mark.parametrize("text", ["mixed:", "mixed:1,2,x,4,5,6"])
-def test_weights_that_are_no_numbers_are_refused(text):
-    with pytest.raises(PolicyError, match="weights are six numbers"):
-        policy_named(text)
-
-
-@pytest.mark.parametrize("text", ["mixed:1,2,3", "mixed:0,0,0,0,0,0", "mixed:1,2,3,4,5,nan", "mixed:1,2,3,4,5,inf"])
-def test_weights_must_be_six_finite_and_not_all_zero(text):
-    with pytest.raises(PolicyError, match="not six finite weights, one of them not zero"):
-        policy_named(text)
-
-
 @pytest.mark.parametrize("text", ["aged:1,2", "aged:1,2,3,4", "aged:", "aged:a,0,0"])
 def test_an_aged_order_takes_three_numbers(text):
     with pytest.raises(PolicyError, match="it takes three numbers separated by commas, as in aged:c,alpha,beta"):
@@ -142,11 +110,6 @@ def test_an_aged_order_takes_three_numbers(text):
 def test_the_numbers_of_an_aged_order_have_limits(text):
     with pytest.raises(PolicyError, match=r"or one of the exponents .* is not from -4 to 4"):
         policy_named(text)
-
-
-def test_an_aged_orders_name_means_the_same_policy_again():
-    policy = aged(1 / 3, 0.1, -0.7)
-    assert keys(policy_named(policy.name), 99_000.0) == keys(policy, 99_000.0)
 
 
 @pytest.mark.parametrize(
@@ -177,12 +140,6 @@ def test_under_an_aged_order_no_job_waits_for_ever():
     assert replay(jobs, 1, policy_named("spf")).start_s[1] == 2000
     # A job of 10 s starts at once: c / 10 = (c + w) / 100 at w = 9 c, and the older one goes first.
     assert replay(jobs, 1, policy_named("aged:50,1,0")).start_s[1] == 450
-
-
-def test_the_listing_says_of_each_policy_its_formula_and_source():
-    rows = listing()
-    assert [row["name"] for row in rows] == [*POLICIES, MIXED, AGED, PICKED]
-    assert all(row["formula"] and row["source"] for row in rows)
 
 
 def test_no_job_of_a_table_is_longer_than_a_job_without_walltime_counts_in_a_key():

@@ -15,7 +15,7 @@ import pytest
 import batfill as bf
 from batfill import progress as bars
 from batfill.errors import WorkloadError
-from batfill.policy import aged, picked_by, policy_named, polynomial
+from batfill.policy import aged, policy_named, polynomial
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")
@@ -72,15 +72,6 @@ def test_csv_in_a_file_is_the_text_and_unknown_values_are_empty(saf, tmp_path):
 # Equality and pickles
 
 
-def test_equality_is_by_content(log, saf):
-    again = bf.replay(bf.read(SAMPLE), "saf", threshold_s=7200)
-    assert (again == saf, hash(again) == hash(saf), again.workload == log) == (True, True, True)
-    others = [bf.replay(log, "saf"), bf.replay(log, "saf", threshold_s=7200, tau_s=60), log, None]
-    assert not any(saf == other for other in others)
-    assert log != bf.read(SAMPLE, procs=65)
-    assert log.jobs != log.jobs.select(slice(10))
-
-
 def test_results_and_runs_are_pickled(log, saf):
     classed = bf.replay(log, "wfp3", knowledge="classifier", cut=0, kill=True)
     for each in (log, saf, classed, saf.workload.jobs):
@@ -112,29 +103,6 @@ def test_policies_are_pickled_and_shown_by_their_formulas(policy):
     assert again == policy
     assert " at 0x" not in repr(again)
     assert policy.name in again._repr_html_()
-
-
-def test_a_policy_with_a_network_is_pickled():
-    network = bf.network_of([(np.ones((16, 1)), np.zeros(1))])
-    again = pickle.loads(pickle.dumps(picked_by(network, base="saf")))
-    assert again.network.weights.tolist() == network.weights.tolist()
-
-
-def test_the_named_policies_are_shown_as_a_table():
-    assert pickle.loads(pickle.dumps(bf.policies)) == bf.policies
-    lines = repr(bf.policies).splitlines()
-    assert len(lines) == 1 + len(bf.policies)
-    assert "lambda" not in repr(bf.policies)
-    assert "p~ q" in bf.policies._repr_html_()
-
-
-def test_a_fork_says_that_it_is_one(log, tmp_path):
-    run = bf.Replay(log).run("1d")
-    fork = run.fork()
-    assert "fork" not in repr(run)
-    assert f"fork         of a replay at {run.now_s:,.0f} s" in repr(fork)
-    fork.save(tmp_path / "fork.npz")
-    assert "fork  " in repr(bf.Replay.load(tmp_path / "fork.npz"))
 
 
 # What goes in
@@ -255,15 +223,6 @@ def test_reports_and_comparisons_take_results_lists_and_dicts(log, saf, tmp_path
     assert bf.replay_many(log, {"a": "saf", "b": "fcfs"}).index.tolist() == ["a", "b"]
 
 
-def test_every_finding_shows_itself_in_a_notebook(log, saf):
-    found = [log, log.jobs, saf, saf.figures, saf.certificate, bf.Replay(log), bf.policies, bf.policies["saf"]]
-    found += [saf.describe(), bf.what_if(log, small_first=False, thresholds_s=[3600]), bf.export_config("slurm", "saf")]
-    found += [bf.frontier(log, policies=["spf"], cuts=[0]), bf.select(log, period_s=7200)]
-    for one in found:
-        assert one._repr_html_().startswith(("<table>", "<pre")), type(one)
-        assert " at 0x" not in repr(one)
-
-
 def test_plots_draw_on_the_axes_that_are_given(log, saf):
     from matplotlib.figure import Figure
 
@@ -302,22 +261,6 @@ def test_a_bar_appears_after_a_while(monkeypatch, after_s, shown):
         for _ in range(10):
             advance(1)
     assert ("jobs" in terminal.getvalue()) == shown
-
-
-def test_functions_that_take_long_show_a_bar_on_a_terminal(monkeypatch, log):
-    made = bf.generate(jobs=400, procs=32, seed=1, interarrival=8.0)
-    calls = {
-        "jobs": lambda: bf.replay(log),
-        "policies": lambda: bf.replay_many(log, ["fcfs", "saf"]),
-        "choices": lambda: bf.what_if(log, small_first=False, thresholds_s=[3600]),
-        "periods": lambda: bf.tune(made, days=0.5, points=6, last=[1]),
-    }
-    monkeypatch.setattr(bars, "PATIENCE_S", 0.0)
-    for label, call in calls.items():
-        terminal = Terminal()
-        monkeypatch.setattr(sys, "stderr", terminal)
-        call()
-        assert label in terminal.getvalue()
 
 
 def test_a_notebook_has_a_bar_of_its_own(monkeypatch):

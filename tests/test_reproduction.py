@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from batfill import __version__
 from batfill.errors import BatfillError, RunFailed
-from batfill.files import digest
 from batfill.workloads.manifest import manifest
-from command import batfill, json_result, refusal, result
+from command import batfill, refusal
 from studies.papers.core import ROOTS, Chart, Outcome, Table, Verdict, code_of
-from studies.papers.page import Cell, escaped, figure_of, rank_agreement, ratio_lines
-from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol, read_protocols
+from studies.papers.page import Cell, figure_of, rank_agreement, ratio_lines
+from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol
 from studies.papers.run import run as run_entries
 from swf_text import row
 
@@ -123,10 +121,6 @@ def test_a_remark_that_speaks_of_a_log_is_printed_only_with_that_log(path):
                 assert not said, f"{place}: {remark.text}"
 
 
-def test_every_computation_is_used_by_an_entry():
-    assert {named.entry.compute for named in read_protocols(PROTOCOLS).values()} == set(COMPUTATIONS)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -149,31 +143,6 @@ def test_every_computation_is_used_by_an_entry():
 def test_a_mistake_in_a_protocol_is_named_with_its_line(papers, log, tmp_path, old, new, said):
     message = refusal("reproduce", "all", *places(log, papers(old, new), tmp_path / "out"))
     assert said in message
-
-
-def test_names_are_listed_with_their_logs(papers):
-    text = result("reproduce", "--list", "--protocols", papers())
-    assert "paper/table-1" in text
-    assert "small.swf" in text
-    (entry,) = json_result("reproduce", "--list", "--protocols", papers())
-    assert (entry["name"], entry["logs"]) == ("paper/table-1", ["small.swf"])
-
-
-def test_a_misspelt_name_is_answered_with_the_nearest(papers, log, tmp_path):
-    message = refusal("reproduce", "paper/tabel-1", *places(log, papers(), tmp_path / "out"))
-    assert "did you mean paper/table-1?" in message
-
-
-def test_only_the_papers_that_are_named_are_read(papers, log, tmp_path):
-    papers("title: A paper", "titel: A paper", name="other")
-    arguments = places(log, papers(), tmp_path / "out")
-    assert batfill("reproduce", "paper", *arguments).status == 0
-    assert batfill("reproduce", "paper/table-1", *arguments).status == 0
-    assert "other.yaml:1: key titel is unknown here" in refusal("reproduce", "all", *arguments)
-
-
-def test_no_name_is_a_mistake(papers, log, tmp_path):
-    assert "--list" in refusal("reproduce", *places(log, papers(), tmp_path / "out"))
 
 
 # Results
@@ -222,31 +191,6 @@ def _replace(monkeypatch, compute):
     monkeypatch.setitem(COMPUTATIONS, "pure-policies", COMPUTATIONS["pure-policies"]._replace(compute=compute))
 
 
-def computed_again(done):
-    """Whether the command came to a computation that was replaced by `_never`'s."""
-    return done.status == 1 and "computed again" in done.err
-
-
-def test_another_log_other_parameters_or_fresh_compute_anew(papers, log, tmp_path, monkeypatch):
-    arguments = places(log, papers(), tmp_path / "out")
-    assert batfill("reproduce", "all", *arguments).status == 0
-    _never(monkeypatch)
-    assert computed_again(batfill("reproduce", "all", *arguments, "--fresh"))
-    papers("boundaries: [submitted]", "boundaries: [submit-finish]")
-    assert computed_again(batfill("reproduce", "all", *arguments))
-    papers()
-    log.write_text(log.read_text() + row(61, 700_000, 60))
-    assert computed_again(batfill("reproduce", "all", *arguments))
-
-
-def test_new_published_numbers_are_shown_without_computing(papers, log, tmp_path, monkeypatch):
-    arguments = places(log, papers(), tmp_path / "out")
-    batfill("reproduce", "all", *arguments)
-    _never(monkeypatch)
-    papers("SAF: [1.5, 2]", "SAF: [777, 2]")
-    assert "| SAF  | 777 " in batfill("reproduce", "all", *arguments).out
-
-
 def test_the_small_version_says_so_and_is_kept_elsewhere(papers, log, tmp_path):
     out = tmp_path / "out"
     batfill("reproduce", "all", *places(log, papers(), out))
@@ -257,15 +201,6 @@ def test_the_small_version_says_so_and_is_kept_elsewhere(papers, log, tmp_path):
     (entry,) = json.loads(batfill("reproduce", "all", *places(log, papers(), out), "--quick", "--json").out)
     assert entry["size"] == "quick"
     assert entry["folder"] == str(out / "quick" / "paper" / "table-1")
-
-
-def test_a_spoilt_result_is_named(papers, log, tmp_path):
-    out = tmp_path / "out"
-    batfill("reproduce", "all", *places(log, papers(), out))
-    (out / "paper" / "table-1" / "result.json").write_text("{")
-    done = batfill("reproduce", "all", *places(log, papers(), out))
-    assert done.status == 2
-    assert "result.json: not a stored result" in done.err
 
 
 def test_the_size_of_the_papers_has_its_own_parameters_and_place(papers, log, tmp_path):
@@ -280,22 +215,6 @@ def test_the_size_of_the_papers_has_its_own_parameters_and_place(papers, log, tm
     assert (out / "full" / "paper" / "table-1" / "result.json").exists()
     message = refusal("reproduce", "all", *places(log, folder, out), "--full", "--quick")
     assert "--quick and --full are two sizes" in message
-
-
-def test_the_time_that_an_entry_took_is_kept_with_it(papers, log, tmp_path, monkeypatch):
-    out, page = tmp_path / "out", tmp_path / "all.md"
-    arguments = ["reproduce", "all", *places(log, papers(), out), "--page", page, "--json"]
-    (first,) = json.loads(batfill(*arguments).out)
-    assert first["took"]["cpu_s"] > 0
-    kept = out / "paper" / "table-1" / "took.json"
-    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"wall_s": 600, "cpu_s": 1199}))
-    _never(monkeypatch)
-    (second,) = json.loads(batfill(*arguments).out)
-    assert second["took"] == {"wall_s": 600, "cpu_s": 1199}
-    assert "Its entries took 10 minutes to compute, and 20 minutes of processor time." in page.read_text()
-    kept.unlink()
-    assert json.loads(batfill(*arguments).out)[0]["took"] is None
-    assert "How long its entries took is not known." in page.read_text()
 
 
 # Missing logs
@@ -373,13 +292,6 @@ def test_logs_are_looked_for_where_the_environment_says_packed_or_not(papers, lo
     assert batfill(*arguments).status == 0
 
 
-def test_without_any_log_the_run_has_failed(papers, log, tmp_path):
-    log.unlink()
-    done = batfill("reproduce", "all", *places(log, papers(), tmp_path / "out"))
-    assert done.status == 1
-    assert "none of 1 entries could run for want of logs" in done.err
-
-
 # The page
 
 
@@ -409,20 +321,6 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
     ]  # fmt: skip
 
 
-def test_a_chart_or_a_statement_that_no_computation_has_is_refused(papers, log, tmp_path):
-    folder = papers("    why:", "    says: {first: FCFS comes first}\n    why:")
-    message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out")).err
-    assert "paper/table-1: pure-policies judges no statement 'first'" in message
-    folder = papers("    why:", "    show: [weeks]\n    why:")
-    page = tmp_path / "all.md"
-    message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).err
-    assert "paper/table-1: show has no chart 'weeks'" in message
-
-
-def test_stars_and_tildes_of_names_are_no_markup_on_a_page():
-    assert escaped("**Why.** w*train and w* on p~") == r"**Why.** w\*train and w\* on p\~"
-
-
 @pytest.mark.parametrize("kind", ["lines", "points", "bands", "shares", "boxes", "map"])
 def test_every_kind_of_chart_is_drawn(tmp_path, kind):
     from batfill.reports.figures import write_figure
@@ -437,23 +335,6 @@ def test_every_kind_of_chart_is_drawn(tmp_path, kind):
     files = write_figure(figure_of(chart), tmp_path, ["svg"], "origin")
     assert [path.name for path in files] == [f"{kind}.svg", f"{kind}.csv"]
     assert Outcome.of_dict(json.loads(json.dumps(Outcome(charts=(chart,)).as_dict()))).charts == (chart,)
-
-
-def test_a_format_is_checked_before_anything_is_computed(papers, log, tmp_path):
-    out = tmp_path / "out"
-    assert "'gif' is none of" in refusal("reproduce", "all", *places(log, papers(), out), "--figures", "gif")
-    assert not out.exists()
-
-
-def test_the_head_of_a_page_says_how_it_was_made(papers, log, tmp_path):
-    folder, page = papers("    quick:", "    full: {count: 2}\n    quick:"), tmp_path / "all.md"
-    batfill("reproduce", "paper", *places(log, folder, tmp_path / "out"), "--page", page, "--full")
-    head = page.read_text().partition("| entry")[0]
-    for part in (
-        f"`batfill reproduce paper --full --page FILE` of batfill {__version__}", "with no seed", "This is `--full`",
-        f"| small.swf | as its header says | `{digest(log)}` |", "took less than a minute to compute",
-    ):  # fmt: skip
-        assert part in head
 
 
 # Comparing

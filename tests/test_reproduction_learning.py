@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
-from batfill.errors import BatfillError
 from batfill.experiment import simulate
-from batfill.knowledge.features import FEATURE_NAMES
 from batfill.knowledge.study import autocorrelations, classify_log, read_jobs
 from batfill.options import Options, Settings
 from batfill.policy import policy_named
@@ -22,7 +19,7 @@ from batfill.workloads import read_workload
 from studies.papers import core
 from studies.papers.classes import SCENARIOS, THIRTY_DAYS_S, Jobs, Replays, means_of, monthly, runs_of
 from studies.papers.core import Context
-from studies.papers.heuristics import draw_of, fits_of, scores_of, with_run_times
+from studies.papers.heuristics import fits_of, scores_of, with_run_times
 from studies.papers.protocol import COMPUTATIONS
 from swf_text import row
 
@@ -90,16 +87,6 @@ def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, context, outcom
         assert found.tables[0].values[0] == pytest.approx(expected)
 
 
-def test_rows_that_did_not_complete_can_be_left_out(log, outcome):
-    tables = outcome("job-sizes", of="jobs", rows=["all that ran", "completed"])
-    assert tables.notes == ("all that ran: 400 rows of Small.", "completed: 320 rows of Small.")
-
-
-def test_every_feature_is_of_one_type(outcome):
-    (table,) = outcome("class-features").tables
-    assert sum(value for (value,) in table.values) == len(FEATURE_NAMES)
-
-
 def test_lags_are_medians_over_the_users_categories(log, outcome):
     found = outcome("category-autocorrelation", user=0)
     rows = [each for each in autocorrelations(read_jobs(log)) if each["user"] == 0 and each["category"] == "(u, p~)"]
@@ -122,24 +109,6 @@ def test_quality_is_that_of_the_study(studied, outcome):
         [100 * total.false_large / total.jobs, 100 * total.false_small / total.jobs]
     )
     assert judged.values[0][1] == pytest.approx(100 * (1 - total.rates()["precision"]))
-
-
-def test_a_log_too_long_for_all_choices_is_studied_under_the_first(outcome):
-    choices = ["decoupled known", "fresh known"]
-    first, second = outcome("classifier-quality", choices=choices, only_first=["Small"]).tables
-    assert (first.rows, second.rows) == (("Small",), ())
-
-
-def test_the_first_weeks_of_a_log_can_be_studied_alone(log, outcome):
-    (chart,) = outcome("classifier-quality", choices=["decoupled known"], weeks=3).charts
-    (whole,) = outcome("classifier-quality", choices=["decoupled known"]).charts
-    assert [week for week, *_ in chart.rows] == [1, 2]  # week 0 is only learned from
-    assert chart.rows == whole.rows[:2] != whole.rows
-
-
-def test_importances_are_medians_over_the_trainings(studied, outcome):
-    (table,) = outcome("classifier-importances", choices=["decoupled known"]).tables
-    assert table.value("p~", "Small") == pytest.approx(np.median([each["p~"] for each in studied.importances]))
 
 
 @pytest.fixture(scope="module")
@@ -239,13 +208,6 @@ def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome)
     assert found.tables[0].value("fresh known, an hour", "SPF-CI") == pytest.approx(100 * (1 - means[1] / means[0]))
 
 
-def test_rows_that_did_not_complete_can_be_left_out_of_replays(log, outcome, runs):
-    whole, completed = outcome("clairvoyant-rows", policies=["spf"], rows=["all that ran", "completed"]).tables
-    name = "SPF, class-clairvoyant"
-    assert whole.value(name, "Small") == pytest.approx(runs.gain("spf", "class-clairvoyant"))
-    assert completed.value(name, "Small") != whole.value(name, "Small")
-
-
 # Online choice
 
 
@@ -294,16 +256,6 @@ def test_a_change_is_tried_on_the_methods_that_it_means_something_to(outcome):
 # Regression heuristics
 
 few_jobs = pytest.mark.filterwarnings("ignore:The design matrix is poorly conditioned")  # powers of few run times
-
-
-def test_a_choice_is_a_shuffle_and_a_weight():
-    assert draw_of("published pq2") == ("published", "pq2")
-    assert draw_of("fair pq") == ("fair", "pq")
-
-
-def test_a_log_without_a_number_of_tuples_is_named(outcome):
-    with pytest.raises(BatfillError, match="Small: tuples has no number for it"):
-        outcome("fit-errors", **FITTING | {"tuples": {"Other": 6}})
 
 
 @few_jobs
@@ -385,11 +337,3 @@ def test_a_costly_part_is_made_once_and_again_when_its_code_changes(tmp_path, mo
     monkeypatch.setattr(core, "code_of", lambda function: "changed")
     core.kept(tmp_path, "parts", {"log": "a"}, classify_log, make)
     assert len(made) == 3
-
-
-def test_a_spoilt_part_is_named(tmp_path):
-    core.kept(tmp_path, "parts", {}, classify_log, dict)
-    (path,) = (tmp_path / "parts").iterdir()
-    path.write_text(json.dumps([]))
-    with pytest.raises(BatfillError, match="not a kept result"):
-        core.kept(tmp_path, "parts", {}, classify_log, dict)

@@ -20,7 +20,6 @@ from studies.papers import core
 from studies.papers.core import Context
 from studies.papers.mixed import Weekly, likeness
 from studies.papers.protocol import COMPUTATIONS
-from studies.papers.simple import without_extremes
 from swf_text import row
 
 WEEK_S = 7 * 86_400
@@ -128,33 +127,6 @@ def test_hindsight_is_at_least_as_good_as_one_policy_and_as_last_weeks(outcome, 
     )
 
 
-def test_a_grid_is_looked_up_the_second_time(outcome, tmp_path, monkeypatch):
-    first = outcome("space-maps", units=["plain"], points=18, count={"Small": 2})
-    assert len(list((tmp_path / "coverage").glob("*.npy"))) == 1
-    monkeypatch.setattr("batfill.tuning.search.costs", None)
-    assert outcome("space-maps", units=["plain"], points=18, count={"Small": 2}) == first
-
-
-def test_a_map_has_its_best_point_where_the_table_says(outcome):
-    made = outcome("space-maps", units=["plain"], points=18, count={"Small": 2})
-    (table,) = made.tables
-    least = [
-        min(row[2] for chart in pair for row in chart.rows)
-        for pair in zip(made.charts[::2], made.charts[1::2], strict=True)
-    ]
-    assert least == [table.value(row, "its bsld") for row in table.rows]
-    assert table.value(table.rows[0], "bsld of the best of the week before") is None
-    assert table.value(table.rows[1], "bsld of the best of the week before") >= least[1]
-
-
-def test_searches_by_xnes_are_the_same_again_and_kept(outcome, monkeypatch):
-    given = {"units": ["plain", "typical"], "points": 18, "evaluations": 8, "seed": 3, "count": {"Small": 2}}
-    first = outcome("search-methods", **given)
-    assert [row[0] for row in first.charts[0].rows] == [0, 1]
-    monkeypatch.setattr("batfill.tuning.search.costs", None)
-    assert outcome("search-methods", **given) == first
-
-
 def test_jobs_are_counted_by_boundary_and_the_longest_come_first(outcome):
     submitted, finished = outcome("week-jobs", boundaries=["submitted", "submit-finish"]).tables
     assert submitted.value("Small", "#jobs") == 360
@@ -247,13 +219,6 @@ def test_the_curves_end_at_the_means_of_the_samples_without_the_best_and_the_wor
     assert all(least <= mean <= most for _, mean, least, most, *_ in curve["rows"])
 
 
-def test_the_most_delayed_jobs_are_the_hundred_with_the_highest_slowdown(reproduced):
-    found, folder = reproduced
-    _, tables = runs_of(folder, "sqf", threshold=False)
-    top = pd.concat([jobs.sort_values("bsld", ascending=False, kind="stable")[:100] for jobs in tables])
-    assert frame(found["most-delayed"], "no threshold").loc["SQF", "Small"] == top["procs"].median()
-
-
 def test_shares_by_slowdown_are_those_of_the_runs(reproduced):
     found, folder = reproduced
     _, tables = runs_of(folder, "spf", threshold=False)
@@ -262,22 +227,6 @@ def test_shares_by_slowdown_are_those_of_the_runs(reproduced):
     assert shares.loc["SPF, bsld above 100 (%)", "Small"] == pytest.approx(above)
     classes = [name for name in shares.index if name.startswith("SPF, ")]
     assert shares.loc[classes, "Small"].sum() == pytest.approx(100)
-
-
-def test_sqf_backfills_only_under_a_threshold(reproduced):
-    found, folder = reproduced
-    _, tables = runs_of(folder, "saf", threshold=False)
-    counts = frame(found["backfilled"], "no threshold")
-    assert counts.loc["SAF", "Small: jobs"] == np.mean([jobs["backfilled"].sum() for jobs in tables])
-    assert counts.loc["SQF", "Small: jobs"] == 0
-    whole = frame(found["whole"], "")
-    assert whole.loc["Small", "SQF, no threshold"] == 0
-    assert whole.loc["Small", "SQF, threshold"] > 0
-
-
-def test_the_best_and_the_worst_sample_are_left_out():
-    assert without_extremes(np.array([3.0, 1.0, 2.0, 5.0, 4.0])).tolist() == [0, 2, 4]
-    assert without_extremes(np.array([3.0, 1.0, 2.0])).tolist() == [0, 1, 2]
 
 
 def test_shares_of_premature_jobs_and_figures_of_a_log(outcome):

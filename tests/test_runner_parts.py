@@ -14,14 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from batfill.batsim.platform import read_platform
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
 from batfill.batsim.runner.context import (
     SimulatorCommand,
-    is_here,
     is_listening,
     parse_context,
     parse_trace,
@@ -33,9 +30,8 @@ from batfill.batsim.runner.pair import SimulationState, Watch, state_text
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import Lifeline, send
 from batfill.batsim.runner.setup import choose_engine, command_environment, making, making_platform
-from batfill.batsim.runner.verdict import ending, last_line_of
-from batfill.errors import BatfillError, WorkloadError
-from batfill.metrics import as_table, figure_rows
+from batfill.batsim.runner.verdict import last_line_of
+from batfill.errors import BatfillError
 from batfill.workloads.convert import rewrite_for_batsim_5
 from command import batfill
 
@@ -66,33 +62,12 @@ def test_the_traced_command_tells_the_simulators_files(trace, program, workloads
     assert command.platform == (platform and Path(platform))
 
 
-@given(st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1), max_size=3))
-def test_workloads_of_any_name_are_found_in_the_trace(names):
-    words = [word for name in names for word in ("-w", f"./{name}")]
-    command = parse_trace("+ batsim " + shlex.join(words) + TRACE_END)
-    assert command.workloads == tuple(Path(f"./{name}") for name in names)
-
-
 def test_the_context_is_found_among_other_lines():
     dump = '{"socket_endpoint":"tcp://localhost:28001","export_prefix":"o/x","external_scheduler":true}'
     context = parse_context(f"loading modules\n{dump}\n")
     assert context is not None
     assert (context.port, context.external_scheduler, context.protocol) == (28001, True, 4)
     assert context.jobs_csv == Path("o/x_jobs.csv")
-
-
-@pytest.mark.parametrize("endpoint", [', "socket_endpoint":"tcp://localhost:28001"', ', "socket_endpoint":""', ""])
-def test_a_context_that_says_nothing_of_a_scheduler_is_version_5s(endpoint):
-    context = parse_context(f'{{"export_prefix":"o/"{endpoint}}}')
-    assert context is not None
-    assert context.protocol == 5
-    assert context.external_scheduler == ("tcp" in endpoint)
-    assert context.jobs_csv == Path("o/jobs.csv")
-
-
-@pytest.mark.parametrize("stdout", ["", "hello", "[1]", "3", '{"socket_endpoint": "tcp://h:1"}'])
-def test_what_is_no_context_is_none(stdout):
-    assert parse_context(stdout) is None
 
 
 @pytest.mark.parametrize(
@@ -107,12 +82,6 @@ def test_what_is_no_context_is_none(stdout):
 )
 def test_the_port_of_an_endpoint(endpoint, port):
     assert port_of(endpoint) == port
-
-
-def test_an_endpoint_is_here_only_if_its_host_says_so():
-    hosts = ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "*", socket.gethostname(), "10.0.0.7", "node12"]
-    assert [is_here(f"tcp://{host}:28000") for host in hosts] == [True] * 6 + [False] * 2
-    assert not is_here("ipc:///tmp/s")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
@@ -140,19 +109,6 @@ def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
         assert command.living() == []
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (3, "ended with status 3"),
-        (-9, "was killed by SIGKILL"),
-        (134, "ended with status 134 (SIGABRT)"),
-        (255, "ended with status 255"),
-    ],
-)
-def test_a_status_in_words(status, words):
-    assert ending(status) == words
-
-
 def test_processes_that_have_ended_or_are_another_users_are_not_signalled(monkeypatch):
     signalled = []
 
@@ -164,16 +120,6 @@ def test_processes_that_have_ended_or_are_another_users_are_not_signalled(monkey
     monkeypatch.setattr(os, "kill", kill)
     send(signal.SIGTERM, [1, 2, 3])
     assert signalled == [1, 2, 3]
-
-
-def test_a_log_is_quoted_without_what_bash_says_of_itself(tmp_path):
-    err, out = tmp_path / "err.log", tmp_path / "out.log"
-    err.write_text("+ batsched\nno memory left\n\ncmd/s.bash: line 1: 12 Aborted  batsched\n")
-    assert last_line_of([err, out]) == f"{err} ends with: no memory left"
-    err.write_text("+ batsched\n")
-    assert last_line_of([err, out]) == f"{err} says nothing"
-    out.write_text("x" * 1000)
-    assert last_line_of([err, out]) == f"{out} ends with: {'x' * 197}..."
 
 
 def test_an_error_of_simgrid_is_quoted_rather_than_what_follows_it(tmp_path):
@@ -261,13 +207,6 @@ def test_tries_of_one_job_count_once_and_killed_ones_as_wasted_work(tmp_path):
     assert "backfilled" not in figures  # Batsim's files do not say it
 
 
-def test_without_a_machine_count_there_is_no_utilisation(tmp_path):
-    figures = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("1"))).known_figures()
-    assert "utilisation" not in figures
-    assert "utilisation" not in as_table(figure_rows(figures))
-    assert "1 (0 rejected, 0 killed)" in as_table(figure_rows(figures))
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -307,14 +246,6 @@ def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
     assert said.profile_types == again.profile_types == {"delay", "composed"}
     assert said.warnings == again.warnings
     assert "3 of 40 jobs" in said.warnings[0]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"jobs": 3}', '{"jobs": [{}]}'])
-def test_a_workload_that_is_none_is_one_line(tmp_path, text):
-    workload = tmp_path / "w.json"
-    workload.write_text(text)
-    with pytest.raises(WorkloadError, match=r"w\.json: not a Batsim workload \("):
-        workload_jobs([workload])
 
 
 @pytest.mark.parametrize(

@@ -63,17 +63,6 @@ def test_no_page_fetches_from_elsewhere(site):
     assert [found for found in fetched if re.match(r"(https?:)?//", found[1])] == []
 
 
-def test_no_style_fetches_from_elsewhere(site):
-    styles = [*site.rglob("*.css"), *pages_of(site)]
-    assert [style for style in styles if re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", style.read_text())] == []
-
-
-def test_a_fetch_from_elsewhere_would_be_noticed(tmp_path):
-    page = tmp_path / "page.html"
-    page.write_text('<link rel="stylesheet" href="https://a.example/x.css"><script src="own.js"></script>')
-    assert Fetches(page).found == ["https://a.example/x.css", "own.js"]
-
-
 def test_what_a_page_fetches_is_in_the_site(site):
     for page in pages_of(site):
         for address in Fetches(page).found:
