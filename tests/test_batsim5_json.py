@@ -25,6 +25,9 @@ from command import batfill, result
 from golden import RUNS, recording
 from golden5 import Recording5, recordings
 from swf_text import row
+from test_batsim_json import JSON as ANY
+from test_batsim_json import changed as changed_in
+from test_batsim_json import refusal_of, write
 
 GOOD = {
     "nb_res": 8,
@@ -41,24 +44,9 @@ GOOD = {
 }
 
 
-def write(folder, content, name="w.json"):
-    path = folder / name
-    path.write_text(json.dumps(content))
-    return path
-
-
 def changed(path, value):
-    """GOOD with another value at this path, such as jobs.0.res; a value of ... removes it."""
-    content = json.loads(json.dumps(GOOD))
-    *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
-    place = content
-    for step in way:
-        place = place[step]
-    if value is ...:
-        del place[last]
-    else:
-        place[last] = value
-    return content
+    """GOOD with another value at this path; see test_batsim_json."""
+    return changed_in(path, value, GOOD)
 
 
 # Reading
@@ -170,13 +158,7 @@ def test_the_recorded_submissions_show_the_same_extra_data():
     ],
 )
 def test_what_batsim_5_would_not_take_is_refused_with_its_place(content, complaint, tmp_path):
-    path = write(tmp_path, content)
-    with pytest.raises(WorkloadError) as refused:
-        load_document(path)
-    said = str(refused.value)
-    assert said.startswith(f"{path}: {complaint}")
-    assert "; " in said
-    assert "\n" not in said
+    assert refusal_of(load_document, write(tmp_path, content)).startswith(complaint)
 
 
 @pytest.mark.parametrize(("version", "option"), [(4, ""), (5, " --format batsim5")])
@@ -193,13 +175,6 @@ def test_a_workload_without_jobs_is_of_both_versions(tmp_path):
     path = write(tmp_path, {"nb_res": 4, "jobs": [], "profiles": {}})
     assert [load_document(path, version=version).jobs for version in (None, 4, 5)] == [[], [], []]
     assert version_of("", {}) == 4
-
-
-ANY = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
 
 
 @settings(deadline=None)
@@ -301,11 +276,7 @@ JOB4 = {"id": "1", "subtime": 0, "res": 1, "profile": "d"}
 )
 def test_what_batsim_5_has_no_form_for_is_refused_and_no_file_is_left(job, profile, complaint, tmp_path):
     path = write(tmp_path, {"nb_res": 4, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 9} | profile}})
-    with pytest.raises(WorkloadError) as refused:
-        rewrite_for_batsim_5(path, tmp_path / "out.json")
-    said = str(refused.value)
-    assert said.startswith(f"{path}: {complaint}")
-    assert "; " in said
+    assert refusal_of(lambda path: rewrite_for_batsim_5(path, tmp_path / "out.json"), path).startswith(complaint)
     assert not (tmp_path / "out.json").exists()
 
 

@@ -27,15 +27,25 @@ GOOD = {
 }
 
 
-def write(folder, content):
-    path = folder / "w.json"
+def write(folder, content, name="w.json"):
+    path = folder / name
     path.write_text(json.dumps(content))
     return path
 
 
-def changed(path, value):
-    """GOOD with another value at this path, such as jobs.0.res; a value of ... removes it."""
-    content = json.loads(json.dumps(GOOD))
+def refusal_of(call, path):
+    """The line with which this is refused, behind the path; it says what to do about it."""
+    with pytest.raises(WorkloadError) as refused:
+        call(path)
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(f"{path}: ")
+    assert "; " in line
+    return line.removeprefix(f"{path}: ")
+
+
+def changed(path, value, content=GOOD):
+    """The content with another value at this path, such as jobs.0.res; a value of ... removes it."""
+    content = json.loads(json.dumps(content))
     *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
     place = content
     for step in way:
@@ -123,11 +133,7 @@ def test_the_recorded_workloads_are_read_in_batsims_order(name):
 )
 def test_what_is_no_delay_workload_is_refused_with_its_place(content, complaint, tmp_path):
     path = write(tmp_path, content)
-    with pytest.raises(WorkloadError) as refused:
-        read_batsim_json(path)
-    assert str(refused.value).startswith(f"{path}: {complaint}")
-    assert "; " in str(refused.value)  # what to do about it
-    assert "\n" not in str(refused.value)
+    assert refusal_of(read_batsim_json, path).startswith(complaint)
 
 
 JSON = st.recursive(
