@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import os
 import socket
 import stat
@@ -12,15 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from batfill.cli import main
 from batfill.errors import RunFailed
-from batfill.workloads import archive, read_workload
-from batfill.workloads.cleaning import clean
-from batfill.workloads.formats import save_log
+from batfill.workloads import archive
 from batfill.workloads.manifest import ArchiveLog, manifest
-from batfill.workloads.resampling import resample
-from batfill.workloads.swf_log import read_log
-from command import batfill
 from swf_text import row
 
 TEXT = ("; MaxProcs: 4\n" + "".join(row(i, i, 5, executable=(i * 7919) % 10007) for i in range(1, 3000))).encode()
@@ -121,18 +114,6 @@ def test_a_copy_in_a_shared_cache_can_be_read_by_all_that_the_umask_allows(serve
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_the_bar_gets_the_length_and_every_byte_of_each_try(serve, tmp_path):
-    moves = []
-    get(
-        known(serve("cut off", "well").url),
-        tmp_path,
-        started=lambda length: moves.append([length, 0]),
-        advance=lambda amount: moves.append([moves[-1][0], moves[-1][1] + amount]),
-    )
-    assert {length for length, _ in moves} == {len(FILE)}
-    assert moves[-1] == [len(FILE), len(FILE)]
-
-
 @pytest.mark.parametrize("lie", ["cut off", "too long", "too short", "reset", "other", 500])
 def test_a_server_that_lies_or_fails_once_is_asked_again(serve, tmp_path, lie):
     server = serve(lie, "well")
@@ -213,64 +194,3 @@ def test_the_manifests_sums_are_those_of_the_logs(archive_log, name):
     assert (log.bytes, log.text_bytes) == (len(packed), len(text))
     assert archive.verified(log, path) == "sha256 as expected"
     assert "compressed differently" in archive.verified(replace(log, sha256="0" * 64), path)
-
-
-def test_a_listed_log_of_generated_jobs_needs_no_choice_and_its_parts_neither(archive_log, tmp_path):
-    path = archive_log("lublin_256.swf.gz")
-    kept, found = archive.fetch(manifest()["lublin-256"], cache=tmp_path, local=path.parent)
-    assert "sha256 as expected" in found
-    for one in (path, kept):
-        workload = read_workload(one)
-        assert (workload.unrequested, workload.procs) == ("runtime", 256)
-        assert any("generated jobs have no user who requests" in note for note in workload.notes)
-    log = read_log(path)
-    save_log(clean(log, rules=["ran"]).log, tmp_path / "clean.swf")
-    save_log(resample(log, 0, method="weeks", weeks=2), tmp_path / "weeks.json")
-    assert batfill("workload", "scale", kept, "--interarrival", 2, "--out", tmp_path / "scaled.swf").status == 0
-    assert batfill("workload", "convert", kept, "--out", tmp_path / "made.json").status == 0
-    for name in ("clean.swf", "weeks.json", "scaled.swf", "made.json"):
-        assert read_workload(tmp_path / name).unrequested == "runtime"
-        assert batfill("replay", tmp_path / name).status == 0
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main(["workload", "fetch", *(str(argument) for argument in arguments)])
-    return ended.value.code
-
-
-def test_the_command_converts_to_where_the_descriptors_look(archive_log, tmp_path, capsys):
-    folder = archive_log("KTH-SP2-1996-2.1-cln.swf.gz").parent
-    options = ("--from", folder, "--cache", tmp_path / "c", "--convert", "--into", tmp_path / "workloads" / "archive")
-    assert run("kth-sp2", *options) == 0
-    out, err = capsys.readouterr()
-    workload = tmp_path / "workloads" / "archive" / "KTH-SP2-1996-2.1-cln.json"
-    assert out.splitlines() == [str(tmp_path / "c" / "KTH-SP2-1996-2.1-cln.swf.gz"), str(workload)]
-    assert "please acknowledge Lars Malinowsky" in err
-    assert json.loads(workload.read_text())["nb_res"] == 100
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
-    monkeypatch.setenv("BATFILL_CACHE", str(tmp_path / "a"))
-    assert archive.cache_folder() == tmp_path / "a"
-    monkeypatch.delenv("BATFILL_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
-    assert archive.cache_folder() == tmp_path / "b" / "batfill"
-
-
-def test_what_is_there_is_printed_though_another_log_cannot_be_had(tmp_path, monkeypatch, capsys):
-    known = archive.known_log("kth-sp2")
-    good = replace(known, name="good", url="http://x/good.swf.gz", sha256=hashlib.sha256(FILE).hexdigest())
-    other = replace(good, name="other", url="http://x/other.swf.gz")
-    missing = replace(known, name="missing", url="http://x/missing.swf.gz")
-    monkeypatch.setattr(archive, "manifest", lambda: {log.name: log for log in (good, missing, other)})
-    folder, cache = tmp_path / "from", tmp_path / "cache"
-    folder.mkdir()
-    for name in ("good.swf.gz", "other.swf.gz"):
-        (folder / name).write_bytes(FILE)
-    with pytest.raises(SystemExit) as ended:
-        main(["workload", "fetch", "good", "missing", "other", "--from", str(folder), "--cache", str(cache)])
-    out, err = capsys.readouterr()
-    assert ended.value.code == 2
-    assert out == f"{cache}/good.swf.gz\n{cache}/other.swf.gz\n"
-    assert err.splitlines()[-1] == f"batfill: {folder}: holds no missing.swf.gz; get it from http://x/missing.swf.gz"

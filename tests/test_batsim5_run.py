@@ -185,27 +185,6 @@ def test_options_of_batsim_5_reach_it_as_they_are(batsim5, tmp_path):
     assert json.loads(done.out)["jobs"] == 8
 
 
-def test_options_of_batsim_4_that_only_the_embedded_one_lacks_reach_batsim_5(batsim5, tmp_path):
-    path = study(tmp_path, n_jobs=4, batsim_options="--energy --sg-cfg a:1 --sg-log b:2 --sg-cfg c:3")
-    done = batfill("run", path, "--json")
-    assert done.status == 0, done.err
-    given = " ".join(json.loads((batsim5.parent / "given").read_text()))
-    assert " --energy-host --sg-cfg a:1 --sg-log b:2 --sg-cfg c:3 " in given
-    done = batfill("run", path, "--simulator", "embedded")
-    assert done.status == 1
-    assert "--energy: energy is not simulated" in done.err
-
-
-def test_several_workloads_after_one_option_are_all_checked(batsim5, tmp_path):
-    path = study(tmp_path, form=5, n_jobs=3)
-    text = path.read_text().replace(f"-w {tmp_path}/w5.json", f"-w {tmp_path}/w5.json {tmp_path}/w5.json")
-    path.write_text(text)
-    for simulator in ("auto", "embedded"):
-        done = batfill("run", path, "--json", "--simulator", simulator)
-        assert done.status == 0, done.err
-        assert json.loads(done.out)["jobs"] == 6
-
-
 def test_a_component_in_a_library_needs_no_scheduler_and_takes_none(batsim5, tmp_path):
     path = study(tmp_path, form=5, n_jobs=3)
     text = re.sub(r"-s \S+ ''", "-l /lib/easy.so ''", path.read_text())
@@ -239,15 +218,6 @@ def test_pybatsim_is_refused_under_batsim_5_before_anything_starts(batsim5, tmp_
     assert "schedcmd starts pybatsim 3, which speaks to Batsim 4 only" in line
     assert "batfill schedule" in line
     assert (tmp_path / "run/log/sched.err.log").read_text() == ""
-
-
-def test_the_callers_own_command_for_batsim_5_is_used(batsim5, tmp_path, monkeypatch):
-    monkeypatch.setenv("BATSIM", f"{sys.executable} -P -m batfill batsim --protocol 5")
-    path = study(tmp_path, n_jobs=5)
-    done = batfill("run", path)
-    assert done.status == 0, done.err
-    record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert (record["simulator"], record["batsim_version"][:2]) == ("environment", "v5")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -174,14 +173,6 @@ def test_an_option_that_does_nothing_beside_the_others_is_named(options, remarks
     assert all(map(str.__contains__, said, remarks))
 
 
-def test_the_workloads_size_can_limit_the_machines(tmp_path):
-    inputs = write(tmp_path, document(job("a", res=2)))
-    content = json.loads((tmp_path / "w.json").read_text())
-    (tmp_path / "w.json").write_text(json.dumps({**content, "nb_res": 2}))
-    assert main([*inputs, "--no-sched", "-q", "--mmax-workload", "--mmax", "3"]) == 0
-    assert rows(tmp_path, "schedule")[0]["nb_computing_machines"] == "2"
-
-
 # Runs
 
 
@@ -198,25 +189,6 @@ def test_without_a_scheduler_jobs_run_one_by_one(tmp_path, capsys):
     assert said.out == ""
     assert "w0: 4 jobs" in said.err
     assert "4 jobs, 2 successful, 1 rejected, makespan 24.000000 s" in said.err
-
-
-def messages(log):
-    """The messages in a log, with their direction, as tools find them in Batsim's."""
-    return [(way, json.loads(text)) for way, text in re.findall(r"(Sending|Received) '(.*)'$", log, re.MULTILINE)]
-
-
-@pytest.mark.parametrize("verbosity", [[], ["-v", "information"], ["-v", "network-only"], ["-v", "debug"]])
-def test_the_log_has_every_message_by_default(tmp_path, capsys, verbosity):
-    assert main([*write(tmp_path), "--no-sched", *verbosity]) == 0
-    log = capsys.readouterr().err
-    exchanged = messages(log)
-    assert exchanged[0][1]["events"][0]["type"] == "SIMULATION_BEGINS"
-    assert exchanged[-2][1]["events"][0]["type"] == "SIMULATION_ENDS"
-    assert [way for way, _ in exchanged] == ["Sending", "Received"] * (len(exchanged) // 2)
-    submitted = [e["data"]["job_id"] for _, m in exchanged for e in m["events"] if e["type"] == "JOB_SUBMITTED"]
-    assert submitted == ["w0!a", "w0!b", "w0!wide", "w0!c"]
-    others = [line for line in log.splitlines() if not line.startswith(("Sending ", "Received "))]
-    assert bool(others) == (verbosity != ["-v", "network-only"])
 
 
 def test_a_scheduler_that_dies_is_noticed_and_what_there_is_is_written(tmp_path, capsys):

@@ -24,9 +24,7 @@ from batfill.batsim.results import (
     Words,
     columns_by_arrow,
     columns_by_row,
-    machine_states_csv,
     machines_of,
-    prefix_of,
     read_results,
     read_schedule,
     write_jobs_csv,
@@ -87,15 +85,6 @@ def test_a_schedule_has_batsims_columns_and_says_who_wrote_it(tmp_path):
     assert (written["time_computing"], written["time_idle"], written["time_unavailable"]) == (
         "10.000000", "20.000000", "3.000000",
     )  # fmt: skip
-
-
-def test_machine_states_are_written_with_six_digits(tmp_path):
-    path = tmp_path / "out_machine_states.csv"
-    with machine_states_csv(path) as write:
-        write((0.0, 3, 1))
-        write((2457768.0, 4, 0))
-        assert not path.exists()  # it is there when it is whole
-    assert path.read_text().splitlines()[1:] == ["0,0,0,0,3,1", "2.45777e+06,0,0,0,4,0"]
 
 
 def test_a_failure_leaves_no_file(tmp_path):
@@ -173,14 +162,6 @@ def test_a_later_try_counts_from_its_jobs_first_submission():
 )
 def test_the_summary_of_batsim_5_is_read(name, jobs_csv, machines):
     assert read_schedule(Recording5(name).folder / jobs_csv) == ("v5.0.0-rc1-18-gba7ea85f", machines)
-
-
-@pytest.mark.parametrize(
-    ("path", "prefix"),
-    [("x/out_jobs.csv", "x/out"), ("/x/out/jobs.csv", "/x/out"), ("res/x_jobs.csv", "res/x"), ("xjobs.csv", "x")],
-)
-def test_a_runs_prefix_is_in_the_name_of_its_jobs(path, prefix):
-    assert prefix_of(Path(path)) == Path(prefix)
 
 
 FIELD = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=6)

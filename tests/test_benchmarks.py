@@ -88,17 +88,6 @@ def test_plain_c_starts_what_the_engine_starts(suite, c_program, tmp_path, polic
         suite.engine.require_equal_starts("made", ours, c_program.starts_s(plain, policy))
 
 
-def test_the_logs_jobs_are_those_the_yardstick_was_made_for(suite, archive_log):
-    for log, n_jobs in zip(suite.logs.LOGS, (28_467, 54_034, 232_536), strict=True):
-        archive_log(log.file)
-        jobs = suite.logs.workload(log).jobs
-        assert len(jobs) == n_jobs
-        assert jobs.submit_s[0] == 0
-        assert (jobs.runtime_s > 0).all()
-        assert (jobs.walltime_s >= jobs.runtime_s).all()
-        assert jobs.procs.max() <= log.procs
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_the_longest_queue_is_that_of_a_count_instant_by_instant(suite, seed):
     schedule = replay(plain_jobs(seed), SIZE, policy_named("saf"))
@@ -114,16 +103,3 @@ def test_a_wide_machine_beside_c_starts_every_job_at_the_same_second(suite, c_pr
     (row,) = suite.wide.beside_c("saf", setting)
     suite.wide.wide_workload.cache_clear()
     assert row.case == "saf, 3,000 jobs on 300 processors, starts agree"
-
-
-def test_the_documentation_shows_the_latest_results():
-    latest = max((BENCHMARKS / "results").glob("*.txt")).read_text()
-    assert latest in (BENCHMARKS.parent / "docs" / "background" / "performance.md").read_text()
-
-
-def test_the_ledger_has_a_row_for_every_result_file():
-    made = subprocess.run([sys.executable, BENCHMARKS / "ledger.py"], check=True, capture_output=True, text=True)
-    assert made.stdout == (BENCHMARKS / "results" / "README.md").read_text()
-    for path in (BENCHMARKS / "results").glob("*.txt"):
-        (row,) = (line for line in made.stdout.splitlines() if f"({path.name})" in line)
-        assert "| - |" not in row

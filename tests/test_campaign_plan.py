@@ -9,7 +9,7 @@ import pytest
 
 from batfill.campaigns import traces
 from batfill.campaigns.config import CampaignError, read_campaign
-from batfill.campaigns.costs import Costs, Curve, kind_of, tasks_of
+from batfill.campaigns.costs import Costs, Curve, kind_of
 from batfill.campaigns.plan import Readings, plan
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
@@ -74,23 +74,6 @@ def test_another_engine_makes_all_runs_anew(planned, monkeypatch):
     before = ids(planned("policies: [fcfs]\n"))
     monkeypatch.setattr("batfill.campaigns.plan.SOURCES", "changed")
     assert ids(planned("policies: [fcfs]\n")) != before
-
-
-def test_tasks_hold_every_run_once_and_one_trace_each(planned):
-    grid = planned("policies: [fcfs, saf]\nwindows: {days: 1}\nresamplings: {samples: 3, weeks: 1}\n")
-    tasks = tasks_of(grid.runs, costs(grid, 1e-6), grid, workers=2)
-    assert [run.id for task in tasks for run in task.runs] == ids(grid)
-    assert len(tasks) >= 3
-    for task in tasks:
-        assert {p.trace for p in grid.runs if p.run in task.runs} == {task.trace}
-
-
-def test_the_same_file_twice_is_refused(tmp_path, planned):
-    planned("policies: [fcfs]\n")
-    path = tmp_path / "here" / "c.yaml"
-    path.write_text("workloads: [{file: log.json}, {file: ./log.json}]\npolicies: [fcfs]\n")
-    with pytest.raises(CampaignError, match=r"log.json under .*'fcfs'.* is requested twice"):
-        plan(read_campaign(path))
 
 
 def test_a_file_that_changed_since_the_plan_is_refused(tmp_path, planned):

@@ -21,12 +21,6 @@ def log(**columns):
     return new_log(["MaxProcs: 10"], {name: np.array(values, float) for name, values in columns.items()})
 
 
-def test_wide_looks_at_allocated_and_requested_processors():
-    made = clean(log(procs=[11, 10, 1], requested_procs=[1, 10, 11]), rules=["wide"], procs=10)
-    assert made.log["procs"].tolist() == [10]
-    assert made.dropped == {"wide": 2}
-
-
 def test_a_flurry_is_dropped_by_the_filter_of_a_header():
     text = "user=68 and (job>=58 and job<=564)"
     columns = {"job": [57, 58, 564, 565, 100], "user": [68, 68, 68, 68, 1]}
@@ -104,12 +98,6 @@ def test_a_filter_means_these_jobs(text, jobs):
             matching(DAY, text)
         return
     assert DAY["job"][matching(DAY, text)].tolist() == jobs
-
-
-@pytest.mark.parametrize("text", ["submit<=2012-02-03", "hour=3"])
-def test_dates_and_hours_need_a_log_that_has_a_clock(text):
-    with pytest.raises(WorkloadError, match="no UnixStartTime"):
-        matching(log(submit_s=[1], user=[1]), text)
 
 
 @settings(max_examples=examples(65), deadline=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from batfill.cli.app import app
-from batfill.cli.completion import SHELLS, VARIABLE, script
+from batfill.cli.completion import VARIABLE, script
 from batfill.options import NAMES
 from batfill.policy import POLICIES
 from command import batfill, result
@@ -71,13 +70,6 @@ def test_a_real_bash_completes_commands_options_and_values():
     assert replied("batfill", "workload", "convert", "--pl") == ["--platform"]
     assert replied("batfill", "replay", "x.swf", "--overrun", "") == ["keep", "kill", "extend"]
     assert replied("batfill", "what-if", "--thr") == ["--threshold"]
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_scripts_are_read_without_an_error(shell):
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    in_shell([shell, "-n", "-c", script(shell)])
 
 
 def test_bash_completes_after_an_installation_which_is_done_once(tmp_path, monkeypatch):

@@ -21,7 +21,6 @@ from batfill.batsim.conformance import Observed, Verdict, known_schedules, obser
 from batfill.batsim.conformance.cases import CASES
 from batfill.batsim.conformance.session import examine
 from batfill.batsim.conformance.variants import CANDIDATES, VARIANTS, Easy, Reference, Variant
-from batfill.batsim.external_events import read_external_events
 from batfill.batsim.platform import homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.scheduler_link import scheduler_link
@@ -100,11 +99,6 @@ RECORDED = {
 )
 def test_a_variant_schedules_a_workload_as_drawn(workload, variant, starts):
     assert known_schedules(workload)[variant, VARIANTS[variant].grains[0]] == starts
-
-
-def test_a_decision_per_instant_awaits_the_second_message():
-    schedules = known_schedules("two-ends-in-two-messages")
-    assert schedules["easy", "instant"] == {"A": 0, "B": 0, "H": 50, "J": 100}
 
 
 def test_a_job_without_walltime_waits_or_is_rejected_or_counts_as_short():
@@ -337,36 +331,12 @@ def test_a_habit_of_waiting_is_named(options, habit, tmp_path):
     assert verdict.summary().startswith(habit or "none of the known")
 
 
-def test_an_unknown_scheduler_is_compared_with_the_nearest_variant(tmp_path):
-    verdict = Verdict(runs_of(lambda: Batsim4(Agent({"policy": "saf"})).answer, tmp_path))
-    assert "none of the known; the nearest is easy, as which it runs 19 of 30 workloads" in verdict.summary()
-    assert (
-        "first difference: reservation-renewed: job J starts at 55, and under easy it starts at 120"
-        in verdict.summary()
-    )
-
-
 def test_what_breaks_the_protocol_is_no_variant_even_if_all_else_agrees():
     observed = {name: Observed(known_schedules(name)["easy", "message"]) for name in CASES}
     observed["too-wide"] = Observed({"A": 0}, "stopped at date 5.000000: EXECUTE_JOB: job 'w0!N' is too wide")
     verdict = Verdict(observed)
     assert (verdict.broken, verdict.conforms, verdict.fits) == (["too-wide"], False, [])
     assert f"protocol: broken in 1 of {len(CASES)} workloads" in verdict.as_text()
-
-
-def test_failing_in_an_optional_workload_changes_no_verdict():
-    observed = {name: Observed(known_schedules(name)["easy", "message"]) for name in CASES}
-    observed["machines-away"] = Observed({}, "stopped at date 20.000000: the scheduler ended with status 1")
-    verdict = Verdict(observed)
-    assert verdict.conforms
-    assert verdict.answer("machines-away").startswith("not supported: stopped at date 20")
-
-
-def test_a_workload_that_the_nearest_variant_cannot_run_is_answered_too():
-    observed = {name: Observed(known_schedules(name).get(("sequencer", "message"), {"A": 7})) for name in CASES}
-    verdict = Verdict(observed)
-    assert verdict.fits == [("sequencer", "message")]
-    assert verdict.answer("machines-away") == "unknown: sequencer breaks the protocol here"
 
 
 # The command
@@ -437,12 +407,6 @@ def test_a_scheduler_that_never_answers_runs_one_workload_only(command):
     ]
 
 
-def test_the_error_of_a_scheduler_is_quoted_rather_than_what_follows_it():
-    done = batfill("conformance", "echo '[core/ERROR] bad'; echo bye; exit 3 # {port}", "--workload", "short-job")
-    assert done.status == 1
-    assert done.out.startswith("short-job  stopped at date 0.000000: the scheduler ended with status 3, with: [core/")
-
-
 def test_an_interrupt_ends_the_schedulers_at_once(tmp_path):
     hangs_later = f"[ -e seen ] && sleep 300; touch seen; {sys.executable} {SCHEDULER} {{port}} easy"
     process = subprocess.Popen(
@@ -458,12 +422,6 @@ def test_an_interrupt_ends_the_schedulers_at_once(tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60) == ("", "batfill: interrupted by SIGINT\n")
     assert process.returncode == 130
-
-
-def test_a_job_that_the_scheduler_kills_is_named():
-    done = examined("killer", "--workload", "short-job")
-    assert done.status == 1
-    assert done.out.startswith("short-job  unknown: job A is killed by the scheduler, and under easy it starts at 0\n")
 
 
 def test_a_command_without_a_port_has_to_find_batsims_default_free(monkeypatch):
@@ -496,12 +454,6 @@ def test_pybatsims_own_scheduler_is_recognised():
     assert verdict.fits == [("easy-contiguous", "event")]
     assert verdict.broken == []
     assert "NotImplementedError" in verdict.answer("machines-away")
-
-
-def test_the_events_of_a_workload_are_valid(tmp_path):
-    for case in CASES.values():
-        (tmp_path / "events").write_bytes(case.external_events())
-        assert len(read_external_events([tmp_path / "events"], case.hosts, forward_unknown=False)) == len(case.events)
 
 
 def test_another_process_on_the_port_does_not_hold_up_the_end_of_a_scheduler():

@@ -37,12 +37,6 @@ def test_robins_seven_keys_are_read(read):
     assert notes == ()
 
 
-def test_keys_that_are_not_robins_are_ignored(read):
-    descriptor, _, notes = read(f"{GOOD}author: me\nvalues: !any [1, 2]\n")
-    assert descriptor == read(GOOD).descriptor
-    assert notes == ()
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
@@ -68,9 +62,3 @@ def test_a_mistake_is_one_line_with_its_place(read, right, wrong, said):
         read(GOOD.replace(right, wrong))
     assert f"e.yaml:{said}" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("folder", ["${NOPE}/x", "$NOPE/x", "out/${HOME}"])
-def test_a_variable_in_the_output_dir_is_refused_as_it_would_name_a_folder(read, folder):
-    with pytest.raises(DescriptorError, match=r"e\.yaml:2: output-dir .* holds \$.*, and variables are replaced in"):
-        read(GOOD.replace("output-dir: out", f"output-dir: {folder}"))

@@ -24,7 +24,6 @@ import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,9 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import pytest
 
-import batfill
 import notebook
-from batfill import PLACES
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.batsim.options5 import options_of as parse_batsim
 from batfill.campaigns.config import Campaign, read_campaign
@@ -42,12 +39,11 @@ from batfill.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.cluster.agent import Agent
-from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError
 from batfill.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.policy import listing
 from batfill.scheduler import Scheduler
-from batfill.workloads.archive import known_log, manifest
+from batfill.workloads.archive import known_log
 from command import COMPILING
 from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols
 
@@ -61,13 +57,11 @@ PAGES = [
     "platforms/README.md",
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))),
 ]
-SHOWN_WHOLE = 40  # lines, the longest example that a page repeats
 FOREIGN = {"--init"}  # options of other programs that the pages name alone: Docker's
 LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
 RUN = {"console", "sh", "python"}
 READ = {"yaml", "json", "text"}
 MARKS = ("before", "needs", "not run")
-LOGS = {log.file for log in manifest().values()} | {"lublin_256.swf.gz"}
 END = "-- end of the command --"
 
 
@@ -318,10 +312,6 @@ def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, 
     reader.follow(block)
 
 
-def test_logs_that_blocks_need_are_the_archives():
-    assert {log for block in BLOCKS for log in block.marked("needs")} <= LOGS
-
-
 # Command lines that are not run
 
 
@@ -489,16 +479,6 @@ def test_descriptors_and_campaigns_are_taken_by_their_readers(tmp_path, block):
         read_campaign(path)
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "docs" / "examples").glob("*.py")), ids=lambda path: path.name)
-def test_short_examples_are_shown_as_they_are_and_long_ones_are_run_by_a_guide(example):
-    text = example.read_text()
-    if text.count("\n") <= SHOWN_WHOLE:
-        assert text in [block.text for block in BLOCKS if block.language == "python"]
-    else:
-        command = f"python {example.relative_to(ROOT)} "
-        assert any(block.page.startswith("docs/how-to/") and command in block.text for block in BLOCKS)
-
-
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 
 
@@ -514,14 +494,6 @@ def test_notebooks_print_what_they_show(tmp_path, path):
             pytest.fail(f"{path.name}:\n{''.join(cell['source'])}\nprints\n{printed}and not\n{shown}")
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_page_beside_a_notebook_shows_it(path):
-    assert f"<!-- the notebook {path.name} -->" in path.with_suffix(".md").read_text()
-    for cell in notebook.read(path):
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", "".join(cell["source"])):
-            assert path.parent.joinpath(target).exists(), target
-
-
 def policy_table():
     rows = [("name", "key", "order", "source"), ("---",) * 4]
     rows += [(f"`{row['name']}`", row["formula"], row["order"], row["source"]) for row in listing()]
@@ -532,13 +504,6 @@ def test_the_table_of_policies_is_the_one_that_the_command_prints():
     assert policy_table() in (ROOT / "docs" / "reference" / "policies.md").read_text(), (
         f"the table is now\n{policy_table()}"
     )
-
-
-@pytest.mark.parametrize("features", [FEATURES_OF_JOB, FEATURES_OF_CLUSTER], ids=["job", "cluster"])
-def test_the_tables_of_features_are_those_that_agents_and_networks_see(features):
-    rows = [("feature", "value"), ("---",) * 2, *((f"`{name}`", formula) for name, formula in features.items())]
-    table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    assert table in (ROOT / "docs" / "reference" / "environments.md").read_text(), f"the table is now\n{table}"
 
 
 def option_table(options):
@@ -575,15 +540,6 @@ def test_the_table_of_options_is_the_one_that_every_host_reads(options):
 def test_every_key_of_a_file_is_documented(page, section, keys):
     text = (ROOT / page).read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == sorted(keys)
-
-
-def test_names_of_the_python_reference_are_there():
-    names = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/python.md").read_text(), re.MULTILINE)
-    assert len(names) > 20
-    for module, _, name in (name.rpartition(".") for name in names):
-        assert getattr(import_module(module), name).__doc__, f"{module}.{name}"
-    public = {".".join(place) for name, place in PLACES.items() if callable(getattr(batfill, name))}
-    assert public <= set(names), "every public name has a section"
 
 
 def test_links_between_pages_lead_somewhere():

@@ -267,15 +267,6 @@ def test_priorities_of_places_without_a_job_do_not_matter():
     assert low[1] == high[1]
 
 
-def test_an_action_can_be_sampled_by_the_mask():
-    env = one()
-    env.action_space.seed(1)
-    _, info = play(env, lambda env, seen: env.action_space.sample(seen["action_mask"]), seed=1)
-    assert info["invalid_actions"] == 0
-    env.reset(seed=1)
-    assert env.action_masks().dtype == bool
-
-
 def test_an_episode_begins_where_the_options_say():
     _, info = play(one(warm=10), usual, options={"first": 17}, seed=5)
     assert info["first"] == 17
@@ -287,11 +278,6 @@ def test_an_episode_begins_where_the_options_say():
     assert infos["first"].tolist() == [5, 5, 5]
     np.testing.assert_equal(again["jobs"][0], seen["jobs"][1])
     env.close()
-
-
-def test_random_episodes_begin_in_the_given_rows_only():
-    env = one(firsts=[250, 300, 400])
-    assert {env.reset(seed=seed)[1]["first"] for seed in range(30)} == {250, 300, 400}
 
 
 def test_an_episode_without_a_decision_is_drawn_again_or_refused():

@@ -79,12 +79,6 @@ def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_schedu
     assert Options.of(options).policy.name in path.stem
 
 
-def test_both_ways_to_start_the_scheduler_are_shown_and_the_one_for_both_versions_of_batsim_is_the_rule():
-    by_program = {path.stem: shlex.split(read_descriptor(path).descriptor.schedcmd)[0] for path in DESCRIPTORS}
-    assert {name for name, program in by_program.items() if program != "batfill"} == {"sample_fcfs"}
-    assert by_program["sample_fcfs"] == "pybatsim"
-
-
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_sample_runs_at_once(study, path):
     done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=study, BATSIM_PORT=str(free_port()))

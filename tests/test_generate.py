@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from batfill import __version__
 from batfill.cli import main
 from batfill.workloads import generate
-from batfill.workloads.generate import generate_log, synthetic_users
+from batfill.workloads.generate import generate_log
 from batfill.workloads.scaling import at_load, offered_load
 from batfill.workloads.swf_log import new_log, read_log
 from sweeps import examples
@@ -114,17 +114,6 @@ def test_popular_values_are_the_longest_and_nineteen_round_ones():
     assert {30 * 3600, 20 * 3600} <= set(head.tolist())
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_every_popular_value_gets_a_rank_of_its_own_and_the_longest_the_first(seed):
-    values, shares = generate.distribution(10_000, 36 * 3600, rng(seed))
-    rank = np.arange(2, 21)
-    others = (14.0491 * np.exp(-0.177531 * rank) + 0.462513) / 100  # the published curve
-    by_rank = np.sort([0.89 - others.sum(), *others])
-    assert np.sort(shares[:20]) == pytest.approx(by_rank)
-    assert values[0] == 36 * 3600
-    assert shares[0] == pytest.approx(by_rank[-1])
-
-
 def test_twenty_values_cover_89_percent_of_the_jobs():
     values, shares = generate.distribution(10_000, 36 * 3600, rng())
     assert len(values) == len(set(values.tolist())) == 90
@@ -174,13 +163,6 @@ def test_a_log_is_stretched_to_the_load_asked_for(seed, load):
 
 
 # The whole
-
-
-def test_users_are_unequal_and_come_in_bursts():
-    users = synthetic_users(50_000, 20, rng())
-    counts = np.bincount(users.astype(int))[1:]
-    assert counts[0] > 4 * counts[9]
-    assert (users[1:] == users[:-1]).mean() > 0.5
 
 
 def test_the_kind_of_requests_does_not_change_the_jobs():

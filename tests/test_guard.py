@@ -63,16 +63,6 @@ def test_a_bug_is_said_in_one_line_and_its_traceback_is_in_a_file(log, tmp_path,
     assert re.search(r"^batfill \S+, Python \S+, .*\nnumpy ", said)
 
 
-def test_too_little_memory_is_no_bug(log, monkeypatch):
-    def hungry(*_, **__):
-        raise MemoryError("Unable to allocate 30. GiB")
-
-    monkeypatch.setattr(experiment, "replay", hungry)
-    done = batfill("replay", log)
-    assert done.status == 1
-    assert done.err.startswith("batfill: not enough memory (Unable to allocate 30. GiB); ")
-
-
 # Streams
 
 
@@ -256,21 +246,6 @@ def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
     monkeypatch.setattr(experiment, "replay", stubborn)
     done = batfill("replay", log)
     assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
-
-
-def test_an_interrupt_leaves_time_to_clean_up(log, monkeypatch):
-    cleaned = []
-
-    def slow(*_, **__):
-        try:
-            signal.raise_signal(signal.SIGINT)
-        finally:
-            time.sleep(1)
-            cleaned.append(True)
-
-    monkeypatch.setattr(experiment, "replay", slow)
-    assert batfill("replay", log).status == 130
-    assert cleaned
 
 
 def test_an_ignored_signal_stays_ignored(log):

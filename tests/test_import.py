@@ -5,7 +5,6 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,8 +19,6 @@ from batfill.workloads.cluster_log import (
     most_in_use,
     seconds_in,
     swf_of,
-    unix_times,
-    zone_of,
 )
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
@@ -482,37 +479,6 @@ def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
 # What they share
 
 
-EAGLE = ("submit_time", "start_time", "end_time", "wallclock_req", "nodes_req", "state")
-
-
-def test_an_import_without_a_job_that_ran_is_refused(tmp_path):
-    path = tmp_path / "x"
-    path.write_text(HEAD + "1|a|b|1700000000|None|1700000010|60|0|1|CANCELLED\n")
-    said = refusal("workload", "import", "slurm", path, "-o", tmp_path / "log.swf")
-    assert "none of its 1 jobs ran" in said
-    assert "JobID 1" in said
-    assert not (tmp_path / "log.swf").exists()
-
-
-@pytest.mark.parametrize("command", ["slurm", "pbs", "frontier", "replay", "eagle"])
-def test_a_line_beyond_the_limit_is_refused_by_its_number(tmp_path, monkeypatch, command):
-    monkeypatch.setattr("batfill.files.LONGEST_LINE", 2000)
-    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 1000)
-    monkeypatch.setattr("batfill.workloads.centres.LONGEST_LINE", 2000)
-    monkeypatch.setattr("batfill.workloads.centres.CSV_BYTES", 1000)
-    first = {"slurm": HEAD, "eagle": ",".join(EAGLE) + "\n"}.get(command, ";\n")
-    path = tmp_path / "x.swf"
-    path.write_text(first + "1" * 5000 + "\n")
-    if command == "pbs":
-        path.write_text("\n" + "1" * 5000 + "\n")
-    words = (
-        ["replay", path] if command == "replay" else ["workload", "import", command, path, "-o", tmp_path / "log.swf"]
-    )
-    said = refusal(*words)
-    assert "x.swf:2: " in said
-    assert "longer than" in said
-
-
 def test_an_anonymous_log_holds_no_name_and_a_key_only_where_asked(tmp_path):
     key = Key()
     log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", anonymise=True, key=key)
@@ -566,24 +532,6 @@ def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
 )
 def test_durations_in_every_form(text, seconds):
     assert seconds_in(text, bare=60) == seconds
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "America/St_Johns"])
-def test_seconds_beyond_all_dates_keep_an_offset(zone):
-    far = np.array([-(2**62), -1, 0, 2**32, 2**62])
-    assert (np.abs(unix_times(far, zone_of(zone))[0] - far) <= 86_400).all()
-
-
-def test_numbers_of_processors_beyond_batsims_are_unknown(tmp_path):
-    path = tmp_path / "x.json"
-    job = {"state": "Terminated", "submissionTime": 1000, "startTime": 1001, "stopTime": 1100}
-    path.write_text(json.dumps([{**job, "assigned_resources": [1], "wanted_resources": "/nodes=99999/core=99999"}]))
-    (found,) = read_oar([path]).jobs
-    assert (found.procs, found.requested_procs) == (1, None)
-    (found,) = read_oar([path], cores_per_resource=2**31 - 1).jobs
-    assert (found.procs, found.requested_procs) == (2**31 - 1, None)
-    path.write_text("08/26/2014 17:07:44;E;1.a;qtime=1 start=2 end=3 exec_host=n1/0-99999999999\n")
-    assert dict(read_pbs([path]).notes) == {"jobs that ran on an unknown number of processors, left out": 1}
 
 
 @settings(max_examples=examples(50), deadline=None)

@@ -80,22 +80,3 @@ def test_a_log_made_of_a_known_one_has_the_size_in_force_in_its_header(known, tm
         assert f"; Note: MaxProcs was 90, and {procs or 60} is in force" in header
         assert read_workload(path).procs == (procs or 60)
         assert b"thin" in bz2.decompress(path.read_bytes())
-
-
-@pytest.mark.parametrize(
-    ("file", "procs", "noted"),
-    [
-        ("KTH-SP2-1996-2.1-cln", 100, False),
-        ("CTC-SP2-1996-3.1-cln", 338, False),
-        ("SDSC-SP2-1998-4.2-cln", 128, False),
-        ("SDSC-BLUE-2000-4.2-cln", 1152, False),
-        ("HPC2N-2002-2.2-cln", 240, False),
-        ("CEA-Curie-2011-2.1-cln", 80_640, True),
-    ],
-)
-def test_the_archives_logs_have_their_machines(archive_log, file, procs, noted):
-    log = archive_log(f"{file}.swf.gz")
-    workload = read_workload(log)
-    assert workload.procs == procs
-    assert any("list of known logs" in note for note in workload.notes) == noted
-    assert read_log(log).known.processors == procs

@@ -1,25 +1,18 @@
 from __future__ import annotations
 
-import gzip
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.cli import main
-from batfill.errors import WorkloadError
 from batfill.workloads import read_workload
-from batfill.workloads.cleaning import clean
-from batfill.workloads.describe import describe
 from batfill.workloads.formats import format_of, load_log, save_log, stem_of
 from batfill.workloads.generate import generate_log
 from batfill.workloads.parquet_log import read_parquet, write_parquet
 from batfill.workloads.swf_log import LARGEST_EXACT, Comment, SwfLog
 from sweeps import examples
-from swf_text import row
 
 NUMBERS = st.integers(-(2**53), 2**53).map(float) | st.floats(-1e15, 1e15).filter(lambda x: abs(x) <= LARGEST_EXACT)
 
@@ -83,35 +76,3 @@ def test_the_engine_reads_swf_and_json_alike(tmp_path):
 def test_a_name_says_the_format(tmp_path, name, wanted, stem):
     assert format_of(tmp_path / name) == wanted
     assert stem_of(tmp_path / name) == stem
-
-
-@settings(max_examples=examples(50), deadline=None)
-@given(
-    st.binary(max_size=200) | st.binary(max_size=100).map(lambda b: b'{"nb_res": 1, "jobs": [' + b),
-    st.sampled_from([lambda b: b, gzip.compress, lambda b: row(1, 0, 5).encode() + b, lambda b: b"PAR1" + b]),
-)
-def test_random_files_are_described_cleaned_or_refused_in_one_line(tmp_path_factory, content, shape):
-    path = tmp_path_factory.mktemp("fuzz") / "x"
-    path.write_bytes(shape(content))
-    try:
-        describe(path)
-        clean(load_log(path), rules=["ran", "processors", "times", "duplicates"])
-    except WorkloadError as error:
-        message = str(error)
-    else:
-        message = ""
-    assert "\n" not in message
-
-
-def test_the_documentations_commands_run(tmp_path, monkeypatch, capsys):
-    guide = Path(__file__).parents[1] / "docs" / "how-to" / "workloads.md"
-    block = guide.read_text().split("```console\n")[1].split("```")[0]
-    commands = [line.removeprefix("$ batfill ").split() for line in block.splitlines() if line.startswith("$ ")]
-    assert len(commands) == 6
-    monkeypatch.chdir(tmp_path)
-    for command in commands:
-        with pytest.raises(SystemExit) as ended:
-            main(command)
-        assert ended.value.code == 0, command
-    assert "demo.swf.gz: 2000 jobs, seed 1" in capsys.readouterr().err
-    assert {"clean.json", "clean.xml", "weeks", "sample-002.swf.gz"} <= {path.name for path in tmp_path.iterdir()}

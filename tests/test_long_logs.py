@@ -106,36 +106,11 @@ def test_convert_keeps_every_row_and_comment_of_a_log(tmp_path, small_pieces, so
     assert f"workload convert, source {source}, source_sha256 " in again.header[-1]
 
 
-def test_convert_counts_its_rows_and_says_the_machine(tmp_path, small_pieces):
-    source = tmp_path / "x.swf"
-    source.write_text("".join(row(i, i, 5) for i in range(40)))
-    done = batfill("workload", "convert", source, "--out", tmp_path / "y.parquet", "--json")
-    assert done.err == f"{tmp_path / 'y.parquet'}: 40 rows, unknown number of processors\n"
-    assert json.loads(done.out) == {
-        "file": str(tmp_path / "y.parquet"), "rows": 40, "procs": None, "notes": [], "platform": None
-    }  # fmt: skip
-    batfill("workload", "convert", source, "--out", tmp_path / "z.swf", "--procs", 16)
-    assert read_log(tmp_path / "z.swf").header_procs == 16
-    assert load_log(tmp_path / "z.swf").rows.tobytes() == load_log(source).rows.tobytes()
-
-
 def test_a_batsim_workload_becomes_a_log(tmp_path):
     source, out = Path("workloads/sample.json"), tmp_path / "y.parquet"
     done = batfill("workload", "convert", source, "--out", out)
     assert done.err == f"{out}: 800 rows, 64 processors\n"
     assert load_log(out).rows.tobytes() == load_log(source).rows.tobytes()
-
-
-@pytest.mark.parametrize("out", ["y.swf", "y.parquet"])
-def test_a_log_that_ends_too_early_leaves_no_file(tmp_path, small_pieces, out):
-    source = tmp_path / "x.swf"
-    source.write_text("".join(row(i, i, 5) for i in range(40)) + "41 7\n")
-    with pytest.raises(WorkloadError, match=r"x\.swf:41: 2 fields"):
-        convert(source, tmp_path / out)
-    source.write_text("; nothing here\n")
-    with pytest.raises(WorkloadError, match="holds no row"):
-        convert(source, tmp_path / out)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.swf"]
 
 
 ODD = st.builds(

@@ -122,15 +122,6 @@ def test_out_of_turn_are_the_pairs_in_the_queue_at_once_whose_later_job_started_
     assert overtaking(submit_s[later], start_s[later]) == (together, out_of_turn)
 
 
-def test_one_starved_job_counts_with_its_own_pairs_only():
-    submit_s = np.arange(100.0)
-    start_s = submit_s + 5.5  # in order of arrival, five in the queue at once
-    start_s[0] = 1000.0  # but for the first, which all others overtake
-    together, out_of_turn = overtaking(submit_s, start_s)
-    assert out_of_turn == 99
-    assert together == 99 + sum(min(5, 99 - k) for k in range(1, 100))
-
-
 def quantile_by_hand(values, share):
     """Linear between the two values around (n - 1) share."""
     ordered = sorted(values)

@@ -17,10 +17,10 @@ from batfill.cluster.agent import Agent
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER
 from batfill.errors import BatfillError, PolicyError
 from batfill.jobs import Workload
-from batfill.networks import FORMAT, MOST_VISIBLE
+from batfill.networks import FORMAT
 from batfill.options import Options
 from batfill.policy import network_in_file, policy_named
-from command import json_result, refusal, result
+from command import json_result, refusal
 from strategies import random_table
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
@@ -86,12 +86,6 @@ def test_equal_networks_are_equal_files_and_the_name_of_a_file_is_free(trained, 
 def test_layers_that_are_no_network_are_refused(layers, why):
     with pytest.raises(PolicyError, match=why):
         bf.network_of(layers)
-
-
-@pytest.mark.parametrize("visible", [0, -1, MOST_VISIBLE + 1])
-def test_a_network_sees_some_jobs(visible):
-    with pytest.raises(PolicyError, match=f"it sees {visible} jobs; let it see 1 to 1,000,000"):
-        random_network(visible=visible)
 
 
 def test_a_base_order_is_fixed_and_named(tmp_path):
@@ -202,12 +196,6 @@ def test_a_campaign_states_the_digest_and_runs_again_when_the_file_changes(train
         assert None in stated
         rows.append(len(table))
     assert rows[0] == rows[1]
-
-
-def test_the_commands_take_a_network(trained):
-    text = result("replay", SAMPLE, "--policy", f"nn@{trained}")
-    assert f"nn@{trained}" in text
-    assert "nn@FILE" in result("policies")
 
 
 def test_a_network_is_refused_where_it_would_mean_nothing(trained, tmp_path):

@@ -60,17 +60,6 @@ def test_hosts_have_their_own_properties_and_those_of_every_zone_around_them(tmp
     assert b.zone_properties == {"row": "B", "room": "1", "rack": "7"}  # the inner zone's value for what both have
 
 
-def test_a_clusters_properties_are_its_hosts_and_its_zones(tmp_path):
-    props = '<prop id="gpu" value="2"/><prop id="row" value="C"/><prop id="gpu" value="3"/>'  # the first gpu holds
-    cluster = CLUSTER.removesuffix("/>") + f">{props}</cluster>"
-    around = '<prop id="row" value="A"/><prop id="room" value="1"/>'
-    for shape, row in (("", "C"), ('topology="FAT_TREE" ', "A")):  # SimGrid gives a topology's to its hosts only
-        path = write(tmp_path, MASTER + around + cluster.replace("radical", f"{shape}radical"))
-        first = read_platform(path).compute[0]
-        assert first.properties == {"gpu": "2", "row": "C", "role": ""}
-        assert first.zone_properties == {"row": row, "room": "1"} | ({"gpu": "2"} if row == "C" else {})
-
-
 def test_storage_hosts_come_after_all_others(tmp_path):
     disk = '<host id="a_disk" speed="0f"><prop id="role" value="storage"/></host>'
     path = write(tmp_path, f'{MASTER}{disk}<host id="b" speed="1Gf"/><host id="c" speed="1Gf"/>')
@@ -234,28 +223,6 @@ def test_only_the_hosts_in_use_need_a_route(tmp_path):
     with pytest.raises(PlatformError, match="no route from 'b' to 'master_host'"):
         read_platform(path)
     assert names(read_platform(path, limit=1).compute) == ["a"]
-
-
-@pytest.mark.parametrize("blank", ["\n", "  \t", "\r\n\r\n", "\n\n \n"])
-def test_white_space_may_come_before_the_declaration(blank, tmp_path):
-    path = tmp_path / "p.xml"
-    path.write_text(blank + platform_file(zone(MASTER + CLUSTER)), newline="")
-    assert len(read_platform(path).compute) == 6
-
-
-def test_a_platform_of_the_master_alone_runs_and_rejects_every_job(tmp_path):
-    path = tmp_path / "p.xml"
-    path.write_text(platform_file(zone(MASTER)))
-    assert read_platform(path).machines == ()
-    assert run_batsim(path, tmp_path) == 0
-    (row,) = rows(tmp_path / "out_jobs.csv")
-    assert (row["final_state"], row["allocated_resources"]) == ("REJECTED", "")
-    (totals,) = rows(tmp_path / "out_schedule.csv")
-    assert (totals["nb_computing_machines"], totals["nb_jobs"], totals["nb_jobs_rejected"]) == ("0", "1", "1")
-    storage = platform_file(zone(MASTER + host("disk", speed="0f", role="storage")))
-    path.write_text(storage)
-    assert run_batsim(path, tmp_path) == 0
-    assert names(read_platform(path).machines) == ["disk"]
 
 
 @settings(deadline=None)

@@ -57,27 +57,3 @@ def test_the_links_are_as_requested(tmp_path, capsys, given, bandwidth, latency)
     files = (tmp_path / "a.swf", "--out", tmp_path / "a.json", "--platform", tmp_path / "p.xml")
     assert run(capsys, "workload", "convert", *files, *given)[0] == 0
     assert (tmp_path / "p.xml").read_text() == out
-
-
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        (("--bandwidth", "fast"), "bandwidth 'fast' is not a number above 0 with a unit; write it like 1.25GBps"),
-        (("--bandwidth", "0Bps"), "bandwidth '0Bps' is not a number above 0"),
-        (("--bandwidth", "1KBps"), "bandwidth '1KBps' is not a number above 0 with a unit"),  # SimGrid knows k only
-        (("--bandwidth", "125000000"), "bandwidth '125000000' is not a number above 0 with a unit"),
-        (("--bandwidth", "1e400Bps"), "bandwidth '1e400Bps' is not a number above 0"),
-        (("--bandwidth", "-1GBps"), "bandwidth '-1GBps' is not a number above 0"),
-        (("--bandwidth", '1GBps" x="'), "is not a number above 0 with a unit"),
-        (("--latency", "1 fortnight"), "latency '1 fortnight' is not a number with a unit; write it like 50us"),
-        (("--latency", "5"), "latency '5' is not a number with a unit"),
-        (("--latency", "nan"), "latency 'nan' is not a number with a unit"),
-    ],
-)
-def test_other_words_for_links_are_refused_in_one_line(tmp_path, capsys, given, complaint):
-    convert = ("workload", "convert", tmp_path / "none.swf", "--out", tmp_path / "a.json", "--platform", tmp_path / "p")
-    for command in (("platform", 3), convert):
-        status, out, err = run(capsys, *command, *given)
-        assert (status, out) == (2, "")
-        assert complaint in err
-        assert err.count("\n") == 1

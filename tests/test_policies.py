@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.engine.keys import key_at, unit_of
-from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
 from batfill.policy import POLICIES, UNLIMITED_S, aged, mixed, names_in, policy_named
 from batfill.replays import replay
@@ -96,20 +95,6 @@ def test_a_mix_without_the_expansion_factor_keeps_two_jobs_in_order_for_ever(wei
 
 def test_weights_are_scaled_to_sum_up_to_one():
     assert mixed((0, 0, 0, 0, -4, 4)).weights == (0, 0, 0, 0, -0.5, 0.5)
-
-
-@pytest.mark.parametrize("text", ["aged:1,2", "aged:1,2,3,4", "aged:", "aged:a,0,0"])
-def test_an_aged_order_takes_three_numbers(text):
-    with pytest.raises(PolicyError, match="it takes three numbers separated by commas, as in aged:c,alpha,beta"):
-        policy_named(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["aged:-1,0,0", "aged:inf,1,1", "aged:nan,1,1", "aged:1,5,0", "aged:1,0,-4.5", "aged:1,nan,0"]
-)
-def test_the_numbers_of_an_aged_order_have_limits(text):
-    with pytest.raises(PolicyError, match=r"or one of the exponents .* is not from -4 to 4"):
-        policy_named(text)
 
 
 @pytest.mark.parametrize(

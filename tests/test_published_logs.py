@@ -358,16 +358,6 @@ def test_an_imported_parquet_log_replays_as_the_swf_log_does(tmp_path):
     assert starts[0] == starts[1] == starts[2]
 
 
-def test_names_stay_out_of_an_anonymous_log_and_in_its_key(tmp_path):
-    write_table(tmp_path / "x.parquet", KESTREL_ROWS)
-    key = tmp_path / "key.json"
-    log, _ = imported(
-        "kestrel", tmp_path / "x.parquet", out=tmp_path / "log.parquet", options=["--anonymise", "--key", key]
-    )
-    assert not any("ab12" in text for text in log.header)
-    assert json.loads(key.read_text())["user"] == {"ab12": 1}
-
-
 def without(name):
     return [{column: value for column, value in row.items() if column != name} for row in KESTREL_ROWS]
 

@@ -163,29 +163,6 @@ def test_a_page_names_log_machine_policy_options_engine_and_dates(replays):
     assert '"zone":"Europe/Stockholm"' in text
 
 
-def test_a_comparisons_charts_and_tables_name_the_log_and_the_choices(replays):
-    page = replays / "both.html"
-    result("report", replays / "a", replays / "b", "-o", page)
-    text = page.read_text()
-    titles = re.findall(r'<svg class="plot [^>]*><title>(.*?)</title>', text)
-    captions = re.findall(r"<caption>(.*?)</caption>", text)
-    assert len(titles) == 10  # five charts, each for wide and for narrow pages
-    assert len(captions) == 8
-    for words in (*titles, *captions):
-        assert "tiny.swf on 8 processors" in words
-    assert text.count("saf, backfill spf, threshold 7200 s</text>") + text.count("threshold 7200 s</th>") >= 1
-
-
-def test_figures_name_the_log_and_every_line(replays, tmp_path):
-    result("report", replays / "a", replays / "b", "-o", tmp_path / "page.html", "--figures", "svg")
-    for figure in tmp_path.glob("*.svg"):
-        words = " ".join(re.findall(r"<!-- (.*?) -->", figure.read_text()))
-        assert "tiny.swf on 8" in words, figure.name
-    words = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "cumulative-bsld.svg").read_text()))
-    assert "saf, backfill spf, threshold 7200 s" in words
-    assert "1996" in words
-
-
 def test_a_replay_notes_what_made_its_files_and_knows_its_jobs(replays):
     about = json.loads((replays / "a" / "out_run.json").read_text())
     options = about["options"]

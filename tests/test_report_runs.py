@@ -12,7 +12,6 @@ from batfill.files import digest
 from batfill.reports.about import scheduler_of
 from batfill.reports.runs import find_runs, read_run
 from batfill.reports.sections import run_section
-from batfill.reports.single import wait_grid
 from command import result
 from golden5 import Recording5
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
@@ -209,14 +208,6 @@ def test_users_of_a_workload_in_batsim_5s_form_are_known(tmp_path):
     users = {job["id"]: job["extra_data"]["user_id"] for job in json.loads(workload.read_text())["jobs"]}
     found = read_run(jobs_csv, "x")
     assert dict(zip(found.ids.tolist(), found.facts.user.tolist(), strict=True)) == users
-
-
-def test_waiting_is_told_by_width_and_length(by_hand):
-    grid = wait_grid(read_run(by_hand, "x"))
-    assert grid.widths == ("1", "2-4", "5-10")
-    # c waits 1 s and e 1,000 s on one processor; b waits 0 s and a 40 s on two to four
-    assert grid.jobs[:, 0].tolist() == [2, 2, 0]
-    assert grid.mean_wait_s[:2, 0].tolist() == [500.5, 20]
 
 
 @pytest.mark.parametrize(

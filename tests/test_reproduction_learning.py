@@ -9,7 +9,7 @@ import pytest
 
 from batfill.experiment import simulate
 from batfill.knowledge.study import autocorrelations, classify_log, read_jobs
-from batfill.options import Options, Settings
+from batfill.options import Options
 from batfill.policy import policy_named
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.tuning.online import selection_and_site
@@ -17,7 +17,7 @@ from batfill.tuning.periods import read_periods
 from batfill.tuning.select import Samples, course
 from batfill.workloads import read_workload
 from studies.papers import core
-from studies.papers.classes import SCENARIOS, THIRTY_DAYS_S, Jobs, Replays, means_of, monthly, runs_of
+from studies.papers.classes import SCENARIOS, Replays, means_of, runs_of
 from studies.papers.core import Context
 from studies.papers.heuristics import fits_of, scores_of, with_run_times
 from studies.papers.protocol import COMPUTATIONS
@@ -96,22 +96,6 @@ def test_lags_are_medians_over_the_users_categories(log, outcome):
 
 
 @pytest.fixture(scope="module")
-def studied(log):
-    return classify_log(read_jobs(log), Settings(regime="decoupled"))
-
-
-def test_quality_is_that_of_the_study(studied, outcome):
-    total = studied.total()
-    (table,) = outcome("classifier-quality", choices=["decoupled known"]).tables
-    assert table.values[0] == pytest.approx([100 * total.rates()[name] for name in ("accuracy", "precision", "recall")])
-    judged, whole = outcome("classifier-quality", choices=["decoupled known"], figures="errors").tables
-    assert whole.values[0] == pytest.approx(
-        [100 * total.false_large / total.jobs, 100 * total.false_small / total.jobs]
-    )
-    assert judged.values[0][1] == pytest.approx(100 * (1 - total.rates()["precision"]))
-
-
-@pytest.fixture(scope="module")
 def runs(context):
     return runs_of(context, "Small", Replays.model_validate(REPLAYS))
 
@@ -136,12 +120,6 @@ def test_gains_are_over_the_same_policy_and_curves_end_at_the_sum(outcome, runs)
     assert found.verdicts["class"].evidence.startswith("so in 2 of 2")
 
 
-def test_months_are_counted_from_the_first_submission_and_empty_ones_left_out():
-    submit_s = np.array([0.0, 1.0, THIRTY_DAYS_S - 1, 2 * THIRTY_DAYS_S])
-    jobs = Jobs(submit_s, submit_s, submit_s, np.array([1.0, 2.0, 6.0, 5.0]))
-    assert monthly(jobs).tolist() == [3.0, 5.0]
-
-
 def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
     small = runs.jobs("fcfs", "base").runtime_s < runs.divider_s
     parts = [means_of(runs, "fcfs", size)[0] for size in ("small", "large")]
@@ -158,18 +136,6 @@ def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outc
     assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
     expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
     assert tables[2].value("Small", "SPF-CI") == pytest.approx(expected)
-
-
-def test_the_order_of_backfilling_is_told_from_the_predictions_that_use_it(log, outcome, runs):
-    found = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"])
-    same, spf, _ = found.tables
-    workload = read_workload(log)
-    mean = simulate(workload.jobs, workload, Options.of({"policy": "fcfs", "backfill": "spf"}))[0].summary(60).mean_bsld
-    alone = 100 * (1 - mean / runs.mean("fcfs", "base"))
-    assert same.value("Small", "users' requests") == 0
-    assert spf.value("Small", "users' requests") == pytest.approx(alone)
-    beyond = max(same.value("Small", "EASY++"), spf.value("Small", "EASY++") - alone)
-    assert f"in points: Small {beyond:+.0f} and " in found.verdicts["predictions"].evidence
 
 
 def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(log, outcome, runs):
@@ -243,16 +209,6 @@ def test_what_is_made_side_by_side_is_what_one_process_makes(log, context, outco
     assert tuple(made) == alone
 
 
-def test_a_change_is_tried_on_the_methods_that_it_means_something_to(outcome):
-    varied = {"epsilon 1": {"epsilon": 1.0}, "a day": {"period": 86_400}}
-    (table,) = outcome("online-choices", **CHOOSING, varied=varied).tables
-    assert table.value("epsilon 1", "FullFeedback, Small") is None
-    assert table.value("epsilon 1", "EpsilonGreedy, Small") != table.value(
-        "as in the other entries", "EpsilonGreedy, Small"
-    )
-    assert table.value("a day", "FullFeedback, Small") is not None
-
-
 # Regression heuristics
 
 few_jobs = pytest.mark.filterwarnings("ignore:The design matrix is poorly conditioned")  # powers of few run times
@@ -311,13 +267,6 @@ def test_policies_with_run_times_replay_windows_without_backfilling(log, context
         means.append(schedule.summary().mean_bsld)
     assert found.tables[0].value("SAF", "Small") == pytest.approx(np.median(means))
     assert len(found.tables[0].rows) == len(RIVALS) + 2 * len(FUNCTIONS)
-
-
-def test_the_printed_function_is_tried_where_no_log_can_be_fitted(outcome):
-    given = {**FITTING, "fitted-to": "Elsewhere", "printed": [0.03, 1e-7, 2e-5, -1e-7], "backfilling": True, "days": 14}
-    found = outcome("lin-elsewhere", **given)
-    assert found.tables[0].rows[-1] == "Lin, as printed"
-    assert found.verdicts["three-lowest"].evidence.startswith("Lin's place among seven: Small ")
 
 
 # What is kept

@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
 
 from batfill.policy import PURE, policy_named
 from batfill.replays import replay
 from batfill.tuning.periods import read_periods
 from studies.papers import core
 from studies.papers.core import Context
-from studies.papers.mixed import Weekly, likeness
 from studies.papers.protocol import COMPUTATIONS
 from swf_text import row
 
@@ -80,24 +78,6 @@ def test_pure_policies_are_summed_over_the_weeks_under_every_threshold_and_bound
     for policy in ("SAF", "LEXP"):
         assert made.tables[0].value(policy, "none") == pytest.approx(sum(weekly(log, policy.lower())))
         assert made.tables[0].value(policy, "tight") == pytest.approx(sum(weekly(log, policy.lower(), 2000)))
-
-
-def test_weeks_of_pure_policies_are_spread_around_their_means(outcome, log):
-    made = outcome("weekly-spread")
-    assert made.tables[0].value("SAF", "Small") == pytest.approx(np.mean(weekly(log, "saf")))
-    boxes = {name: values for name, *values in made.charts[0].rows}
-    assert boxes["SAF"][2] == pytest.approx(np.median(weekly(log, "saf")))
-
-
-def test_a_logs_order_of_the_policies_is_compared_with_that_of_the_others():
-    def of(label, *costs):
-        return Weekly(label, None, np.array(costs)[:, None])
-
-    found = likeness([of("a", 1, 2, 3, 4), of("b", 4, 3, 2, 1), of("c", 1, 2, 4, 3)])
-    # the mean places: of b and c 1.5, 1.5, 2, 1; of a and c 0, 1, 2.5, 2.5; of a and b all alike
-    assert found["a"] == pytest.approx(spearmanr([0, 1, 2, 3], [1.5, 1.5, 2, 1]).statistic)
-    assert found["b"] == pytest.approx(spearmanr([3, 2, 1, 0], [0, 1, 2.5, 2.5]).statistic)
-    assert likeness([of("alone", 1, 2, 3)]) == {"alone": 1.0}
 
 
 def test_saf_is_compared_with_the_best_of_every_week(outcome, log):
@@ -193,19 +173,6 @@ def runs_of(folder, policy, *, threshold):
     return rows, [pd.read_parquet(folder / "jobs" / f"{run}.parquet") for run in rows["run"]]
 
 
-@pytest.mark.parametrize(("choice", "threshold"), [("threshold 0.05 longest requests", True), ("no threshold", False)])
-def test_premature_jobs_are_those_that_asked_for_a_hundred_times_their_run_time(reproduced, choice, threshold):
-    found, folder = reproduced
-    _, tables = runs_of(folder, "saf", threshold=threshold)
-    ratios = []
-    for jobs in tables:
-        premature = [
-            asked >= 100 * (end - start) for asked, start, end in jobs[["walltime_s", "start_s", "end_s"]].values
-        ]
-        ratios.append(jobs["bsld"][premature].mean() / jobs["bsld"][[not each for each in premature]].mean())
-    assert frame(found["premature"], choice).loc["SAF", "Small"] == pytest.approx(np.mean(ratios))
-
-
 def test_the_curves_end_at_the_means_of_the_samples_without_the_best_and_the_worst(reproduced):
     found, folder = reproduced
     means = {}
@@ -227,11 +194,3 @@ def test_shares_by_slowdown_are_those_of_the_runs(reproduced):
     assert shares.loc["SPF, bsld above 100 (%)", "Small"] == pytest.approx(above)
     classes = [name for name in shares.index if name.startswith("SPF, ")]
     assert shares.loc[classes, "Small"].sum() == pytest.approx(100)
-
-
-def test_shares_of_premature_jobs_and_figures_of_a_log(outcome):
-    made = {table.choice: table for table in outcome("premature-share").tables}
-    assert 0 < made["jobs that ran"].value("Small", "% of premature jobs") < 100
-    assert outcome("premature-share", times=1e6).tables[0].values == ((0.0,),)
-    (table,) = outcome("log-figures").tables
-    assert (table.value("Small", "# CPUs"), table.value("Small", "# Jobs")) == (8, 360)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +27,6 @@ from studies.rlscheduler.rollouts import (
 )
 from studies.rlscheduler.schedgym import GymLog, Jobs, Machine, new_state, read_gym_log, slowdowns, step
 
-ROOT = Path(__file__).parents[1]
 HOUR_S = 3600
 
 
@@ -237,25 +233,6 @@ def test_sequences_in_easy_are_replays_of_their_jobs(made_log):
 
 
 # The example that trains
-
-
-def trained(log, out, *more):
-    pytest.importorskip("cmaes")
-    script = [sys.executable, "-m", "studies.rlscheduler.train", log, "--out", out, *more]
-    environment = {**os.environ, "PYTHONPATH": str(Path(bf.__file__).parents[1])}
-    return subprocess.run(script, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
-
-
-def test_the_example_trains_the_same_file_again(made_log, tmp_path):
-    quick = ("--jobs", "20", "--sequences", "4", "--population", "6", "--generations", "3")
-    contents = []
-    for name, hidden in (("one", "2"), ("two", "2"), ("linear", "0")):
-        done = trained(made_log, tmp_path / name, *quick, "--hidden", hidden)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.count("generation") == 4
-        contents.append((tmp_path / name).read_bytes())
-    assert contents[0] == contents[1] != contents[2]
-    assert bf.replay(made_log, f"nn@{tmp_path / 'one'}").figures.jobs == 480
 
 
 def test_training_leaves_the_published_test_alone():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -15,25 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from batfill.batsim.platform import read_platform
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
 from batfill.batsim.runner.context import (
-    SimulatorCommand,
-    is_listening,
     parse_context,
     parse_trace,
-    port_of,
     ports_of,
 )
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
 from batfill.batsim.runner.pair import SimulationState, Watch, state_text
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import Lifeline, send
-from batfill.batsim.runner.setup import choose_engine, command_environment, making, making_platform
+from batfill.batsim.runner.setup import choose_engine, command_environment
 from batfill.batsim.runner.verdict import last_line_of
 from batfill.errors import BatfillError
 from batfill.workloads.convert import rewrite_for_batsim_5
-from command import batfill
 
 TRACE_END = " --dump-execution-context\n"
 
@@ -68,31 +62,6 @@ def test_the_context_is_found_among_other_lines():
     assert context is not None
     assert (context.port, context.external_scheduler, context.protocol) == (28001, True, 4)
     assert context.jobs_csv == Path("o/x_jobs.csv")
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "port"),
-    [
-        ("tcp://localhost:28000", 28000),
-        ("tcp://*:1", 1),
-        ("tcp://[::1]:5", 5),
-        ("ipc:///tmp/s", None),
-        ("tcp://h", None),
-    ],
-)
-def test_the_port_of_an_endpoint(endpoint, port):
-    assert port_of(endpoint) == port
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_a_port_is_taken_while_something_listens_on_it(address):
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    if family == socket.AF_INET6 and not socket.has_dualstack_ipv6():
-        pytest.skip("this machine has no IPv6")
-    with socket.create_server((address, 0), family=family) as server:
-        port = server.getsockname()[1]
-        assert is_listening(port)
-    assert not is_listening(port)
 
 
 def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
@@ -158,15 +127,6 @@ def test_commands_find_this_pythons_programs_from_a_folder_with_spaces(tmp_path)
     assert "4.2.0" in batsim
     assert batfill.startswith("batfill ")
     assert pybatsim == "Run PyBatsim Schedulers."
-
-
-def test_a_folder_of_the_users_does_not_hide_a_package(tmp_path, monkeypatch):
-    (tmp_path / "batfill.py").write_text("raise SystemExit('hidden')")
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    monkeypatch.chdir(tmp_path)
-    env = command_environment("batsim", {"PATH": "/usr/bin:/bin"}, programs)
-    assert subprocess.run([programs / "batfill", "--version"], env=env, capture_output=True, timeout=30).returncode == 0
 
 
 def test_the_simulator_is_chosen_from_what_is_there(tmp_path):
@@ -246,35 +206,6 @@ def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
     assert said.profile_types == again.profile_types == {"delay", "composed"}
     assert said.warnings == again.warnings
     assert "3 of 40 jobs" in said.warnings[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "form", "command"),
-    [
-        ("KTH-SP2-1996-2.1-cln", 4, "batfill workload fetch kth-sp2 --convert --into {folder}"),
-        ("kth-sp2", 4, 'batfill workload convert "$(batfill workload fetch kth-sp2)" --procs 100 --out {path}'),
-        (
-            "KTH-SP2-1996-2.1-cln",
-            5,
-            'batfill workload convert "$(batfill workload fetch kth-sp2)" --procs 100 --format batsim5 --out {path}',
-        ),
-        ("mine", 4, "batfill workload convert mine.swf.gz --out {path}"),
-        ("mine", 5, "batfill workload convert mine.swf.gz --format batsim5 --out {path}"),
-    ],
-)
-def test_the_command_for_a_missing_workload_writes_the_file_that_is_missing(tmp_path, name, form, command):
-    path = tmp_path / f"{name}.json"
-    assert making(path, form) == command.format(folder=tmp_path, path=path)
-
-
-def test_the_command_for_a_missing_platform_has_the_size_of_the_machine(tmp_path):
-    workload = tmp_path / "w.json"
-    command = SimulatorCommand((), None, (workload,), None)
-    assert "platform N_HOSTS --out" in making_platform(tmp_path / "p.xml", command)
-    workload.write_text('{"nb_res": 7, "jobs": [], "profiles": {}}')
-    words = shlex.split(making_platform(tmp_path / "p.xml", command))
-    assert batfill(*words[1:]).status == 0
-    assert len(read_platform(tmp_path / "p.xml").compute) == 7
 
 
 def test_progress_is_read_from_the_simulator_or_counted_in_its_results(tmp_path):

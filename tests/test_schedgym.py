@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ from studies.rlscheduler.schedgym import (
     Jobs,
     Machine,
     baselines,
-    draw_starts,
     new_state,
     play,
     read_gym_log,
@@ -212,24 +210,3 @@ def test_a_sequence_with_a_job_that_can_never_start_is_refused_and_others_are_no
 
 
 # Keys and draws
-
-
-def test_baselines_are_means_over_sequences(tmp_path):
-    path = written(tmp_path, *(f"{i} {i * 3} {5 + i % 7} 2 -1 {9 + i % 5}" for i in range(1, 41)))
-    log = read_gym_log(path)
-    firsts = draw_starts(30, n=6, sequences=3, seed=2)
-    found = baselines(path, first_jobs=30, heuristics=["sjf"], n=6, sequences=3, seed=2)
-    rows = list(zip(*(column.tolist() for column in log.jobs[:4]), strict=True))
-    for backfill in (False, True):
-        means = []
-        for first in firsts.tolist():
-            begun = gym_oracle.play(
-                rows, lambda row: rows[row][2], backfill=backfill, nodes=4, procs_per_node=2.0, start=first, n=6
-            )
-            means.append(
-                math.fsum(
-                    max(1, (at - rows[row][0] + rows[row][1]) / max(rows[row][1], 10)) for row, at in begun.items()
-                )
-                / 6
-            )
-        assert found[backfill]["sjf"] == pytest.approx(math.fsum(means) / 3, rel=1e-12)

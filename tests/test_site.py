@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 import pytest
 
-from batfill import PLACES
 from batfill.cli.app import app
 from browser import CHROMIUM, DRIVER, Browser
 
@@ -86,11 +85,6 @@ def test_the_reference_has_every_command_and_option(site):
             if isinstance(option, click.Option) and not option.hidden:
                 assert option.opts[0] in text, f"{path} {option.opts[0]}"
     assert "--sched-timeout" in text  # of the embedded Batsim, which reads its options itself
-
-
-def test_the_reference_has_every_public_name_of_python(site):
-    text = (site / "reference" / "python.html").read_text()
-    assert [name for name in PLACES if f"bf.{name}" not in text] == []
 
 
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH")
