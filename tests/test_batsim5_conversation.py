@@ -103,7 +103,13 @@ STUDIES = [recorded for recorded in recordings() if (recorded.folder / "run.json
 OTHERS = [recorded for recorded in recordings() if recorded not in STUDIES]
 
 
-@pytest.mark.parametrize("recorded", STUDIES, ids=lambda recorded: recorded.name)
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        pytest.param(recorded, id=recorded.name, marks=[pytest.mark.slow] * recorded.name.endswith("-exact-dates"))
+        for recorded in STUDIES
+    ],
+)
 def test_the_decisions_of_a_recorded_study_are_made_message_by_message(recorded):
     run = json.loads((recorded.folder / "run.json").read_text())
     talk = Batsim5(Agent(run["scheduler"]))

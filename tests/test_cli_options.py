@@ -336,20 +336,16 @@ def test_a_former_spelling_is_answered_with_the_one_of_now(words, instead):
     assert refusal(*words).startswith(instead)
 
 
-def numbers():
-    """Every option that takes a number."""
-    return [(n, p) for n, _, p in EVERY if takes(p, "1") and not takes(p, "words") and not p.is_flag]
-
-
-@pytest.mark.parametrize(("name", "param"), numbers(), ids=[f"{n} --{p.name}" for n, p in numbers()])
-@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e999"])
-def test_no_number_may_be_infinite_or_none(name, param, value):
-    assert not takes(param, value)
-
-
 def test_every_command_that_replays_logs_takes_both_options_on_requests():
     taking = {
         option: {name for name, _, param in EVERY if param.name == option} for option in ("overrun", "unrequested")
     }
     hosts = {"replay", "tune", "fit", "select", "frontier", "what-if", "workload convert"}
     assert taking == {"overrun": hosts | {"workload clean"}, "unrequested": hosts}
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e999"])
+def test_no_number_may_be_infinite_or_none(value):
+    numbers = [(name, param) for name, _, param in EVERY if takes(param, "1") and not takes(param, "words")]
+    assert len(numbers) > 50
+    assert [(name, param.name) for name, param in numbers if not param.is_flag and takes(param, value)] == []

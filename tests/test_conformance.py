@@ -302,7 +302,16 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+# One of each kind is tried everywhere.
+EVERYWHERE = (
+    *("none", "the shadow 1 ms late", "an extra processor for a job of any width", "3 are backfilled"),
+    *("others start before the next head is protected", "one instant by width"),
+)
+
+
+@pytest.mark.parametrize(
+    "mistake", [pytest.param(name, marks=[pytest.mark.slow] * (name not in EVERYWHERE)) for name in MISTAKES]
+)
 def test_a_scheduler_with_one_mistake_is_not_easy(mistake, tmp_path):
     wrong = Variant("wrong", type("Wrong", (AlmostEasy,), MISTAKES[mistake]), "")
     verdict = Verdict(runs_of(lambda: Reference(wrong), tmp_path))
