@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 import signal
@@ -24,13 +23,6 @@ SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 def test_each_line_of_the_help_is_how_the_command_describes_itself(name):
     described = app.get_command(click.Context(app), name).callback.__doc__
     assert " ".join(described.split()).startswith(COMMANDS[name].removesuffix("."))
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_takes_no_more_than_a_dozen_arguments(name):
-    group = app.get_command(click.Context(app), name)
-    for command in group.commands.values() if isinstance(group, click.Group) else [group]:
-        assert len(inspect.signature(inspect.unwrap(command.callback)).parameters) <= 12, command.name
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -39,7 +39,7 @@ def test_events_come_by_date_and_machines_come_back_before_others_go(tmp_path):
         (b'{"type": "machine_available", "resources": "1", "timestamp": -1}', "timestamp: -1 is not a number >= 0"),
         (b'{"type": "machine_available", "timestamp": 1}', "resources: '' is not a list of machines"),
         (b'{"type": "machine_available", "resources": "4", "timestamp": 1}', "resources: machine 4 does not exist"),
-        (b'{"type": "quake", "timestamp": 1}', "type 'quake' is not known .* --forward-unknown-events"),
+        (b'{"type": "quake", "timestamp": 1}', "type 'quake' is not known .*forward.unknown.events"),
     ],
 )
 def test_a_line_that_is_no_event_is_refused_by_number(line, complaint, tmp_path):
