@@ -24,6 +24,7 @@ import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import pytest
 
+import batfill
 import notebook
+from batfill import PLACES
 from batfill.batsim.descriptor import MEANING, read_descriptor
 from batfill.batsim.options5 import options_of as parse_batsim
 from batfill.campaigns.config import Campaign, read_campaign
@@ -39,6 +42,7 @@ from batfill.campaigns.sections import keys_of
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.cluster.agent import Agent
+from batfill.engine.features import FEATURES_OF_CLUSTER, FEATURES_OF_JOB
 from batfill.errors import BatfillError
 from batfill.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.policy import listing
@@ -418,6 +422,19 @@ def mentions(page: str) -> list[str]:
     return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_command_lines_that_are_not_run_would_be_taken(page):
+    lines = [(block.place, words, True) for block in NOT_RUN if block.page == page for words in script_of(block)]
+    spans = [span for span in mentions(page) if "batfill " in span or "pybatsim batfill/scheduler " in span]
+    lines += [(f"{page}: `{span}`", words, False) for span in spans for words in simple_commands(span)]
+    wrong = [
+        f"{place}: {shlex.join(words)}: {said}"
+        for place, words, whole in lines
+        if words[0] in ("batfill", "pybatsim") and (said := complaint(words, whole=whole))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def known_options() -> set[str]:
     """The options of every command, of the embedded Batsim in either version, and of the benchmark."""
 
@@ -506,6 +523,13 @@ def test_the_table_of_policies_is_the_one_that_the_command_prints():
     )
 
 
+@pytest.mark.parametrize("features", [FEATURES_OF_JOB, FEATURES_OF_CLUSTER], ids=["job", "cluster"])
+def test_the_tables_of_features_are_those_that_agents_and_networks_see(features):
+    rows = [("feature", "value"), ("---",) * 2, *((f"`{name}`", formula) for name, formula in features.items())]
+    table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    assert table in (ROOT / "docs" / "reference" / "environments.md").read_text(), f"the table is now\n{table}"
+
+
 def option_table(options):
     rows = [("name", "value", "default", "with", "meaning"), ("---",) * 5]
     for option in options.values():
@@ -540,6 +564,15 @@ def test_the_table_of_options_is_the_one_that_every_host_reads(options):
 def test_every_key_of_a_file_is_documented(page, section, keys):
     text = (ROOT / page).read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)) == sorted(keys)
+
+
+def test_names_of_the_python_reference_are_there():
+    names = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/python.md").read_text(), re.MULTILINE)
+    assert len(names) > 20
+    for module, _, name in (name.rpartition(".") for name in names):
+        assert getattr(import_module(module), name).__doc__, f"{module}.{name}"
+    public = {".".join(place) for name, place in PLACES.items() if callable(getattr(batfill, name))}
+    assert public <= set(names), "every public name has a section"
 
 
 def test_links_between_pages_lead_somewhere():
