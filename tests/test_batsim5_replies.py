@@ -507,12 +507,8 @@ GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
         ([*GIVEN, "-S", "tcp://there:2", "file"], "2 components are given"),
         ([*GIVEN[:2], "-S", "tcp://there:2", "/no/file"], "-S: /no/file cannot be read"),
         ([*GIVEN[:2], "-s", "tcp://there:70000", ""], "-s: tcp://there:70000: a port is a number from 1 to 65535"),
-        ([*GIVEN, "--mmax", "-1"], "--mmax: -1 is below 0"),
-        ([*GIVEN, "-v", "information"], "invalid choice: 'information'"),
-        (GIVEN[:-1], "expected 2 arguments"),
         (GIVEN[2:], "-p/--platform"),
         ([*GIVEN, "--trace-probe-data", "always"], "there are no probes"),
-        ([*GIVEN, "--unknown"], "unrecognized arguments: --unknown"),
         *(
             ([*GIVEN, names[0], *["x"] * n_values], f"{names[0]}: {why}")
             for names, (n_values, why) in {**REFUSED, **GONE}.items()
