@@ -349,45 +349,17 @@ cluster:
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "lines"),
-    [
-        (
-            "slurm",
-            [
-                "#!/usr/bin/env bash",
-                "",
-                "#SBATCH -J batfill-campaign",
-                "#SBATCH -p short",
-                "#SBATCH -A batch-study",
-                "#SBATCH -n 1",
-                "#SBATCH --cpus-per-task=4",
-                "#SBATCH --mem=8G",
-                "#SBATCH -t 02:00:00",
-                "#SBATCH --exclusive",
-                "module load python",
-            ],
-        ),
-        (
-            "oar",
-            [
-                "#!/usr/bin/env bash",
-                "",
-                "#OAR -n batfill-campaign",
-                "#OAR -q short",
-                "#OAR --project batch-study",
-                "#OAR -l /nodes=1/core=4,walltime=02:00:00",
-                "#OAR --exclusive",
-                "module load python",
-            ],
-        ),
-    ],
-)
-def test_job_scripts_ask_the_batch_system_for_what_the_file_says(campaign_file, kind, lines):
+SBATCH = "-J batfill-campaign, -p short, -A batch-study, -n 1, --cpus-per-task=4, --mem=8G, -t 02:00:00, --exclusive"
+OAR = "-n batfill-campaign, -q short, --project batch-study, -l /nodes=1/core=4,walltime=02:00:00, --exclusive"
+
+
+@pytest.mark.parametrize(("kind", "word", "options"), [("slurm", "SBATCH", SBATCH), ("oar", "OAR", OAR)])
+def test_job_scripts_ask_the_batch_system_for_what_the_file_says(campaign_file, kind, word, options):
     ended = batfill("campaign", campaign_file(SMALL + CLUSTER.format(kind=kind)), "--job-script")
     assert (ended.status, ended.err) == (0, "")
     *asked, start = ended.out.splitlines()
-    assert asked == lines
+    lines = [f"#{word} {option}" for option in options.split(", ")]
+    assert asked == ["#!/usr/bin/env bash", "", *lines, "module load python"]
     assert "distributed.cli.dask_worker tcp://SCHEDULER:PORT" in start
     assert " --nthreads 1 " in start
     assert " --nworkers 4 " in start

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import batfill
-from batfill.errors import DISTRIBUTIONS
+from batfill.errors import DISTRIBUTIONS, MissingExtra, optional
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -327,3 +327,17 @@ def test_the_oldest_versions_are_those_of_the_project():
     assert len(said.stdout.splitlines()) == len(PROJECT["dependencies"])
     for line, requirement in zip(said.stdout.splitlines(), PROJECT["dependencies"], strict=True):
         assert requirement.split(",")[0] == line.replace("==", ">=")
+
+
+def test_a_missing_library_names_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"needs pandas, which is not installed: pip install 'batfill\[tables\]'"):
+        optional("pandas", "tables")
+
+
+def test_a_library_that_lacks_one_of_its_own_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import no_such_library_of_its_own\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library_of_its_own") as caught:
+        optional("half_installed", "tables")
+    assert not isinstance(caught.value, MissingExtra)

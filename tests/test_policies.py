@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from batfill.engine.keys import key_at, unit_of
 from batfill.jobs import LONGEST_S
-from batfill.policy import POLICIES, UNLIMITED_S, aged, mixed, names_in, policy_named
+from batfill.policy import POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
 from batfill.replays import replay
+from command import json_result, result
 from oracle import KEYS, assert_same, key_named, oracle
 from strategies import random_table, replayed, table
 
@@ -135,3 +136,12 @@ def test_a_list_of_policies_keeps_the_numbers_of_a_name_together():
     mixed_name = "mixed:1,0,-0.5,0,1e-3,+2"
     assert names_in(f"fcfs, {mixed_name},saf") == names_in(f"fcfs;{mixed_name}; saf") == ["fcfs", mixed_name, "saf"]
     assert names_in("1,fcfs") == ["1", "fcfs"]
+
+
+def test_the_command_lists_a_row_per_policy_under_a_header():
+    header, *rows = result("policies").splitlines()
+    assert header.split() == ["name", "key,", "lowest", "first", "order", "source"]
+    assert [row.split()[0] for row in rows[:-3]] == list(POLICIES)
+    assert [row.split()[0] for row in rows[-3:]] == ["mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "nn@FILE"]
+    assert all(listed["source"] in row for listed, row in zip(listing(), rows, strict=True))
+    assert json_result("policies") == listing()
