@@ -20,7 +20,6 @@ QUICK = {
     "test_campaign_store.py",
     "test_cleaning.py",
     "test_cli_app.py",
-    "test_cli_policies.py",
     "test_cli_replay.py",
     "test_cluster.py",
     "test_descriptor.py",

@@ -16,31 +16,39 @@ from batfill.errors import BatfillError
 from batfill.scheduler import Scheduler, give_up
 from batfill.workloads.batsim_json import BatsimDocument
 from small_runs import machines
+from through5 import ACKNOWLEDGE, Through5
 
 # The decisions that change what happens, as opposed to calls asked for and notifications.
 DECISIVE = ("EXECUTE_JOB", "REJECT_JOB", "KILL_JOB", "REGISTER_JOB")
 
 
 class Plugin:
-    """Called with a message, as bytes, it answers: `batfill schedule`, or pybatsim, without their sockets."""
+    """Called with a message, as bytes, it answers: `batfill schedule`, or pybatsim, without their sockets.
 
-    host = "batfill"  # or "pybatsim"
+    As "Batsim 5" it is `batfill schedule`, and the messages are translated into that version's.
+    """
+
+    host = "batfill"  # or "pybatsim", or "Batsim 5"
 
     def __init__(self, **options: Any) -> None:
-        if self.host == "batfill":
+        if self.host != "pybatsim":
             try:
                 self.agent = Agent(options)
             except BatfillError as error:
                 give_up(error.on_command_line)
-            self.conversation = Batsim4(self.agent)
+            self.conversation: Any = Batsim4(self.agent) if self.host == "batfill" else None
         else:
             self.scheduler = Scheduler(options)
             self.agent = self.scheduler.agent
             self.pybatsim: Batsim | None = None
 
     def __call__(self, message: bytes) -> bytes:
-        if self.host == "batfill":
+        if self.host != "pybatsim":
             try:
+                if self.conversation is None:  # Batsim 5's greeting says what version 4's first message does
+                    config = json.loads(message)["events"][0]["data"]["config"]
+                    text = ACKNOWLEDGE if config["dynamic-jobs-acknowledged"] else config["sched-config"]
+                    self.conversation = Through5(self.agent, text)
                 return self.conversation.answer(message)
             except BatfillError as error:
                 give_up(error.on_command_line)

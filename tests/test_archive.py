@@ -2,26 +2,18 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import os
 import socket
 import stat
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
-from batfill.cli import main
-from batfill.errors import RunFailed, WorkloadError
-from batfill.workloads import archive, read_workload
-from batfill.workloads.cleaning import clean
-from batfill.workloads.formats import save_log
+from batfill.errors import RunFailed
+from batfill.workloads import archive
 from batfill.workloads.manifest import ArchiveLog, manifest
-from batfill.workloads.resampling import resample
-from batfill.workloads.swf_log import read_log
-from command import batfill
 from swf_text import row
 
 TEXT = ("; MaxProcs: 4\n" + "".join(row(i, i, 5, executable=(i * 7919) % 10007) for i in range(1, 3000))).encode()
@@ -122,25 +114,6 @@ def test_a_copy_in_a_shared_cache_can_be_read_by_all_that_the_umask_allows(serve
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_the_bar_gets_the_length_and_every_byte_of_each_try(serve, tmp_path):
-    moves = []
-    get(
-        known(serve("cut off", "well").url),
-        tmp_path,
-        started=lambda length: moves.append([length, 0]),
-        advance=lambda amount: moves.append([moves[-1][0], moves[-1][1] + amount]),
-    )
-    assert {length for length, _ in moves} == {len(FILE)}
-    assert moves[-1] == [len(FILE), len(FILE)]
-
-
-def test_a_download_that_fails_says_nothing_but_its_one_line_and_leaves_nothing(serve, tmp_path, capfd):
-    with pytest.raises(RunFailed, match="the connection ended early"):
-        get(known(serve("cut off").url), tmp_path)
-    assert capfd.readouterr() == ("", "")
-    assert names(tmp_path) == []
-
-
 @pytest.mark.parametrize("lie", ["cut off", "too long", "too short", "reset", "other", 500])
 def test_a_server_that_lies_or_fails_once_is_asked_again(serve, tmp_path, lie):
     server = serve(lie, "well")
@@ -170,22 +143,6 @@ def test_a_server_that_goes_on_so_is_given_up_in_one_line(serve, tmp_path, how, 
     assert server.asked == (1 if how == 404 else 5)
 
 
-def test_a_server_that_is_not_there_is_said_with_the_address(tmp_path):
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}/log.swf.gz"
-        with pytest.raises(RunFailed, match=rf"{url}: cannot be fetched \(\[Errno 111\] Connection refused\);"):
-            get(known(url), tmp_path)
-    assert names(tmp_path) == []
-
-
-def test_another_text_than_the_manifests_is_not_kept(serve, tmp_path):
-    server = serve("well")
-    with pytest.raises(RunFailed, match="another text"):
-        get(known(server.url, text_sha256="0" * 64), tmp_path)
-    assert names(tmp_path) == []
-
-
 def test_a_log_without_a_known_sum_is_counted_and_its_sum_said(serve, tmp_path):
     server = serve("well")
     _, found = get(known(server.url, text_sha256=None), tmp_path)
@@ -201,14 +158,6 @@ def test_the_packed_files_sum_is_enough(tmp_path, serve):
     assert get(log, tmp_path)[1] == "sha256 as expected"
 
 
-def test_a_damaged_copy_in_the_cache_is_said(serve, tmp_path):
-    log = known(serve("well").url)
-    path, _ = get(log, tmp_path)
-    path.write_bytes(FILE[:-50])
-    with pytest.raises(RunFailed, match="remove it and fetch again"):
-        get(log, tmp_path)
-
-
 @pytest.mark.parametrize("name", ["log.swf.gz", "log.swf"])
 def test_a_local_copy_is_taken_packed_or_not(tmp_path, name):
     (tmp_path / "here").mkdir()
@@ -216,16 +165,6 @@ def test_a_local_copy_is_taken_packed_or_not(tmp_path, name):
     path, _ = get(known("http://127.0.0.1:9/log.swf.gz"), tmp_path, local=tmp_path / "here")
     assert gzip.decompress(path.read_bytes()) == TEXT
     assert names(tmp_path) == ["log.swf.gz"]
-
-
-def test_a_local_folder_without_it_or_with_something_else_is_said(tmp_path):
-    log = known("http://127.0.0.1:9/log.swf.gz")
-    with pytest.raises(WorkloadError, match="get it from http"):
-        get(log, tmp_path, local=tmp_path)
-    (tmp_path / "log.swf").write_text(row(1, 0, 1))
-    with pytest.raises(WorkloadError, match="another text"):
-        get(log, tmp_path, local=tmp_path)
-    assert names(tmp_path) == []
 
 
 # The manifest
@@ -246,11 +185,6 @@ def test_the_manifest_holds_every_log_of_the_papers():
         assert (log.sha256 is None) == (log.text_sha256 is None) == (log.bytes is None) == (log.text_bytes is None)
 
 
-def test_the_manifest_at_the_top_is_the_packages_own():
-    top = Path(__file__).parents[1] / "workloads" / "archive.toml"
-    assert top.read_text() == Path(archive.__file__).with_name("archive.toml").read_text()
-
-
 @pytest.mark.parametrize("name", ["kth-sp2", "ctc-sp2", "sdsc-sp2", "sdsc-blue", "hpc2n", "cea-curie"])
 def test_the_manifests_sums_are_those_of_the_logs(archive_log, name):
     log = manifest()[name]
@@ -260,96 +194,3 @@ def test_the_manifests_sums_are_those_of_the_logs(archive_log, name):
     assert (log.bytes, log.text_bytes) == (len(packed), len(text))
     assert archive.verified(log, path) == "sha256 as expected"
     assert "compressed differently" in archive.verified(replace(log, sha256="0" * 64), path)
-
-
-def test_a_listed_log_of_generated_jobs_needs_no_choice_and_its_parts_neither(archive_log, tmp_path):
-    path = archive_log("lublin_256.swf.gz")
-    kept, found = archive.fetch(manifest()["lublin-256"], cache=tmp_path, local=path.parent)
-    assert "sha256 as expected" in found
-    for one in (path, kept):
-        workload = read_workload(one)
-        assert (workload.unrequested, workload.procs) == ("runtime", 256)
-        assert any("generated jobs have no user who requests" in note for note in workload.notes)
-    log = read_log(path)
-    save_log(clean(log, rules=["ran"]).log, tmp_path / "clean.swf")
-    save_log(resample(log, 0, method="weeks", weeks=2), tmp_path / "weeks.json")
-    assert batfill("workload", "scale", kept, "--interarrival", 2, "--out", tmp_path / "scaled.swf").status == 0
-    assert batfill("workload", "convert", kept, "--out", tmp_path / "made.json").status == 0
-    for name in ("clean.swf", "weeks.json", "scaled.swf", "made.json"):
-        assert read_workload(tmp_path / name).unrequested == "runtime"
-        assert batfill("replay", tmp_path / name).status == 0
-
-
-def test_a_log_goes_by_its_name_or_its_file_and_others_are_refused_with_the_names():
-    assert archive.known_log("KTH-SP2").name == archive.known_log("KTH-SP2-1996-2.1-cln").name == "kth-sp2"
-    with pytest.raises(WorkloadError, match="there are kth-sp2, ctc-sp2"):
-        archive.known_log("cray")
-
-
-def run(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main(["workload", "fetch", *(str(argument) for argument in arguments)])
-    return ended.value.code
-
-
-def test_the_command_converts_to_where_the_descriptors_look(archive_log, tmp_path, capsys):
-    folder = archive_log("KTH-SP2-1996-2.1-cln.swf.gz").parent
-    options = ("--from", folder, "--cache", tmp_path / "c", "--convert", "--into", tmp_path / "workloads" / "archive")
-    assert run("kth-sp2", *options) == 0
-    out, err = capsys.readouterr()
-    workload = tmp_path / "workloads" / "archive" / "KTH-SP2-1996-2.1-cln.json"
-    assert out.splitlines() == [str(tmp_path / "c" / "KTH-SP2-1996-2.1-cln.swf.gz"), str(workload)]
-    assert "please acknowledge Lars Malinowsky" in err
-    assert json.loads(workload.read_text())["nb_res"] == 100
-
-
-def test_the_command_without_a_name_lists_the_logs(capsys):
-    assert run("--json") == 0
-    assert [log["name"] for log in json.loads(capsys.readouterr().out)] == list(manifest())
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
-    monkeypatch.setenv("BATFILL_CACHE", str(tmp_path / "a"))
-    assert archive.cache_folder() == tmp_path / "a"
-    monkeypatch.delenv("BATFILL_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
-    assert archive.cache_folder() == tmp_path / "b" / "batfill"
-
-
-def test_what_is_there_is_printed_though_another_log_cannot_be_had(tmp_path, monkeypatch, capsys):
-    known = archive.known_log("kth-sp2")
-    good = replace(known, name="good", url="http://x/good.swf.gz", sha256=hashlib.sha256(FILE).hexdigest())
-    other = replace(good, name="other", url="http://x/other.swf.gz")
-    missing = replace(known, name="missing", url="http://x/missing.swf.gz")
-    monkeypatch.setattr(archive, "manifest", lambda: {log.name: log for log in (good, missing, other)})
-    folder, cache = tmp_path / "from", tmp_path / "cache"
-    folder.mkdir()
-    for name in ("good.swf.gz", "other.swf.gz"):
-        (folder / name).write_bytes(FILE)
-    with pytest.raises(SystemExit) as ended:
-        main(["workload", "fetch", "good", "missing", "other", "--from", str(folder), "--cache", str(cache)])
-    out, err = capsys.readouterr()
-    assert ended.value.code == 2
-    assert out == f"{cache}/good.swf.gz\n{cache}/other.swf.gz\n"
-    assert err.splitlines()[-1] == f"batfill: {folder}: holds no missing.swf.gz; get it from http://x/missing.swf.gz"
-
-
-def test_an_unusable_cache_names_the_options_that_choose_another(tmp_path):
-    (tmp_path / "cache").write_text("in the way")
-    with pytest.raises(WorkloadError, match=r"choose another cache with cache or \$BATFILL_CACHE"):
-        archive.fetch(archive.known_log("kth-sp2"), cache=tmp_path / "cache")
-
-
-def test_the_tests_find_logs_where_fetch_puts_them_but_first_where_they_are_said_to_be(
-    archive_log, tmp_path, monkeypatch
-):
-    for name in ("said", "fetched"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "made-up.swf.gz").touch()
-    monkeypatch.setenv("BATFILL_CACHE", str(tmp_path / "fetched"))
-    monkeypatch.delenv("BATFILL_TRACES", raising=False)
-    assert archive_log("made-up.swf.gz") == tmp_path / "fetched" / "made-up.swf.gz"
-    monkeypatch.setenv("BATFILL_TRACES", str(tmp_path / "said"))
-    assert archive_log("made-up.swf.gz") == tmp_path / "said" / "made-up.swf.gz"
-    with pytest.raises(pytest.skip.Exception, match=r"other\.swf\.gz is not here"):
-        archive_log("other.swf.gz")

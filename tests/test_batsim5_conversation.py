@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 import json
-import logging
 import math
 import re
 import subprocess
@@ -28,35 +26,13 @@ from batfill.errors import BatfillError
 from batfill.jobs import WEEK_S
 from batfill.version import __version__
 from batfill.workloads.batsim_json import load_document
-from command import COMPILING, free_port, refusal
+from command import COMPILING, free_port
 from golden5 import recordings
 from plugin import assert_same_starts
 from small_runs import machines
-
-ACKNOWLEDGE = '{"acknowledge_dynamic_jobs": true}'
-
+from through5 import ACKNOWLEDGE, Through5, greeted, handshake, hello
 
 # The first message
-
-
-def handshake(text=""):
-    said = text.encode()
-    return len(said).to_bytes(4, sys.byteorder) + said
-
-
-def hello(answer):
-    """The hello in the answer to a handshake."""
-    assert answer[:4] == (2).to_bytes(4, sys.byteorder)  # JSON from now on
-    (event,) = json.loads(answer[4:])["events"]
-    assert event["event_type"] == "EDCHelloEvent"
-    return event["event"]
-
-
-def greeted(text="", **options):
-    """A conversation after its handshake."""
-    talk = Batsim5(Agent(options))
-    hello(talk.answer(handshake(text)))
-    return talk
 
 
 def test_the_hello_has_every_field_that_batsim_needs_and_asks_for_nothing_without_kills():
@@ -77,19 +53,6 @@ def test_options_that_kill_ask_for_registrations_on_old_profiles(options, text):
     assert asked == {"dynamic_registration": True, "profile_reuse": True, **acknowledged}
 
 
-@pytest.mark.parametrize("text", ["any text", "[1]", "7", "{"])
-def test_an_initialisation_text_without_an_object_is_ignored_with_a_warning(text, caplog):
-    greeted(text)
-    (line,) = caplog.messages
-    assert line.startswith(f"Batsim's initialisation text is ignored: {text!r}; ")
-
-
-def test_no_text_and_an_empty_object_are_not_worth_a_word(caplog):
-    greeted("")
-    greeted(ACKNOWLEDGE, divider=60)
-    assert caplog.messages == []
-
-
 BEGINS_4 = b'{"now": 0, "events": []}'
 
 
@@ -103,19 +66,6 @@ def test_the_first_frame_says_which_batsim_it_is(protocol):
                 conversation_with(frame, Agent({}), protocol)
             start = f"option protocol: Batsim {version} has connected; leave it out, or start Batsim {protocol}"
             assert str(refused.value) == start
-
-
-@pytest.mark.parametrize("frame", [b"", b"abc", b"\5\0\0\0text", b"\3\0\0\0text", b"[]", b"now"])
-def test_a_first_frame_of_no_batsim_is_refused(frame):
-    with pytest.raises(BatfillError) as refused:
-        conversation_with(frame, Agent({}))
-    assert str(refused.value).startswith(f"message 1 from Batsim is {frame!r}; Batsim 4 begins with a JSON object, ")
-    with pytest.raises(BatfillError) as refused:
-        conversation_with(frame, Agent({}), "5").answer(frame)
-    assert str(refused.value) == (
-        f"message 1 from Batsim is {frame!r} instead of a length of four bytes and a text of that length; "
-        "this is not Batsim 5's protocol"
-    )
 
 
 # Recorded conversations
@@ -153,7 +103,13 @@ STUDIES = [recorded for recorded in recordings() if (recorded.folder / "run.json
 OTHERS = [recorded for recorded in recordings() if recorded not in STUDIES]
 
 
-@pytest.mark.parametrize("recorded", STUDIES, ids=lambda recorded: recorded.name)
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        pytest.param(recorded, id=recorded.name, marks=[pytest.mark.slow] * recorded.name.endswith("-exact-dates"))
+        for recorded in STUDIES
+    ],
+)
 def test_the_decisions_of_a_recorded_study_are_made_message_by_message(recorded):
     run = json.loads((recorded.folder / "run.json").read_text())
     talk = Batsim5(Agent(run["scheduler"]))
@@ -243,85 +199,6 @@ def test_a_small_recording_is_decided_as_recorded_or_differs_for_a_stated_reason
 # Batsim 4's messages in Batsim 5's words
 
 
-class Through5:
-    """Answers Batsim 4's messages; translated, with dates as Batsim 5 writes them, they go to a `Batsim5`."""
-
-    def __init__(self, text="", **options):
-        self.talk = greeted(text, **options)
-        self.submit_s = {}
-        self.calls = []  # requested: heap of dates and ids
-        self.seed = np.random.default_rng(5)
-        self.now = 0.0
-
-    def __call__(self, message):
-        told = json.loads(message)
-        exact = told["now"]
-        # On either side, up to 5e-8, but never back.
-        self.now = max(self.now, 0.0 if exact == 0 else exact + self.seed.uniform(-4e-8, 4e-8))
-        events = [event for told_event in told["events"] for event in self.event(**told_event)]
-        text = json.dumps({"now": self.now, "events": events})
-        answer = json.loads(self.talk.answer(text.encode() + b"\0"))
-        assert answer["now"] == self.now
-        decided = [self.decision(event["event_type"], event["event"]) for event in answer["events"]]
-        return json.dumps(
-            {"now": exact, "events": [{"timestamp": exact, "type": kind, "data": data} for kind, data in decided]}
-        ).encode()
-
-    def event(self, timestamp, type, data):  # noqa: A002 # Batsim's name of the field
-        kind = {
-            "SIMULATION_BEGINS": "SimulationBeginsEvent",
-            "JOB_SUBMITTED": "JobSubmittedEvent",
-            "JOB_COMPLETED": "JobCompletedEvent",
-            "JOB_KILLED": "JobsKilledEvent",
-            "REQUESTED_CALL": "RequestedCallEvent",
-            "NOTIFY": "AllStaticJobsHaveBeenSubmittedEvent",
-            "SIMULATION_ENDS": "SimulationEndsEvent",
-        }[type]
-        said = {}
-        if type == "SIMULATION_BEGINS":
-            said = {"computation_hosts": data["compute_resources"], "storage_hosts": data["storage_resources"]}
-            kinds = {"host_number": "", "computation_host_number": "compute_", "storage_host_number": "storage_"}
-            said |= {name: data[f"nb_{kind}resources"] for name, kind in kinds.items()}
-            said |= {"workloads": [{"name": name, "filename": path} for name, path in data["workloads"].items()]}
-        elif type == "JOB_SUBMITTED":
-            job = dict(data["job"])
-            self.submit_s[data["job_id"]] = job["subtime"]
-            walltime, own = job.pop("walltime", -1), {"id", "subtime", "res", "profile"}
-            extra = {name: value for name, value in job.items() if name not in own}
-            said_job = {"resource_request": job["res"], "profile_id": f"w0!{job['profile']}", "rigid": True}
-            said_job |= {"walltime": None if walltime < 0 else walltime}
-            said_job |= {"extra_data": json.dumps(extra, separators=(",", ":"))} if extra else {}
-            said = {"job_id": data["job_id"], "job": said_job, "submission_time": job["subtime"]}
-        elif type == "JOB_COMPLETED":
-            said = {"job_id": data["job_id"], "state": data["job_state"], "return_code": data["return_code"] % 2**32}
-        elif type == "JOB_KILLED":
-            said = {"job_ids": data["job_ids"], "progresses": []}
-        elif type == "NOTIFY":
-            assert data["type"] == "no_more_static_job_to_submit"
-        elif type == "REQUESTED_CALL":
-            said = {"call_me_later_id": heapq.heappop(self.calls)[1], "last_periodic_call": False}
-        yield {"timestamp": self.now, "event_type": kind, "event": said}
-
-    def decision(self, kind, data):
-        if kind == "ExecuteJobEvent":
-            return "EXECUTE_JOB", {"job_id": data["job_id"], "alloc": data["allocation"]["host_allocation"]}
-        if kind == "CallMeLaterEvent":
-            unit = {"Second": 1, "Millisecond": 1000}[data["when"]["time_unit"]]
-            heapq.heappush(self.calls, (data["when"]["time"] / unit, data["call_me_later_id"]))
-            return "CALL_ME_LATER", {"timestamp": data["when"]["time"] / unit}
-        if kind == "RegisterJobEvent":
-            name, job = data["job_id"], data["job"]
-            first = name.partition("#")[0]
-            said = {"id": name, "subtime": self.submit_s[first], "res": job["resource_request"]}
-            said |= {"walltime": job.get("walltime", -1), "profile": job["profile_id"].removeprefix("w0!")}
-            return "REGISTER_JOB", {"job_id": name, "job": said | json.loads(job.get("extra_data", "{}"))}
-        return {
-            "RejectJobEvent": ("REJECT_JOB", data),
-            "KillJobsEvent": ("KILL_JOB", data),
-            "FinishRegistrationEvent": ("NOTIFY", {"type": "registration_finished"}),
-        }[kind]
-
-
 def starts(document, size, answer, settings):
     records = []
     Simulation(machines(size), {"w0": document}, answer, settings=settings, on_job_end=records.append).run()
@@ -372,7 +249,9 @@ def test_every_option_decides_under_batsim_5_as_under_batsim_4(tmp_path, options
     document = written(tmp_path / "made.json", 3, span_s=4 * WEEK_S if "knowledge" in options else 40_000)
     budget = {"budget": 1000.0} if "select" in options else {}
     under_4 = starts(document, 12, Batsim4(Agent(options | budget)).answer, settings)
-    under_5 = starts(document, 12, Through5(ACKNOWLEDGE if acknowledged else "", **options, **budget), settings)
+    under_5 = starts(
+        document, 12, Through5(Agent(options | budget), ACKNOWLEDGE if acknowledged else "").answer, settings
+    )
     if options.get("divider") == 301.0625:  # Batsim 5 calls at whole milliseconds
         late = [under_5[name] - start_s for name, start_s in under_4.items() if name in under_5]
         assert under_4.keys() == under_5.keys()
@@ -451,34 +330,12 @@ BEGIN = begins()
 CALL = event("RequestedCallEvent", call_me_later_id="divider 1", last_periodic_call=False)
 
 
-def test_a_start_names_hosts_and_a_placement():
-    (start,) = answered(greeted(), 3e-12, BEGIN, submitted("1", procs=3))
-    assert start == (
-        "ExecuteJobEvent",
-        {
-            "job_id": "w0!1",
-            "allocation": {
-                "host_allocation": "0-2",
-                "executor_placement_type": "PredefinedExecutorPlacementStrategyWrapper",
-                "executor_placement": {"strategy": "SpreadOverHostsFirst"},
-            },
-        },
-    )
-
-
-def test_jobs_of_date_0_may_come_with_the_beginning_and_storage_hosts_are_never_allocated():
-    talk = greeted()
-    assert in_words(talk, 0, begins(2, storage=[2, 3]), submitted("1", procs=2), submitted("2")) == ["1 on 0-1"]
-    assert in_words(talk, 1, submitted("3", procs=3, at=1.0)) == ["RejectJobEvent"]
-    assert in_words(talk, 5, completed("1")) == ["2 on 0"]
-
-
 @pytest.mark.parametrize("extra", [{}, {"extra_data": None}, {"extra_data": ""}])
 @pytest.mark.parametrize("walltime", [None, 100.0, 100])
 def test_a_killed_job_is_registered_and_started_with_what_it_had(walltime, extra):
     fields = extra or {"extra_data": '{"user_id":3,"class":"small","k":[1]}'}
     small = "extra_data" in fields and bool(fields["extra_data"])
-    talk = greeted(divider=7)
+    talk = greeted(Agent({"divider": 7}))
     words = answered(talk, 1e-12, BEGIN, submitted("1", walltime, **fields))
     assert [kind for kind, _ in words] == ["ExecuteJobEvent", "CallMeLaterEvent"][: 1 + small]
     if not small:  # only jobs of class small are killed
@@ -499,32 +356,8 @@ def test_a_killed_job_is_registered_and_started_with_what_it_had(walltime, extra
     assert talk.ended
 
 
-def test_a_job_that_ends_in_the_message_of_its_call_is_not_killed():
-    small = {"extra_data": '{"class": "small"}'}
-    for events in ([CALL, completed("1")], [completed("1"), CALL]):
-        talk = greeted(divider=7)
-        answered(talk, 0, BEGIN, submitted("1", **small))
-        assert answered(talk, 7, *events) == []
-
-
-def test_a_kill_that_crosses_the_jobs_own_end_submits_nothing():
-    talk = greeted(divider=7)
-    answered(talk, 0, BEGIN, submitted("1", extra_data='{"class": "small"}'))
-    answered(talk, 7, CALL)
-    assert answered(talk, 7, completed("1"), event("JobsKilledEvent", job_ids=["w0!1"], progresses=[])) == []
-
-
-def test_machines_leave_and_return_by_external_events():
-    talk = greeted()
-    gone = occurred('{"type": "machine_unavailable", "resources": "0-1 3"}')
-    assert in_words(talk, 0, BEGIN, gone, submitted("1"), submitted("2", procs=2)) == ["1 on 2"]
-    back = occurred('{"type": "machine_available", "resources": "0-1"}')
-    assert in_words(talk, 5, back) == ["2 on 0-1"]
-    assert answered(talk, 6, event("AllStaticExternalEventsHaveBeenInjectedEvent")) == []
-
-
 def test_an_external_event_of_another_kind_is_ignored_with_one_line(caplog):
-    talk = greeted()
+    talk = greeted(Agent({}))
     other = event("ExternalEventOccurredEvent", id="ee0!1", external_event_type="ProbeEvent")
     told = [occurred("serves somebody else"), occurred('{"type": "rain"}'), occurred("[]"), other]
     assert in_words(talk, 0, BEGIN, *told, submitted("1")) == ["1 on 0"]
@@ -534,11 +367,11 @@ def test_an_external_event_of_another_kind_is_ignored_with_one_line(caplog):
 
 def test_user_data_that_is_no_object_is_none_of_the_schedulers_business():
     for text in ("serves", "[1]", '"a"', "{", "NaN"):
-        assert in_words(greeted(), 0, BEGIN, submitted("1", extra_data=text)) == ["1 on 0"]
+        assert in_words(greeted(Agent({})), 0, BEGIN, submitted("1", extra_data=text)) == ["1 on 0"]
 
 
 def test_the_request_behind_a_walltime_is_read_from_the_user_data():
-    talk = greeted(policy="spf")
+    talk = greeted(Agent({"policy": "spf"}))
     long, short = ({"extra_data": json.dumps({"expected_time": seconds})} for seconds in (50, 5))
     words = in_words(
         talk, 0, BEGIN, submitted("1", procs=4), submitted("2", procs=4, **long), submitted("3", procs=4, **short)
@@ -547,107 +380,18 @@ def test_the_request_behind_a_walltime_is_read_from_the_user_data():
     assert in_words(talk, 1, completed("3")) == ["2 on 0-3"]
 
 
-def test_messages_are_logged_on_request(caplog):
-    with caplog.at_level(logging.INFO):
-        talk = greeted(divider=7)
-        answered(talk, 0, BEGIN, submitted("1"))
-    assert caplog.messages == [
-        "Batsim 5 says '' at its start; features requested: dynamic_registration, profile_reuse",
-        "message 2 at 0.000000: 2 events, 1 in the answer",
-    ]
-
-
 # What is no message
-
-
-def without(told, name, *place):
-    """The event without one field of its data, or of the object at this place in it."""
-    changed = json.loads(json.dumps(told))
-    holder = changed["event"]
-    for step in place:
-        holder = holder[step]
-    del holder[name]
-    return changed
 
 
 def refused(*messages):
     """What the last of these messages is refused with."""
-    talk = greeted()
+    talk = greeted(Agent({}))
     for message in messages[:-1]:
         talk.answer(message)
     with pytest.raises(BatfillError) as error:
         talk.answer(messages[-1])
     (line,) = str(error.value).splitlines()
     return line.removesuffix("; this is not Batsim 5's protocol")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (b"", "message 2 from Batsim is not JSON: "),
-        (b"now\0", "message 2 from Batsim is not JSON: "),
-        (b'{"now": 0, "events": []}\0\0', "message 2 from Batsim is not JSON: "),
-        (handshake("text"), "message 2 from Batsim is a second handshake: two simulators may be connected"),
-        (handshake(), "message 2 from Batsim is a second handshake: two simulators may be connected"),
-        (b"[]\0", "message 2 from Batsim needs 'now', a number, and is not an object"),
-        (b'{"now": 0}', "message 2 from Batsim needs 'events', an array, and lacks it"),
-        (b'{"now": null, "events": []}', "message 2 from Batsim needs 'now', a number, and has None"),
-        (b'{"now": 0, "events": [7]}', "message 2 from Batsim at 0 events[0] needs 'event_type', a string, and"),
-        (
-            b'{"now": 0, "events": [{"event_type": "SimulationBeginsEvent"}]}',
-            "message 2 from Batsim at 0 events[0] (SimulationBeginsEvent) needs 'timestamp', a number",
-        ),
-        (as_message(0, event("SIMULATION_BEGINS")), "(SIMULATION_BEGINS) comes before SimulationBeginsEvent"),
-    ],
-)
-def test_what_is_no_message_is_refused_with_its_number(text, said):
-    assert said in refused(text)
-
-
-@pytest.mark.parametrize(
-    ("events", "said"),
-    [
-        ([CALL], "(RequestedCallEvent) comes before SimulationBeginsEvent"),
-        ([BEGIN, BEGIN], "(SimulationBeginsEvent) is the second: two simulators may be connected"),
-        ([without(BEGIN, "computation_hosts")], "needs 'computation_hosts', an array, and lacks it"),
-        ([{**BEGIN, "event": {**BEGIN["event"], "storage_hosts": 1}}], "needs 'storage_hosts', an array, and has 1"),
-        ([without(BEGIN, "id", "computation_hosts", 2)], "in computation_hosts needs 'id', an integer, and lacks it"),
-        ([begins(2, [1])], "(SimulationBeginsEvent) gives one id to two machines"),
-        ([begins(2, [-1])], "has a machine with the id -1; the ids of 3 machines are 0-2"),
-        ([BEGIN, event("DanceEvent")], "(DanceEvent) is of a type that Batsim 5 does not send"),
-        ([BEGIN, {"event_type": "JobSubmittedEvent"}], "(JobSubmittedEvent) needs 'event', an object, and lacks it"),
-        ([BEGIN, without(submitted("1"), "job")], "needs 'job', an object, and lacks it"),
-        ([BEGIN, without(submitted("1"), "submission_time")], "needs 'submission_time', a number, and lacks it"),
-        ([BEGIN, without(submitted("1"), "profile_id", "job")], "of 'w0!1' needs 'profile_id', a string, and lacks it"),
-        ([BEGIN, submitted("1", procs=1.5)], "of 'w0!1' needs 'resource_request', an integer, and has 1.5"),
-        ([BEGIN, submitted("1", None, procs="1")], "of 'w0!1' needs 'resource_request', an integer, and has '1'"),
-        ([BEGIN, submitted("1", "long")], "of 'w0!1' needs 'walltime', a number, and has 'long'"),
-        ([BEGIN, submitted("1", extra_data={"a": 1})], "of 'w0!1' needs 'extra_data', a string, and has {'a': 1}"),
-        (
-            [BEGIN, submitted("1", extra_data='{"expected_time": "1h"}')],
-            "of 'w0!1' in extra_data needs 'expected_time', a number, and has '1h'",
-        ),
-        ([BEGIN, submitted("1"), submitted("1")], "names job 'w0!1', which was submitted before and waits"),
-        ([BEGIN, completed("1")], "names job 'w0!1', which was never submitted, so it cannot end"),
-        ([BEGIN, submitted("1"), completed("1")], "names job 'w0!1', which waits, so it cannot end"),
-        ([BEGIN, without(completed("1"), "state")], "needs 'state', a string, and lacks it"),
-        ([BEGIN, event("ExternalEventOccurredEvent")], "needs 'external_event_type', a string, and lacks it"),
-        ([BEGIN, without(occurred(""), "external_event")], "needs 'external_event', an object, and lacks it"),
-        ([BEGIN, occurred({"type": "rain"})], "needs 'data', a string, and has {'type': 'rain'}"),
-        ([BEGIN, occurred('{"type": "machine_available"}')], "needs 'resources', a string, and lacks it"),
-        ([BEGIN, occurred('{"type": "machine_unavailable", "resources": "4"}')], "but the machines' ids are 0-3"),
-        ([BEGIN, occurred('{"type": "machine_unavailable", "resources": "a"}')], "which are not machine ids"),
-    ],
-)
-def test_an_event_that_cannot_be_is_refused_with_its_place(events, said):
-    line = refused(as_message(0, *events))
-    assert line.startswith(f"message 2 from Batsim at 0 events[{len(events) - 1}] ")
-    assert said in line
-
-
-def test_a_date_before_the_last_one_is_refused():
-    line = refused(as_message(0, BEGIN), as_message(5, submitted("1", at=5.0)), as_message(4, CALL))
-    assert line == "message 4 from Batsim at 4 goes back in time: the previous one was at 5"
 
 
 # The command
@@ -701,13 +445,3 @@ def test_the_command_ends_with_one_line_and_status_2_if_it_cannot_go_on(frames, 
     status, out, (line,), _ = conversed(frames, *options)
     assert (status, out) == (2, "")
     assert line.startswith(said)
-
-
-def test_a_batsim_5_that_falls_silent_is_given_up_after_the_timeout():
-    status, out, (line,), _ = conversed([handshake(), as_message(0, BEGIN)], "--timeout", "200")
-    assert (status, out) == (1, "")
-    assert line.startswith("batfill: Batsim has not sent a message for 200 ms")
-
-
-def test_a_protocol_that_is_not_spoken_is_refused():
-    assert "'6' is not one of 'auto', '4', '5'" in refusal("schedule", "--protocol", "6")

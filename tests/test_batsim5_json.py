@@ -21,10 +21,13 @@ from batfill.workloads.batsim5_json import (
 )
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.convert import convert, rewrite_for_batsim_5
-from command import batfill, refusal, result
+from command import batfill, result
 from golden import RUNS, recording
 from golden5 import Recording5, recordings
 from swf_text import row
+from test_batsim_json import JSON as ANY
+from test_batsim_json import changed as changed_in
+from test_batsim_json import refusal_of, write
 
 GOOD = {
     "nb_res": 8,
@@ -41,24 +44,9 @@ GOOD = {
 }
 
 
-def write(folder, content, name="w.json"):
-    path = folder / name
-    path.write_text(json.dumps(content))
-    return path
-
-
 def changed(path, value):
-    """GOOD with another value at this path, such as jobs.0.res; a value of ... removes it."""
-    content = json.loads(json.dumps(GOOD))
-    *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
-    place = content
-    for step in way:
-        place = place[step]
-    if value is ...:
-        del place[last]
-    else:
-        place[last] = value
-    return content
+    """GOOD with another value at this path; see test_batsim_json."""
+    return changed_in(path, value, GOOD)
 
 
 # Reading
@@ -121,12 +109,6 @@ def test_what_batsim_5_refused_is_refused_and_nothing_else():
         assert "\n" not in seen[name]
 
 
-def test_an_id_may_contain_the_name_that_another_workload_has(tmp_path):
-    path = write(tmp_path, changed("jobs.0.id", "raw0"))
-    assert load_document(path, version=5, workload="w1").jobs[0]["id"] == "raw0"
-    assert load_document(path).jobs[0]["id"] == "raw0"  # its place is not known
-
-
 def test_fields_that_batsim_5_drops_are_left_out_and_noted():
     path = Recording5("small-user-fields").folder / "workload.json"
     document = load_document(path)
@@ -176,13 +158,7 @@ def test_the_recorded_submissions_show_the_same_extra_data():
     ],
 )
 def test_what_batsim_5_would_not_take_is_refused_with_its_place(content, complaint, tmp_path):
-    path = write(tmp_path, content)
-    with pytest.raises(WorkloadError) as refused:
-        load_document(path)
-    said = str(refused.value)
-    assert said.startswith(f"{path}: {complaint}")
-    assert "; " in said
-    assert "\n" not in said
+    assert refusal_of(load_document, write(tmp_path, content)).startswith(complaint)
 
 
 @pytest.mark.parametrize(("version", "option"), [(4, ""), (5, " --format batsim5")])
@@ -199,13 +175,6 @@ def test_a_workload_without_jobs_is_of_both_versions(tmp_path):
     path = write(tmp_path, {"nb_res": 4, "jobs": [], "profiles": {}})
     assert [load_document(path, version=version).jobs for version in (None, 4, 5)] == [[], [], []]
     assert version_of("", {}) == 4
-
-
-ANY = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
 
 
 @settings(deadline=None)
@@ -307,11 +276,7 @@ JOB4 = {"id": "1", "subtime": 0, "res": 1, "profile": "d"}
 )
 def test_what_batsim_5_has_no_form_for_is_refused_and_no_file_is_left(job, profile, complaint, tmp_path):
     path = write(tmp_path, {"nb_res": 4, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 9} | profile}})
-    with pytest.raises(WorkloadError) as refused:
-        rewrite_for_batsim_5(path, tmp_path / "out.json")
-    said = str(refused.value)
-    assert said.startswith(f"{path}: {complaint}")
-    assert "; " in said
+    assert refusal_of(lambda path: rewrite_for_batsim_5(path, tmp_path / "out.json"), path).startswith(complaint)
     assert not (tmp_path / "out.json").exists()
 
 
@@ -386,27 +351,3 @@ def test_homogeneous_tasks_of_version_5_become_delays_if_their_amounts_are_per_h
     path = write(tmp_path, changed("profiles.p", task | {"generation_strategy": "other"}))
     with pytest.raises(WorkloadError, match="'ParallelTaskHomogeneousProfile' has no duration that is known"):
         convert(path, tmp_path / "x.json")
-
-
-def test_a_workload_is_described_and_split_whatever_its_version(tmp_path):
-    four, five = tmp_path / "4.json", tmp_path / "5.json"
-    log = tmp_path / "l.swf"
-    log.write_text(LOG)
-    convert(log, four)
-    convert(log, five, version=5)
-    described = [
-        result("workload", "describe", path, "--json").replace(path.name, "").splitlines() for path in (four, five)
-    ]
-    differ = [(a, b) for a, b in zip(*described, strict=True) if a != b]
-    assert all("sha256" in line for pair in differ for line in pair)
-
-
-def test_a_batsim_version_is_refused_for_a_log_and_a_delay_of_zero_for_version_5(tmp_path):
-    log = tmp_path / "l.swf"
-    log.write_text(LOG)
-    said = refusal("workload", "convert", log, "--out", tmp_path / "x.swf", "--format", "batsim5")
-    assert "a version of Batsim applies to Batsim JSON only" in said
-    path = write(tmp_path, {"nb_res": 4, "jobs": [JOB4], "profiles": {"d": {"type": "delay", "delay": 0}}})
-    said = refusal("workload", "convert", path, "--out", tmp_path / "x.json", "--format", "batsim5")
-    assert "profiles['d'].delay: 0 is not a number > 0, which Batsim 5 wants" in said
-    assert not (tmp_path / "x.json").exists()

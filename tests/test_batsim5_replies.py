@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
@@ -14,12 +13,11 @@ from hypothesis import strategies as st
 
 import test_batsim_replies as replies
 from batfill.batsim.command import main
-from batfill.batsim.options import ArgumentsError, form_of, protocol_of
 from batfill.batsim.options5 import GONE, REFUSED, parse_arguments_5
 from batfill.batsim.platform import Platform, homogeneous_platform, read_platform
 from batfill.batsim.protocol import SimulationSettings, SimulationStopped
 from batfill.batsim.protocol5 import Batsim5, handshake
-from batfill.batsim.results import BATSIM_5_VERSION, job_row_5
+from batfill.batsim.results import job_row_5
 from batfill.batsim.simulation import Simulation
 from small_runs import DYNAMIC, REUSE, document, execute, job, machines, simulate
 from sweeps import examples
@@ -274,7 +272,6 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
             ("ExecuteJobEvent", {**start("w0!a")[1], "storage_placement": [{}]}),
             "job 'w0!a' has a storage_placement, which delay profiles do not use",
         ),
-        (call(-1), "has -1 as its 'time', which is not at least 0"),
         (call(5, time_unit="Hour"), "has the time_unit 'Hour'; known: Second, Millisecond"),
         (call(10**16), "later than 1e+12 s"),
         (every(0), "has 0 as its 'period', which is not above 0"),
@@ -286,9 +283,7 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
         (registered("w1!b"), "job 'w1!b' belongs to no known workload; known: w0"),
         (registered("w1!b", profile_id="w0!none"), "'none' is not the name of a profile"),
         (registered("w 1,!b", profile_id="w0!ten"), "'w 1,' cannot be a workload's name"),
-        (registered("w0!b", walltime="9"), "has '9' as its 'walltime', which is not a number or null"),
         (registered("w0!b", walltime=0), "walltime: 0 is not a number > 0"),
-        (registered("w0!b", resource_request=True), "needs 'resource_request', an integer, and has True"),
         (
             ("RegisterProfileEvent", {"profile": {"id": "w0!p", "profile_type": "Mine", "profile": {}}}),
             "profile 'w0!p' is a 'Mine'; simulated are DelayProfile and SequentialCompositionProfile",
@@ -307,12 +302,10 @@ def test_stopping_calls_that_are_not_there_changes_nothing_and_is_said():
             (start("w0!a", "0", **custom(place)), f"executor 0 has {place!r}")
             for place in (1, 1.0, 0.0, True, "0", "\u0660", None)
         ),
-        (start("w0!a", "\u0660"), "is not a list of machines such as"),
         (("KillJobsEvent", {"job_ids": []}), "'job_ids' is empty"),
         (("TurnOnOffHostsEvent", {"host_ids": "0", "state": 1}), "power states are not simulated here"),
         (("CreateProbeEvent", {}), "there are no probes here"),
         (("EDCHelloEvent", HELLO), "it belongs into the answer to the handshake"),
-        (("FinishRegistrationEvent", {"why": 1}), "has a member 'why', which the protocol does not know; known: none"),
     ],
 )
 def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
@@ -322,31 +315,6 @@ def test_a_decision_that_cannot_be_is_refused_with_its_place(decision, said):
     assert "\n" not in line
     assert line.startswith(f"stopped at date 0.000000: the scheduler's reply to message 2, events[0], {decision[0]}: ")
     assert said in line
-
-
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        (
-            b'{"now": 0, "events": [], "more": 1}',
-            "has a member 'more', which the protocol does not know; known: now, events",
-        ),
-        (
-            b'{"now": 0, "events": [{"timestamp": 0, "event_type": "FinishRegistrationEvent", "event": {}, "x": 1}]}',
-            "has events[0] (FinishRegistrationEvent), which has a member 'x', which the protocol does not know",
-        ),
-        (b'{"now": 0, "events": [{"timestamp": 0, "type": "E", "event": {}}]}', "needs 'event_type', a string"),
-        (b'{"now": -1, "events": []}', "has -1 as its 'now', which is not a date from 0"),
-        (b'{"now": 0, "events": [], "now": 0}', "has the member 'now' twice in one object"),
-        (b"\0", "is not JSON"),
-        (b"[]\0", "needs 'now', a number, and is not an object"),
-    ],
-)
-def test_a_reply_that_is_no_message_is_refused_with_its_number(reply, said):
-    with pytest.raises(SimulationStopped) as stopped:
-        Simulation(machines(4), {}, lambda message: reply, settings=REUSE_OFF, wire=Batsim5()).run()
-    assert str(stopped.value).startswith("stopped at date 0.000000: the scheduler's reply to message 1 ")
-    assert said in str(stopped.value)
 
 
 def hello(**fields: Any) -> bytes:
@@ -511,73 +479,11 @@ MEMBERS: dict[str, Any] = {
 
 
 def test_mutated_replies_run_as_they_are_meant_or_are_refused_in_one_line():
-    refused = 0
-    for seed in range(1000):
-        random = Random(seed)
-        victim = random.randrange(1, 6)
-        script, sent = dict(SCRIPT), []
-
-        def exchange(text, random=random, victim=victim, script=script, sent=sent):
-            message = json.loads(text[:-1])
-            now = message["now"]
-            begins = message["events"][0]["event_type"] == "SimulationBeginsEvent"
-            decisions = script.pop("begin" if begins else now, [])
-            if now > 1000:  # periodic calls whose end was lost go on for ever
-                decisions = [("ForceSimulationStopEvent", {})]
-            events = [{"timestamp": now, "event_type": kind, "event": data} for kind, data in decisions]
-            reply = json.dumps({"now": now, "events": events}).encode()
-            sent.append(replies.mutated(reply, random) if len(sent) + 1 == victim else reply)
-            return sent[-1]
-
-        said = "stopped at date "
-        try:
-            workload = document(job("a"), job("b", 10), job("wide", 10, 9))
-            Simulation(machines(4), {"w0": workload}, exchange, settings=REUSE, wire=Batsim5()).run()
-        except SimulationStopped as stopped:
-            said = str(stopped)
-            refused += 1
-        assert said.startswith("stopped at date "), seed
-        assert "\n" not in said, seed
-        if f"reply to message {victim}" not in said:
-            replies.assert_means_what_it_says(sent[victim - 1], MEMBERS, "event_type", "event")
-    assert 500 < refused < 1000
+    last = "ForceSimulationStopEvent", {}
+    replies.assert_mutations_are_refused_or_meant(1000, SCRIPT, MEMBERS, [*replies.WIRES][1], last)
 
 
 # The command line
-
-
-def test_the_version_and_the_help_are_those_of_batsim_5(capsys):
-    for words, said in ((["--version"], BATSIM_5_VERSION), (["--help"], "--trace-machine-state")):
-        with pytest.raises(SystemExit) as left:
-            main(["--protocol=5", *words])
-        assert left.value.code == 0
-        assert said in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "option", ["--batsim-version", "--batsim-git-commit", "--simgrid-version", "--simgrid-git-commit"]
-)
-def test_each_version_is_printed_without_a_platform(option, capsys):
-    with pytest.raises(SystemExit) as left:
-        main(["--protocol", "5", option])
-    assert left.value.code == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line == BATSIM_5_VERSION if option == "--batsim-version" else line.startswith("none: ")
-
-
-def test_the_version_of_a_command_line_is_found_in_its_form():
-    given = ["-p", "x.xml", "-w", "w.json"]
-    for words in (
-        ["-s", "tcp://h:1", ""],
-        ["-S", "tcp://h:1", "f"],
-        ["-l", "lib", "t"],
-        ["--edc-socket-str=tcp://h:1", "t"],
-    ):
-        assert form_of([*given, *words]) == form_of([*words, *given]) == 5
-    for words in ([], ["-s", "tcp://h:1"], ["--socket-endpoint", "tcp://h:1"], ["--no-sched"]):
-        assert form_of([*given, *words]) == form_of([*words, *given]) == 4
-    assert protocol_of(["-s", "tcp://h:1", "text"])[0] == 5
-    assert protocol_of(["-s", "tcp://h:1", "text", "--protocol", "4"])[0] == 4
 
 
 def test_options_with_several_values_and_those_without_an_effect_here_are_taken():
@@ -591,11 +497,6 @@ def test_options_with_several_values_and_those_without_an_effect_here_are_taken(
     assert "energy is not simulated" in remark
 
 
-def test_the_context_has_what_batsim_5_says(capsys):
-    assert main(["--protocol", "5", "-p", "x.xml", "-s", "tcp://there:1", "", "--dump-execution-context"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"socket_endpoint": "tcp://there:1", "export_prefix": "out/"}
-
-
 GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
 
 
@@ -606,12 +507,8 @@ GIVEN = ["-p", "x.xml", "-s", "tcp://there:1", "text"]
         ([*GIVEN, "-S", "tcp://there:2", "file"], "2 components are given"),
         ([*GIVEN[:2], "-S", "tcp://there:2", "/no/file"], "-S: /no/file cannot be read"),
         ([*GIVEN[:2], "-s", "tcp://there:70000", ""], "-s: tcp://there:70000: a port is a number from 1 to 65535"),
-        ([*GIVEN, "--mmax", "-1"], "--mmax: -1 is below 0"),
-        ([*GIVEN, "-v", "information"], "invalid choice: 'information'"),
-        (GIVEN[:-1], "expected 2 arguments"),
         (GIVEN[2:], "-p/--platform"),
         ([*GIVEN, "--trace-probe-data", "always"], "there are no probes"),
-        ([*GIVEN, "--unknown"], "unrecognized arguments: --unknown"),
         *(
             ([*GIVEN, names[0], *["x"] * n_values], f"{names[0]}: {why}")
             for names, (n_values, why) in {**REFUSED, **GONE}.items()
@@ -625,13 +522,6 @@ def test_a_wrong_command_line_is_refused_in_one_line(words, said, capsys):
     assert said in line
 
 
-@pytest.mark.parametrize("words", [["--protocol", "6"], ["--protocol="], ["--protocol"]])
-def test_another_protocol_is_refused(words):
-    with pytest.raises(ArgumentsError, match="is not a version of Batsim's protocol; give 4 or 5"):
-        protocol_of(words)
-    assert protocol_of(["-p", "x", "--protocol", "5", "-q"]) == (5, ["-p", "x", "-q"])
-
-
 def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_words(tmp_path):
     (tmp_path / "init.json").write_text('{"policy": "saf"}')
     options = parse_arguments_5(
@@ -639,14 +529,6 @@ def test_the_text_of_a_file_is_the_initialisation_text_and_roles_come_in_two_wor
     )
     assert options.init_text == '{"policy": "saf"}'
     assert options.roles == {"a": "storage", "b": "master"}
-
-
-def test_a_folder_that_cannot_be_made_is_refused_before_the_component_is_called(tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "platform.xml").write_text(homogeneous_platform(4))
-    words = ["-p", f"{tmp_path}/platform.xml", "-s", "tcp://127.0.0.1:1", "", "-e", f"{tmp_path}/file/out/", "-q"]
-    assert main(["--protocol", "5", *words]) == 255
-    assert "--export: " in capsys.readouterr().err
 
 
 def test_a_component_that_never_comes_is_not_waited_for_for_ever(tmp_path, capsys):

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from batfill.batsim.options import ArgumentsError, parse_arguments
+from batfill.batsim.options import parse_arguments
 from batfill.batsim.results import JOB_COLUMNS
 from batfill.batsim.runner.batsim5 import (
     NUMBERING,
     Place,
     become_batsim,
-    major_version,
-    refuse,
     rewritten_events,
     translated,
 )
@@ -187,27 +185,6 @@ def test_options_of_batsim_5_reach_it_as_they_are(batsim5, tmp_path):
     assert json.loads(done.out)["jobs"] == 8
 
 
-def test_options_of_batsim_4_that_only_the_embedded_one_lacks_reach_batsim_5(batsim5, tmp_path):
-    path = study(tmp_path, n_jobs=4, batsim_options="--energy --sg-cfg a:1 --sg-log b:2 --sg-cfg c:3")
-    done = batfill("run", path, "--json")
-    assert done.status == 0, done.err
-    given = " ".join(json.loads((batsim5.parent / "given").read_text()))
-    assert " --energy-host --sg-cfg a:1 --sg-log b:2 --sg-cfg c:3 " in given
-    done = batfill("run", path, "--simulator", "embedded")
-    assert done.status == 1
-    assert "--energy: energy is not simulated" in done.err
-
-
-def test_several_workloads_after_one_option_are_all_checked(batsim5, tmp_path):
-    path = study(tmp_path, form=5, n_jobs=3)
-    text = path.read_text().replace(f"-w {tmp_path}/w5.json", f"-w {tmp_path}/w5.json {tmp_path}/w5.json")
-    path.write_text(text)
-    for simulator in ("auto", "embedded"):
-        done = batfill("run", path, "--json", "--simulator", simulator)
-        assert done.status == 0, done.err
-        assert json.loads(done.out)["jobs"] == 6
-
-
 def test_a_component_in_a_library_needs_no_scheduler_and_takes_none(batsim5, tmp_path):
     path = study(tmp_path, form=5, n_jobs=3)
     text = re.sub(r"-s \S+ ''", "-l /lib/easy.so ''", path.read_text())
@@ -243,15 +220,6 @@ def test_pybatsim_is_refused_under_batsim_5_before_anything_starts(batsim5, tmp_
     assert (tmp_path / "run/log/sched.err.log").read_text() == ""
 
 
-def test_the_callers_own_command_for_batsim_5_is_used(batsim5, tmp_path, monkeypatch):
-    monkeypatch.setenv("BATSIM", f"{sys.executable} -P -m batfill batsim --protocol 5")
-    path = study(tmp_path, n_jobs=5)
-    done = batfill("run", path)
-    assert done.status == 0, done.err
-    record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert (record["simulator"], record["batsim_version"][:2]) == ("environment", "v5")
-
-
 @pytest.mark.parametrize(
     ("option", "said"),
     [
@@ -263,14 +231,6 @@ def test_what_batsim_5_does_not_do_ends_the_run_in_one_line(batsim5, tmp_path, o
     done = batfill("run", study(tmp_path, n_jobs=5, batsim_options=option))
     assert done.status in (1, 2)
     assert said in done.err.splitlines()[-1]
-
-
-def test_a_missing_workload_is_named_with_the_command_that_makes_it(batsim5, tmp_path):
-    path = study(tmp_path, n_jobs=5)
-    (tmp_path / "w.json").unlink()
-    done = batfill("run", path)
-    assert done.status == 2
-    assert f"workload {tmp_path}/w.json is missing" in done.err
 
 
 def options_of(*words):
@@ -293,12 +253,6 @@ def test_every_option_of_version_4_has_its_place_in_version_5(tmp_path):
     assert features == ("dynamic_registration", "acknowledge_dynamic_jobs")
     words, *_ = translated(options_of("--disable-machine-state-tracing", "-q"), tmp_path)
     assert words == ["-p", "p.xml", "-e", "x/out_", "-s", "tcp://h:1", "", "-v", "quiet"]
-
-
-def test_options_without_a_counterpart_are_refused():
-    for option in ("--no-sched", "--enable-compute-sharing", "--disable-storage-sharing"):
-        with pytest.raises(ArgumentsError, match=option):
-            refuse(options_of(option))
 
 
 def test_external_events_become_generic_ones_with_the_same_text(tmp_path):
@@ -336,12 +290,3 @@ def test_what_is_batsim_5s_own_is_given_to_it_as_it_is(tmp_path, monkeypatch, wo
         become_batsim(words, Place(["/opt/batsim", "-x"], str(tmp_path), str(tmp_path / "report")))
     assert became.value.code == ("/opt/batsim", "/opt/batsim", "-x", *words)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_version_is_read_from_what_the_program_says(tmp_path):
-    for text, version in (("v5.0.0-rc2", 5), ("4.2.0", 4), ("batsim", None)):
-        program = tmp_path / "program"
-        program.write_text(f"#!/bin/sh\necho {text}\n")
-        program.chmod(0o755)
-        assert major_version([str(program)], {}) == version
-    assert major_version([str(tmp_path / "none")], {}) is None

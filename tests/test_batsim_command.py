@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,9 +17,8 @@ import pytest
 import zmq
 
 from batfill.batsim.command import main
-from batfill.batsim.options import REFUSED, ArgumentsError, parse_arguments
+from batfill.batsim.options import ArgumentsError, parse_arguments
 from batfill.batsim.platform import homogeneous_platform
-from batfill.batsim.results import BATSIM_VERSION
 from batfill.workloads.batsim_json import BatsimDocument
 from command import free_port, scheduler
 from golden import recording
@@ -72,45 +70,17 @@ def test_the_context_is_printed_for_programs_and_nothing_is_simulated(tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_version_and_help_are_printed(capsys):
-    for arguments, words in ((["--version"], BATSIM_VERSION), (["--help"], "255 bad arguments")):
-        with pytest.raises(SystemExit) as left:
-            main(arguments)
-        assert left.value.code == 0
-        assert words in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("verbosity", [["-vquiet"], ["-v", "quiet"], ["--verbosity=quiet"], ["-q"], ["-q", "-vdebug"]])
-def test_short_and_long_forms_mean_the_same(verbosity):
-    assert parse_arguments(["-px", *verbosity]).verbosity == "quiet"
-
-
-@pytest.mark.parametrize("names", REFUSED)
-def test_an_option_without_meaning_here_is_refused_by_name(names, capsys):
-    count, why = REFUSED[names]
-    for name in names:
-        assert main(["-p", "x", name, *["value"] * count]) == 255
-        assert capsys.readouterr().err == f"batfill batsim: {name}: {why}\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         ([], "the following arguments are required: -p/--platform (see batfill batsim --help)"),
-        (["-p", "x", "--frobnicate"], "unrecognized arguments: --frobnicate (see batfill batsim --help)"),
-        (["-p", "x", "-v", "loud"], "argument -v/--verbosity: invalid choice: 'loud'"),
         (["-p", "x", "--mmax", "-1"], "--mmax: -1 is below 0; 0 means no limit"),
-        (["-p", "x", "--mmax", "many"], "argument --mmax: invalid int value: 'many'"),
         (["-p", "x", "--enable-profile-reuse"], "--enable-profile-reuse needs --enable-dynamic-jobs; add it"),
-        (["-p", "absent.xml", "-e", "absent/out"], "--export: there is no folder absent; create it first"),
         (["-p", "x", "-r", "node1"], "--add-role-to-hosts: 'node1' is not of the form host1,host2:role"),
         (
             ["-p", "x", "-s", "tcp://localhost:99999"],
             "--socket-endpoint: tcp://localhost:99999: a port is a number from",
         ),
-        (["-p", "x", "--sched-timeout", "-1"], "--sched-timeout: -1.0 is not a number of seconds from 0"),
-        (["-p", "x", "--sched-timeout", "nan"], "--sched-timeout: nan is not a number of seconds from 0"),
-        (["-p", "x", "--sched-cfg", "a", "--sched-cfg-file", "b"], "not allowed with argument --sched-cfg"),
         (["-p", "x", "--sched-cfg-file", "absent"], "--sched-cfg-file: absent cannot be read"),
     ],
 )
@@ -196,14 +166,6 @@ def test_an_option_that_does_nothing_beside_the_others_is_named(options, remarks
     assert all(map(str.__contains__, said, remarks))
 
 
-def test_the_workloads_size_can_limit_the_machines(tmp_path):
-    inputs = write(tmp_path, document(job("a", res=2)))
-    content = json.loads((tmp_path / "w.json").read_text())
-    (tmp_path / "w.json").write_text(json.dumps({**content, "nb_res": 2}))
-    assert main([*inputs, "--no-sched", "-q", "--mmax-workload", "--mmax", "3"]) == 0
-    assert rows(tmp_path, "schedule")[0]["nb_computing_machines"] == "2"
-
-
 # Runs
 
 
@@ -220,36 +182,6 @@ def test_without_a_scheduler_jobs_run_one_by_one(tmp_path, capsys):
     assert said.out == ""
     assert "w0: 4 jobs" in said.err
     assert "4 jobs, 2 successful, 1 rejected, makespan 24.000000 s" in said.err
-
-
-def messages(log):
-    """The messages in a log, with their direction, as tools find them in Batsim's."""
-    return [(way, json.loads(text)) for way, text in re.findall(r"(Sending|Received) '(.*)'$", log, re.MULTILINE)]
-
-
-@pytest.mark.parametrize("verbosity", [[], ["-v", "information"], ["-v", "network-only"], ["-v", "debug"]])
-def test_the_log_has_every_message_by_default(tmp_path, capsys, verbosity):
-    assert main([*write(tmp_path), "--no-sched", *verbosity]) == 0
-    log = capsys.readouterr().err
-    exchanged = messages(log)
-    assert exchanged[0][1]["events"][0]["type"] == "SIMULATION_BEGINS"
-    assert exchanged[-2][1]["events"][0]["type"] == "SIMULATION_ENDS"
-    assert [way for way, _ in exchanged] == ["Sending", "Received"] * (len(exchanged) // 2)
-    submitted = [e["data"]["job_id"] for _, m in exchanged for e in m["events"] if e["type"] == "JOB_SUBMITTED"]
-    assert submitted == ["w0!a", "w0!b", "w0!wide", "w0!c"]
-    others = [line for line in log.splitlines() if not line.startswith(("Sending ", "Received "))]
-    assert bool(others) == (verbosity != ["-v", "network-only"])
-
-
-def test_the_log_on_a_terminal_has_no_message_by_default(tmp_path, monkeypatch):
-    controller, terminal = os.openpty()
-    with os.fdopen(controller, "rb", buffering=0) as seen, os.fdopen(terminal, "w", encoding="utf-8") as shown:
-        monkeypatch.setattr("sys.stderr", shown)
-        assert main([*write(tmp_path), "--no-sched"]) == 0
-        shown.flush()
-        text = seen.read(100_000)
-    assert b"4 jobs" in text
-    assert b"Sending" not in text
 
 
 def test_a_scheduler_that_dies_is_noticed_and_what_there_is_is_written(tmp_path, capsys):
@@ -279,11 +211,6 @@ def test_a_scheduler_that_is_not_there_or_keeps_silent_is_not_waited_for_for_eve
     monkeypatch.setenv("BATFILL_SCHED_TIMEOUT", "soon")
     with pytest.raises(ArgumentsError, match=r"\$BATFILL_SCHED_TIMEOUT: 'soon' is not a number of seconds"):
         parse_arguments(["-p", "x"])
-
-
-def test_an_endpoint_that_is_none_is_refused(tmp_path, capsys):
-    assert main([*write(tmp_path), "-s", "nowhere", "-q"]) == 1
-    assert "nowhere cannot be connected to" in capsys.readouterr().err
 
 
 def test_jobs_never_executed_fail_the_run(tmp_path, capsys):

@@ -27,15 +27,25 @@ GOOD = {
 }
 
 
-def write(folder, content):
-    path = folder / "w.json"
+def write(folder, content, name="w.json"):
+    path = folder / name
     path.write_text(json.dumps(content))
     return path
 
 
-def changed(path, value):
-    """GOOD with another value at this path, such as jobs.0.res; a value of ... removes it."""
-    content = json.loads(json.dumps(GOOD))
+def refusal_of(call, path):
+    """The line with which this is refused, behind the path; it says what to do about it."""
+    with pytest.raises(WorkloadError) as refused:
+        call(path)
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(f"{path}: ")
+    assert "; " in line
+    return line.removeprefix(f"{path}: ")
+
+
+def changed(path, value, content=GOOD):
+    """The content with another value at this path, such as jobs.0.res; a value of ... removes it."""
+    content = json.loads(json.dumps(content))
     *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
     place = content
     for step in way:
@@ -91,69 +101,20 @@ def test_the_recorded_workloads_are_read_in_batsims_order(name):
     ("content", "complaint"),
     [
         (changed("nb_res", ...), "nb_res: missing; it is an integer"),
-        (changed("nb_res", "8"), "nb_res: '8' is not an integer"),
-        (changed("nb_res", True), "nb_res: True is not an integer"),
         (changed("nb_res", 0), "nb_res: 0 is not a whole number from 1 to 2147483647"),
         (changed("jobs", {}), "jobs: {} is not an array"),
-        (changed("profiles", ...), "profiles: missing; it is an object"),
-        (changed("jobs.1", 7), "jobs[1]: 7 is not an object"),
         (changed("jobs.1.id", ...), "jobs[1].id: nothing is not a string or an integer"),
-        (changed("jobs.1.id", 1.5), "jobs[1].id: 1.5 is not a string or an integer"),
-        (changed("jobs.1.id", ""), "jobs[1].id: '' is not a string or an integer"),
         (changed("jobs.1.id", "a,b"), "jobs[1]: id 'a,b' or profile 'q' holds a comma, a quote or a line break"),
-        (changed("jobs.2.id", "b"), "jobs[2].id: 'b' occurs before"),
-        (changed("jobs.2.id", "12"), "jobs[2].id: '12' occurs before"),  # the number 12 is the same id
-        (changed("jobs.0.res", "four"), "jobs[0].res: 'four' is not a whole number from 1 to 2147483647"),
         (changed("jobs.0.res", 0), "jobs[0].res: 0 is not a whole number from 1 to 2147483647"),
-        (changed("jobs.0.res", 2**40), "jobs[0].res: 1099511627776 is not a whole number from 1"),
-        (changed("jobs.0.res", 2.0), "jobs[0].res: 2.0 is not a whole number from 1 to 2147483647"),
         (changed("jobs.0.subtime", ...), "jobs[0].subtime: nothing is not a number >= 0"),
-        (changed("jobs.0.subtime", -1), "jobs[0].subtime: -1 is not a number >= 0"),
-        (changed("jobs.0.walltime", 0), "jobs[0].walltime: 0 is not a number > 0"),
-        (changed("jobs.0.walltime", None), "jobs[0].walltime: nothing is not a number > 0"),
         (changed("jobs.0.profile", "x"), "jobs[0].profile: 'x' is not the name of a profile"),
-        (changed("jobs.0.profile", ["p"]), "jobs[0].profile: ['p'] is not the name of a profile"),
-        (changed("profiles.p", 20), "profiles['p']: 20 is not an object"),
-        (changed("profiles.p.type", "parallel"), "profiles['p'].type: 'parallel' is not supported; supported: delay"),
         (changed("profiles.p.delay", -2), "profiles['p'].delay: -2 is not a number >= 0"),
-        (changed("profiles.p.delay", "1"), "profiles['p'].delay: '1' is not a number >= 0"),
-        (changed("profiles.q.ret", -1), "profiles['q'].ret: -1 is not an integer >= 0"),
         ([], "not a JSON object"),
     ],
 )
 def test_what_is_no_delay_workload_is_refused_with_its_place(content, complaint, tmp_path):
     path = write(tmp_path, content)
-    with pytest.raises(WorkloadError) as refused:
-        read_batsim_json(path)
-    assert str(refused.value).startswith(f"{path}: {complaint}")
-    assert "; " in str(refused.value)  # what to do about it
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"", "the file is empty"),
-        (b" \n", "the file is empty"),
-        (b"{", "not JSON"),
-        (b'{"nb_res": NaN}', "not JSON"),
-        (json.dumps(GOOD).replace("1.25", "1e999").encode(), "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-        (gzip.compress(json.dumps(GOOD).encode())[:-20], "cannot be unpacked"),
-    ],
-)
-def test_a_damaged_file_is_refused(content, complaint, tmp_path):
-    path = tmp_path / "w.json"
-    path.write_bytes(content)
-    with pytest.raises(WorkloadError, match=complaint) as refused:
-        load_document(path)
-    assert str(refused.value).startswith(f"{path}: ")
-    assert "\n" not in str(refused.value)
-
-
-def test_an_absent_file_is_refused(tmp_path):
-    with pytest.raises(WorkloadError, match=r"absent.json: no such file or directory"):
-        load_document(tmp_path / "absent.json")
+    assert refusal_of(read_batsim_json, path).startswith(complaint)
 
 
 JSON = st.recursive(

@@ -5,17 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
-import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from procset import ProcSet
 
-import batfill
 from batfill.batsim.machines import MachineTimes
 from batfill.batsim.results import (
     BATSIM_VERSION,
@@ -28,10 +24,7 @@ from batfill.batsim.results import (
     Words,
     columns_by_arrow,
     columns_by_row,
-    machine_states_csv,
     machines_of,
-    places_of,
-    prefix_of,
     read_results,
     read_schedule,
     write_jobs_csv,
@@ -92,19 +85,6 @@ def test_a_schedule_has_batsims_columns_and_says_who_wrote_it(tmp_path):
     assert (written["time_computing"], written["time_idle"], written["time_unavailable"]) == (
         "10.000000", "20.000000", "3.000000",
     )  # fmt: skip
-
-
-def test_a_schedule_without_jobs_has_no_means():
-    assert ScheduleTotals().columns()["mean_slowdown"] == "nan"
-
-
-def test_machine_states_are_written_with_six_digits(tmp_path):
-    path = tmp_path / "out_machine_states.csv"
-    with machine_states_csv(path) as write:
-        write((0.0, 3, 1))
-        write((2457768.0, 4, 0))
-        assert not path.exists()  # it is there when it is whole
-    assert path.read_text().splitlines()[1:] == ["0,0,0,0,3,1", "2.45777e+06,0,0,0,4,0"]
 
 
 def test_a_failure_leaves_no_file(tmp_path):
@@ -184,40 +164,6 @@ def test_the_summary_of_batsim_5_is_read(name, jobs_csv, machines):
     assert read_schedule(Recording5(name).folder / jobs_csv) == ("v5.0.0-rc1-18-gba7ea85f", machines)
 
 
-def test_the_younger_summary_counts_and_a_damaged_one_is_none(tmp_path):
-    jobs_csv, old, new = (tmp_path / name for name in ("out_jobs.csv", "out_schedule.csv", "out_schedule.json"))
-    assert read_schedule(jobs_csv) is None
-    old.write_text("batsim_version,nb_computing_machines\n4,7\n")
-    new.write_text('{"batsim_version": "5", "nb_computing_machines": 8, "success_rate": -nan}')
-    for young, other, found in ((old, new, ("4", 7)), (new, old, ("5", 8))):
-        os.utime(other, (1, 1))
-        os.utime(young, (2, 2))
-        assert read_schedule(jobs_csv) == found
-    for text in ("", "[]", "{}", '{"batsim_version": "5", "nb_computing_machines": null}'):
-        new.write_text(text)
-        assert read_schedule(jobs_csv) is None
-
-
-@pytest.mark.parametrize(
-    ("path", "prefix"),
-    [("x/out_jobs.csv", "x/out"), ("/x/out/jobs.csv", "/x/out"), ("res/x_jobs.csv", "res/x"), ("xjobs.csv", "x")],
-)
-def test_a_runs_prefix_is_in_the_name_of_its_jobs(path, prefix):
-    assert prefix_of(Path(path)) == Path(prefix)
-
-
-def test_batsims_words_for_the_end_of_a_job_stand_in_one_file():
-    package = Path(batfill.__file__).parent
-    words = re.compile("""["'](COMPLETED_[A-Z_]+|REJECTED)["']""")
-    assert [path.name for path in package.rglob("*.py") if words.search(path.read_text())] == ["results.py"]
-
-
-def test_batsims_csv_files_are_named_in_one_file():
-    package = Path(batfill.__file__).parent
-    naming = re.compile(r"""f["'][^"'\n]*}_?(jobs|schedule|machine_states)\.csv|}_{\w+}\.csv""")
-    assert [path.name for path in package.rglob("*.py") if naming.search(path.read_text())] == []
-
-
 FIELD = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=6)
 NUMBER = st.one_of(st.integers(-1, 10**12).map(str), st.floats(0, 1e12).map(lambda x: f"{x:.6f}"), st.just(""))
 PLACES = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 9)), max_size=3).map(
@@ -276,8 +222,3 @@ def test_machines_are_read_as_token_by_token(lines):
     assert [found[offset[i] : offset[i + 1]] for i in range(len(lines))] == [
         [(int(low), int(high)) for low, high in line] for line in expected
     ]
-
-
-@given(st.lists(st.text(st.sampled_from("0123456789abz#é\U0001f600"), max_size=20), max_size=30))
-def test_places_are_those_of_a_sort(texts):
-    assert places_of(np.array(texts, object)).tolist() == [sorted(set(texts)).index(text) for text in texts]

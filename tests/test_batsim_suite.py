@@ -374,36 +374,6 @@ def test_a_sequence_that_cannot_run_is_refused_with_its_place(profile, said, tmp
 # Energy, shared machines, external events
 
 
-POWERED = """\
-<?xml version='1.0'?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1"><zone id="all" routing="Full">
-<host id="master_host" speed="1Gf"/>
-<host id="a" speed="1Gf, 0.5Gf, 0.1Mf" pstate="0">
- <prop id="wattage_per_state" value="95.0:170:200, 93:150:180, 10:10:10"/><prop id="wattage_off" value="5"/>
- <prop id="sleep_pstates" value="2:0:1"/>
-</host>
-</zone></platform>
-"""
-
-
-@pytest.mark.parametrize(
-    ("kind", "data"),
-    [
-        ("SET_RESOURCE_STATE", {"resources": "0", "state": "1"}),
-        ("QUERY", {"requests": {"consumed_energy": {}}}),
-    ],
-)
-def test_a_scheduler_that_switches_machines_without_energy_fails_for_that_reason(kind, data, tmp_path, capsys):
-    (tmp_path / "p.xml").write_text(POWERED)
-    inputs = ["-p", f"{tmp_path}/p.xml", "-w", str(written(tmp_path, job("a", energy=1))), "-e", f"{tmp_path}/out"]
-    with scheduler(lambda message: [(kind, data)] if "JOB_SUBMITTED" in str(message) else []) as endpoint:
-        assert main([*inputs, *endpoint, "-q"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "--energy, which is not simulated here" in line
-    assert kind in line
-
-
 def test_eight_hundred_jobs_share_hosts():
     random = Random(1)
     workload = document(*(job(str(i), random.randrange(50), random.choice([1, 2, 8]), f"p{i % 7}") for i in range(800)),
@@ -420,25 +390,6 @@ def test_eight_hundred_jobs_share_hosts():
     assert len(outcome.records) == 800
     assert all(record.success and record.waiting_time == 0 for record in outcome.records)
     assert outcome.states[-1][1:] == (512, 0)
-
-
-def test_generic_external_events_need_their_option(tmp_path, capsys):
-    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
-    (tmp_path / "events").write_text('{"type": "quake", "timestamp": 4, "strength": 5}\n')
-    inputs = ["-p", f"{tmp_path}/p.xml", "-w", str(written(tmp_path, job("a"))), "-e", f"{tmp_path}/out", "-q"]
-    inputs += ["--no-sched", "--events", f"{tmp_path}/events"]
-    assert main([*inputs, "--forward-unknown-events"]) == 0
-    assert main(inputs) == 2
-    assert "pass it on with --forward-unknown-events" in capsys.readouterr().err
-
-
-def test_delays_of_0_run_and_are_pointed_out(tmp_path, capsys):
-    (tmp_path / "p.xml").write_text(homogeneous_platform(4))
-    path = written(tmp_path, job("a", profile="none"), job("b"), none=0)
-    assert main(["-p", f"{tmp_path}/p.xml", "-w", str(path), "-e", f"{tmp_path}/out", "--no-sched"]) == 0
-    assert "w0: profile 'none' has a delay of 0, with which Batsim 4.2 aborts; here its jobs end as they start" in (
-        capsys.readouterr().err
-    )
 
 
 # Split instants

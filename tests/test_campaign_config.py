@@ -19,12 +19,6 @@ def read(tmp_path):
     return read
 
 
-def test_the_least_campaign_is_one_run_per_workload(read):
-    campaign = read(LEAST)
-    assert campaign.choices == [{"policy": "fcfs", "backfill": "same", "threshold": None}]
-    assert (campaign.windows, campaign.resamplings, campaign.seeds) == (None, None, [0])
-
-
 def test_choices_are_every_combination(read):
     campaign = read(
         "workloads: [{file: log.swf}]\npolicies: [fcfs, saf]\nbackfills: [same, spf]\nthresholds: [null, 7200]\n"
@@ -88,13 +82,3 @@ def test_a_mistake_is_one_line_that_says_where(read, tmp_path, text, line):
         read(text)
     (said,) = refused.value.on_command_line.splitlines()
     assert said.startswith(f"{tmp_path / 'c.yaml'}:{line}")
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(CampaignError, match="no such file or directory; check the path"):
-        read_campaign(tmp_path / "none.yaml")
-
-
-def test_durations_of_a_campaign_carry_units(read):
-    campaign = read(LEAST + "thresholds: [null, 20h, 1.5d]\ntau: 1min\n")
-    assert (campaign.thresholds, campaign.tau) == ([None, 72_000.0, 129_600.0], 60.0)

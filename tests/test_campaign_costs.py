@@ -41,12 +41,6 @@ def test_a_curve_is_straight_between_its_points_and_goes_on_as_steep_as_its_seco
     assert Curve((), ()).at(10) == 0
 
 
-def test_runs_are_scaled_by_their_jobs_and_their_kind():
-    costs = Costs({kind_of(PLAIN): Curve((1000,), (0.1,)), kind_of(LEARNING): Curve((1000,), (5.0,))}, Readings({}, {}))
-    assert costs.run_s(planned("a", PLAIN, 2000)) == pytest.approx(RUN_S + 0.2)
-    assert costs.run_s(planned("b", LEARNING, 500)) == pytest.approx(RUN_S + 2.5)
-
-
 def test_the_time_is_that_of_the_start_the_reading_and_the_longest_worker():
     curves = {kind_of(LEARNING): Curve((100,), (10.0,))}
     costs = Costs(curves, Readings({LOG: 3.0}, {TRACE: 0.5}), load=2.0, beside=1.5)
@@ -66,14 +60,6 @@ def test_runs_that_keep_several_processors_busy_slow_each_other_down():
         10 + RUN_S
     )  # one on two processors
     assert Costs(curves, Readings({}, {}), slowdown=1.0).run_s(run) == pytest.approx(15 + RUN_S)  # two on two
-
-
-def test_what_costs_alike_is_one_kind():
-    other_order = {**LEARNING, "policy": "saf", "seed": 3, "threshold": 60}
-    assert kind_of(LEARNING) == kind_of(other_order)
-    assert (
-        len({kind_of(given) for given in (PLAIN, {**PLAIN, "policy": "wfp3"}, LEARNING, {**LEARNING, "cut": 0})}) == 4
-    )
 
 
 def test_each_kind_is_timed_once_on_its_largest_piece(monkeypatch):
@@ -130,9 +116,3 @@ def test_a_replay_that_learns_is_timed_no_longer_than_its_budget(on_the_sample):
     beginning = library.timed_learning(run, 1e-9)
     assert 0 < beginning.jobs[-1] < 800
     assert beginning.at(800) > beginning.seconds[-1]
-
-
-def test_a_plain_replay_is_timed_whole(on_the_sample):
-    curve = library.timed_plain(on_the_sample("user"))
-    assert curve.jobs == (800.0,)
-    assert 0 < curve.seconds[0] < 10

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from batfill.campaigns.config import CampaignError
@@ -75,17 +73,3 @@ def test_a_second_campaign_in_the_folder_is_refused(tmp_path):
         open_store(tmp_path).__enter__()
     with open_store(tmp_path):
         pass  # the first has ended
-
-
-def test_runs_of_a_version_that_did_not_state_what_stood_in_for_requests_are_still_finished(tmp_path):
-    old = SCHEMA.remove(SCHEMA.get_field_index("unrequested"))
-    pq.write_table(pa.Table.from_pylist([{"run": "a"}], old), tmp_path / "runs.parquet")
-    with open_store(tmp_path) as store:
-        assert store.finished(per_job=False) == {"a"}
-        assert store.rows()["unrequested"].to_pylist() == [None]
-
-
-def test_a_foreign_file_is_named(tmp_path):
-    (tmp_path / "runs.parquet").write_bytes(b"not Parquet")
-    with open_store(tmp_path) as store, pytest.raises(CampaignError, match=r"runs\.parquet: not a campaign's results"):
-        store.rows()

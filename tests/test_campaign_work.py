@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,10 @@ import pytest
 
 from batfill.campaigns.config import read_campaign
 from batfill.campaigns.plan import plan
-from batfill.campaigns.store import SCHEMA
 from batfill.campaigns.work import Task, run_task
 from batfill.experiment import replay
 from batfill.metrics import Summary
-from batfill.options import NAMES, arguments_of
+from batfill.options import arguments_of
 from batfill.workloads.formats import load_log, save_log
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, windows
@@ -70,26 +68,6 @@ def test_a_window_of_a_resampling_is_replayed_as_the_files_of_the_commands_are(r
         assert (row["seed"], row["sample"], row["window_start_s"]) == (7, sample, window.start_s)
         assert row["window_end_s"] == window.end_s
     assert len(found) == 2
-
-
-def test_a_classifiers_seed_and_options_are_in_its_row(rows):
-    first, second = rows("policies: [fcfs]\nknowledge: [{knowledge: classifier, kill: true}]\nseeds: [3, 4]\n")
-    assert (first["seed"], second["seed"], first["learning"]) == (3, 4, '{"kill": true}')
-    assert '"accuracy"' in first["learned"]
-
-
-def test_every_option_in_force_is_in_the_row_default_or_not(rows):
-    (row,) = rows("policies: [saf]\nknowledge: [{knowledge: classifier, cut: 0.2}]\n")
-    stated = json.loads(row["options"])
-    assert list(stated) == list(NAMES)
-    assert (stated["policy"], stated["cut"], stated["backfill"], stated["regime"]) == ("saf", 0.2, "same", "fresh")
-    assert (stated["seed"], stated["threshold"], stated["kill"]) == (0, None, False)
-
-
-def test_rows_have_the_columns_of_the_results(rows):
-    (row,) = rows("policies: [fcfs]\n")
-    assert list(row) != []
-    assert set(row) == set(SCHEMA.names)
 
 
 def test_job_tables_hold_what_the_figures_are_made_of(rows):

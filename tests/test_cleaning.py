@@ -21,37 +21,6 @@ def log(**columns):
     return new_log(["MaxProcs: 10"], {name: np.array(values, float) for name, values in columns.items()})
 
 
-def test_wide_looks_at_allocated_and_requested_processors():
-    made = clean(log(procs=[11, 10, 1], requested_procs=[1, 10, 11]), rules=["wide"], procs=10)
-    assert made.log["procs"].tolist() == [10]
-    assert made.dropped == {"wide": 2}
-
-
-def test_processors_fills_in_the_one_that_is_unknown():
-    made = clean(log(procs=[4, -1, -1, 3], requested_procs=[-1, 5, -1, 2]), rules=["processors"])
-    assert made.log["procs"].tolist() == [4, 5, 3]
-    assert made.log["requested_procs"].tolist() == [4, 5, 2]
-    assert made.dropped == {"processors": 1}
-    assert made.changed == {"processors filled in": 2}
-
-
-def test_times_drops_negative_ones_and_ran_drops_zero_too():
-    columns = {"submit_s": [0, -1, 5, 6], "runtime_s": [-1, 5, 0, 7]}
-    assert clean(log(**columns), rules=["times"]).log["runtime_s"].tolist() == [0, 7]
-    assert clean(log(**columns), rules=["times", "ran"]).dropped == {"times": 2, "ran": 1}
-
-
-def test_duplicates_keeps_the_first_of_equal_rows():
-    made = clean(log(job=[1, 2, 1], runtime_s=[5, 5, 5]), rules=["duplicates"])
-    assert made.log["job"].tolist() == [1, 2]
-
-
-def test_statuses_are_kept_and_others_counted():
-    made = clean(log(status=[0, 1, 5, 1]), rules=[], statuses=[0, 1])
-    assert made.log["status"].tolist() == [0, 1, 1]
-    assert made.dropped == {"status not 0 or 1": 1}
-
-
 def test_a_flurry_is_dropped_by_the_filter_of_a_header():
     text = "user=68 and (job>=58 and job<=564)"
     columns = {"job": [57, 58, 564, 565, 100], "user": [68, 68, 68, 68, 1]}
@@ -131,42 +100,6 @@ def test_a_filter_means_these_jobs(text, jobs):
     assert DAY["job"][matching(DAY, text)].tolist() == jobs
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "the end stands where a field"),
-        ("user", "the end stands where a comparison"),
-        ("user=a", "'a' stands where a number"),
-        ("colour=1", "'colour=1' stands where a field"),
-        ("user=1;job=2", "';job=2' stands where"),
-        ("user=1 job=2", "'job=2' stands where and, or, or the end"),
-        ("user=1 and", "the end stands where a field"),
-        ("(user=1", "the end stands where a closing parenthesis"),
-        ("user=1)", "')' stands where and, or, or the end"),
-        ("user<1,2", "',2' stands where and, or, or the end"),
-        ("user=2012-02-03", "stands where a number"),
-        ("submit=2012-02-31", "'2012-02-31' stands where a date that exists"),
-        ("1<=user>=", "the end stands where a number"),
-        ("1=user", "'=user' stands where <"),
-        ("(" * 5000 + "user=1" + ")" * 5000, "one more parenthesis"),
-        ("not " * 5000 + "user=1", "one more parenthesis"),
-        ("weekly cleaning by hand", "'weekly cleaning by hand' stands where a field"),
-    ],
-)
-def test_a_filter_in_other_words_is_refused_with_the_place_and_the_fields(text, said):
-    with pytest.raises(WorkloadError) as error:
-        matching(DAY, text)
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
-    assert "fields are job, id, user" in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["submit<=2012-02-03", "hour=3"])
-def test_dates_and_hours_need_a_log_that_has_a_clock(text):
-    with pytest.raises(WorkloadError, match="no UnixStartTime"):
-        matching(log(submit_s=[1], user=[1]), text)
-
-
 @settings(max_examples=examples(65), deadline=None)
 @given(st.text(alphabet="userjob hand()=<>!&|,-.0123456789:not", max_size=40))
 def test_any_text_is_a_filter_or_refused_in_one_line(text):
@@ -236,15 +169,6 @@ def test_a_cleaned_log_becomes_a_workload_whose_jobs_outlive_their_requests(tmp_
     refused = batfill("workload", "clean", source, "--out", tmp_path / "out.swf", "--overrun", "extend")
     assert refused.status == 2
     assert refused.err.endswith("overrun extend changes nothing in a log; give it to the replay\n")
-
-
-def test_mistakes_are_said():
-    with pytest.raises(WorkloadError, match="no cleaning rule 'tidy'; there are wide"):
-        clean(log(job=[1]), rules=["tidy"])
-    with pytest.raises(WorkloadError, match="pass procs"):
-        clean(log(job=[1]), rules=["wide"])
-    with pytest.raises(WorkloadError, match=r"drops all 1 rows \(ran 1\)"):
-        clean(log(runtime_s=[0]), rules=["ran"])
 
 
 VALUES = st.integers(-1, 12)

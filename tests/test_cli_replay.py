@@ -6,14 +6,12 @@ import csv
 import json
 from pathlib import Path
 
-import pytest
-
+from batfill import __version__
 from batfill.policy import policy_named
 from batfill.replays import replay
 from batfill.version import __version__
 from batfill.workloads import read_workload
-from command import batfill, json_result, result
-from swf_text import row
+from command import json_result, result
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
 FIGURES = ("jobs", "rejected", "killed", "backfilled", "makespan_s", "utilisation", "mean_wait_s", "max_wait_s")
@@ -39,51 +37,6 @@ def test_json_has_the_figures_and_what_is_needed_to_repeat_them():
         "threshold": 7200.0,
     }
     assert (report["version"], report["engine"]) == (__version__, "batfill replay")
-
-
-def test_text_shows_the_same_figures():
-    text = result("replay", SAMPLE, "--policy", "saf")
-    report = json_result("replay", SAMPLE, "--policy", "saf")
-    lines = text.splitlines()
-    assert lines[0] == "workload     sample.json on 64 processors"
-    assert f"jobs         800 (0 rejected, {report['killed']} killed at their walltime)" in lines
-    assert f"backfilled   {report['backfilled']}" in lines
-    assert f"{report['mean_wait_s']:,.3f} s" in text
-    assert f"{report['mean_bsld']:,.4f} (tau 10 s" in text
-    assert f"lower bound  no scheduler has a mean wait below {report['mean_wait_bound_s']:,.3f} s" in text
-    assert f"mean turnaround {report['turnaround_ratio']:,.4f} times its bound" in text
-
-
-def test_the_bound_is_the_logs_and_not_the_policys():
-    saf, fcfs = (json_result("replay", SAMPLE, "--policy", policy) for policy in ("saf", "fcfs"))
-    assert 0 < saf["mean_wait_bound_s"] == fcfs["mean_wait_bound_s"] < saf["mean_wait_s"] < fcfs["mean_wait_s"]
-    ran_s = saf["mean_turnaround_s"] - saf["mean_wait_s"]
-    ratio = saf["mean_turnaround_s"] / (saf["mean_wait_bound_s"] + ran_s)
-    assert saf["turnaround_ratio"] == pytest.approx(ratio)
-
-
-def test_tau_is_the_bound_of_the_slowdown():
-    bsld = [json_result("replay", SAMPLE, "--tau", tau)["mean_bsld"] for tau in (1, 10, 600)]
-    assert bsld[0] > bsld[1] > bsld[2] >= 1
-
-
-def test_the_machine_may_be_smaller_than_the_workload_says():
-    report = json_result("replay", SAMPLE, "--procs", 16)
-    wide = sum(job["res"] > 16 for job in json.loads(SAMPLE.read_text())["jobs"])
-    assert report["rejected"] == wide > 0
-    assert report["jobs"] == 800
-
-
-def test_an_overrun_is_kept_or_killed(tmp_path):
-    log = tmp_path / "log.swf"
-    log.write_text(row(1, 0, 50, req_time=40) + row(2, 0, 50, req_time=50) + row(3, 0, 10, req_time=50))
-    keep, kill = (
-        json.loads(batfill("replay", log, "--procs", 4, "--overrun", how, "--json").out) for how in ("keep", "kill")
-    )
-    assert (keep["killed"], keep["makespan_s"]) == (0, 50)
-    # To Batsim a job that runs for exactly its walltime is ended there, too.
-    assert (kill["killed"], kill["makespan_s"]) == (2, 50)
-    assert kill["utilisation"] == (40 + 50 + 10) / 200
 
 
 def small_first(tmp_path):
@@ -153,25 +106,8 @@ def test_results_may_be_written_again(tmp_path):
     assert json.loads((tmp_path / "out_run.json").read_text())["options"]["policy"] == "saf"
 
 
-def test_a_log_gives_the_known_figures(archive_log):
-    log = archive_log("KTH-SP2-1996-2.1-cln.swf.gz")
-    done = batfill("replay", log, "--policy", "fcfs", "--json")
-    assert done.err.startswith("batfill: warning: 475 of 28,467 jobs (1.7%) ran longer than their request")
-    report = json.loads(done.out)
-    assert (report["jobs"], report["procs"], report["backfilled"]) == (28_467, 100, 17_183)
-    assert report["mean_wait_s"] == pytest.approx(6804.974, abs=0.0005)
-    assert report["mean_bsld"] == pytest.approx(90.7559, abs=0.00005)
-
-
 def test_a_mixed_policy_with_negative_weights_is_an_argument_like_any_other():
     fcfs, mixed = (
         json_result("replay", SAMPLE, "--policy", policy)["mean_wait_s"] for policy in ("fcfs", "mixed:0,0,-1,0,0,0")
     )
     assert fcfs == mixed
-
-
-def test_without_a_workload_the_help_is_named():
-    done = batfill("replay")
-    assert done.status == 2
-    assert done.err.count("\n") == 1
-    assert "batfill replay --help" in done.err

@@ -14,7 +14,6 @@ from threading import Thread
 import pytest
 import zmq
 
-from batfill.cli.parameters import milliseconds_of
 from batfill.cluster import loop
 from command import COMPILING, free_port, refusal, result
 from plugin import as_message, begins, completed, event, notify, submitted
@@ -136,17 +135,6 @@ def test_an_endpoint_that_cannot_be_bound_is_refused(endpoint, said):
     assert refusal("schedule", "--socket", endpoint).startswith(said)
 
 
-@pytest.mark.parametrize("timeout", ["-5", "x", "nan", "100d", "3000000000"])
-def test_a_timeout_that_cannot_be_used_is_refused_in_its_own_unit(timeout):
-    line = refusal("schedule", "--timeout", timeout)
-    assert line.startswith("option timeout: ")
-    assert line.endswith("is not a number of milliseconds from 0 to 2147483647, or a duration such as 30s")
-
-
-def test_a_timeout_below_a_millisecond_is_one_and_not_never():
-    assert [milliseconds_of("timeout", value) for value in (0, 0.2, "30s")] == [0, 1, 30_000]
-
-
 def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, monkeypatch):
     monkeypatch.setattr(loop, "PATIENCE_S", 0.1)
     endpoint = f"tcp://127.0.0.1:{free_port()}"
@@ -166,32 +154,12 @@ def test_it_prints_where_it_listens_and_what_to_do_if_no_simulator_comes(capfd, 
     scheduler.join(60)
 
 
-@pytest.mark.parametrize("timeout", ["-5", "-5s"])
-def test_a_negative_timeout_is_refused(timeout):
-    assert "timeout" in refusal("schedule", "--timeout", timeout)
-
-
 def test_a_message_that_cannot_be_used_ends_it_with_one_line_and_status_2():
     with scheduled(*BATFILL) as (process, tell):
         tell(0, submitted("1", 0, 9, 2), answered=False)
         status, out, (line,) = ended(process)
         assert (status, out) == (2, "")
         assert line.startswith("batfill: message 1 from Batsim at 0 events[0] (JOB_SUBMITTED) comes before")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--policy", "best"), "policy 'best' is unknown; known are fcfs"),
-        (("--threshold", "-5"), "option threshold: -5 is not a number of seconds >= 0"),
-        (
-            ("--verbosity", "loud"),
-            "Invalid value for '--verbosity' / '-v': 'loud' is not one of 'debug', 'info', 'warning', 'error'",
-        ),
-    ],
-)
-def test_a_mistake_is_one_line(options, said):
-    assert refusal("schedule", *options).startswith(said)
 
 
 @pytest.mark.parametrize("host", ["batfill", "pybatsim"])

@@ -76,42 +76,59 @@ def test_a_job_put_between_two_neighbours_without_room_has_all_numbered_anew():
         assert [start.job for start in cluster.decide(9.0)] == [name]
 
 
-@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], seed=list(range(6)), outlives=[False, True]))
-def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_says(policy, seed, outlives):
-    size = 8
-    rng = np.random.default_rng(seed)
+def table_of(seed, outlives, size):
+    """Jobs for this machine, and the submission, expected run time and width of each by its name."""
     jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
     if outlives:
         jobs = outliving(random_table(seed, n_jobs=150, size=size, span_s=250, wide=0, longest=150, short=0.5))
-    cluster = Cluster(range(size), Options.of({"policy": policy}))
-    known = {
-        str(i): (s, w, int(q)) for i, s, w, q in zip(jobs.ids, jobs.submit_s, jobs.expected_s, jobs.procs, strict=True)
-    }
-    waiting, running, away = [], {}, set()  # running: job -> (start, machines, true end)
+    columns = jobs.ids, jobs.submit_s, jobs.expected_s, jobs.procs
+    return jobs, {str(i): (s, w, int(q)) for i, s, w, q in zip(*columns, strict=True)}
+
+
+def check_each_second(cluster, jobs, ids, rng, every_s, expected_of, small=frozenset()):
+    """Compare each pass with `expected_of` while machines come and go; returns how many started beside others."""
+    waiting, running, away, beside = [], {}, set(), 0  # running: job -> (start, machines, true end)
     for t in range(600):
         for job in [job for job, (_, _, end) in running.items() if end <= t]:
             cluster.end(job)
             del running[job]
-        changed = set(rng.integers(0, size, rng.integers(0, 3)).tolist()) if t % 5 == 0 else set()
+        changed = {ids[i] for i in rng.integers(0, len(ids), rng.integers(0, 3))} if t % every_s == 0 else set()
         gone, back = changed - away, changed & away
         cluster.withdraw(gone)
         cluster.restore(back)
         away = (away | gone) - back
         for row in np.flatnonzero(jobs.submit_s == t):
-            waiting.append(str(jobs.ids[row]))
-            submit(cluster, jobs, row)
-
-        expected = expected_starts(t, waiting, running, away, known, size, KEYS[policy])
-        found = cluster.decide(float(t))
-        assert [start.job for start in found] == expected
-        for start in found:
-            idle = set(range(size)) - away - set().union(*(machines for _, machines, _ in running.values()))
-            machines = machine_ids(start.machines)
-            assert machines == set(sorted(idle)[: known[start.job][2]])
-            row = int(start.job)
-            running[start.job] = t, machines, t + max(1, min(jobs.runtime_s[row], jobs.walltime_s[row]))
-            waiting.remove(start.job)
+            name = str(jobs.ids[row])
+            waiting.append(name)
+            submit(cluster, jobs, row, level=1 if name in small else None)
+        expected = expected_of(t, waiting, running, away)
+        found = [(start.job, machine_ids(start.machines)) for start in cluster.decide(float(t))]
+        assert found == expected
+        for job, machines in found:
+            row = int(job)
+            running[job] = t, machines, t + max(1, min(jobs.runtime_s[row], jobs.walltime_s[row]))
+            waiting.remove(job)
+        beside += bool(waiting and found)
         assert len(cluster.idle) == cluster.queue.free
+    return beside
+
+
+@pytest.mark.parametrize(*sweep(policy=["fcfs", "saf", "wfp3"], seed=list(range(6)), outlives=[False, True]))
+def test_with_machines_that_come_and_go_each_pass_starts_what_the_definition_says(policy, seed, outlives):
+    size = 8
+    jobs, known = table_of(seed, outlives, size)
+
+    def on_the_lowest(t, waiting, running, away):
+        idle = sorted(set(range(size)) - away - set().union(*(machines for _, machines, _ in running.values())))
+        placed = []
+        for job in expected_starts(t, waiting, running, away, known, size, KEYS[policy]):
+            width = known[job][2]
+            placed.append((job, set(idle[:width])))
+            del idle[:width]
+        return placed
+
+    cluster = Cluster(range(size), Options.of({"policy": policy}))
+    check_each_second(cluster, jobs, range(size), np.random.default_rng(seed), 5, on_the_lowest)
 
 
 def expected_starts(t, waiting, running, away, known, size, key):
@@ -165,41 +182,16 @@ def expected_starts(t, waiting, running, away, known, size, key):
 )
 @pytest.mark.parametrize("seed", [0])
 def test_with_reserved_machines_each_pass_starts_what_the_definition_says(options, seed, outlives):
-    size = 8
-    rng = np.random.default_rng(seed)
-    jobs = random_table(seed, n_jobs=200, size=size, span_s=250, wide=0, unlimited=0.1)
-    if outlives:
-        jobs = outliving(random_table(seed, n_jobs=150, size=size, span_s=250, wide=0, longest=150, short=0.5))
     ids = [2, 3, 5, 6, 7, 9, 12, 13]  # not all from 0 on
-    cluster = Cluster(ids, Options.of(options), by_machines=True)
-    known = {
-        str(i): (s, w, int(q)) for i, s, w, q in zip(jobs.ids, jobs.submit_s, jobs.expected_s, jobs.procs, strict=True)
-    }
+    jobs, known = table_of(seed, outlives, len(ids))
+    rng = np.random.default_rng(seed)
     small = {name for name in known if "divider" in options and rng.random() < 0.3}
-    waiting, running, away, beside = [], {}, set(), 0  # running: job -> (start, machines, true end)
-    for t in range(600):
-        for job in [job for job, (_, _, end) in running.items() if end <= t]:
-            cluster.end(job)
-            del running[job]
-        changed = {ids[i] for i in rng.integers(0, size, rng.integers(0, 3))} if t % 20 == 0 else set()
-        gone, back = changed - away, changed & away
-        cluster.withdraw(gone)
-        cluster.restore(back)
-        away = (away | gone) - back
-        for row in np.flatnonzero(jobs.submit_s == t):
-            name = str(jobs.ids[row])
-            waiting.append(name)
-            submit(cluster, jobs, row, level=1 if name in small else None)
-        expected = starts_beside_reserved_machines(t, waiting, running, set(ids), away, known, small, options)
-        found = [(start.job, machine_ids(start.machines)) for start in cluster.decide(float(t))]
-        assert found == expected
-        for job, machines in found:
-            row = int(job)
-            running[job] = t, machines, t + max(1, min(jobs.runtime_s[row], jobs.walltime_s[row]))
-            waiting.remove(job)
-        beside += bool(waiting and found)
-        assert len(cluster.idle) == cluster.queue.free
-    assert beside > 20
+
+    def expected(t, waiting, running, away):
+        return starts_beside_reserved_machines(t, waiting, running, set(ids), away, known, small, options)
+
+    cluster = Cluster(ids, Options.of(options), by_machines=True)
+    assert check_each_second(cluster, jobs, ids, rng, 20, expected, small) > 20
 
 
 def starts_beside_reserved_machines(t, waiting, running, ids, away, known, small, options):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +12,10 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from batfill.cli.app import app
-from batfill.cli.completion import SHELLS, VARIABLE, install, script
+from batfill.cli.completion import VARIABLE, script
 from batfill.options import NAMES
 from batfill.policy import POLICIES
-from command import batfill, refusal, result
+from command import batfill, result
 from test_cli_options import commands
 
 BIN = Path(sys.executable).parent
@@ -73,35 +72,6 @@ def test_a_real_bash_completes_commands_options_and_values():
     assert replied("batfill", "what-if", "--thr") == ["--threshold"]
 
 
-@pytest.mark.parametrize(
-    ("shell", "expected"),
-    [("zsh", "plain\nkeep\n_\nplain\nkill\n_\nplain\nextend\n_\n"), ("fish", "plain,keep\nplain,kill\nplain,extend\n")],
-)
-def test_the_other_shells_get_their_answers(shell, expected):
-    env = {"zsh": {"COMP_WORDS": "batfill replay --overrun ", "COMP_CWORD": "3"}}
-    env |= {"fish": {"COMP_WORDS": "batfill replay --overrun ", "COMP_CWORD": ""}}
-    done = in_shell([str(BIN / "batfill")], **{VARIABLE: f"{shell}_complete"}, **env[shell])
-    assert (done.stdout, done.stderr) == (expected, "")
-
-
-def test_each_shells_script_registers_batfill():
-    assert "complete -o nosort -F _batfill_completion batfill" in script("bash")
-    zsh = script("zsh")
-    assert zsh.startswith("(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n")
-    assert "compdef _batfill_completion batfill" in zsh
-    assert "complete --no-files --command batfill" in script("fish")
-    for shell in SHELLS:
-        assert f"{VARIABLE}={shell}_complete" in script(shell)
-        assert result("--show-completion", shell) == script(shell) + "\n"
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_scripts_are_read_without_an_error(shell):
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
-    in_shell([shell, "-n", "-c", script(shell)])
-
-
 def test_bash_completes_after_an_installation_which_is_done_once(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
@@ -113,23 +83,6 @@ def test_bash_completes_after_an_installation_which_is_done_once(tmp_path, monke
     assert "completion.bash" in line
     done = in_shell(["bash", "-c", ". ~/.bashrc; complete -p batfill"], HOME=str(tmp_path))
     assert done.stdout.endswith("-F _batfill_completion batfill\n")
-
-
-def test_fish_and_zsh_find_the_file_that_is_installed(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
-        monkeypatch.delenv(name, raising=False)
-    install("fish")
-    install("zsh")
-    assert (tmp_path / ".config/fish/completions/batfill.fish").read_text() == script("fish") + "\n"
-    assert str(tmp_path / ".local/share/batfill/completion.zsh") in (tmp_path / ".zshrc").read_text()
-
-
-def test_the_shell_in_use_is_meant_without_a_name(monkeypatch):
-    monkeypatch.setenv("SHELL", "/usr/bin/fish")
-    assert result("--show-completion") == script("fish") + "\n"
-    monkeypatch.setenv("SHELL", "/bin/csh")
-    assert refusal("--show-completion").startswith("$SHELL is 'csh', none of bash, zsh, fish")
 
 
 @pytest.mark.parametrize("name", ["", "workload", *(name for name, _ in commands())])

@@ -95,17 +95,6 @@ def test_what_a_log_says_of_requests_survives_the_conversion_and_the_way_back(ov
 
 @pytest.mark.parametrize("before", ["keep", "kill", "extend"])
 @pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
-def test_a_conversion_of_a_conversion_is_that_of_the_log(before, overrun, tmp_path):
-    log, once, twice = tmp_path / "log.swf", tmp_path / "once.json", tmp_path / "twice.json"
-    log.write_text("; MaxProcs: 8\n" + OVERRUNS)
-    convert(log, once, overrun=before)
-    convert(once, twice, overrun=overrun)
-    convert(log, once, overrun=overrun)
-    assert json.loads(twice.read_text())["jobs"] == json.loads(once.read_text())["jobs"]
-
-
-@pytest.mark.parametrize("before", ["keep", "kill", "extend"])
-@pytest.mark.parametrize("overrun", ["keep", "kill", "extend"])
 def test_what_stands_in_for_a_request_survives_conversions(before, overrun, tmp_path):
     log, once, twice = tmp_path / "log.swf", tmp_path / "once.json", tmp_path / "twice.json"
     log.write_text("; MaxProcs: 8\n" + "".join(row(k, k, p) for k, p in enumerate((10, 29, 30, 31, 50), 1)))
@@ -121,16 +110,6 @@ def test_what_stands_in_for_a_request_survives_conversions(before, overrun, tmp_
     back = source_of(twice)
     again = back.workload(back.log).jobs
     np.testing.assert_array_equal(again.expected_s, direct.expected_s)
-
-
-def test_files_of_former_versions_still_say_which_jobs_have_no_request(tmp_path):
-    path, again = tmp_path / "old.json", tmp_path / "again.json"
-    job = {"id": "1", "subtime": 0, "res": 1, "profile": "d", "walltime": 6, "no_request": True}
-    path.write_text(json.dumps({"nb_res": 1, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 5}}}))
-    assert read_workload(path).jobs.invented.tolist() == [True]
-    convert(path, again)
-    del job["no_request"]
-    assert json.loads(again.read_text())["jobs"] == [job | {"requested_time": -1}]
 
 
 @pytest.mark.parametrize(
@@ -326,11 +305,6 @@ def test_a_workload_keeps_fields_that_batsim_does_not_know(rewritten):
     assert made["jobs"] == jobs
     assert made["profiles"] == {"d": {"type": "delay", "delay": 5, "ret": 1}}
     assert (result.jobs, result.procs) == (2, 8)
-
-
-def test_integer_ids_become_strings_that_sort_alike(rewritten):
-    _, made = rewritten([job(10), job(9)], {"d": {"type": "delay", "delay": 5}})
-    assert [one["id"] for one in made["jobs"]] == ["09", "10"]
 
 
 def test_homogeneous_profiles_become_delays_by_the_hosts_speed(rewritten):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batfill.batsim.descriptor import MEANING, DescriptorError, read_descriptor
+from batfill.batsim.descriptor import DescriptorError, read_descriptor
 
 GOOD = """\
 batcmd: batsim -p p.xml -w w.json
@@ -37,19 +37,6 @@ def test_robins_seven_keys_are_read(read):
     assert notes == ()
 
 
-def test_keys_that_are_not_robins_are_ignored(read):
-    descriptor, _, notes = read(f"{GOOD}author: me\nvalues: !any [1, 2]\n")
-    assert descriptor == read(GOOD).descriptor
-    assert notes == ()
-
-
-@pytest.mark.parametrize("key", sorted(MEANING))
-def test_a_missing_key_is_named(read, key):
-    text = "".join(line for line in GOOD.splitlines(keepends=True) if not line.startswith(f"{key}:"))
-    with pytest.raises(DescriptorError, match=rf"e\.yaml:1: key {key} is missing; add `{key}:` with "):
-        read(text)
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
@@ -75,25 +62,3 @@ def test_a_mistake_is_one_line_with_its_place(read, right, wrong, said):
         read(GOOD.replace(right, wrong))
     assert f"e.yaml:{said}" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("stored", [b"\xff\xfe\x00", b"\x80abc", b"a: \x01\n"])
-def test_a_file_that_is_no_text_is_one_line(read, stored):
-    with pytest.raises(DescriptorError, match=r"e\.yaml:1: not YAML"):
-        read(stored)
-
-
-def test_a_key_that_looks_like_one_of_robins_is_noted_where_that_one_is_there_too(read):
-    (note,) = read(f"{GOOD}simulation_timeout: 4\n").notes
-    assert note.endswith("e.yaml:8: key simulation_timeout is ignored; did you mean simulation-timeout?")
-
-
-def test_a_file_that_is_not_there_is_one_line(tmp_path):
-    with pytest.raises(DescriptorError, match="no such file or directory; check the path"):
-        read_descriptor(tmp_path / "e.yaml")
-
-
-@pytest.mark.parametrize("folder", ["${NOPE}/x", "$NOPE/x", "out/${HOME}"])
-def test_a_variable_in_the_output_dir_is_refused_as_it_would_name_a_folder(read, folder):
-    with pytest.raises(DescriptorError, match=r"e\.yaml:2: output-dir .* holds \$.*, and variables are replaced in"):
-        read(GOOD.replace("output-dir: out", f"output-dir: {folder}"))

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import yaml
-
-from batfill.batsim.descriptor import read_descriptor
 
 ROOT = Path(__file__).parents[1]
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text().replace("\\\n", " ")
-COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
-CI = sorted((DOCKER / "ci").glob("*.yml"))
 
 
 COPIED = [source for line in re.findall(r"^COPY (.+)$", DOCKERFILE, re.MULTILINE) for source in line.split()[:-1]]
@@ -85,35 +79,3 @@ def test_the_dockerfiles_steps_install_everything_in_a_fresh_environment(tmp_pat
     listed = subprocess.run(["batfill", "reproduce", "--list"], env=env, capture_output=True, text=True, timeout=300)
     assert (listed.returncode, listed.stderr) == (0, "")  # it needs nearly every extra
     assert subprocess.run(["pybatsim", "--help"], env=env, capture_output=True, timeout=100).returncode == 0
-
-
-def test_compose_starts_the_two_processes_of_the_sample():
-    descriptor = read_descriptor(ROOT / "expe/sample_saf.yaml").descriptor
-    batcmd, schedcmd = (
-        re.sub(r"\$\{BATSIM_PORT:-(\d+)\}", r"\1", text) for text in (descriptor.batcmd, descriptor.schedcmd)
-    )
-    simulator = shlex.split(COMPOSE["batsim"]["command"].replace("//scheduler:", "//localhost:"))
-    assert simulator == shlex.split(batcmd)[1:]
-    assert COMPOSE["scheduler"]["command"] == shlex.split(schedcmd)
-    assert Path(COMPOSE["scheduler"]["build"]["context"], "docker/Dockerfile") == Path(
-        "..", COMPOSE["scheduler"]["build"]["dockerfile"]
-    )
-
-
-def test_every_image_is_named_with_its_version():
-    texts = [DOCKERFILE, *(path.read_text() for path in (DOCKER / "compose.yaml", *CI))]
-    image = re.compile(r"(?:(?:image: |FROM )[\w/]+|oarteam/\w+)(:\d[\w.-]*)?")
-    versions = [version for text in texts for version in image.findall(text)]
-    assert ":4.2.0" in versions
-    assert "" not in versions
-
-
-@pytest.mark.parametrize("path", CI, ids=lambda path: path.stem)
-def test_a_ci_example_runs_every_experiment_and_keeps_what_it_writes(path):
-    written = yaml.safe_load(path.read_text())
-    jobs = written["jobs"] if path.stem == "github" else written
-    for job in jobs.values():
-        text = yaml.safe_dump(job)
-        assert "for experiment in expe/*.yaml; do batfill run" in text
-        assert "expe-out" in text
-        assert "timeout" in text

@@ -47,7 +47,7 @@ from batfill.errors import BatfillError
 from batfill.options import LIVE, NAMES, OPTIONS, SELECTION, Options
 from batfill.policy import listing
 from batfill.scheduler import Scheduler
-from batfill.workloads.archive import known_log, manifest
+from batfill.workloads.archive import known_log
 from command import COMPILING
 from studies.papers.protocol import entries_named, folder_of_protocols, read_protocols
 
@@ -61,13 +61,11 @@ PAGES = [
     "platforms/README.md",
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))),
 ]
-SHOWN_WHOLE = 40  # lines, the longest example that a page repeats
 FOREIGN = {"--init"}  # options of other programs that the pages name alone: Docker's
 LIMIT_S = 300  # of a block, on a busy machine; idle, none takes 20 s
 RUN = {"console", "sh", "python"}
 READ = {"yaml", "json", "text"}
 MARKS = ("before", "needs", "not run")
-LOGS = {log.file for log in manifest().values()} | {"lublin_256.swf.gz"}
 END = "-- end of the command --"
 
 
@@ -318,56 +316,6 @@ def test_blocks_on_logs_of_the_archive_do_what_they_show(tmp_path, archive_log, 
     reader.follow(block)
 
 
-def test_logs_that_blocks_need_are_the_archives():
-    assert {log for block in BLOCKS for log in block.marked("needs")} <= LOGS
-
-
-def test_a_different_figure_would_be_noticed():
-    assert agrees("mean 7.1 s\n...\nend ... of it\n", "mean 7.1 s\nmore\nand more\nend 3 of it\n")
-    assert not agrees("mean 7.1 s\n", "mean 7.2 s\n")
-    assert not agrees("mean 7.1 s\n", "mean 7.1 s\nmore\n")
-
-
-@pytest.mark.parametrize(
-    ("page", "noticed"),
-    [
-        ("```console\n$ echo a \\\n  b\na b\n$ echo c >&2; false\nc\n```\n", None),
-        ("```console\n$ echo a\nb\n```\n", r"PAGE:1: \$ echo a\nprints\na\nand not\nb"),
-        ("```console\n$ echo a\n```\n", "prints\na\n"),
-        ("```console\n$ echo a\na\n$ exit 3\n$ echo b\nb\n```\n", "PAGE:1: ended early"),
-        ("<!-- before: log=a -->\n<!-- before: echo $log > f -->\n```sh\ngrep a f\n```\n", None),
-        ("<!-- before: false -->\n```sh\ntrue\n```\n", "PAGE:2 ends with status 1"),
-        ("```sh\nfalse | cat\ntrue\n```\n", "PAGE:1 ends with status 1"),
-        ("```python\nimport frugal\n\nprint('\"')\n```\n", None),
-        ("```python\nimport nothing_like_it\n```\n", "PAGE:1 ends with status 1"),
-        ("```python\n>>> 1 + 1\n2\n```\n", None),
-        ("```python\n>>> 1 + 1\n3\n```\n", r"(?s)PAGE:1: .*Expected:\n    3\nGot:\n    2"),
-    ],
-)
-def test_a_block_that_does_not_do_what_it_shows_would_be_noticed(tmp_path, page, noticed):
-    (block,) = blocks_of("PAGE", page)
-    if noticed is None:
-        Reader(tmp_path).follow(block)
-    else:
-        with pytest.raises(pytest.fail.Exception, match=noticed):
-            Reader(tmp_path).follow(block)
-
-
-@pytest.mark.parametrize(
-    ("page", "refused"),
-    [
-        ("<!-- not run: -->\n```sh\n```\n", "PAGE:2: .* with a text after the colon"),
-        ("<!-- not run -->\n```sh\n```\n", "PAGE:2: .* is none of before, needs, not run"),
-        ("<!-- later: when there is time -->\n```sh\n```\n", "PAGE:2: .* is none of before, needs, not run"),
-        ("```\n```\n", "PAGE:1: '' is none of console, json"),
-        ("```bash\n```\n", "PAGE:1: 'bash' is none of console, json"),
-    ],
-)
-def test_a_mark_without_a_reason_or_a_block_of_no_known_language_would_be_noticed(page, refused):
-    with pytest.raises(ValueError, match=refused):
-        blocks_of("PAGE", page)
-
-
 # Command lines that are not run
 
 
@@ -515,63 +463,6 @@ def script_of(block: Block) -> list[list[str]]:
     return simple_commands(text)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("batfill replay w.json --policy saf --threshold 20", None),
-        ("batfill --version", None),
-        ("batfill workload generate --out x.swf --jobs 8 --procs 4 --kind all", None),
-        ("batfill reproduce all --page docs/results/reproduction.md", None),
-        ("batfill batsim -p p.xml -w w.json --no-sched", None),
-        ("batfill schedule --select full --period 604800", None),
-        ("batfill replay", "Missing argument"),
-        ("batfill replay w.json --polcy saf", "--polcy"),
-        ("batfill replay w.json --overrun maybe", "maybe"),
-        ("batfill replay w.json more", "more"),
-        ("batfill replay w.json --divider soon", "soon"),
-        ("batfill replay w.json --policy shortest", "shortest"),
-        ("batfill workload generate --out x.swf --jobs many", "--jobs"),
-        ("batfill workload fetch kht-sp2", "kht-sp2"),
-        ("batfill workload fry x.swf", "fry"),
-        ("batfill fry", "fry"),
-        ("batfill reproduce table-2", "table-2"),
-        ("batfill batsim -p p.xml -w w.json --energy", "energy"),
-        ("batfill schedule --policy shortest", "shortest"),
-        ('pybatsim batfill/scheduler -o \'{"polcy": "saf"}\'', "polcy"),
-    ],
-)
-def test_a_command_line_that_would_be_refused_would_be_noticed(line, said):
-    (words,) = simple_commands(line)
-    found = complaint(words, whole=True)
-    assert found is None if said is None else said in found
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("batfill replay --json", None),
-        ("batfill replay --out", None),
-        ("batfill export-config SYSTEM --policy P", None),
-        ("batfill workload ...", None),
-        ("batfill platform N -o FILE", None),
-        ("batfill export-config SYSTEM --polcy P", "--polcy"),
-        ("batfill export-config system", "system"),
-    ],
-)
-def test_a_mention_may_lack_arguments_but_not_be_wrong(line, said):
-    (words,) = simple_commands(line)
-    found = complaint(words, whole=False)
-    assert found is None if said is None else said in found
-
-
-def test_simple_commands_are_found_in_scripts():
-    script = 'log=a b=2 batfill x "$(batfill y z)" \\\n  -p 1 | head -1; for p in a b; do batfill w "$p" & done > f\n'
-    found = simple_commands(script)
-    assert ["batfill", "x", "$(batfill y z)", "-p", "1"] in found
-    assert ["batfill", "y", "z"] in found
-    assert ["batfill", "w", "$p"] in found
-
-
 @pytest.mark.parametrize("block", NOT_RUN, ids=lambda block: block.place)
 def test_files_of_the_project_that_a_block_names_are_there(block):
     for words in script_of(block):
@@ -605,22 +496,6 @@ def test_descriptors_and_campaigns_are_taken_by_their_readers(tmp_path, block):
         read_campaign(path)
 
 
-def test_the_benchmark_is_shown_as_it_came_out():
-    page = "docs/background/performance.md"
-    (shown,) = [block.text for block in BLOCKS if block.page == page and block.language == "text"]
-    assert shown in [path.read_text() for path in (ROOT / "benchmarks" / "results").glob("*.txt")]
-
-
-@pytest.mark.parametrize("example", sorted((ROOT / "docs" / "examples").glob("*.py")), ids=lambda path: path.name)
-def test_short_examples_are_shown_as_they_are_and_long_ones_are_run_by_a_guide(example):
-    text = example.read_text()
-    if text.count("\n") <= SHOWN_WHOLE:
-        assert text in [block.text for block in BLOCKS if block.language == "python"]
-    else:
-        command = f"python {example.relative_to(ROOT)} "
-        assert any(block.page.startswith("docs/how-to/") and command in block.text for block in BLOCKS)
-
-
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 
 
@@ -634,14 +509,6 @@ def test_notebooks_print_what_they_show(tmp_path, path):
     for cell, printed in zip(code, notebook.printed(cells, notebook.folder_like(path, tmp_path)), strict=True):
         if not agrees(shown := notebook.shown(cell), printed):
             pytest.fail(f"{path.name}:\n{''.join(cell['source'])}\nprints\n{printed}and not\n{shown}")
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_page_beside_a_notebook_shows_it(path):
-    assert f"<!-- the notebook {path.name} -->" in path.with_suffix(".md").read_text()
-    for cell in notebook.read(path):
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", "".join(cell["source"])):
-            assert path.parent.joinpath(target).exists(), target
 
 
 def policy_table():

@@ -45,11 +45,6 @@ def run(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedPr
     return python("-m", "batfill", "run", *arguments, cwd=cwd, **env)
 
 
-def test_the_commands_here_are_those_of_the_code_under_test(tmp_path):
-    said = python("-c", "import batfill; print(batfill.__file__)", cwd=tmp_path)
-    assert (said.stdout.strip(), said.stderr) == (batfill.__file__, "")
-
-
 @pytest.fixture
 def study(tmp_path):
     """A folder that holds what the descriptors name, as a checkout does, with nothing to be spoilt in it."""
@@ -84,12 +79,6 @@ def test_a_descriptor_names_its_own_folder_a_platform_that_is_there_and_a_schedu
     assert Options.of(options).policy.name in path.stem
 
 
-def test_both_ways_to_start_the_scheduler_are_shown_and_the_one_for_both_versions_of_batsim_is_the_rule():
-    by_program = {path.stem: shlex.split(read_descriptor(path).descriptor.schedcmd)[0] for path in DESCRIPTORS}
-    assert {name for name, program in by_program.items() if program != "batfill"} == {"sample_fcfs"}
-    assert by_program["sample_fcfs"] == "pybatsim"
-
-
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_sample_runs_at_once(study, path):
     done = run(f"expe/{path.name}", "--simulator", "embedded", "--json", cwd=study, BATSIM_PORT=str(free_port()))
@@ -103,12 +92,6 @@ def test_a_sample_runs_at_once(study, path):
     assert figures == {**record["figures"], "warnings": []}
     assert tuple(record["options"]) == (*NAMES, *LIVE)
     assert record["options"]["policy"] in read_descriptor(path).descriptor.schedcmd
-
-
-def test_the_documentation_shows_what_the_sample_prints(study):
-    done = run("expe/sample_saf.yaml", "--simulator", "embedded", cwd=study, BATSIM_PORT=str(free_port()))
-    assert done.returncode == 0
-    assert f"$ batfill run expe/sample_saf.yaml\n{done.stdout}" in (ROOT / "docs/how-to/running.md").read_text()
 
 
 def test_a_scheduler_with_a_mistake_in_it_fails_the_run_in_one_line(study):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -22,13 +21,12 @@ import lupa
 import numpy as np
 import pytest
 
-from batfill.cli.policies import export_config
 from batfill.policy import POLICIES, Policy, policy_named
 from batfill.replays import replay
 from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
 from batfill.version import __version__
 from batfill.workloads import read_workload
-from command import batfill, refusal, result
+from command import batfill
 from oracle import key_named
 from strategies import random_table
 
@@ -40,7 +38,6 @@ MOVING = "mixed:0.1,0.2,-0.3,0.1,-0.2,0.1"
 AGED = ["aged:20000,0.2,0", "aged:50000,0.5,-0.5", "aged:0,1,1"]
 ON_SLURM = [*FIXED, *MIXED]
 ON_OAR_AND_PBS = [*KEYS, *MIXED, MOVING, *AGED]
-FITTED = ["f1", "f2", "f3", "f4"]
 
 
 def jobs(seed, n=60):
@@ -142,11 +139,6 @@ def test_no_value_of_pbs_formula_falls_below_what_pbs_takes_for_never(policy):
     assert pbs_value(policy, (0, five_years, 1_000_000)) > -(2**31)
 
 
-def test_pbs_gives_jobs_without_a_walltime_the_five_years_that_it_plans_for_them():
-    assert "set server resources_default.walltime = 43800:00:00\n" in site_config("pbs", "spf").files["qmgr"]
-    assert any("resources_default.walltime" in line for line in site_config("pbs", "fcfs").differs)
-
-
 # Slurm
 
 
@@ -228,23 +220,6 @@ def test_slurms_submit_plugin_takes_the_partitions_limit_for_a_job_without_one()
     assert factor(partitions=parts, partition="long") == factor(time_limit=6000)
     assert factor(partitions=parts, partition="long,all") == factor(time_limit=6000)
     assert factor(partitions=parts, partition="open") == factor(time_limit=YEAR_MIN) == factor()
-
-
-def test_slurm_looks_a_month_ahead_and_a_pass_is_not_cut_at_a_second():
-    conf = site_config("slurm", "fcfs").files["slurm.conf"]
-    (line,) = re.findall(r"^SchedulerParameters=(.*)$", conf, re.MULTILINE)
-    given = dict(part.partition("=")[::2] for part in line.split(","))
-    assert given["bf_window"] == "43200"
-    assert int(given["bf_max_time"]) >= 300
-    assert (given["bf_job_part_count_reserve"], given["bf_interval"], given["bf_resolution"]) == ("1", "1", "1")
-
-
-@pytest.mark.parametrize("policy", ON_SLURM)
-def test_slurms_differences_name_the_options_of_its_manual(policy):
-    text = " ".join(site_config("slurm", policy).differs)
-    for option in ("bf_interval", "bf_max_time", "bf_max_job_test", "bf_window", "bf_window_linear", "DefaultTime"):
-        assert option in text
-    assert ("--exclusive" in text) == (policy not in ("fcfs", "lcfs", "spf", "lpf", "mixed:0,0,-1,0,0,0"))
 
 
 SLURM_PROGRAMS = ("slurmctld", "scontrol", "sbatch", "squeue")
@@ -413,16 +388,6 @@ def test_slurmctld_reads_every_scheduler_parameter_of_the_files(tmp_path):
 # All systems
 
 
-def test_flux_is_easy_in_the_order_of_submission_and_says_what_differs():
-    found = site_config("flux", "fcfs")
-    (text,) = found.files.values()
-    conf = tomllib.loads(text)["sched-fluxion-qmanager"]
-    assert (conf["queue-policy"], conf["queue-params"]["queue-depth"]) == ("easy", 1_000_000)
-    assert (found.verdict, found.lacks) == ("expressible", ())
-    assert any("duration" in line for line in found.differs)
-    assert "job.priority.get" in site_config("flux", "mixed:1,0,0,0,0,1").lacks[0]
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("policy", [*POLICIES, *MIXED, MOVING, *AGED])
 def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
@@ -443,26 +408,6 @@ def test_every_policy_has_a_verdict_with_reasons_and_sources(system, policy):
     assert bool(found.files) == (policy in exportable[system])
     backfilled_alike = policy == "spf" or not found.files
     assert any("backfilled in the queue's order" in line for line in found.lacks) != backfilled_alike
-
-
-@pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
-def test_only_policies_that_read_a_logs_clock_are_refused_for_it(system, tmp_path):
-    for policy in [*POLICIES, *MIXED, MOVING, *AGED]:
-        refused = any("first second of a log" in line for line in site_config(system, policy).lacks)
-        assert refused == (policy in FITTED)
-    saved = tmp_path / "fitted.json"
-    functions = {
-        name: {"terms": [{"coefficient": 1.0, "p": 1, "r": power}]} for name, power in (("lin", 2), ("area", 0))
-    }
-    saved.write_text(json.dumps({"format": "batfill policies 1", "functions": functions}))
-    assert "first second of a log" in site_config(system, f"lin@{saved}").lacks[0]
-    assert "known as formulas" in site_config(system, f"area@{saved}").lacks[0]
-
-
-def test_slurm_says_that_a_submit_plugin_cannot_follow_a_wait():
-    for policy in ("sexp", "lexp", "wfp3", "unicef", MOVING, *AGED):
-        assert "change places while they wait" in site_config("slurm", policy).lacks[0]
-    assert site_config("slurm", "aged:20000,0,0").verdict == "expressible"  # fcfs by another name
 
 
 # Small jobs first
@@ -505,43 +450,6 @@ def test_jobs_that_request_little_go_first(system, policy, before):
     assert any("none is tried and killed" in line for line in found.lacks)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"knowledge": "classifier", "kill": True, "cut": 0}, "ends a job|queues a job again only as it was"),
-        ({"knowledge": "classifier", "kill": True}, "--divider 10min instead of --knowledge classifier"),
-        ({"knowledge": "class-clairvoyant"}, "--divider 10min instead of --knowledge class-clairvoyant"),
-        ({"knowledge": "easy++"}, "predicts no run time"),
-    ],
-)
-def test_what_no_system_knows_is_not_expressible_and_says_why(system, options, reason):
-    found = site_config(system, "fcfs", **options)
-    assert (found.verdict, found.files) == ("not expressible", {})
-    assert re.search(reason, found.lacks[0])
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_every_file_names_policy_options_and_versions(system):
-    found = site_config(system, "fcfs", backfill="saf", threshold_s=72000)
-    title = f"fcfs, backfill saf, threshold 72000 s, for {found.written_for}; written by batfill {__version__}"
-    assert all(text.splitlines()[0] in (f"# {title}", f"-- {title}") for text in found.files.values())
-    assert found.as_text().startswith(f"# {title}: approximate\n")
-    assert found.as_dict()["options"] == {"backfill": "saf", "threshold": 72000}
-    assert site_config(system, "fcfs", backfill="same").options == {}
-    assert site_config(system, "fcfs", threshold_s=0).options == {"threshold": 0}
-
-
-def test_the_command_prints_comments_and_files_or_json():
-    text = result("export-config", "slurm", "--policy", "saf")
-    assert text.startswith(f"# saf, for Slurm 22.05; written by batfill {__version__}: expressible\n# differs: ")
-    assert "\n\n# slurm.conf\n# saf, for Slurm" in text
-    assert "\n\n-- job_submit.lua\n-- saf, for Slurm" in text
-    as_json = json.loads(result("export-config", "slurm", "--policy", "saf", "--json"))
-    assert (as_json["verdict"], list(as_json["files"])) == ("expressible", ["slurm.conf", "job_submit.lua"])
-    assert tuple(export_config.params[0].type.choices) == tuple(SYSTEMS)
-
-
 @pytest.mark.parametrize(
     ("words", "status"),
     [
@@ -564,9 +472,3 @@ def test_the_exit_status_says_whether_the_files_do_what_the_options_say(words, s
             assert bool(done.out) == (status != 2)
             assert len(done.err.splitlines()) == (expected != 0)
             assert ("add --approximate" in done.err) == (expected == 3)
-
-
-def test_an_unknown_system_policy_or_threshold_is_refused():
-    assert "'slurm', 'oar', 'pbs', 'flux'" in refusal("export-config", "lsf")
-    assert refusal("export-config", "pbs", "--policy", "sfa").startswith("policy 'sfa' is unknown; known are ")
-    assert refusal("export-config", "pbs", "--threshold", -1).startswith("option threshold: -1 is not a number")

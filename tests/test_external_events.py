@@ -39,19 +39,10 @@ def test_events_come_by_date_and_machines_come_back_before_others_go(tmp_path):
         (b'{"type": "machine_available", "resources": "1", "timestamp": -1}', "timestamp: -1 is not a number >= 0"),
         (b'{"type": "machine_available", "timestamp": 1}', "resources: '' is not a list of machines"),
         (b'{"type": "machine_available", "resources": "4", "timestamp": 1}', "resources: machine 4 does not exist"),
-        (b'{"type": "quake", "timestamp": 1}', "type 'quake' is not known .*; pass it on with forward_unknown_events"),
+        (b'{"type": "quake", "timestamp": 1}', "type 'quake' is not known .*forward.unknown.events"),
     ],
 )
 def test_a_line_that_is_no_event_is_refused_by_number(line, complaint, tmp_path):
     (tmp_path / "events").write_bytes(b"\n" + line)
     with pytest.raises(WorkloadError, match=f"events: line 2: {complaint}"):
         read_external_events([tmp_path / "events"], 4, forward_unknown=False)
-
-
-def test_a_line_beyond_the_limit_is_refused_by_number(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.files.LONGEST_LINE", 2000)
-    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 1000)
-    path = tmp_path / "events.txt"
-    path.write_text("\n" + " " * 5000 + "\n")
-    with pytest.raises(WorkloadError, match=r"events\.txt:2: .*longer than"):
-        read_external_events([path], 4, forward_unknown=True)

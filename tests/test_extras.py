@@ -14,11 +14,9 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path
 
 import pytest
-import yaml
 
 import batfill
-from batfill.cli.app import COMMANDS
-from batfill.errors import DISTRIBUTIONS
+from batfill.errors import DISTRIBUTIONS, MissingExtra, optional
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -185,11 +183,6 @@ CASES = [
 ]
 
 
-def test_every_command_is_tried_with_the_core_alone():
-    tried = {words.split()[0] for words, _ in CASES}
-    assert tried | {"schedule"} == set(COMMANDS)  # which `run schedule.yaml` starts
-
-
 # Each command in a process of its own, which begins with the engine loaded: loading it takes most of a command's time.
 COMMANDS_PROGRAM = """\
 import io, json, os, sys, traceback
@@ -298,14 +291,6 @@ def test_with_the_core_alone_a_python_function_works_or_names_the_extra_that_it_
         assert said[name].endswith("works" if extra is None else f"pip install 'batfill[{extra}]'"), said[name]
 
 
-def test_a_message_names_only_extras_that_exist():
-    sources = [path.read_text() for path in (ROOT / "schedulers").rglob("*.py")]
-    called = [name for text in sources for name in re.findall(r'require\("([\w,]+)", "', text)]
-    called += [name for text in sources for name in re.findall(r'optional\("[\w.]+", "(\w+)"\)', text)]
-    assert {"tune", "learn", "campaign"} <= set(called)
-    assert {name for one in called for name in one.split(",")} <= EXTRAS.keys() - OF_DEVELOPERS
-
-
 def test_a_message_names_an_extra_that_brings_the_library():
     brought = {extra: set().union(*(libraries(one) for one in EXTRAS[extra])) for extra in EXTRAS}
     for path in (ROOT / "schedulers").rglob("*.py"):
@@ -328,18 +313,6 @@ def libraries(requirement: str) -> set[str]:
     return set().union(*(libraries(one) for extra in inner for one in EXTRAS[extra]))
 
 
-def test_all_brings_what_every_extra_of_users_brings():
-    whole = set().union(*(libraries(one) for one in EXTRAS["all"]))
-    for extra in EXTRAS.keys() - OF_DEVELOPERS:
-        assert set().union(*(libraries(one) for one in EXTRAS[extra])) <= whole
-
-
-def test_an_extra_brings_nothing_that_the_core_has():
-    core_libraries = {name_of(one) for one in PROJECT["dependencies"]}
-    for extra in EXTRAS.keys() - OF_DEVELOPERS:
-        assert not core_libraries & set().union(*(libraries(one) for one in EXTRAS[extra]))
-
-
 def test_the_page_lists_every_extra_with_its_libraries():
     page = (ROOT / "docs/how-to/install.md").read_text()
     rows = dict(re.findall(r"^\| `([\w-]+)` \|.*\| ([\w, -]*) ?\|$", page, re.MULTILINE))
@@ -349,27 +322,22 @@ def test_the_page_lists_every_extra_with_its_libraries():
         assert set(rows[extra].strip().split(", ")) == brought, extra
 
 
-def test_what_runs_on_every_push_runs_every_kind_of_test_on_every_python():
-    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
-    pipeline = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
-    del pipeline["default"]
-    assert workflow.keys() == pipeline.keys()
-    targets = set(re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for name, job in workflow.items():
-        (said,) = (step["run"] for step in job["steps"] if "run" in step)
-        assert said == pipeline[name]["script"]
-        assert said.split()[:1] == ["make"]
-        assert said.split()[1] in targets
-    pythons = {line.rpartition(":: ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}
-    assert set(workflow["test"]["strategy"]["matrix"]["python"]) == pythons
-    assert set(pipeline["test"]["parallel"]["matrix"][0]["PYTHON_VERSION"]) == pythons
-    first = min(pythons, key=lambda version: int(version.partition(".")[2]))
-    assert pipeline["oldest"]["image"] == f"python:{first}"
-    assert workflow["oldest"]["steps"][1]["with"]["python-version"] == first
-
-
 def test_the_oldest_versions_are_those_of_the_project():
     said = subprocess.run([sys.executable, ROOT / ".ci/oldest.py"], check=True, capture_output=True, text=True)
     assert len(said.stdout.splitlines()) == len(PROJECT["dependencies"])
     for line, requirement in zip(said.stdout.splitlines(), PROJECT["dependencies"], strict=True):
         assert requirement.split(",")[0] == line.replace("==", ">=")
+
+
+def test_a_missing_library_names_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"needs pandas, which is not installed: pip install 'batfill\[tables\]'"):
+        optional("pandas", "tables")
+
+
+def test_a_library_that_lacks_one_of_its_own_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import no_such_library_of_its_own\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library_of_its_own") as caught:
+        optional("half_installed", "tables")
+    assert not isinstance(caught.value, MissingExtra)

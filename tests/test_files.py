@@ -57,25 +57,6 @@ def test_files_of_living_processes_are_kept(tmp_path, dead):
     assert names(tmp_path) == sorted([*living, *others])
 
 
-def test_a_process_that_its_parent_has_not_noticed_is_dead(tmp_path):
-    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    (tmp_path / f".a.{process.pid}.part").touch()
-    remove_left_overs(tmp_path)
-    assert names(tmp_path) == []
-    process.wait()
-
-
-def test_a_file_that_a_process_of_another_machine_writes_is_kept(tmp_path, dead):
-    part = tmp_path / f".a.{dead}.part"
-    with part.open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # its number is dead here, its lock is not
-        remove_left_overs(tmp_path)
-        assert part.exists()
-    remove_left_overs(tmp_path)
-    assert not part.exists()
-
-
 def test_a_writer_holds_the_lock_that_protects_its_file(tmp_path):
     held = (
         "import pathlib, sys\nfrom batfill import files\nwith files.all_or_none():\n"

@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.cli import main
-from batfill.errors import WorkloadError
-from batfill.version import __version__
 from batfill.workloads import generate
-from batfill.workloads.generate import generate_log, synthetic_users
-from batfill.workloads.scaling import at_load, offered_load, stretch
+from batfill.workloads.generate import generate_log
+from batfill.workloads.scaling import at_load, offered_load
 from batfill.workloads.swf_log import new_log, read_log
 from sweeps import examples
 
@@ -54,25 +52,6 @@ def test_log_run_times_have_the_moments_of_the_hyper_gamma(kind):
     assert log.max() <= generate.LONGEST_LOG_RUNTIME + 1e-4
 
 
-@pytest.mark.parametrize("shape", [0.3, 1.0, 6.1271, 8.9186, 25.0])
-def test_the_gamma_distribution_is_scipys(shape):
-    x = np.concatenate([np.geomspace(1e-6, 1, 20), np.linspace(1, 30, 100)])
-    reference = pytest.importorskip("scipy.special").gammainc(shape, x)
-    assert generate.gamma_below(shape, x) == pytest.approx(reference, rel=1e-13)
-
-
-def test_wide_jobs_run_longer():
-    narrow, wide = (np.median(generate.runtimes(generate.SINGLE_MODEL, np.full(20_000, q), rng())) for q in (1, 100))
-    assert wide > 10 * narrow
-
-
-def test_the_day_has_its_rush_in_the_early_afternoon_and_its_low_before_dawn():
-    cycle = generate.daily_cycle(generate.SINGLE_MODEL)
-    assert cycle.mean() == pytest.approx(1)
-    assert 24 <= cycle.argmax() <= 30  # half hours
-    assert 8 <= cycle.argmin() <= 12
-
-
 def test_arrivals_follow_the_daily_cycle():
     submit_s = generate.arrivals(generate.SINGLE_MODEL, 300_000, rng())
     half_hour = (submit_s % 86_400 // 1800).astype(int)
@@ -111,12 +90,6 @@ def test_the_model_agrees_with_its_authors_sample(archive_log):
         assert stats.ks_2samp(theirs % 86_400, jobs.submit_s % 86_400).statistic < 0.04
 
 
-def test_both_kinds_are_merged_by_arrival():
-    jobs = generate.lublin_jobs(5_000, 128, rng(), kind="both")
-    assert (np.diff(jobs.submit_s) >= 0).all()
-    assert 0.1 < jobs.kind.mean() < 0.9
-
-
 @settings(max_examples=examples(30), deadline=None)
 @given(st.integers(2, 100_000), st.integers(1, 300), st.sampled_from(list(generate.KINDS)), st.integers(0, 2**32))
 def test_jobs_fit_any_machine(procs, n, kind, seed):
@@ -138,17 +111,6 @@ def test_popular_values_are_the_longest_and_nineteen_round_ones():
     assert set(generate.COMMON_S) <= set(head.tolist())
     assert (np.diff(head[1:]) > 0).all()
     assert {30 * 3600, 20 * 3600} <= set(head.tolist())
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_every_popular_value_gets_a_rank_of_its_own_and_the_longest_the_first(seed):
-    values, shares = generate.distribution(10_000, 36 * 3600, rng(seed))
-    rank = np.arange(2, 21)
-    others = (14.0491 * np.exp(-0.177531 * rank) + 0.462513) / 100  # the published curve
-    by_rank = np.sort([0.89 - others.sum(), *others])
-    assert np.sort(shares[:20]) == pytest.approx(by_rank)
-    assert values[0] == 36 * 3600
-    assert shares[0] == pytest.approx(by_rank[-1])
 
 
 def test_twenty_values_cover_89_percent_of_the_jobs():
@@ -182,11 +144,6 @@ def test_requests_are_dealt_evenly_among_the_jobs_they_cover():
     assert np.abs(places / drawn - 1 / 3).max() < 0.05
 
 
-def test_a_longest_request_below_the_longest_run_is_refused():
-    with pytest.raises(WorkloadError, match="must reach"):
-        generate.requested_times(np.array([7200.0]), rng(), longest_s=3600)
-
-
 # Load
 
 
@@ -204,25 +161,7 @@ def test_a_log_is_stretched_to_the_load_asked_for(seed, load):
     assert offered_load(log, 64) == pytest.approx(load, rel=1e-3)
 
 
-def test_stretching_keeps_the_first_submission_and_unknown_ones():
-    log = stretch(new_log([], {"submit_s": np.array([100, 110, -1.0, 200])}), 2.5)
-    assert log["submit_s"].tolist() == [100, 125, -1, 350]
-
-
-@pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf")])
-def test_an_impossible_factor_is_refused(factor):
-    with pytest.raises(WorkloadError, match="above 0"):
-        stretch(new_log([], {"submit_s": np.zeros(1)}), factor)
-
-
 # The whole
-
-
-def test_users_are_unequal_and_come_in_bursts():
-    users = synthetic_users(50_000, 20, rng())
-    counts = np.bincount(users.astype(int))[1:]
-    assert counts[0] > 4 * counts[9]
-    assert (users[1:] == users[:-1]).mean() > 0.5
 
 
 def test_the_kind_of_requests_does_not_change_the_jobs():
@@ -249,11 +188,6 @@ def test_one_seed_gives_identical_bytes(tmp_path, capsys, name):
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     run("workload", "generate", "--out", tmp_path / "a" / name, "--jobs", 50, "--seed", 8)
     assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "b" / name).read_bytes()
-
-
-def test_an_unknown_format_is_refused_before_any_work(tmp_path, capsys):
-    assert run("workload", "generate", "--out", tmp_path / "x.csv") == 2
-    assert "name it .swf, .json or .parquet" in capsys.readouterr().err
 
 
 def test_the_sample_is_what_its_command_generates(tmp_path):

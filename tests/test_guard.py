@@ -63,16 +63,6 @@ def test_a_bug_is_said_in_one_line_and_its_traceback_is_in_a_file(log, tmp_path,
     assert re.search(r"^batfill \S+, Python \S+, .*\nnumpy ", said)
 
 
-def test_too_little_memory_is_no_bug(log, monkeypatch):
-    def hungry(*_, **__):
-        raise MemoryError("Unable to allocate 30. GiB")
-
-    monkeypatch.setattr(experiment, "replay", hungry)
-    done = batfill("replay", log)
-    assert done.status == 1
-    assert done.err.startswith("batfill: not enough memory (Unable to allocate 30. GiB); ")
-
-
 # Streams
 
 
@@ -113,15 +103,6 @@ def test_a_path_that_the_locale_cannot_say_keeps_its_bytes(tmp_path):
     assert done.stderr.decode().endswith(f"{tmp_path}/ça: no such file or directory; check the path\n")
 
 
-def test_a_path_of_bytes_that_are_no_text_is_taken(tmp_path):
-    path = tmp_path / os.fsdecode(b"log-\xff.swf")
-    path.write_text(LOG)
-    made = tmp_path / os.fsdecode(b"\xfe.json")
-    assert run("workload", "convert", path, "-o", made).returncode == 0
-    assert json.loads(made.read_bytes())["description"]["source"] == "log-\\udcff.swf"
-    assert json.loads(run("workload", "clean", path, "-o", tmp_path / "\udcfd.swf", "--json").stdout)["rows"] == 399
-
-
 # Standard input
 
 
@@ -141,15 +122,6 @@ def test_a_workload_comes_through_standard_input_and_pipes(log, tmp_path):
     assert json.loads((tmp_path / "piped.json").read_text())["jobs"] == json.loads(document.read_text())["jobs"]
     with log.open() as stdin:
         assert run("workload", "describe", "/dev/stdin", stdin=stdin).returncode == 0
-
-
-def test_empty_standard_input_and_devices_are_refused(tmp_path):
-    done = run("replay", "-", input=b"")
-    assert (done.returncode, lines_of(done.stderr)) == (
-        2,
-        ["batfill: -: no job in it, only 0 rows; is it a complete SWF log?"],
-    )
-    assert refusal("replay", "/dev/zero") == "/dev/zero: is a device; give a file, a pipe, or - for standard input"
 
 
 # Files, all or none
@@ -274,29 +246,6 @@ def test_an_interrupt_that_a_library_swallows_is_raised_again(log, monkeypatch):
     monkeypatch.setattr(experiment, "replay", stubborn)
     done = batfill("replay", log)
     assert (done.status, done.err) == (130, "batfill: interrupted by SIGINT\n")
-
-
-def test_an_interrupt_leaves_time_to_clean_up(log, monkeypatch):
-    cleaned = []
-
-    def slow(*_, **__):
-        try:
-            signal.raise_signal(signal.SIGINT)
-        finally:
-            time.sleep(1)
-            cleaned.append(True)
-
-    monkeypatch.setattr(experiment, "replay", slow)
-    assert batfill("replay", log).status == 130
-    assert cleaned
-
-
-def test_sigterm_says_its_own_name_and_status(commands):
-    assert interrupted(commands["replay"], signal.SIGTERM, after_s=0.5) == (143, ["batfill: interrupted by SIGTERM"])
-
-
-def test_run_keeps_robins_status_from_its_first_moment_on(tmp_path):
-    assert interrupted(["run", tmp_path / "e.yaml"], signal.SIGINT) == (3, ["batfill: interrupted by SIGINT"])
 
 
 def test_an_ignored_signal_stays_ignored(log):

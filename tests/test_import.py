@@ -5,7 +5,6 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,17 +13,12 @@ import slow_slurm
 from batfill.cli import main
 from batfill.errors import WorkloadError
 from batfill.workloads.cluster_log import (
-    ODD,
     ClusterJob,
-    ClusterLog,
     Key,
     Reading,
     most_in_use,
     seconds_in,
     swf_of,
-    unix_time,
-    unix_times,
-    zone_of,
 )
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
@@ -290,25 +284,6 @@ def test_each_value_that_is_changed_guessed_or_left_out_is_noted(tmp_path, field
     assert reason in said
 
 
-@pytest.mark.parametrize(
-    ("state", "status"),
-    [("CD", 1), ("completed", 1), ("OUT_OF_ME+", 0), ("OOM", 0), ("CANCELLED+", 5), ("NODE_FAI+", 0), ("BF", 0)],
-)
-def test_states_may_be_short_or_cut(tmp_path, state, status):
-    job, said = read_row(tmp_path, State=state)
-    assert (job.status, said) == (status, "")
-
-
-def test_half_a_minute_of_a_limit_counts(tmp_path):
-    assert read_row(tmp_path, TimelimitRaw="60.5")[0].requested_s == 3630
-
-
-@pytest.mark.parametrize("needed", ["JobID", "Submit", "Start", "End", "State", "AllocCPUS"])
-def test_a_file_without_a_needed_column_is_refused_by_its_name(tmp_path, needed):
-    (tmp_path / "x").write_text(SACCT.format("AllocCPUS").replace(needed, "ReqCPUS"))
-    assert f"no column {needed}" in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "log.swf")
-
-
 CLUSTERS = """\
 JobID|Cluster|Partition|Submit|Start|End|Timelimit|AllocCPUS|State
 7|a|batch|1700000000|1700000010|1700000020|Partition_Limit|1|COMPLETED
@@ -338,18 +313,6 @@ def test_partitions_and_clusters_are_chosen_and_the_partitions_limit_is_stated(t
     assert done[1] == [1800, 86400]
     for option, known in (("--cluster", "a, b"), ("--partition", "batch, gpu")):
         assert known in refusal("workload", "import", "slurm", tmp_path / "x", "-o", tmp_path / "none.swf", option, "c")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["pbs", "--partition", "a"], "--partition applies to slurm, eagle"),
-        (["oar", "--cluster", "a"], "--cluster applies to slurm only"),
-        (["eagle", "--partition-limit", "1h"], "--partition-limit applies to slurm only"),
-    ],
-)
-def test_a_choice_that_a_system_does_not_have_is_refused(tmp_path, words, said):
-    assert said in refusal("workload", "import", words[0], tmp_path / "x", "-o", tmp_path / "log.swf", *words[1:])
 
 
 # OAR
@@ -486,15 +449,6 @@ def test_what_oar_leaves_out_or_guesses_is_noted(tmp_path, record, kept, reason)
     assert all(example.startswith("job 17, ") for example in reading.examples.values())
 
 
-def test_an_example_names_nobody(tmp_path):
-    for system in ("slurm", "pbs", "oar"):
-        file = DATA / f"{system}.{'json' if system == 'oar' else 'txt'}"
-        done = batfill("workload", "import", system, file, "-o", tmp_path / "log.swf", "--anonymise")
-        assert "; the first: " in done.err
-        names = {"slurm": ("alice", "carol", "1003", "relax"), "pbs": ("user=", "jobname"), "oar": ("relax",)}[system]
-        assert not [name for name in names if name in done.err]
-
-
 def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
     path = tmp_path / "20240501"
     ran = "qtime=100 start=110 end=200"
@@ -525,49 +479,6 @@ def test_what_pbs_leaves_out_or_guesses_is_noted(tmp_path):
 # What they share
 
 
-@pytest.mark.parametrize("system", ["slurm", "pbs", "frontier", "eagle"])
-def test_an_empty_file_is_named(tmp_path, system):
-    (tmp_path / "none").write_text(",".join(EAGLE) + "\n" if system == "eagle" else "")
-    assert "no record in none" in refusal("workload", "import", system, tmp_path / "none", "-o", tmp_path / "log.swf")
-    if system in ("slurm", "pbs"):
-        files = (DATA / f"{system}.txt", tmp_path / "none")
-        done = batfill("workload", "import", system, *files, "-o", tmp_path / "log.swf", "--json")
-        assert "no record in none" in done.err
-        assert json.loads(done.out)["empty_files"] == ["none"]
-        assert "; Note: no record in none" in read_log(tmp_path / "log.swf").header
-
-
-EAGLE = ("submit_time", "start_time", "end_time", "wallclock_req", "nodes_req", "state")
-
-
-def test_an_import_without_a_job_that_ran_is_refused(tmp_path):
-    path = tmp_path / "x"
-    path.write_text(HEAD + "1|a|b|1700000000|None|1700000010|60|0|1|CANCELLED\n")
-    said = refusal("workload", "import", "slurm", path, "-o", tmp_path / "log.swf")
-    assert "none of its 1 jobs ran" in said
-    assert "JobID 1" in said
-    assert not (tmp_path / "log.swf").exists()
-
-
-@pytest.mark.parametrize("command", ["slurm", "pbs", "frontier", "replay", "eagle"])
-def test_a_line_beyond_the_limit_is_refused_by_its_number(tmp_path, monkeypatch, command):
-    monkeypatch.setattr("batfill.files.LONGEST_LINE", 2000)
-    monkeypatch.setattr("batfill.files.CHUNK_BYTES", 1000)
-    monkeypatch.setattr("batfill.workloads.centres.LONGEST_LINE", 2000)
-    monkeypatch.setattr("batfill.workloads.centres.CSV_BYTES", 1000)
-    first = {"slurm": HEAD, "eagle": ",".join(EAGLE) + "\n"}.get(command, ";\n")
-    path = tmp_path / "x.swf"
-    path.write_text(first + "1" * 5000 + "\n")
-    if command == "pbs":
-        path.write_text("\n" + "1" * 5000 + "\n")
-    words = (
-        ["replay", path] if command == "replay" else ["workload", "import", command, path, "-o", tmp_path / "log.swf"]
-    )
-    said = refusal(*words)
-    assert "x.swf:2: " in said
-    assert "longer than" in said
-
-
 def test_an_anonymous_log_holds_no_name_and_a_key_only_where_asked(tmp_path):
     key = Key()
     log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", anonymise=True, key=key)
@@ -588,14 +499,6 @@ def test_a_key_keeps_numbers_stable_from_one_log_to_the_next(tmp_path):
     log = swf_of(read_slurm([DATA / "slurm.txt"]), source="test", key=key)
     assert log["user"][0] == 2
     assert not any("zoe" in text for text in log.header)
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"user": {}}', '{"user": 1}', "{}"])
-def test_a_file_that_is_no_key_is_refused(tmp_path, text):
-    path = tmp_path / "key"
-    path.write_text(text)
-    with pytest.raises(WorkloadError, match="not a key"):
-        Key.load(path)
 
 
 def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
@@ -629,51 +532,6 @@ def test_the_machine_is_the_most_in_use_at_once_unless_it_is_told():
 )
 def test_durations_in_every_form(text, seconds):
     assert seconds_in(text, bare=60) == seconds
-
-
-def test_times_that_are_none_and_zones_that_are_unknown():
-    found = [unix_time(text, zone_of("UTC"))[0] for text in ("Unknown", "None", "", "0", "2024-13-01T00:00:00", "now")]
-    assert found == [0, 0, 0, 0, ODD, ODD]
-    with pytest.raises(WorkloadError, match="no time zone 'Mars'"):
-        zone_of("Mars")
-
-
-@pytest.mark.parametrize("system", ["slurm", "oar", "pbs"])
-def test_an_unknown_zone_is_refused_for_every_system(tmp_path, system):
-    file = DATA / {"slurm": "slurm.txt", "oar": "oar.json", "pbs": "pbs.txt"}[system]
-    said = refusal("workload", "import", system, file, "-o", tmp_path / "log.swf", "--timezone", "Mars")
-    assert "no time zone 'Mars'" in said
-    assert not (tmp_path / "log.swf").exists()
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "America/St_Johns"])
-def test_seconds_beyond_all_dates_keep_an_offset(zone):
-    far = np.array([-(2**62), -1, 0, 2**32, 2**62])
-    assert (np.abs(unix_times(far, zone_of(zone))[0] - far) <= 86_400).all()
-
-
-def test_numbers_of_processors_beyond_batsims_are_unknown(tmp_path):
-    path = tmp_path / "x.json"
-    job = {"state": "Terminated", "submissionTime": 1000, "startTime": 1001, "stopTime": 1100}
-    path.write_text(json.dumps([{**job, "assigned_resources": [1], "wanted_resources": "/nodes=99999/core=99999"}]))
-    (found,) = read_oar([path]).jobs
-    assert (found.procs, found.requested_procs) == (1, None)
-    (found,) = read_oar([path], cores_per_resource=2**31 - 1).jobs
-    assert (found.procs, found.requested_procs) == (2**31 - 1, None)
-    path.write_text("08/26/2014 17:07:44;E;1.a;qtime=1 start=2 end=3 exec_host=n1/0-99999999999\n")
-    assert dict(read_pbs([path]).notes) == {"jobs that ran on an unknown number of processors, left out": 1}
-
-
-def test_the_key_is_not_the_log(tmp_path):
-    log = tmp_path / "log.swf"
-    said = refusal("workload", "import", "slurm", DATA / "slurm.txt", "-o", log, "--key", tmp_path / "." / "log.swf")
-    assert "name two files" in said
-    assert not log.exists()
-
-
-def test_a_machines_name_is_one_line_of_the_header(tmp_path):
-    reading = read_slurm([DATA / "slurm.txt"])
-    assert "Computer: the old one" in ClusterLog(reading, source="x", computer="the old\n one").header
 
 
 @settings(max_examples=examples(50), deadline=None)

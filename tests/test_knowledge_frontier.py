@@ -9,8 +9,6 @@ import re
 import pytest
 
 import batfill as bf
-from batfill.errors import BatfillError
-from batfill.knowledge.frontier import shares_in
 from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from command import batfill, json_result, refusal
@@ -148,28 +146,6 @@ def test_the_front_is_what_no_other_point_beats_in_slowdown_or_longest_wait(busy
     assert {point["front"] for point in able} == {True, False}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--overdue-before", "large"), "option overdue-before: no job is overdue without a threshold"),
-        (("--threshold", "-1"), "option threshold: -1 is not a number of seconds"),
-        (("--backfill", "sfp"), "policy 'sfp' is unknown"),
-        (("--procs", "1", "--policy", "fcfs"), "made.swf: no job fits 1 processors"),
-    ],
-)
-def test_an_option_that_no_replay_can_take_is_refused_in_one_line(tmp_path, words, said):
-    path = tmp_path / "made.swf"
-    path.write_text(log_text([(60 * k, 30, 7, 2, 20, 4) for k in range(5)]))
-    assert said in refusal("frontier", path, "--cuts", "0", *words)
-
-
-def test_an_argument_that_the_replays_set_themselves_is_refused(log):
-    with pytest.raises(BatfillError, match=r"argument 'kill': each replay here has its own; .* are backfill, thresh"):
-        bf.frontier(log, cuts=[0], kill=True)
-    with pytest.raises(BatfillError, match=r"argument 'thresold_s' is unknown; did you mean 'threshold_s'"):
-        bf.frontier(log, cuts=[0], thresold_s=7200)
-
-
 def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):
     told, _ = points_of(log, "--cuts", "0,0.5", "--levels", "0.5", "--levels", "0.5,0.75")
     alone, _ = points_of(log, "--cuts", "0,0.5")
@@ -179,32 +155,6 @@ def test_levels_are_tried_in_turn_and_the_first_is_the_median_alone(log):
     once, twice = (told["points"][i]["kills"] for i in (2, 5))  # at cut 0
     assert twice > once > 0
     assert refusal("frontier", log, "--levels", "2").startswith("option levels: '2' is not a list of ascending numbers")
-
-
-@pytest.mark.parametrize("text", ["", "1.5", "a,b", "0,,1"])
-def test_shares_are_numbers_from_0_to_1_or_per_cent(text):
-    with pytest.raises(BatfillError, match=r"option cuts: .* is (not a share|more than the whole)"):
-        shares_in("cuts", text)
-    assert shares_in("cuts", "0, 50%,0.75") == [0, 0.5, 0.75]
-
-
-def test_an_unknown_policy_is_refused_in_one_line(log):
-    assert refusal("frontier", log, "--policy", "sfp").startswith("policy 'sfp' is unknown")
-
-
-def test_every_point_is_a_line_on_stderr_with_the_time_that_passed_and_that_is_left(log):
-    said = batfill("frontier", log, "--policy", "spf", "--cuts", "0,0.5", "--protected", "0,1", "--workers", 1).err
-    lines = said.splitlines()
-    assert [line.split(":")[1] for line in lines] == [f" {i} of 6" for i in range(1, 7)]
-    assert [re.sub(r"^.* elapsed, (about \d+ s left)?", "", line) for line in lines] == [
-        "time left unknown",  # nothing that learns has run
-        "time left unknown",
-        "",
-        "",
-        "",
-        "done",
-    ]
-    assert " spf classifier levels 0.5 cut 0.5 protected 1.0: mean bsld " in lines[-1]
 
 
 def test_points_do_not_depend_on_the_number_of_processes(log):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,8 +14,7 @@ from batfill.jobs import WEEK_S
 from batfill.knowledge.features import FEATURE_NAMES
 from batfill.knowledge.study import autocorrelation, autocorrelations, classify_log, read_jobs
 from batfill.options import Settings
-from batfill.reports.learning import autocorrelation_figure
-from command import json_result, refusal, result
+from command import result
 from swf_text import row
 
 
@@ -137,35 +135,6 @@ def test_the_command_prints_weeks_and_writes_tables_and_figures(log, tmp_path):
     for name in ("quality", "confusion", "importances", "autocorrelation"):
         words = " ".join(re.findall(r"<!-- (.*?) -->", (folder / f"{name}.svg").read_text()))
         assert "made.swf, 900 jobs: " in words
-
-
-def test_the_autocorrelations_figure_names_its_lines_and_its_bands(log):
-    rows = [
-        {"category": f"(u, {name})", "user": 1, "jobs": 60, "lag": lag, "autocorrelation": 1 / lag}
-        for name in ("p~", "q")
-        for lag in range(1, 21)
-    ]
-    figure = autocorrelation_figure(SimpleNamespace(jobs=read_jobs(log)), rows)
-    (key,) = figure.legends
-    assert [text.get_text() for text in key.get_texts()] == [
-        "(u, p~): median",
-        "(u, p~): middle half",
-        "(u, q): median",
-        "(u, q): middle half",
-    ]
-    assert figure.axes[0].get_legend() is None  # which would lie over the data
-
-
-def test_the_command_prints_json(log):
-    told = json_result("classify", log, "--cut", 0.2)
-    assert told["options"]["regime"] == "fresh"
-    assert told["options"]["cut"] == 0.2
-    assert [week["week"] for week in told["per_week"]] == [1, 2, 3]
-
-
-def test_mistakes_are_answered_in_a_line(log, tmp_path):
-    assert "option divider-rule: week moves the divider weekly" in refusal("classify", log, "--divider-rule", "week")
-    assert "nothing.swf" in refusal("classify", tmp_path / "nothing.swf")
 
 
 @pytest.mark.slow

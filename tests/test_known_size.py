@@ -44,12 +44,6 @@ def test_a_known_text_has_the_lists_machine_however_it_is_packed(known, tmp_path
     assert SAID in workload.notes
 
 
-def test_procs_overrides_the_list(known):
-    workload = read_workload(known, procs=75)
-    assert workload.procs == 75
-    assert not [note for note in workload.notes if "list of known logs" in note]
-
-
 def test_another_text_is_not_known_whatever_its_name(known, tmp_path):
     path = tmp_path / "curious.swf"
     path.write_bytes(TEXT + b"; one more comment\n")
@@ -86,30 +80,3 @@ def test_a_log_made_of_a_known_one_has_the_size_in_force_in_its_header(known, tm
         assert f"; Note: MaxProcs was 90, and {procs or 60} is in force" in header
         assert read_workload(path).procs == (procs or 60)
         assert b"thin" in bz2.decompress(path.read_bytes())
-
-
-def test_writing_a_log_whose_header_has_the_size_in_force_changes_nothing_in_it(tmp_path):
-    path, out = tmp_path / "log.swf", tmp_path / "out.swf"
-    path.write_bytes(TEXT)
-    assert batfill("workload", "scale", path, "--out", out, "--interarrival", 1).status == 0
-    assert read_log(out).header[:3] == read_log(path).header
-    assert "was" not in read_log(out).header[-1]
-
-
-@pytest.mark.parametrize(
-    ("file", "procs", "noted"),
-    [
-        ("KTH-SP2-1996-2.1-cln", 100, False),
-        ("CTC-SP2-1996-3.1-cln", 338, False),
-        ("SDSC-SP2-1998-4.2-cln", 128, False),
-        ("SDSC-BLUE-2000-4.2-cln", 1152, False),
-        ("HPC2N-2002-2.2-cln", 240, False),
-        ("CEA-Curie-2011-2.1-cln", 80_640, True),
-    ],
-)
-def test_the_archives_logs_have_their_machines(archive_log, file, procs, noted):
-    log = archive_log(f"{file}.swf.gz")
-    workload = read_workload(log)
-    assert workload.procs == procs
-    assert any("list of known logs" in note for note in workload.notes) == noted
-    assert read_log(log).known.processors == procs

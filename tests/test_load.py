@@ -1,25 +1,18 @@
 from __future__ import annotations
 
-import gzip
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.cli import main
-from batfill.errors import WorkloadError
 from batfill.workloads import read_workload
-from batfill.workloads.cleaning import clean
-from batfill.workloads.describe import describe
 from batfill.workloads.formats import format_of, load_log, save_log, stem_of
 from batfill.workloads.generate import generate_log
 from batfill.workloads.parquet_log import read_parquet, write_parquet
 from batfill.workloads.swf_log import LARGEST_EXACT, Comment, SwfLog
 from sweeps import examples
-from swf_text import row
 
 NUMBERS = st.integers(-(2**53), 2**53).map(float) | st.floats(-1e15, 1e15).filter(lambda x: abs(x) <= LARGEST_EXACT)
 
@@ -59,16 +52,6 @@ def test_a_batsim_workload_keeps_its_jobs_through_a_log(tmp_path):
     assert first["job"].tolist() == log["job"].tolist()
 
 
-def test_jobs_named_by_words_are_numbered(tmp_path):
-    path = tmp_path / "x.json"
-    jobs = [{"id": name, "subtime": at, "res": 1, "profile": "d"} for at, name in enumerate(["night", "a1"])]
-    path.write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 1}}}))
-    log = load_log(path)
-    assert log["job"].tolist() == [1, 2]
-    assert log["requested_s"].tolist() == [-1, -1]
-    assert log.header_value("MaxProcs") == "2"
-
-
 def test_the_engine_reads_swf_and_json_alike(tmp_path):
     log = generate_log(40, 16, 2)
     names = ("x.swf", "x.json", "x.json.gz", "x.parquet")
@@ -79,28 +62,6 @@ def test_the_engine_reads_swf_and_json_alike(tmp_path):
         assert all(getattr(one.jobs, column).tolist() == getattr(two.jobs, column).tolist() for two in others)
     assert all(two.procs == one.procs == 16 for two in others)
     assert read_workload(tmp_path / "x.json", procs=99).procs == 99
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"PAR1", b"PAR1" + bytes(50) + b"PAR1", b"PAR1" + b"\xff" * 200],
-    ids=["start", "empty", "rubbish"],
-)
-def test_a_damaged_parquet_file_is_said(tmp_path, content):
-    path = tmp_path / "x"
-    path.write_bytes(content)
-    with pytest.raises(WorkloadError, match="not a Parquet log") as error:
-        load_log(path)
-    assert "\n" not in str(error.value)
-
-
-def test_a_parquet_file_of_something_else_is_said(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"job": [1]}), tmp_path / "x")
-    with pytest.raises(WorkloadError, match="no column submit_s"):
-        load_log(tmp_path / "x")
 
 
 @pytest.mark.parametrize(
@@ -115,41 +76,3 @@ def test_a_parquet_file_of_something_else_is_said(tmp_path):
 def test_a_name_says_the_format(tmp_path, name, wanted, stem):
     assert format_of(tmp_path / name) == wanted
     assert stem_of(tmp_path / name) == stem
-
-
-@pytest.mark.parametrize("name", ["a", "a.csv", "a.gz", "a.parquet.gz", "a.swf.zip"])
-def test_a_name_that_says_none_is_refused(tmp_path, name):
-    with pytest.raises(WorkloadError, match="name it"):
-        format_of(tmp_path / name)
-
-
-@settings(max_examples=examples(50), deadline=None)
-@given(
-    st.binary(max_size=200) | st.binary(max_size=100).map(lambda b: b'{"nb_res": 1, "jobs": [' + b),
-    st.sampled_from([lambda b: b, gzip.compress, lambda b: row(1, 0, 5).encode() + b, lambda b: b"PAR1" + b]),
-)
-def test_random_files_are_described_cleaned_or_refused_in_one_line(tmp_path_factory, content, shape):
-    path = tmp_path_factory.mktemp("fuzz") / "x"
-    path.write_bytes(shape(content))
-    try:
-        describe(path)
-        clean(load_log(path), rules=["ran", "processors", "times", "duplicates"])
-    except WorkloadError as error:
-        message = str(error)
-    else:
-        message = ""
-    assert "\n" not in message
-
-
-def test_the_documentations_commands_run(tmp_path, monkeypatch, capsys):
-    guide = Path(__file__).parents[1] / "docs" / "how-to" / "workloads.md"
-    block = guide.read_text().split("```console\n")[1].split("```")[0]
-    commands = [line.removeprefix("$ batfill ").split() for line in block.splitlines() if line.startswith("$ ")]
-    assert len(commands) == 6
-    monkeypatch.chdir(tmp_path)
-    for command in commands:
-        with pytest.raises(SystemExit) as ended:
-            main(command)
-        assert ended.value.code == 0, command
-    assert "demo.swf.gz: 2000 jobs, seed 1" in capsys.readouterr().err
-    assert {"clean.json", "clean.xml", "weeks", "sample-002.swf.gz"} <= {path.name for path in tmp_path.iterdir()}

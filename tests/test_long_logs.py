@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from batfill import experiment, memory
 from batfill.errors import WorkloadError
-from batfill.jobs import job_table
 from batfill.policy import policy_named
 from batfill.replays import EngineReplay, bytes_a_job
 from batfill.workloads import formats, generate_workload, parquet_log, read_workload, swf_log
@@ -107,53 +106,11 @@ def test_convert_keeps_every_row_and_comment_of_a_log(tmp_path, small_pieces, so
     assert f"workload convert, source {source}, source_sha256 " in again.header[-1]
 
 
-def test_convert_counts_its_rows_and_says_the_machine(tmp_path, small_pieces):
-    source = tmp_path / "x.swf"
-    source.write_text("".join(row(i, i, 5) for i in range(40)))
-    done = batfill("workload", "convert", source, "--out", tmp_path / "y.parquet", "--json")
-    assert done.err == f"{tmp_path / 'y.parquet'}: 40 rows, unknown number of processors\n"
-    assert json.loads(done.out) == {
-        "file": str(tmp_path / "y.parquet"), "rows": 40, "procs": None, "notes": [], "platform": None
-    }  # fmt: skip
-    batfill("workload", "convert", source, "--out", tmp_path / "z.swf", "--procs", 16)
-    assert read_log(tmp_path / "z.swf").header_procs == 16
-    assert load_log(tmp_path / "z.swf").rows.tobytes() == load_log(source).rows.tobytes()
-
-
 def test_a_batsim_workload_becomes_a_log(tmp_path):
     source, out = Path("workloads/sample.json"), tmp_path / "y.parquet"
     done = batfill("workload", "convert", source, "--out", out)
     assert done.err == f"{out}: 800 rows, 64 processors\n"
     assert load_log(out).rows.tobytes() == load_log(source).rows.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (("--overrun", "kill"), "overrun applies to Batsim JSON only"),
-        (("--unrequested", "none"), "unrequested applies to Batsim JSON only"),
-        (("--first", "3"), "a part of the jobs applies to Batsim JSON only"),
-        (("--field", "queue"), "a field to keep applies to Batsim JSON only"),
-        (("--host-speed", "2"), "a host speed applies to Batsim JSON only"),
-        (("--platform", "p.xml"), "--platform goes with a Batsim workload"),
-    ],
-)
-def test_options_of_batsim_workloads_are_refused_for_logs(tmp_path, option, said):
-    (tmp_path / "x.swf").write_text(row(1, 0, 5))
-    assert said in refusal("workload", "convert", tmp_path / "x.swf", "--out", tmp_path / "y.parquet", *option)
-    assert not (tmp_path / "y.parquet").exists()
-
-
-@pytest.mark.parametrize("out", ["y.swf", "y.parquet"])
-def test_a_log_that_ends_too_early_leaves_no_file(tmp_path, small_pieces, out):
-    source = tmp_path / "x.swf"
-    source.write_text("".join(row(i, i, 5) for i in range(40)) + "41 7\n")
-    with pytest.raises(WorkloadError, match=r"x\.swf:41: 2 fields"):
-        convert(source, tmp_path / out)
-    source.write_text("; nothing here\n")
-    with pytest.raises(WorkloadError, match="holds no row"):
-        convert(source, tmp_path / out)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.swf"]
 
 
 ODD = st.builds(
@@ -213,17 +170,6 @@ def test_ids_of_a_log_take_16_bytes_and_are_strings(tmp_path):
     assert objects.to_pandas().equals(jobs.to_pandas())
 
 
-def test_ids_that_occur_twice_are_found_in_any_order(tmp_path):
-    (tmp_path / "x.swf").write_text("".join(row(i, 9 - i, 5) for i in range(1, 9)))
-    jobs = read_workload(tmp_path / "x.swf", procs=8).jobs
-    assert jobs.ids.tolist() == list("87654321")
-    columns = {name: getattr(jobs, name) for name in ("submit_s", "runtime_s", "walltime_s", "procs")}
-    ids = jobs.ids.copy()
-    ids[6] = "7"
-    with pytest.raises(WorkloadError, match="job id 7 occurs more than once"):
-        job_table("made", ids=ids, **columns)
-
-
 def test_a_log_that_does_not_fit_into_the_memory_is_refused_before_it_is_read(tmp_path, small_pieces, monkeypatch):
     rows = [row(i, i, 5 + i % 7) for i in range(1000)]
     (tmp_path / "x.swf").write_text("; MaxProcs: 8\n" + "".join(rows))
@@ -250,14 +196,6 @@ def test_a_log_that_does_not_fit_into_the_memory_is_refused_before_it_is_read(tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.swf", "y.swf.gz", "z.parquet"]
     monkeypatch.setattr(memory, "available_bytes", lambda: None)
     assert json.loads(batfill("workload", "describe", tmp_path / "x.swf", "--json").out)["rows"] == 1000
-
-
-def test_windows_that_do_not_fit_are_refused_before_one_is_written(tmp_path, monkeypatch):
-    (tmp_path / "x.swf").write_text("; MaxProcs: 8\n" + "".join(row(i, i, 5) for i in range(1000)))
-    monkeypatch.setattr(memory, "available_bytes", lambda: 100_000)
-    said = refusal("workload", "split", tmp_path / "x.swf", "--out", tmp_path / "weeks")
-    assert "a window of 1,000 rows takes about 0.0 GB" in said
-    assert not (tmp_path / "weeks").exists()
 
 
 def test_a_long_replay_says_its_memory_first_and_refuses_what_does_not_fit(tmp_path, monkeypatch):

@@ -36,10 +36,6 @@ def test_a_schedule_by_hand():
     assert (run.share_bsld_1, run.share_bsld_10, run.share_bsld_100, run.share_bsld_above) == (1 / 3, 2 / 3, 0, 0)
 
 
-def test_the_makespan_counts_from_the_first_submission():
-    assert figures([(1000, 10, 10, 1), (1005, 10, 10, 1)], 1).makespan_s == 20
-
-
 def test_tau_bounds_the_slowdown_of_short_jobs():
     wait_s, runtime_s = np.array([90.0, 90.0, 0.0]), np.array([1.0, 30.0, 1.0])
     assert bounded_slowdown(wait_s, runtime_s, 10.0).tolist() == [9.1, 4.0, 1.0]
@@ -126,15 +122,6 @@ def test_out_of_turn_are_the_pairs_in_the_queue_at_once_whose_later_job_started_
     assert overtaking(submit_s[later], start_s[later]) == (together, out_of_turn)
 
 
-def test_one_starved_job_counts_with_its_own_pairs_only():
-    submit_s = np.arange(100.0)
-    start_s = submit_s + 5.5  # in order of arrival, five in the queue at once
-    start_s[0] = 1000.0  # but for the first, which all others overtake
-    together, out_of_turn = overtaking(submit_s, start_s)
-    assert out_of_turn == 99
-    assert together == 99 + sum(min(5, 99 - k) for k in range(1, 100))
-
-
 def quantile_by_hand(values, share):
     """Linear between the two values around (n - 1) share."""
     ordered = sorted(values)
@@ -211,9 +198,3 @@ def test_a_divider_of_each_jobs_own_says_which_are_small_and_one_that_is_missing
     ]
     assert found["class_divider_s"] is None
     assert who_pays(np.array([1.0, 2.0, 4.0]), **columns, divider_s=6.0)["waits_by_class"][0]["jobs"] == 3
-
-
-def test_a_run_of_no_job_has_no_group():
-    none = np.zeros(0)
-    found = who_pays(none, runtime_s=none, procs=none.astype(np.int64), user=none.astype(np.int64))
-    assert found == {"class_divider_s": None, "waits_by_class": [], "waits_by_width": [], "waits_by_user": []}

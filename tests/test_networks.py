@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
-import zipfile
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -16,13 +14,13 @@ import pytest
 
 import batfill as bf
 from batfill.cluster.agent import Agent
-from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER
 from batfill.errors import BatfillError, PolicyError
 from batfill.jobs import Workload
-from batfill.networks import FORMAT, MOST_VISIBLE
+from batfill.networks import FORMAT
 from batfill.options import Options
 from batfill.policy import network_in_file, policy_named
-from command import json_result, refusal, result
+from command import json_result, refusal
 from strategies import random_table
 
 SAMPLE = Path(__file__).parents[1] / "workloads" / "sample.json"
@@ -70,11 +68,6 @@ def test_equal_networks_are_equal_files_and_the_name_of_a_file_is_free(trained, 
     assert policy_named(f" NN@{other} ").network is not None
 
 
-def test_a_file_without_hidden_layers_holds_a_linear_score(tmp_path):
-    bf.save_network(tmp_path / "linear", random_network(widths=(FEATURES, 1)))
-    assert policy_named(f"nn@{tmp_path / 'linear'}").network.layers == (FEATURES, 1)
-
-
 @pytest.mark.parametrize(
     ("layers", "why"),
     [
@@ -93,12 +86,6 @@ def test_a_file_without_hidden_layers_holds_a_linear_score(tmp_path):
 def test_layers_that_are_no_network_are_refused(layers, why):
     with pytest.raises(PolicyError, match=why):
         bf.network_of(layers)
-
-
-@pytest.mark.parametrize("visible", [0, -1, MOST_VISIBLE + 1])
-def test_a_network_sees_some_jobs(visible):
-    with pytest.raises(PolicyError, match=f"it sees {visible} jobs; let it see 1 to 1,000,000"):
-        random_network(visible=visible)
 
 
 def test_a_base_order_is_fixed_and_named(tmp_path):
@@ -158,24 +145,6 @@ def test_a_file_that_is_no_network_of_these_features_is_refused(trained, arrays,
     assert "\n" not in str(caught.value)
 
 
-def archive(name, content):
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as packed:
-        packed.writestr(name, content)
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{}", b"PK\x03\x04", np.float32(1).tobytes(), archive("a.txt", b"a"), archive("format.npy", b"\x93NUMPY")],
-    ids=("empty", "JSON", "cut off", "a number", "another file", "a cut array"),  # archives hold the time of day
-)
-def test_a_file_that_is_no_npz_is_refused(trained, content):
-    trained.write_bytes(content)
-    with pytest.raises(PolicyError, match=r"not a whole \.npz file|not a network's"):
-        network_in_file(f"nn@{trained}")
-
-
 def test_damaged_bytes_are_refused_or_change_nothing(trained):
     whole, made = trained.read_bytes(), random_network()
     rng = np.random.default_rng(1)
@@ -229,18 +198,6 @@ def test_a_campaign_states_the_digest_and_runs_again_when_the_file_changes(train
     assert rows[0] == rows[1]
 
 
-def test_a_frontier_states_the_digest(trained):
-    made = bf.frontier(SAMPLE, policies=[f"nn@{trained}"], cuts=[])
-    assert list(made.provenance["policy_sha256"]) == [f"nn@{trained}"]
-    assert {point.policy for point in made.points} == {f"nn@{trained}"}
-
-
-def test_the_commands_take_a_network(trained):
-    text = result("replay", SAMPLE, "--policy", f"nn@{trained}")
-    assert f"nn@{trained}" in text
-    assert "nn@FILE" in result("policies")
-
-
 def test_a_network_is_refused_where_it_would_mean_nothing(trained, tmp_path):
     name = f"nn@{trained}"
     tune = ("tune", SAMPLE, "--days", "0.5")
@@ -266,8 +223,3 @@ def test_a_network_is_refused_where_it_would_mean_nothing(trained, tmp_path):
     run = bf.Replay(classed, "saf", divider_s=60, kill_if="needed")
     with pytest.raises(PolicyError, match="kill_if: needed"):
         run.fork(policy=name)
-
-
-def test_the_names_of_the_features_are_different():
-    names = [*FEATURES_OF_JOB, *FEATURES_OF_CLUSTER]
-    assert len(set(names)) == len(names) == FEATURES

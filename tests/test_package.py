@@ -9,8 +9,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from configparser import ConfigParser
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -18,8 +16,6 @@ import yaml
 
 import batfill
 from batfill.cli.app import COMMANDS
-from batfill.jobs import DAY_S, WEEK_S
-from batfill.options import UNITS_S
 from swf_text import row
 
 ROOT = Path(__file__).parents[1]
@@ -48,15 +44,6 @@ def test_the_wheel_holds_every_module_and_the_type_marker(wheel):
     assert modules | {"batfill/py.typed"} <= set(wheel.namelist())
 
 
-def test_the_wheel_says_how_it_is_run_and_under_which_licence(wheel):
-    described = f"batfill-{batfill.__version__}.dist-info"
-    points = ConfigParser()
-    points.read_string(wheel.read(f"{described}/entry_points.txt").decode())
-    assert points["console_scripts"]["batfill"] == "batfill.cli:main"
-    assert points.sections() == ["console_scripts"]  # pybatsim 4 looks schedulers up here, and ours is for pybatsim 3
-    assert f"{described}/licenses/LICENSE" in wheel.namelist()
-
-
 def test_pybatsim_3_finds_the_scheduler_by_module_path():
     from batsim.tools.launcher import instanciate_scheduler
 
@@ -74,13 +61,6 @@ def test_pybatsim_3_finds_the_scheduler_by_file():
 
     path = Path(batfill.__file__).with_name("scheduler.py")
     assert type(instanciate_scheduler(str(path), {"policy": "saf"})) is Scheduler
-
-
-def test_one_version_is_said_everywhere():
-    assert version("batfill") == batfill.__version__
-    assert f"\nversion: {batfill.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"\n## {batfill.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-    assert json.loads((ROOT / ".zenodo.json").read_text())["version"] == batfill.__version__
 
 
 def test_the_citation_files_agree():
@@ -212,11 +192,3 @@ def test_no_module_imports_one_that_imports_it():
         for path in free:
             del left[path]
     assert [str(path.relative_to(package)) for path in left] == []
-
-
-def test_the_length_of_a_day_and_of_a_week_is_written_once_and_once_more_for_durations_in_words():
-    number = re.compile(r"\b(86_?400|604_?800)\b|24 \* 3_?600")
-    sources = sorted((ROOT / "schedulers" / "batfill").rglob("*.py"))
-    found = [path.name for path in sources for line in path.read_text().splitlines() if number.search(line)]
-    assert found == ["jobs.py", "options.py"]
-    assert (UNITS_S["d"], UNITS_S["w"]) == (DAY_S, WEEK_S)

@@ -16,7 +16,6 @@ EYES = {
 }
 PAPERS = {"light": (LIGHT, "#ffffff", REST[0]), "dark": (DARK, "#14181d", REST[1])}
 LEAST = 20.0  # 2.3 is just noticed side by side
-LEAST_FROM_GREY = 14.0
 
 
 def linear(colour):
@@ -64,20 +63,6 @@ def seen(colour, eye):
     return lab(np.clip(np.array(EYES[eye]) @ linear(colour), 0, 1))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "distance"),  # of the 34 pairs published with the formula
-    [
-        ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
-        ((50, 2.5, 0), (50, 0, -2.5), 4.3065),
-        ((50, 2.5, 0), (61, -5, 29), 22.8977),
-        ((22.7233, 20.0904, -46.6940), (23.0331, 14.9730, -42.5619), 2.0373),
-        ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
-    ],
-)
-def test_the_distance_is_the_published_one(one, other, distance):
-    assert ciede2000(one, other) == pytest.approx(distance, abs=1e-4)
-
-
 @pytest.mark.parametrize("eye", EYES)
 @pytest.mark.parametrize("paper", PAPERS)
 def test_two_series_with_the_same_dashes_are_told_apart_by_every_eye(paper, eye):
@@ -93,31 +78,7 @@ def test_two_series_with_the_same_dashes_are_told_apart_by_every_eye(paper, eye)
     assert near == {}
 
 
-@pytest.mark.parametrize("eye", EYES)
-@pytest.mark.parametrize("paper", PAPERS)
-def test_no_series_is_taken_for_the_grey_ones(paper, eye):
-    colours, _, rest = PAPERS[paper]
-    assert min(ciede2000(seen(colour, eye), seen(rest, eye)) for colour in colours) >= LEAST_FROM_GREY
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_lines_have_the_contrast_that_graphics_need(paper):
-    """WCAG 2.2, 1.4.11: 3 to 1."""
-    colours, behind, _ = PAPERS[paper]
-    weights = np.array([0.2126, 0.7152, 0.0722])
-    for colour in colours:
-        low, high = sorted((linear(colour) @ weights, linear(behind) @ weights))
-        assert (high + 0.05) / (low + 0.05) >= 3
-
-
 def test_twenty_four_series_are_twenty_four_pairs_of_colour_and_dashes():
     assert DISTINCT == 24
     assert len({(style(k).ink, style(k).dash) for k in range(DISTINCT)}) == DISTINCT
     assert len({style(k).dash for k in range(4)}) == 4  # the first ones differ in print without colour too
-
-
-def test_of_more_series_the_chosen_ones_are_in_colour():
-    drawn = styles(30, [0, 7, 29])
-    assert [k for k, one in enumerate(drawn) if not one.rest] == [0, 7, 29]
-    assert [drawn[k] for k in (0, 7, 29)] == [style(k) for k in range(3)]
-    assert not any(one.rest for one in styles(DISTINCT))

@@ -60,17 +60,6 @@ def test_hosts_have_their_own_properties_and_those_of_every_zone_around_them(tmp
     assert b.zone_properties == {"row": "B", "room": "1", "rack": "7"}  # the inner zone's value for what both have
 
 
-def test_a_clusters_properties_are_its_hosts_and_its_zones(tmp_path):
-    props = '<prop id="gpu" value="2"/><prop id="row" value="C"/><prop id="gpu" value="3"/>'  # the first gpu holds
-    cluster = CLUSTER.removesuffix("/>") + f">{props}</cluster>"
-    around = '<prop id="row" value="A"/><prop id="room" value="1"/>'
-    for shape, row in (("", "C"), ('topology="FAT_TREE" ', "A")):  # SimGrid gives a topology's to its hosts only
-        path = write(tmp_path, MASTER + around + cluster.replace("radical", f"{shape}radical"))
-        first = read_platform(path).compute[0]
-        assert first.properties == {"gpu": "2", "row": "C", "role": ""}
-        assert first.zone_properties == {"row": row, "room": "1"} | ({"gpu": "2"} if row == "C" else {})
-
-
 def test_storage_hosts_come_after_all_others(tmp_path):
     disk = '<host id="a_disk" speed="0f"><prop id="role" value="storage"/></host>'
     path = write(tmp_path, f'{MASTER}{disk}<host id="b" speed="1Gf"/><host id="c" speed="1Gf"/>')
@@ -78,20 +67,6 @@ def test_storage_hosts_come_after_all_others(tmp_path):
     assert (names(platform.compute), names(platform.storage)) == (["b", "c"], ["a_disk"])
     platform = read_platform(path, roles={"b": "storage"})
     assert names(platform.machines) == ["c", "a_disk", "b"]
-
-
-def test_the_master_may_be_named_or_have_the_role(tmp_path):
-    path = write(tmp_path, '<host id="a" speed="1Gf"/><host id="b" speed="1Gf"/>')
-    assert read_platform(path, "a").master_host == "a"
-    assert read_platform(path, roles={"b": "master"}).master_host == "b"
-
-
-def test_a_limit_keeps_the_first_hosts(tmp_path):
-    assert names(read_platform(write(tmp_path, MASTER + CLUSTER), limit=3).compute) == [
-        "n0.site",
-        "n1.site",
-        "n10.site",
-    ]
 
 
 def zone(body, routing="Full", name="z"):
@@ -242,77 +217,12 @@ def run_batsim(path, folder, *, hosts=1, options=()):
     return batsim([str(word) for word in words])
 
 
-CONNECTED = {
-    "zones": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m")),
-    "backwards": zone(CLUSTER + zone(MASTER, name="m") + zone_route("m", "c")),
-    "one_way": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", 'symmetrical="NO"')),
-    "version_3": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", tag="ASroute"))
-    .replace("zone ", "AS ")
-    .replace("/zone>", "/AS>"),
-    "other_case": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", tag="ASRoute")),
-    "bypass": zone(CLUSTER + zone(MASTER, name="m") + zone_route("c", "m", tag="bypassZoneRoute")),
-    "chain": zone(MASTER + host("a") + host("b") + route("a", "b") + route("b", "master_host"), "Floyd"),
-    "chain_of_zones": zone(
-        CLUSTER + zone("", name="y") + zone(MASTER, name="m") + zone_route("c", "y") + zone_route("m", "y"), "Dijkstra"
-    ),
-    "deep": zone(
-        zone(zone(CLUSTER, name="x"), name="y") + zone(zone(MASTER, name="v"), name="w") + zone_route("w", "y")
-    ),
-    "hosts_of_one_full_zone": zone(MASTER + host("a")),
-    "host_beside_a_zone": zone(MASTER + CLUSTER),
-    "one_cluster": CLUSTER.replace('prefix="n" suffix=".site" radical="0-2', 'prefix="" suffix="_host" radical="5'),
-    "cabinets": zone(
-        MASTER + CLUSTER.replace("cluster", "cabinet") + '<backbone id="b" bandwidth="1GBps" latency="0"/>', "Cluster"
-    ),
-    "vivaldi": zone(MASTER + '<peer id="p" speed="1Gf" coordinates="0 0 0"/>', "Vivaldi"),
-    "none": zone(MASTER + host("a"), "None"),
-    "wifi_without_hosts": zone(MASTER + host("a") + zone("", "Wifi", name="air")),
-}
-
-
-@pytest.mark.parametrize("name", CONNECTED)
-def test_what_batsim_can_connect_is_taken(name, tmp_path):
-    path = tmp_path / "p.xml"
-    path.write_text(platform_file(CONNECTED[name]))
-    master = "5_host" if name == "one_cluster" else "master_host"
-    assert len(read_platform(path, master).compute) >= 1
-
-
 def test_only_the_hosts_in_use_need_a_route(tmp_path):
     path = tmp_path / "p.xml"
     path.write_text(platform_file(zone(MASTER + host("a") + host("b") + route("a", "master_host"), "Dijkstra")))
     with pytest.raises(PlatformError, match="no route from 'b' to 'master_host'"):
         read_platform(path)
     assert names(read_platform(path, limit=1).compute) == ["a"]
-
-
-@pytest.mark.parametrize("blank", ["\n", "  \t", "\r\n\r\n", "\n\n \n"])
-def test_white_space_may_come_before_the_declaration(blank, tmp_path):
-    path = tmp_path / "p.xml"
-    path.write_text(blank + platform_file(zone(MASTER + CLUSTER)), newline="")
-    assert len(read_platform(path).compute) == 6
-
-
-def test_a_platform_of_the_master_alone_runs_and_rejects_every_job(tmp_path):
-    path = tmp_path / "p.xml"
-    path.write_text(platform_file(zone(MASTER)))
-    assert read_platform(path).machines == ()
-    assert run_batsim(path, tmp_path) == 0
-    (row,) = rows(tmp_path / "out_jobs.csv")
-    assert (row["final_state"], row["allocated_resources"]) == ("REJECTED", "")
-    (totals,) = rows(tmp_path / "out_schedule.csv")
-    assert (totals["nb_computing_machines"], totals["nb_jobs"], totals["nb_jobs_rejected"]) == ("0", "1", "1")
-    storage = platform_file(zone(MASTER + host("disk", speed="0f", role="storage")))
-    path.write_text(storage)
-    assert run_batsim(path, tmp_path) == 0
-    assert names(read_platform(path).machines) == ["disk"]
-
-
-def test_a_role_for_no_host_is_refused(tmp_path):
-    with pytest.raises(PlatformError, match="there is no host 'x' for the role 'storage'"):
-        read_platform(write(tmp_path, MASTER + CLUSTER), roles={"x": "storage"})
-    with pytest.raises(PlatformError, match=r"absent.xml: no such file or directory"):
-        read_platform(tmp_path / "absent.xml")
 
 
 @settings(deadline=None)
@@ -329,15 +239,6 @@ def test_a_written_platform_is_the_one_that_batsim_ran_but_for_its_links():
     recorded = (recording("fcfs").folder / "platform.xml").read_text()
     assert recorded.count("1.25GBps") == recorded.count("1TBps") == recorded.count("12.5GBps") == 1
     assert homogeneous_platform(100) == re.sub(r'(bw|bandwidth)="[^"]*"', r'\1="1e21Bps"', recorded)
-
-
-def test_a_platform_without_hosts_or_speed_is_refused():
-    with pytest.raises(PlatformError, match="at least one is needed"):
-        homogeneous_platform(0)
-    with pytest.raises(PlatformError, match="give a speed above 0"):
-        homogeneous_platform(1, speed="0Gf")
-    with pytest.raises(PlatformError, match="not a number with a unit"):
-        homogeneous_platform(1, speed='1Gf" hack="')
 
 
 def links_between(names):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.engine.keys import key_at, unit_of
-from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
-from batfill.policy import AGED, MIXED, PICKED, POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
+from batfill.policy import POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
 from batfill.replays import replay
+from command import json_result, result
 from oracle import KEYS, assert_same, key_named, oracle
 from strategies import random_table, replayed, table
 
@@ -98,65 +98,6 @@ def test_weights_are_scaled_to_sum_up_to_one():
     assert mixed((0, 0, 0, 0, -4, 4)).weights == (0, 0, 0, 0, -0.5, 0.5)
 
 
-@pytest.mark.parametrize("text", ["saf", " SAF ", "Saf"])
-def test_names_are_taken_as_people_write_them(text):
-    assert policy_named(text).name == "saf"
-
-
-def test_a_mixed_policys_name_means_the_same_policy_again():
-    policy = mixed((0.1, -1 / 3, 1e-17, 2, 3, 1e10))
-    again = policy_named(policy.name)
-    assert again.name == policy.name
-    assert keys(again, 99_000.0) == keys(policy, 99_000.0)
-
-
-@pytest.mark.parametrize("text", ["", "best", "saf:1", "saf,fcfs", "mixed"])
-def test_an_unknown_name_is_answered_with_the_known_ones(text):
-    with pytest.raises(
-        PolicyError, match=r"is unknown; known are fcfs, lcfs, .*, mixed:a,b,c,d,e,f, and aged:c,alpha,beta"
-    ):
-        policy_named(text)
-
-
-@pytest.mark.parametrize("text", ["mixed:", "mixed:1,2,x,4,5,6"])
-def test_weights_that_are_no_numbers_are_refused(text):
-    with pytest.raises(PolicyError, match="it takes six weights"):
-        policy_named(text)
-
-
-@pytest.mark.parametrize("text", ["mixed:1,2,3", "mixed:0,0,0,0,0,0", "mixed:1,2,3,4,5,nan", "mixed:1,2,3,4,5,inf"])
-def test_weights_must_be_six_finite_and_not_all_zero(text):
-    with pytest.raises(PolicyError, match="not six finite weights, one of them not zero"):
-        policy_named(text)
-
-
-@pytest.mark.parametrize("text", ["aged:1,2", "aged:1,2,3,4", "aged:", "aged:a,0,0"])
-def test_an_aged_order_takes_three_numbers(text):
-    with pytest.raises(PolicyError, match="it takes three numbers, aged:c,alpha,beta"):
-        policy_named(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("aged:-1,0,0", "c = -1"),
-        ("aged:inf,1,1", "c = inf"),
-        ("aged:nan,1,1", "c = nan"),
-        ("aged:1,5,0", "alpha = 5"),
-        ("aged:1,0,-4.5", "beta = -4.5"),
-        ("aged:1,nan,0", "alpha = nan"),
-    ],
-)
-def test_the_numbers_of_an_aged_order_have_limits(text, wrong):
-    with pytest.raises(PolicyError, match=f"policy aged: {wrong} is not"):
-        policy_named(text)
-
-
-def test_an_aged_orders_name_means_the_same_policy_again():
-    policy = aged(1 / 3, 0.1, -0.7)
-    assert keys(policy_named(policy.name), 99_000.0) == keys(policy, 99_000.0)
-
-
 @pytest.mark.parametrize(
     ("text", "same"),
     [
@@ -187,12 +128,6 @@ def test_under_an_aged_order_no_job_waits_for_ever():
     assert replay(jobs, 1, policy_named("aged:50,1,0")).start_s[1] == 450
 
 
-def test_the_listing_says_of_each_policy_its_formula_and_source():
-    rows = listing()
-    assert [row["name"] for row in rows] == [*POLICIES, MIXED, AGED, PICKED]
-    assert all(row["formula"] and row["source"] for row in rows)
-
-
 def test_no_job_of_a_table_is_longer_than_a_job_without_walltime_counts_in_a_key():
     assert UNLIMITED_S == LONGEST_S
 
@@ -201,3 +136,12 @@ def test_a_list_of_policies_keeps_the_numbers_of_a_name_together():
     mixed_name = "mixed:1,0,-0.5,0,1e-3,+2"
     assert names_in(f"fcfs, {mixed_name},saf") == names_in(f"fcfs;{mixed_name}; saf") == ["fcfs", mixed_name, "saf"]
     assert names_in("1,fcfs") == ["1", "fcfs"]
+
+
+def test_the_command_lists_a_row_per_policy_under_a_header():
+    header, *rows = result("policies").splitlines()
+    assert header.split() == ["name", "key,", "lowest", "first", "order", "source"]
+    assert [row.split()[0] for row in rows[:-3]] == list(POLICIES)
+    assert [row.split()[0] for row in rows[-3:]] == ["mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "nn@FILE"]
+    assert all(listed["source"] in row for listed, row in zip(listing(), rows, strict=True))
+    assert json_result("policies") == listing()

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batfill.processes import TRIES, Remaining, WorkerDied, rough_duration, spread
+from batfill.processes import TRIES, Remaining, WorkerDied, spread
 
 LIMIT_S = 60
 
@@ -115,10 +115,6 @@ def test_workers_end_with_their_owner(tmp_path, sent):
     assert said.count("KeyboardInterrupt") == (sent == signal.SIGINT)  # the owner's alone
 
 
-def test_work_left_is_as_long_as_expected_until_something_has_ended():
-    assert Remaining({"plain": 10.0, "learning": 90.0}, 2, known=True).seconds() == 50
-
-
 def test_each_kind_of_work_is_scaled_by_what_it_took():
     left = Remaining({"plain": 10.0, "learning": 90.0}, 2, known=True)
     left.ended("learning", 30.0, 60.0)  # twice as long as expected
@@ -128,19 +124,6 @@ def test_each_kind_of_work_is_scaled_by_what_it_took():
     left.ended("plain", 5.0, 1.0)
     left.ended("learning", 60.0, 60.0)
     assert left.seconds() == 0
-
-
-def test_work_of_an_unknown_kind_has_no_time_left_that_could_be_said():
-    left = Remaining({"plain": 1, "learning": 3}, 1, known=False)
-    left.ended("plain", 1, 0.5)
-    assert left.seconds() is None
-    left.ended("learning", 1, 20)
-    assert left.seconds() == 40
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.1, "1 s"), (89, "89 s"), (120, "2 min"), (7200, "2.0 h")])
-def test_durations_are_said_as_a_person_would(seconds, text):
-    assert rough_duration(seconds) == text
 
 
 def test_a_stop_in_the_middle_of_an_answer_does_not_wait_for_its_rest(tmp_path):

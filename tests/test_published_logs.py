@@ -127,20 +127,6 @@ def test_what_is_not_frontiers_trace_is_refused(tmp_path, text, said):
     assert not (tmp_path / "log.swf").exists()
 
 
-def test_frontiers_text_may_begin_with_a_mark_of_its_byte_order(frontier, tmp_path):
-    plain, _ = imported("frontier", frontier, out=tmp_path / "log.swf")
-    frontier.write_text("\ufeff" + FRONTIER)
-    assert table(imported("frontier", frontier, out=tmp_path / "log.swf")[0]) == table(plain)
-
-
-def test_frontiers_states_and_sizes_outside_the_standard_are_unknown(frontier, tmp_path):
-    text = FRONTIER.replace("600 -1 1 7 3 -1 1 1 -1 -1 16", "600 -1 -2 7 3 -1 1 1 -1 -1 16")
-    frontier.write_text(text.replace("shared:1000x112", "shared:1000000000000x1"))
-    log, said = imported("frontier", frontier, out=tmp_path / "log.swf")
-    assert log["status"].tolist() == [-1, 0]
-    assert "2 records: jobs without nodes in field 21, left out" in said
-
-
 # NREL: Eagle and Kestrel
 
 
@@ -241,12 +227,6 @@ def test_kestrels_processors_are_cores_because_its_jobs_share_nodes(tmp_path):
     assert nodes["procs"].tolist() == [1, -1]
 
 
-def test_what_is_not_modelled_is_in_the_json_result(tmp_path):
-    write_table(tmp_path / "x.parquet", KESTREL_ROWS)
-    done = batfill("workload", "import", "kestrel", tmp_path / "x.parquet", "-o", tmp_path / "log.swf", "--json")
-    assert json.loads(done.out)["not_modelled"] == {"requested GPUs": 1, "requested memory": 1}
-
-
 def test_eagles_later_table_has_kestrels_columns_and_dates_with_a_zone(tmp_path):
     rows = [
         {name + "_tz" if name.endswith("_time") else name: value for name, value in row.items()} for row in KESTREL_ROWS
@@ -339,13 +319,6 @@ def test_pm100s_limits_are_in_minutes_and_may_be_infinite(tmp_path):
     assert cores["requested_procs"].tolist() == [64, 64]
 
 
-def test_a_flag_that_is_false_is_nothing_unmodelled(tmp_path):
-    path = tmp_path / "job_table.parquet"
-    write_table(path, [pm100(i, 0, 10, 70, 30, "COMPLETED", shared=i == 1) for i in (1, 2, 3)])
-    _, said = imported("pm100", path, out=tmp_path / "log.swf")
-    assert "1 of 3 jobs may share their nodes, which is not modelled" in said
-
-
 # What they share
 
 
@@ -385,16 +358,6 @@ def test_an_imported_parquet_log_replays_as_the_swf_log_does(tmp_path):
     assert starts[0] == starts[1] == starts[2]
 
 
-def test_names_stay_out_of_an_anonymous_log_and_in_its_key(tmp_path):
-    write_table(tmp_path / "x.parquet", KESTREL_ROWS)
-    key = tmp_path / "key.json"
-    log, _ = imported(
-        "kestrel", tmp_path / "x.parquet", out=tmp_path / "log.parquet", options=["--anonymise", "--key", key]
-    )
-    assert not any("ab12" in text for text in log.header)
-    assert json.loads(key.read_text())["user"] == {"ab12": 1}
-
-
 def without(name):
     return [{column: value for column, value in row.items() if column != name} for row in KESTREL_ROWS]
 
@@ -421,18 +384,6 @@ def test_a_table_that_is_not_the_published_one_is_refused_in_a_line(tmp_path, ro
     assert not (tmp_path / "log.parquet").exists()
 
 
-def test_a_column_that_occurs_twice_is_refused_in_a_line(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    names = ["submit_time", "start_time", "end_time", "wallclock_req", "state", "state", "nodes_req"]
-    (tmp_path / "x.csv").write_text(",".join(names) + "\n1,2,3,4,COMPLETED,FAILED,1\n")
-    pq.write_table(pa.Table.from_arrays([pa.array(["1"])] * len(names), names=names), tmp_path / "x.parquet")
-    for name in ("x.csv", "x.parquet"):
-        said = refusal("workload", "import", "eagle", tmp_path / name, "-o", tmp_path / "log.swf")
-        assert "has several columns state" in said
-
-
 def test_dates_without_a_time_are_midnight_and_dates_beyond_all_years_are_none(tmp_path):
     path = tmp_path / "x.parquet"
     days = [{**KESTREL_ROWS[0], "submit_time": dt.date(2023, 11, 14)}]
@@ -448,13 +399,6 @@ def pa_timestamp():
     import pyarrow as pa
 
     return pa.timestamp("us")
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1 and no more", b'a,b\n"1\n', b"\x00\x01"])
-def test_a_file_that_is_no_table_is_refused_in_a_line(tmp_path, content):
-    path = tmp_path / "x"
-    path.write_bytes(content)
-    assert str(path) in refusal("workload", "import", "fugaku", path, "-o", tmp_path / "log.parquet")
 
 
 def test_dates_in_a_csv_file_may_have_fractions_and_zones(tmp_path):
@@ -479,15 +423,6 @@ def test_rows_of_a_csv_file_may_be_long_and_hold_newlines(tmp_path, monkeypatch)
     log, _ = imported("eagle", path, out=tmp_path / "log.swf")
     assert log["requested_procs"].tolist() == list(range(1, 81))
     assert log["executable"].tolist() == [1, 2, 3, 4] * 20
-
-
-def test_a_row_without_any_processors_is_left_out(tmp_path):
-    rows = [{key: value for key, value in row.items() if key != "processors_used"} for row in KESTREL_ROWS]
-    write_table(tmp_path / "x.parquet", [rows[0], {**rows[0], "processors_req": 0}])
-    log, said = imported("kestrel", tmp_path / "x.parquet", out=tmp_path / "log.swf")
-    assert log["procs"].tolist() == [104]
-    assert "1 records: jobs that ran on an unknown number of processors, left out" in said
-    assert "1 records: no column processors_used: the processors requested count" in said
 
 
 def test_what_a_centres_table_leaves_out_or_changes_is_noted(tmp_path):
@@ -519,14 +454,3 @@ def test_what_a_centres_table_leaves_out_or_changes_is_noted(tmp_path):
     ):
         [example] = [example for note, example in first.items() if reason in note]
         assert f"x.parquet: row {number}, " in example
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["slurm", "--unit", "nodes"], "--unit applies to frontier, eagle, kestrel, fugaku, pm100 only"),
-        (["eagle", "--cores-per-resource", "2"], "--cores-per-resource applies to oar only"),
-    ],
-)
-def test_an_option_that_would_do_nothing_is_refused(tmp_path, words, said):
-    assert said in refusal("workload", "import", words[0], tmp_path / "x", "-o", tmp_path / "log.swf", *words[1:])

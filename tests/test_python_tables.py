@@ -7,15 +7,13 @@ import io
 import pickle
 import sys
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import batfill as bf
-from batfill import progress as bars
 from batfill.errors import WorkloadError
-from batfill.policy import aged, picked_by, policy_named, polynomial
+from batfill.policy import aged, policy_named, polynomial
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")
@@ -72,15 +70,6 @@ def test_csv_in_a_file_is_the_text_and_unknown_values_are_empty(saf, tmp_path):
 # Equality and pickles
 
 
-def test_equality_is_by_content(log, saf):
-    again = bf.replay(bf.read(SAMPLE), "saf", threshold_s=7200)
-    assert (again == saf, hash(again) == hash(saf), again.workload == log) == (True, True, True)
-    others = [bf.replay(log, "saf"), bf.replay(log, "saf", threshold_s=7200, tau_s=60), log, None]
-    assert not any(saf == other for other in others)
-    assert log != bf.read(SAMPLE, procs=65)
-    assert log.jobs != log.jobs.select(slice(10))
-
-
 def test_results_and_runs_are_pickled(log, saf):
     classed = bf.replay(log, "wfp3", knowledge="classifier", cut=0, kill=True)
     for each in (log, saf, classed, saf.workload.jobs):
@@ -112,29 +101,6 @@ def test_policies_are_pickled_and_shown_by_their_formulas(policy):
     assert again == policy
     assert " at 0x" not in repr(again)
     assert policy.name in again._repr_html_()
-
-
-def test_a_policy_with_a_network_is_pickled():
-    network = bf.network_of([(np.ones((16, 1)), np.zeros(1))])
-    again = pickle.loads(pickle.dumps(picked_by(network, base="saf")))
-    assert again.network.weights.tolist() == network.weights.tolist()
-
-
-def test_the_named_policies_are_shown_as_a_table():
-    assert pickle.loads(pickle.dumps(bf.policies)) == bf.policies
-    lines = repr(bf.policies).splitlines()
-    assert len(lines) == 1 + len(bf.policies)
-    assert "lambda" not in repr(bf.policies)
-    assert "p~ q" in bf.policies._repr_html_()
-
-
-def test_a_fork_says_that_it_is_one(log, tmp_path):
-    run = bf.Replay(log).run("1d")
-    fork = run.fork()
-    assert "fork" not in repr(run)
-    assert f"fork         of a replay at {run.now_s:,.0f} s" in repr(fork)
-    fork.save(tmp_path / "fork.npz")
-    assert "fork  " in repr(bf.Replay.load(tmp_path / "fork.npz"))
 
 
 # What goes in
@@ -199,36 +165,6 @@ def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, sa
         bf.job_table("mine", **columns)
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda log: bf.replay(log, procs="4"), "a machine of '4' processors; give its size (procs)"),
-        (lambda log: bf.replay(SAMPLE, procs=4.5), "a machine of 4.5 processors"),
-        (lambda log: bf.replay(log, ["fcfs", "saf"]), "`replay_many`"),
-        (lambda log: bf.replay(None), "None is no workload, file or data frame"),
-        (lambda log: bf.tune(5), "5 is no workload, file or data frame"),
-        (lambda log: bf.read(pd.DataFrame({"submit_s": [0]})), "no column runtime_s; its columns are submit_s"),
-        (lambda log: bf.replay(log.jobs.to_pandas()), "the data frame: .*give procs"),
-        (lambda log: bf.replay(log, divider_s=100), "option divider_s needs .* choose knowledge classifier with kill"),
-        (lambda log: bf.replay(log, kill_if="needed"), "option kill_if: nothing is killed"),
-        (lambda log: bf.generate(procs="4"), "option procs: '4' is not a whole number"),
-        (lambda log: bf.generate(seed=1.5), "option seed: 1.5 is not a whole number"),
-        (lambda log: bf.replay_many(log, 5), "policies: 5 are none"),
-        (lambda log: bf.report(log), "no result of a replay"),
-        (lambda log: bf.report(bf.Replay(log)), "800 jobs have not ended"),
-        (lambda log: bf.report(SAMPLE, tau_s=0), "tau_s: 0 is not"),
-        (lambda log: bf.what_if(log, seed="a", small_first=False), "option seed: 'a' is not a whole number"),
-        (lambda log: bf.replay(log).plot("gant"), "'gant' is none of .*; did you mean 'gantt'"),
-        (lambda log: bf.replay(log).plot(from_s=9, until_s=5), "until_s: 5 is not after from_s, 9"),
-        (lambda log: bf.Replay(log).run(datetime(2026, 1, 1)), "until_s: .* is a date, and the workload has no clock"),
-    ],
-)
-def test_mistakes_name_the_argument(log, call, says):
-    with pytest.raises(bf.BatfillError, match=says) as error:
-        call(log)
-    assert not any(part.count("--") for part in str(error.value).split("`")[::2])
-
-
 # What comes out
 
 
@@ -255,15 +191,6 @@ def test_reports_and_comparisons_take_results_lists_and_dicts(log, saf, tmp_path
     assert bf.replay_many(log, {"a": "saf", "b": "fcfs"}).index.tolist() == ["a", "b"]
 
 
-def test_every_finding_shows_itself_in_a_notebook(log, saf):
-    found = [log, log.jobs, saf, saf.figures, saf.certificate, bf.Replay(log), bf.policies, bf.policies["saf"]]
-    found += [saf.describe(), bf.what_if(log, small_first=False, thresholds_s=[3600]), bf.export_config("slurm", "saf")]
-    found += [bf.frontier(log, policies=["spf"], cuts=[0]), bf.select(log, period_s=7200)]
-    for one in found:
-        assert one._repr_html_().startswith(("<table>", "<pre")), type(one)
-        assert " at 0x" not in repr(one)
-
-
 def test_plots_draw_on_the_axes_that_are_given(log, saf):
     from matplotlib.figure import Figure
 
@@ -287,51 +214,6 @@ def test_plots_draw_on_the_axes_that_are_given(log, saf):
 
 
 # Progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(("after_s", "shown"), [(0.0, True), (3600.0, False)])
-def test_a_bar_appears_after_a_while(monkeypatch, after_s, shown):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with bars.progress("jobs", 10, after_s) as advance:
-        for _ in range(10):
-            advance(1)
-    assert ("jobs" in terminal.getvalue()) == shown
-
-
-def test_functions_that_take_long_show_a_bar_on_a_terminal(monkeypatch, log):
-    made = bf.generate(jobs=400, procs=32, seed=1, interarrival=8.0)
-    calls = {
-        "jobs": lambda: bf.replay(log),
-        "policies": lambda: bf.replay_many(log, ["fcfs", "saf"]),
-        "choices": lambda: bf.what_if(log, small_first=False, thresholds_s=[3600]),
-        "periods": lambda: bf.tune(made, days=0.5, points=6, last=[1]),
-    }
-    monkeypatch.setattr(bars, "PATIENCE_S", 0.0)
-    for label, call in calls.items():
-        terminal = Terminal()
-        monkeypatch.setattr(sys, "stderr", terminal)
-        call()
-        assert label in terminal.getvalue()
-
-
-def test_a_notebook_has_a_bar_of_its_own(monkeypatch):
-    states = []
-    handle = SimpleNamespace(update=lambda bar: states.append(bar._repr_html_() if hasattr(bar, "label") else bar))
-    display = SimpleNamespace(display=lambda bar, display_id: handle, HTML=lambda text: text)
-    kernel = SimpleNamespace(IPKernelApp=SimpleNamespace(initialized=lambda: True))
-    monkeypatch.setitem(sys.modules, "ipykernel.kernelapp", kernel)
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    monkeypatch.setattr(bars, "REDRAW_S", 0.0)
-    with bars.progress("jobs", 4) as advance:
-        advance(3)
-    assert 'value="3" max="4"' in states[0]
-    assert states[-1] == ""
 
 
 def test_a_replay_in_pieces_is_the_replay(log, saf, monkeypatch):

@@ -10,18 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batfill.batsim.runner.setup import choose_engine
-from batfill.errors import BatfillError, PolicyError, WorkloadError
+from batfill.errors import PolicyError, WorkloadError
 from batfill.jobs import LARGE, job_table
-from batfill.knowledge.choice import make
-from batfill.options import Learning
 from batfill.policy import POLICIES, Policy, policy_named
 from batfill.replays import EngineReplay, replay, replay_many
 from batfill.workloads import read_workload
 from oracle import KEYS, Oracle, assert_same, oracle
 from strategies import in_units, options, outliving, policies, random_mixed, random_table, replayed, table, workloads
 from sweeps import examples, sweep
-from swf_text import row
 
 # The first call may compile the engine, which is no property of an example.
 unhurried = settings(deadline=None, max_examples=examples(100))
@@ -235,14 +231,6 @@ def invariant_cases():
         yield Instants(replayed(jobs, 10, policy, threshold_s=threshold_s), policy, threshold_s)
 
 
-def test_no_more_processors_are_used_than_there_are_and_every_job_runs_after_its_submission():
-    for instants in invariant_cases():
-        assert all(instants.free(running, new) >= 0 for _, running, new, _ in instants)
-        ran = ~instants.schedule.rejected
-        assert (instants.schedule.start_s[ran] >= instants.jobs.submit_s[ran]).all()
-        assert sorted(instants.schedule.order.tolist()) == np.flatnonzero(ran).tolist()
-
-
 def test_backfilled_jobs_never_delay_the_head():
     for instants in invariant_cases():
         for t, running, new, waiting in instants:
@@ -418,35 +406,6 @@ def test_a_policy_of_ones_own_that_moves_starts_as_the_oracle_says(monkeypatch, 
         assert_same(replay(jobs, 10, AGED[name]), oracle(jobs, 10, name))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"threshold_s": np.nan}, "threshold_s: nan is not a number of seconds >= 0"),
-        ({"threshold_s": -1}, "threshold_s: -1 is not a number of seconds >= 0"),
-        ({"divider_s": np.nan}, "divider_s: nan is not a number of seconds > 0"),
-        ({"divider_s": 0}, "divider_s: 0 is not a number of seconds > 0"),
-        ({"divider_s": (2.0, 1.0)}, r"divider_s: \(2\.0, 1\.0\) is not a number of seconds > 0, or several, ascending"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(options, said):
-    with pytest.raises(BatfillError, match=said):
-        replay(JOBS, 4, FCFS, **options)
-
-
-def test_a_size_and_estimates_that_cannot_be_are_refused():
-    with pytest.raises(BatfillError, match="size: a machine of 0 processors"):
-        replay(JOBS, 0, FCFS)
-    for wrong in (np.ones(3), np.array([1, 2, np.nan, 3]), -np.ones(4)):
-        with pytest.raises(BatfillError, match="estimate_s: not 4 numbers of seconds >= 0"):
-            EngineReplay(JOBS, 4, FCFS, estimate_s=wrong)
-
-
-@pytest.mark.parametrize("rows", [slice(None, None, -1), np.array([0, 2, 1, 3]), np.array([0, 0, 1])])
-def test_a_job_table_out_of_order_is_refused(rows):
-    with pytest.raises(WorkloadError, match=r"rows \[.*\] are not in ascending order; sort them before you select"):
-        replay(JOBS.select(rows), 4, FCFS)
-
-
 def test_ties_out_of_the_order_of_their_ids_are_refused():
     with pytest.raises(WorkloadError, match="job 000000 at 0 follows job 000001 at 0"):
         dataclasses.replace(table([(0, 5, 10, 1)] * 2), ids=np.array(["000001", "000000"], object))
@@ -469,14 +428,3 @@ def test_a_job_table_made_by_hand_is_checked(column, value, said):
         replay(dataclasses.replace(JOBS, **{column: changed}), 4, FCFS)
     with pytest.raises(WorkloadError, match=r"the job table: column \w+ has shape"):
         replay(dataclasses.replace(JOBS, **{column: changed[:2]}), 4, FCFS)
-
-
-def test_a_kind_that_does_not_exist_is_refused(tmp_path):
-    with pytest.raises(BatfillError, match="'oracle' is none of user, easy"):
-        make(Learning(knowledge="oracle"), None, None)
-    with pytest.raises(BatfillError, match="simulator: 'simgrid' is none of auto, batsim, embedded"):
-        choose_engine("simgrid", {})
-    log = tmp_path / "log.swf"
-    log.write_text(row(1, 0, 5))
-    with pytest.raises(BatfillError, match="overrun 'forgive' is none of keep, kill"):
-        read_workload(log, procs=4, overrun="forgive")

@@ -1,15 +1,12 @@
 import csv
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from batfill.cli.report import report
-from batfill.reports.sample import SAMPLE_ROWS
-from batfill.version import __version__
-from command import batfill, json_result, refusal, result
+from batfill import __version__
+from command import batfill, json_result, result
 from report_runs import OK, jobs_csv, sample_run
 
 
@@ -21,18 +18,6 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module", autouse=True)
 def schedules(runs):
     return {policy: sample_run(runs, policy) for policy in ("fcfs", "saf")}
-
-
-def test_the_command_prints_the_page_it_wrote(runs, tmp_path):
-    page = tmp_path / "page.html"
-    assert result("report", runs / "saf", "--out", page) == f"{page}\n"
-    assert json_result("report", runs, "--out", page) == [str(page)]
-
-
-def test_the_page_goes_beside_the_runs(tmp_path):
-    jobs_csv(tmp_path / "x_jobs.csv", f"a,0,1,5,{OK},0,5,0")
-    assert result("report", tmp_path) == f"{tmp_path / 'report.html'}\n"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "x_jobs.csv"]
 
 
 def test_the_page_needs_nothing_else(runs, tmp_path):
@@ -69,15 +54,6 @@ def test_names_cannot_become_part_of_the_page(tmp_path):
     assert "<img" not in text
     assert "&lt;img onerror=x&gt;&amp;" in text
     assert text.count("</script>") == 2
-
-
-def test_overdue_jobs_are_counted(runs, schedules, tmp_path):
-    page = tmp_path / "page.html"
-    result("report", runs / "saf", "-o", page, "--threshold", 100_000)
-    saf = schedules["saf"]
-    overdue = int((saf.start_s - saf.jobs.submit_s > 100_000).sum())
-    assert overdue > 1
-    assert f"waited over 1 d 3 h</dt><dd>{overdue}</dd>" in page.read_text()
 
 
 @pytest.mark.parametrize("formats", ["pdf", "png,svg"])
@@ -119,31 +95,6 @@ def test_equal_figures_are_equal_files(runs, tmp_path):
     assert contents[0] == contents[1]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--figures", "gif"], "--figures: 'gif' is none of pdf, svg, png"),
-        (["--tau", "0"], "option tau"),
-        (["--threshold", "-1"], "option threshold"),
-        (["--seed", "-1"], "--seed"),
-        (["--sample", "0"], "--sample"),
-        (["-o", "absent/page.html"], "the folder absent does not exist"),
-    ],
-)
-def test_a_mistaken_option_is_refused_in_one_line(runs, options, words):
-    assert words in refusal("report", runs, *options)
-
-
-def test_a_folder_without_runs_is_refused(tmp_path):
-    assert "batfill replay --out" in refusal("report", tmp_path)
-
-
-def test_figures_without_matplotlib_are_refused_in_one_line(runs, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    missing = "needs matplotlib, which is not installed: pip install 'batfill[report]'"
-    assert refusal("report", runs, "--figures", "pdf") == missing
-
-
 def test_a_report_of_no_jobs_is_a_page(tmp_path):
     for name in "ab":
         jobs_csv(tmp_path / f"{name}_jobs.csv")
@@ -162,15 +113,6 @@ def test_the_pages_data_are_json(runs, tmp_path):
     ]
 
 
-def test_pages_of_many_jobs_hold_a_sample_and_say_so(runs, tmp_path):
-    page = tmp_path / "page.html"
-    result("report", runs / "saf", "-o", page, "--sample", 100, "--seed", 7)
-    text = page.read_text()
-    assert "A sample of 100 of 800 jobs, seed 7" in text
-    assert "the 10 with the longest waits" in text
-    assert "<dt>jobs</dt><dd>800</dd>" in text  # the figures are of all jobs
-
-
 def test_runs_too_many_for_one_page_are_compared_as_a_whole_and_sampled(runs, tmp_path):
     page = tmp_path / "page.html"
     result("report", runs, runs / "saf", "-o", page, "--sample", 799)
@@ -186,30 +128,6 @@ def test_a_page_that_holds_all_jobs_says_nothing_of_a_sample(runs, tmp_path):
         contents.add(re.sub("<code>.*?</code>", "", page.read_text()))
     (text,) = contents
     assert "A sample of" not in text
-
-
-def test_the_default_sample_is_the_librarys():
-    assert next(option.default for option in report.params if option.name == "sample") == SAMPLE_ROWS
-
-
-def test_long_work_is_announced_with_its_time_and_memory(runs, tmp_path, monkeypatch):
-    assert batfill("report", runs / "saf", "-o", tmp_path / "page.html").err == ""
-    monkeypatch.setattr("batfill.reports.runs.LONG_BYTES", 1)
-    done = batfill("report", runs / "saf", "-o", tmp_path / "page.html")
-    assert re.fullmatch(r"batfill: 0.0 GB of results: about .* s and 0.0 GB of memory\n", done.err)
-    monkeypatch.setattr("batfill.reports.runs.installed", lambda _: False)
-    done = batfill("report", runs / "saf", "-o", tmp_path / "page.html")
-    assert done.err.endswith("with pip install 'batfill[tables]'\n")
-
-
-def test_the_documented_commands_run(tmp_path, monkeypatch):
-    root = Path(__file__).parents[1]
-    (tmp_path / "workloads").symlink_to(root / "workloads")
-    monkeypatch.chdir(tmp_path)
-    block, *_ = re.findall(r"```sh\n(.*?)```", (root / "docs/how-to/reports.md").read_text(), re.DOTALL)
-    for line in block.splitlines():
-        assert batfill(*shlex.split(line)[1:]).status == 0, line
-    assert {"saf.html", "both.html", "differences.pdf"} <= {path.name for path in tmp_path.iterdir()}
 
 
 CLOCKED_LOG = """\
@@ -243,29 +161,6 @@ def test_a_page_names_log_machine_policy_options_engine_and_dates(replays):
     assert f"batfill replay {__version__}" in text
     assert "30 Sep 1996 12:38:01 to 30 Oct 1996 11:38:51 (Europe/Stockholm)" in text  # winter time began on 27 October
     assert '"zone":"Europe/Stockholm"' in text
-
-
-def test_a_comparisons_charts_and_tables_name_the_log_and_the_choices(replays):
-    page = replays / "both.html"
-    result("report", replays / "a", replays / "b", "-o", page)
-    text = page.read_text()
-    titles = re.findall(r'<svg class="plot [^>]*><title>(.*?)</title>', text)
-    captions = re.findall(r"<caption>(.*?)</caption>", text)
-    assert len(titles) == 10  # five charts, each for wide and for narrow pages
-    assert len(captions) == 8
-    for words in (*titles, *captions):
-        assert "tiny.swf on 8 processors" in words
-    assert text.count("saf, backfill spf, threshold 7200 s</text>") + text.count("threshold 7200 s</th>") >= 1
-
-
-def test_figures_name_the_log_and_every_line(replays, tmp_path):
-    result("report", replays / "a", replays / "b", "-o", tmp_path / "page.html", "--figures", "svg")
-    for figure in tmp_path.glob("*.svg"):
-        words = " ".join(re.findall(r"<!-- (.*?) -->", figure.read_text()))
-        assert "tiny.swf on 8" in words, figure.name
-    words = " ".join(re.findall(r"<!-- (.*?) -->", (tmp_path / "cumulative-bsld.svg").read_text()))
-    assert "saf, backfill spf, threshold 7200 s" in words
-    assert "1996" in words
 
 
 def test_a_replay_notes_what_made_its_files_and_knows_its_jobs(replays):

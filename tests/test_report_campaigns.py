@@ -1,7 +1,6 @@
 import pytest
 
 from batfill.campaigns.store import SCHEMA, open_store
-from batfill.errors import BatfillError
 from batfill.reports.campaigns import campaign_comparisons, is_campaign
 from command import json_result
 
@@ -58,27 +57,6 @@ def test_the_seeds_of_resamplings_are_different_jobs(campaign):
     )
     (comparison,) = campaign_comparisons(folder)
     assert comparison.bsld.tolist() == [[6, 7], [4, 5]]
-
-
-def test_every_workload_is_a_comparison_of_its_own(campaign):
-    folder = campaign(*(row(policy, 0, 1.0, workload=log) for log in "ab" for policy in ("fcfs", "saf")))
-    assert [c.title for c in campaign_comparisons(folder)] == ["a: 2 choices on 1 pieces", "b: 2 choices on 1 pieces"]
-
-
-def test_windows_in_which_no_job_ran_do_not_count(campaign):
-    folder = campaign(
-        *(
-            row(policy, window, 2.0, rejected=rejected)
-            for policy in ("fcfs", "saf")
-            for window, rejected in ((0, 0), (1, 10))
-        )
-    )
-    assert campaign_comparisons(folder)[0].bsld.shape == (2, 1)
-
-
-def test_a_single_choice_is_nothing_to_compare(campaign):
-    with pytest.raises(BatfillError, match="no two choices"):
-        campaign_comparisons(campaign(row("fcfs", 0, 4.0)))
 
 
 def test_the_page_shows_a_campaign(campaign):

@@ -24,24 +24,11 @@ def of_weeks(*weekly_bsld, per_week=5):
     return of_jobs(tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"[: len(bsld)]), submit_s, bsld, bsld * 10)
 
 
-def test_weekly_means_are_by_the_week_of_submission():
-    comparison = of_weeks([1, 2, 3], [4, 4, 4])
-    assert comparison.period_bsld.tolist() == [[1, 2, 3], [4, 4, 4]]
-    assert comparison.boxes()[0].median == 2
-
-
 def test_the_cumulative_curve_ends_at_the_mean():
     days, sums = of_weeks([1, 2, 3], [4, 4, 4]).cumulative()
     assert days[-1] == 14
     assert sums[:, -1].tolist() == [2, 4]
     assert (np.diff(sums) >= 0).all()
-
-
-def test_the_ranking_shares_ranks_of_ties():
-    # week by week: a and b tie, then b wins, then a wins
-    best, second = of_weeks([1, 5, 1], [1, 1, 9]).ranking()
-    assert (best.name, best.mean_bsld, best.best_in, best.mean_rank) == ("a", pytest.approx(7 / 3), 2, 1.5)
-    assert (second.name, second.best_in, second.mean_rank) == ("b", 2, 1.5)
 
 
 def test_a_constant_difference_has_an_interval_without_width():
@@ -70,13 +57,6 @@ def test_the_interval_is_that_of_swapping_blocks():
         assert not kept(outside)
 
 
-def test_equal_seeds_give_equal_intervals_and_others_do_not():
-    rng = np.random.default_rng(5)
-    comparison = of_weeks(rng.random(20), rng.random(20))
-    assert comparison.differences(3) == comparison.differences(3)
-    assert comparison.differences(3) != comparison.differences(4)
-
-
 def test_many_blocks_are_drawn_bit_by_bit(monkeypatch):
     rng = np.random.default_rng(5)
     comparison = of_weeks(rng.random(20), rng.random(20))
@@ -101,21 +81,6 @@ def test_a_figures_key_names_every_line_once():
     dress(canvas, figure.title)
     names = [text.get_text() for text in canvas.legends[0].get_texts()]
     assert sorted(names) == sorted(["the other 21", *(many.names[k] for k in most_telling(many))])
-
-
-def test_up_to_24_choices_are_all_in_colour():
-    assert most_telling(of_weeks(*([1.0] * 3 for _ in range(24)))) == list(range(24))
-
-
-def test_few_weeks_are_drawn_as_days():
-    assert of_weeks([1] * 12).blocks == "weeks"
-    assert of_weeks([1] * 11).blocks == "days"
-
-
-def test_runs_of_other_jobs_are_not_compared(tmp_path):
-    one = jobs_csv(tmp_path / "one_jobs.csv", f"a,0,1,5,{OK},0,5,0")
-    other = jobs_csv(tmp_path / "other_jobs.csv", f"a,1,1,5,{OK},1,5,0")
-    assert comparisons([read_run(one, "one"), read_run(other, "other")], 10) == []
 
 
 def test_jobs_that_one_run_rejected_are_left_out_of_all(tmp_path):

@@ -10,9 +10,8 @@ import golden
 from batfill.batsim.results import Facts, ResultError, metadata_text
 from batfill.files import digest
 from batfill.reports.about import scheduler_of
-from batfill.reports.runs import find_runs, names_of, read_run
+from batfill.reports.runs import find_runs, read_run
 from batfill.reports.sections import run_section
-from batfill.reports.single import slowdown_classes, wait_grid
 from command import result
 from golden5 import Recording5
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
@@ -38,10 +37,6 @@ def test_a_run_is_ordered_by_submission_then_id_then_try(by_hand):
     assert run.final.tolist() == [False, True, True, True, False, True]
     assert run.walltime_s.tolist() == [100, 100, 10, np.inf, 5, 50]
     assert run.size == 10  # machine 9 is the last that is seen
-
-
-def test_a_null_execution_is_no_time(by_hand):
-    assert read_run(by_hand, "x").runtime_s[3] == 0
 
 
 def test_machines_are_intervals(by_hand):
@@ -196,12 +191,6 @@ def test_runs_of_batsim_5_are_found_by_file_prefix_and_folder(tmp_path):
     assert [run.name for run in find_runs([prefix])] == ["plain"]
 
 
-def test_an_empty_file_of_a_run_that_failed_is_not_passed_over(tmp_path):
-    (tmp_path / "jobs.csv").touch()
-    with pytest.raises(ResultError, match=r"jobs\.csv:1: no column job_id"):
-        find_runs([tmp_path])
-
-
 def test_users_of_a_workload_in_batsim_5s_form_are_known(tmp_path):
     run = Recording5("fcfs").folder
     jobs_csv = shutil.copytree(run / "out", tmp_path / "out") / "jobs.csv"
@@ -221,46 +210,6 @@ def test_users_of_a_workload_in_batsim_5s_form_are_known(tmp_path):
     assert dict(zip(found.ids.tolist(), found.facts.user.tolist(), strict=True)) == users
 
 
-def test_a_run_without_jobs_can_be_read(tmp_path):
-    run = read_run(jobs_csv(tmp_path / "none_jobs.csv"), "x")
-    assert len(run) == 0
-    assert run.summary().jobs == 0
-    assert wait_grid(run).jobs.sum() == 0
-    assert sum(row.jobs for row in slowdown_classes(run, 10)) == 0
-
-
-def test_waiting_is_told_by_width_and_length(by_hand):
-    grid = wait_grid(read_run(by_hand, "x"))
-    assert grid.widths == ("1", "2-4", "5-10")
-    # c waits 1 s and e 1,000 s on one processor; b waits 0 s and a 40 s on two to four
-    assert grid.jobs[:, 0].tolist() == [2, 2, 0]
-    assert grid.mean_wait_s[:2, 0].tolist() == [500.5, 20]
-
-
-def test_slowdown_classes_count_every_job_that_ran_once(by_hand):
-    # a: 140/100; b and c: 1; e: 1050/50
-    rows = slowdown_classes(read_run(by_hand, "x"), tau_s=10)
-    assert [row.jobs for row in rows] == [2, 1, 1, 0]
-    assert [row.max_wait_s for row in rows] == [1, 40, 1000, 0]
-
-
-def test_runs_are_called_by_what_tells_them_apart(tmp_path):
-    def names(*paths):
-        return names_of([tmp_path / path for path in paths])
-
-    assert names("x/fcfs_jobs.csv", "x/saf_jobs.csv") == ["fcfs", "saf"]
-    assert names("fcfs/out_jobs.csv", "saf/out_jobs.csv") == ["fcfs", "saf"]
-    assert names("fcfs/out_jobs.csv") == ["fcfs"]
-    assert names("a/x_jobs.csv", "a/y_jobs.csv", "b/x_jobs.csv") == ["a/x", "a/y", "b/x"]
-
-
-def test_a_place_without_a_run_is_refused(tmp_path):
-    with pytest.raises(ResultError, match="no run in it"):
-        find_runs([tmp_path])
-    with pytest.raises(ResultError, match="no run in it"):
-        find_runs([tmp_path / "absent"])
-
-
 @pytest.mark.parametrize(
     ("content", "what"),
     [
@@ -275,18 +224,4 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, content, what):
     with pytest.raises(ResultError, match=what) as error:
         read_run(path, "x")
     assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("row", "what"),
-    [
-        (f"a,zero,4,10,{OK},0,10,0-3", "not a whole"),
-        ("a,0,4,10,LOST,0,10,0-3", "'LOST' is none of"),
-        (f"a,0,4,10,{OK},0,10,0-x", "allocated_resources"),
-    ],
-)
-def test_a_wrong_value_is_named_in_one_line(tmp_path, row, what):
-    with pytest.raises(ResultError, match=what) as error:
-        read_run(jobs_csv(tmp_path / "out_jobs.csv", row), "x")
     assert "\n" not in str(error.value)

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from batfill.reports import write_report
 from batfill.reports.runs import find_runs
-from batfill.reports.sample import bin_means, curves_of_all, only_rows, rows_each, sampled, span_s
+from batfill.reports.sample import bin_means, curves, rows_of, sampled, span_s
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
 
 OPENING = Path(__file__).parents[1] / "benchmarks" / "opening.js"
@@ -68,15 +67,6 @@ def test_a_sample_has_whole_jobs_and_no_more_rows_than_allowed(by_hand, seed, mo
         assert part.machines.last[ends[0]].tolist() == by_hand.machines.last[ends[1]].tolist()
 
 
-def test_what_fits_is_no_sample(by_hand):
-    assert sampled(by_hand, 7, 0) is None
-
-
-def test_a_seed_names_its_sample(runs):
-    rows = [sampled(runs[0], 100, seed).rows.tolist() for seed in (0, 0, 1)]
-    assert rows[0] == rows[1] != rows[2]
-
-
 def test_runs_of_the_same_jobs_draw_the_same_jobs(runs):
     drawn = [set(run.ids[sample.rows[sample.drawn]].tolist()) for run in runs for sample in [sampled(run, 100, 0)]]
     few, many = sorted(drawn, key=len)
@@ -101,12 +91,6 @@ def test_jobs_drawn_are_a_fair_sample_of_all(runs):
     assert np.mean(with_longest) - run.wait_s.mean() > 4 * error  # so the means leave these out
 
 
-def test_all_runs_of_a_page_have_at_most_twice_the_sample(runs):
-    assert rows_each(runs, 800) == 800
-    assert rows_each([*runs, runs[0]], 800) == 533
-    assert rows_each(runs * 1000, 800) == 1
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 9)), max_size=20),
     st.integers(1, 12),
@@ -128,14 +112,6 @@ def test_curves_count_each_try_and_its_wait_from_the_end_of_the_try_before(by_ha
     assert used[[0, 1, 5, 12, 25, 45, 65, 500, 1010]] == pytest.approx([0.4, 0.4, 0.6, 0.2, 0, 0.2, 0.2, 0, 0.1])
     # a waits from 0 to 2, 22 to 40 and 50 to 60; c from 5 to 6; e from 8 to 1008
     assert waiting[[0, 2, 5, 7, 8, 25, 45, 55, 65, 1010]] == pytest.approx([1, 0, 1, 0, 1, 2, 1, 2, 1, 0])
-
-
-def test_a_run_in_which_nothing_ran_has_empty_curves(tmp_path):
-    run = find_runs([jobs_csv(tmp_path / "x_jobs.csv", *(f"{k},7,99,5,{REJECTED},,," for k in range(5)))])[0]
-    assert not curves_of_all(run, 10)[0].any()
-    assert len(sampled(replace(run), 2, 0).rows) == 2
-    (page,) = write_report([tmp_path], sample=2)
-    assert "A sample of 2 of 5 jobs" in page.read_text()
 
 
 def opened(page, number=0):

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from pathlib import Path
 
 import pytest
 
-from batfill.errors import BatfillError, RunFailed
-from batfill.files import digest
-from batfill.version import __version__
+from batfill.errors import RunFailed
 from batfill.workloads.manifest import manifest
-from command import batfill, json_result, refusal, result
+from command import batfill, refusal
 from studies.papers.core import ROOTS, Chart, Outcome, Table, Verdict, code_of
-from studies.papers.page import Cell, escaped, figure_of, rank_agreement, ratio_lines
-from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol, read_protocols
-from studies.papers.run import run as run_entries
+from studies.papers.page import Cell, rank_agreement
+from studies.papers.protocol import COMPUTATIONS, PROTOCOLS, read_protocol
 from swf_text import row
 
 PURE = ("FCFS", "SAF")
@@ -103,77 +98,21 @@ def test_a_protocol_that_comes_with_batfill_is_sound(path):
         assert named.parameters["full"] != named.parameters["usual"] or not entry.full
 
 
-def spoken(label):
-    """A log's label as people may write it."""
-    return re.sub(r"[ -]", "[ -]", re.escape(label.replace("-", " ")).replace("\\ ", " "))
-
-
-@pytest.mark.parametrize("path", sorted(PROTOCOLS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_a_remark_that_speaks_of_a_log_is_printed_only_with_that_log(path):
-    entries = list(read_protocol(path))
-    names = {log: {label for each in entries for label, name in each.entry.logs.items() if name == log}
-             for each in entries for log in each.entry.logs.values()}  # fmt: skip
-    remarks = [(each.name, remark) for each in entries for remark in each.entry.why]
-    remarks += [(path.stem, remark) for remark in entries[0].paper.open]
-    for place, remark in remarks:
-        assert set(remark.logs) <= set(names), place
-        for log, labels in names.items():
-            if log not in remark.logs and log.partition(".")[2] == "":
-                said = [label for label in labels if re.search(spoken(label), remark.text, re.IGNORECASE)]
-                assert not said, f"{place}: {remark.text}"
-
-
-def test_every_computation_is_used_by_an_entry():
-    assert {named.entry.compute for named in read_protocols(PROTOCOLS).values()} == set(COMPUTATIONS)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("[1.5, 2]", "[1.5]", ":22: SAF has 1 values for 2 columns; give null where the paper prints none"),
-        ("relative-to: FCFS", "relative-to: LPF", ":18: no row 'LPF'; rows are SAF, FCFS, SPF"),
         ("pure-policies", "pure-policy", ":12: nothing is called 'pure-policy'; try pure-policies"),
         ("[submitted]", "[never]", ":16: entries.table-1.parameters.boundaries.0 is 'never'; input should be"),
         ("quick: {count: 1}", "quick: {weeks: 1}", ":17: key weeks is unknown here; known are thresholds, boundaries,"),
-        ("    why:", "    because:", ":25: key because is unknown here; known are source, title,"),
-        ("- text: other jobs", "- words: other jobs", ":26: key words is unknown here; known are text, logs"),
-        ("    title: thresholds on a log\n", "", ":8: key title is missing; add `title:` with its value"),
-        ("columns: [none", "colums: [none", ":20: key colums is unknown here; known are columns, rows"),
         (ROWS, "      sorted-alone: [week]\n" + ROWS, ":21: no column 'week'; columns are none, an hour"),
-        (ROWS, "      sorted-alone: [none]\n" + ROWS, ":21: the values of none do not ascend; leave it out"),
         (ROWS, "      constant: LPF\n" + ROWS, ":21: no row 'LPF'; rows are SAF, FCFS, SPF"),
-        (ROWS, "      constant: FCFS\n" + ROWS, ":21: FCFS has 3.0 in none, 4.0 in an hour, and can have one"),
         ("title: A paper", "title: [", ":3: not YAML"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_protocol_is_named_with_its_line(papers, log, tmp_path, old, new, said):
     message = refusal("reproduce", "all", *places(log, papers(old, new), tmp_path / "out"))
     assert said in message
-
-
-def test_names_are_listed_with_their_logs(papers):
-    text = result("reproduce", "--list", "--protocols", papers())
-    assert "paper/table-1" in text
-    assert "small.swf" in text
-    (entry,) = json_result("reproduce", "--list", "--protocols", papers())
-    assert (entry["name"], entry["logs"]) == ("paper/table-1", ["small.swf"])
-
-
-def test_a_misspelt_name_is_answered_with_the_nearest(papers, log, tmp_path):
-    message = refusal("reproduce", "paper/tabel-1", *places(log, papers(), tmp_path / "out"))
-    assert "did you mean paper/table-1?" in message
-
-
-def test_only_the_papers_that_are_named_are_read(papers, log, tmp_path):
-    papers("title: A paper", "titel: A paper", name="other")
-    arguments = places(log, papers(), tmp_path / "out")
-    assert batfill("reproduce", "paper", *arguments).status == 0
-    assert batfill("reproduce", "paper/table-1", *arguments).status == 0
-    assert "other.yaml:1: key titel is unknown here" in refusal("reproduce", "all", *arguments)
-
-
-def test_no_name_is_a_mistake(papers, log, tmp_path):
-    assert "--list" in refusal("reproduce", *places(log, papers(), tmp_path / "out"))
 
 
 # Results
@@ -222,31 +161,6 @@ def _replace(monkeypatch, compute):
     monkeypatch.setitem(COMPUTATIONS, "pure-policies", COMPUTATIONS["pure-policies"]._replace(compute=compute))
 
 
-def computed_again(done):
-    """Whether the command came to a computation that was replaced by `_never`'s."""
-    return done.status == 1 and "computed again" in done.err
-
-
-def test_another_log_other_parameters_or_fresh_compute_anew(papers, log, tmp_path, monkeypatch):
-    arguments = places(log, papers(), tmp_path / "out")
-    assert batfill("reproduce", "all", *arguments).status == 0
-    _never(monkeypatch)
-    assert computed_again(batfill("reproduce", "all", *arguments, "--fresh"))
-    papers("boundaries: [submitted]", "boundaries: [submit-finish]")
-    assert computed_again(batfill("reproduce", "all", *arguments))
-    papers()
-    log.write_text(log.read_text() + row(61, 700_000, 60))
-    assert computed_again(batfill("reproduce", "all", *arguments))
-
-
-def test_new_published_numbers_are_shown_without_computing(papers, log, tmp_path, monkeypatch):
-    arguments = places(log, papers(), tmp_path / "out")
-    batfill("reproduce", "all", *arguments)
-    _never(monkeypatch)
-    papers("SAF: [1.5, 2]", "SAF: [777, 2]")
-    assert "| SAF  | 777 " in batfill("reproduce", "all", *arguments).out
-
-
 def test_the_small_version_says_so_and_is_kept_elsewhere(papers, log, tmp_path):
     out = tmp_path / "out"
     batfill("reproduce", "all", *places(log, papers(), out))
@@ -257,45 +171,6 @@ def test_the_small_version_says_so_and_is_kept_elsewhere(papers, log, tmp_path):
     (entry,) = json.loads(batfill("reproduce", "all", *places(log, papers(), out), "--quick", "--json").out)
     assert entry["size"] == "quick"
     assert entry["folder"] == str(out / "quick" / "paper" / "table-1")
-
-
-def test_a_spoilt_result_is_named(papers, log, tmp_path):
-    out = tmp_path / "out"
-    batfill("reproduce", "all", *places(log, papers(), out))
-    (out / "paper" / "table-1" / "result.json").write_text("{")
-    done = batfill("reproduce", "all", *places(log, papers(), out))
-    assert done.status == 2
-    assert "result.json: not a stored result" in done.err
-
-
-def test_the_size_of_the_papers_has_its_own_parameters_and_place(papers, log, tmp_path):
-    folder = papers(
-        "    quick: {count: 1}", "    quick: {count: 1}\n    full: {boundaries: [submitted, submit-finish]}"
-    )
-    out = tmp_path / "out"
-    done = batfill("reproduce", "all", *places(log, folder, out), "--full")
-    assert "`batfill reproduce paper/table-1 --full` with" in done.out
-    assert "ours, submit-finish" in done.out
-    assert "ours, submit-finish" not in batfill("reproduce", "all", *places(log, folder, out)).out
-    assert (out / "full" / "paper" / "table-1" / "result.json").exists()
-    message = refusal("reproduce", "all", *places(log, folder, out), "--full", "--quick")
-    assert "--quick and --full are two sizes" in message
-
-
-def test_the_time_that_an_entry_took_is_kept_with_it(papers, log, tmp_path, monkeypatch):
-    out, page = tmp_path / "out", tmp_path / "all.md"
-    arguments = ["reproduce", "all", *places(log, papers(), out), "--page", page, "--json"]
-    (first,) = json.loads(batfill(*arguments).out)
-    assert first["took"]["cpu_s"] > 0
-    kept = out / "paper" / "table-1" / "took.json"
-    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"wall_s": 600, "cpu_s": 1199}))
-    _never(monkeypatch)
-    (second,) = json.loads(batfill(*arguments).out)
-    assert second["took"] == {"wall_s": 600, "cpu_s": 1199}
-    assert "Its entries took 10 minutes to compute, and 20 minutes of processor time." in page.read_text()
-    kept.unlink()
-    assert json.loads(batfill(*arguments).out)[0]["took"] is None
-    assert "How long its entries took is not known." in page.read_text()
 
 
 # Missing logs
@@ -339,28 +214,6 @@ def test_a_missing_log_is_a_dash_and_its_reason_and_remarks_on_it_are_left_out(p
         assert part not in page.read_text()
 
 
-def test_a_users_log_gets_no_word_about_others(tmp_path):
-    mine = tmp_path / "logs" / "mine.swf"
-    mine.parent.mkdir()
-    batfill("workload", "generate", "--out", mine, "--jobs", 300, "--procs", 32, "--interarrival", 20, "--seed", 1)
-    entries = {
-        "mixed-policies-2019": ("table-1", "figure-1", "figure-2"),
-        "runtime-classification-2022": ("table-2", "table-3", "table-4", "which-rows"),
-    }
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    for paper in entries:
-        text = (PROTOCOLS / f"{paper}.yaml").read_text()
-        text = re.sub(r"    show: .*\n", "", text)
-        text = re.sub(r"    logs: (&[\w-]+ )?\{.*\}", r"    logs: \1{Mine: mine.swf}", text)
-        (folder / f"{paper}.yaml").write_text(re.sub(r"count: (&\w+ )?\{SDSC-.*?\}", r"count: \1{Mine: 3}", text))
-    names = [f"{paper}/{entry}" for paper, those in entries.items() for entry in those]
-    page = tmp_path / "all.md"
-    done = batfill("reproduce", *names, *places(mine, folder, tmp_path / "out"), "--page", page)
-    assert done.status == 0, done.err
-    assert re.findall(r".*(?:KTH|SDSC|CTC|HPC2N|Curie|BLUE).*", done.out + page.read_text()) == []
-
-
 def test_logs_are_looked_for_where_the_environment_says_packed_or_not(papers, log, tmp_path, monkeypatch):
     folder = papers("small.swf", "small.swf.gz")
     monkeypatch.setenv("BATFILL_TRACES", str(log.parent))
@@ -371,13 +224,6 @@ def test_logs_are_looked_for_where_the_environment_says_packed_or_not(papers, lo
     assert batfill(*arguments).status == 1
     monkeypatch.setenv("BATFILL_CACHE", str(log.parent))
     assert batfill(*arguments).status == 0
-
-
-def test_without_any_log_the_run_has_failed(papers, log, tmp_path):
-    log.unlink()
-    done = batfill("reproduce", "all", *places(log, papers(), tmp_path / "out"))
-    assert done.status == 1
-    assert "none of 1 entries could run for want of logs" in done.err
 
 
 # The page
@@ -409,117 +255,7 @@ def test_a_page_shows_figures_verdicts_and_what_people_wrote(tmp_path, papers, l
     ]  # fmt: skip
 
 
-def test_a_chart_or_a_statement_that_no_computation_has_is_refused(papers, log, tmp_path):
-    folder = papers("    why:", "    says: {first: FCFS comes first}\n    why:")
-    message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out")).err
-    assert "paper/table-1: pure-policies judges no statement 'first'" in message
-    folder = papers("    why:", "    show: [weeks]\n    why:")
-    page = tmp_path / "all.md"
-    message = batfill("reproduce", "all", *places(log, folder, tmp_path / "out"), "--page", page).err
-    assert "paper/table-1: show has no chart 'weeks'" in message
-
-
-def test_stars_and_tildes_of_names_are_no_markup_on_a_page():
-    assert escaped("**Why.** w*train and w* on p~") == r"**Why.** w\*train and w\* on p\~"
-
-
-@pytest.mark.parametrize("kind", ["lines", "points", "bands", "shares", "boxes", "map"])
-def test_every_kind_of_chart_is_drawn(tmp_path, kind):
-    from batfill.reports.figures import write_figure
-
-    rows = {
-        "shares": (("a", 1.0, 2.0, 3.0), ("b", 2.0, 1.0, 3.0)),
-        "boxes": (("a", 1.0, 2.0, 3.0, 4.0, 5.0), ("b", 1.0, 2.0, 3.0, 4.0, 5.0)),
-        "map": ((0.0, 0.0, 1.0), (1.0, 1.0, 2.0)),
-    }.get(kind, ((0, 1.0, 0.5, 2.0), (1, 2.0, 1.0, 3.0)))
-    head = ("x", *(f"column {k}" for k in range(1, len(rows[0]))))
-    chart = Chart(kind, kind, head, rows, x="x", y="y")
-    files = write_figure(figure_of(chart), tmp_path, ["svg"], "origin")
-    assert [path.name for path in files] == [f"{kind}.svg", f"{kind}.csv"]
-    assert Outcome.of_dict(json.loads(json.dumps(Outcome(charts=(chart,)).as_dict()))).charts == (chart,)
-
-
-def test_a_format_is_checked_before_anything_is_computed(papers, log, tmp_path):
-    out = tmp_path / "out"
-    assert "'gif' is none of" in refusal("reproduce", "all", *places(log, papers(), out), "--figures", "gif")
-    assert not out.exists()
-
-
-def test_the_head_of_a_page_says_how_it_was_made(papers, log, tmp_path):
-    folder, page = papers("    quick:", "    full: {count: 2}\n    quick:"), tmp_path / "all.md"
-    batfill("reproduce", "paper", *places(log, folder, tmp_path / "out"), "--page", page, "--full")
-    head = page.read_text().partition("| entry")[0]
-    for part in (
-        f"`batfill reproduce paper --full --page FILE` of batfill {__version__}", "with no seed", "This is `--full`",
-        f"| small.swf | as its header says | `{digest(log)}` |", "took less than a minute to compute",
-    ):  # fmt: skip
-        assert part in head
-
-
 # Comparing
-
-
-SORTED = """\
-    relative-to: FCFS
-    published:
-      columns: [none, an hour, a day]
-      sorted-alone: [an hour, a day]
-      constant: FCFS
-      rows:
-        SAF: [1, 2, 3]
-        SPF: [2, 3, 4]
-        FCFS: [3, 5, 6]
-        LAF: [4, 6, 7]
-"""
-
-
-def test_columns_that_the_paper_sorted_by_themselves_are_compared_as_sets(papers, log, tmp_path, monkeypatch):
-    table = Table(
-        ("none", "an hour", "a day"), ("SAF", "SPF", "FCFS", "LAF"), ((1, 9, 3), (3, 4, 4), (6, 6, 6), (8, 1, 2))
-    )
-    _replace(monkeypatch, lambda task, parameters: Outcome((table,)))
-    folder = papers(SMALL[SMALL.index("    relative-to:") :], SORTED)
-    out = tmp_path / "out"
-    text = batfill("reproduce", "all", *places(log, folder, out)).out
-    parts = text.split("**an hour**, as a set of values")
-    assert len(parts) == 2
-    assert "Rank agreement: 1.00." in parts[0]
-    assert "Rank agreement" not in parts[1]
-    lines = [re.split(r" *\| *", line)[1:-1] for line in parts[1].splitlines() if re.match(r"\| \d", line)]
-    assert lines[:4] == [
-        ["1", "2", "0.667", "1", "LAF", "0.5", "0.167"],
-        ["2", "3", "1", "4", "SPF", "1.33", "0.667"],
-        ["3", "5", "1.67", "6", "FCFS", "1.2", "1"],
-        ["4", "6", "2", "9", "SAF", "1.5", "1.5"],
-    ]
-    assert (
-        "each column seems sorted by itself. FCFS, which must have one value in every column, shows it: its 3.00"
-        in text
-    )
-    assert "stands in row SPF of an hour and in row SAF of a day." in text
-    csv = (out / "paper" / "table-1" / "table.csv").read_text()
-    assert "an hour,1,,2.0,1,0.5," in csv
-
-
-def test_ratios_are_summed_up_and_the_choice_nearest_to_the_paper_is_named(papers, log, tmp_path, monkeypatch):
-    tables = tuple(
-        Table(("none",), ("SAF", "FCFS", "SPF"), tuple((times * value,) for value in (1.5, 6, 2)), name)
-        for name, times in (("far", 3), ("near", 1.1))
-    )
-    _replace(monkeypatch, lambda task, parameters: Outcome(tables))
-    text = batfill("reproduce", "all", *places(log, papers(), tmp_path / "out")).out
-    assert "**Ours over the paper's.** far: 3 (none, SAF) to 6 (none, FCFS), median 3; near: 1.1 (none, SAF)" in text
-    assert "the median distance of a ratio from 1 is near." in text
-
-
-def test_only_a_choice_that_has_a_name_is_nearest_to_the_paper():
-    def three(choice, ours):
-        return [Cell(row, "column", choice, 1.0, ours, None, None) for row in ("SAF", "FCFS", "SPF")]
-
-    [line] = ratio_lines([*three("far", 3.0), *three("near", 1.5), *three("", 1.0)])
-    assert line.endswith("Nearest to the paper by the median distance of a ratio from 1 is near.")
-    [line] = ratio_lines([*three("only", 3.0), *three("", 1.0)])
-    assert "Nearest" not in line
 
 
 def cell(paper, ours):
@@ -539,28 +275,6 @@ def cell(paper, ours):
 def test_rank_agreement_is_spearmans_coefficient_of_what_both_have(pairs, expected):
     found = rank_agreement([cell(*pair) for pair in pairs])
     assert found == (None if expected is None else pytest.approx(expected))
-
-
-def test_a_ratio_is_ours_over_the_papers_where_both_are_known():
-    assert cell(4.0, 2.0).ratio == 0.5
-    assert cell(None, 2.0).ratio is None
-    assert cell(0.0, 2.0).ratio is None
-
-
-def test_the_library_may_be_called_without_a_command_line(papers, log, tmp_path):
-    from contextlib import nullcontext
-
-    (done,) = run_entries(
-        ["paper"], protocols=papers(), logs=log.parent, out=tmp_path / "out", size="usual", fresh=False, formats="",
-        page=None, bar=lambda label, total: nullcontext(lambda steps: None), say=lambda text: None,
-    )  # fmt: skip
-    assert done.outcome is not None
-    assert done.outcome.tables[0].value("FCFS", "none") > 0
-    with pytest.raises(BatfillError):
-        run_entries(
-            ["paper"], protocols=Path("nowhere"), logs=None, out=tmp_path, size="usual", fresh=False, formats="",
-            page=None, bar=lambda label, total: nullcontext(lambda steps: None), say=lambda text: None,
-        )  # fmt: skip
 
 
 # What results are kept for
@@ -630,24 +344,3 @@ def test_a_result_is_made_again_if_code_has_changed_that_its_figures_come_from(p
 def test_a_result_is_not_made_again_for_other_code(package, name, old, new):
     function = COMPUTATIONS["pure-policies"].function
     assert code_of(function, package(name, old, new)) == code_of(function)
-
-
-@pytest.mark.parametrize(
-    ("imported", "used"), [("from batfill.lazy import thing", "thing"), ("from batfill import lazy", "lazy.thing")]
-)
-def test_a_folder_that_loads_its_names_on_demand_counts_whole(tmp_path, imported, used):
-    for name, text in {
-        "studies/papers/one.py": f"{imported}\n\n\ndef compute():\n    return {used}\n",
-        "batfill/lazy/__init__.py": "def __getattr__(name):\n    ...\n",
-        "batfill/lazy/inner.py": "thing = 1\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-
-    def compute():
-        pass
-
-    compute.__module__, compute.__qualname__ = "studies.papers.one", "compute"
-    before = code_of(compute, (tmp_path, tmp_path))
-    (tmp_path / "batfill" / "lazy" / "inner.py").write_text("thing = 2\n")
-    assert code_of(compute, (tmp_path, tmp_path)) != before

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
-from batfill.errors import BatfillError
 from batfill.experiment import simulate
-from batfill.knowledge.features import FEATURE_NAMES
 from batfill.knowledge.study import autocorrelations, classify_log, read_jobs
-from batfill.options import Options, Settings
+from batfill.options import Options
 from batfill.policy import policy_named
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.tuning.online import selection_and_site
@@ -20,9 +17,9 @@ from batfill.tuning.periods import read_periods
 from batfill.tuning.select import Samples, course
 from batfill.workloads import read_workload
 from studies.papers import core
-from studies.papers.classes import SCENARIOS, THIRTY_DAYS_S, Jobs, Replays, means_of, monthly, runs_of
+from studies.papers.classes import SCENARIOS, Replays, means_of, runs_of
 from studies.papers.core import Context
-from studies.papers.heuristics import draw_of, fits_of, scores_of, with_run_times
+from studies.papers.heuristics import fits_of, scores_of, with_run_times
 from studies.papers.protocol import COMPUTATIONS
 from swf_text import row
 
@@ -90,56 +87,12 @@ def test_dividers_and_shares_are_those_counted_by_hand(tmp_path, context, outcom
         assert found.tables[0].values[0] == pytest.approx(expected)
 
 
-def test_rows_that_did_not_complete_can_be_left_out(log, outcome):
-    tables = outcome("job-sizes", of="jobs", rows=["all that ran", "completed"])
-    assert tables.notes == ("all that ran: 400 rows of Small.", "completed: 320 rows of Small.")
-
-
-def test_every_feature_is_of_one_type(outcome):
-    (table,) = outcome("class-features").tables
-    assert sum(value for (value,) in table.values) == len(FEATURE_NAMES)
-
-
 def test_lags_are_medians_over_the_users_categories(log, outcome):
     found = outcome("category-autocorrelation", user=0)
     rows = [each for each in autocorrelations(read_jobs(log)) if each["user"] == 0 and each["category"] == "(u, p~)"]
     at_two = [each["autocorrelation"] for each in rows if each["lag"] == 2]
     assert found.tables[0].value("lag 2", "(u, p~)") == pytest.approx(np.median(at_two))
     assert found.notes[0].startswith(f"User 0 submitted {sum(read_jobs(log).user == 0)} jobs")
-
-
-@pytest.fixture(scope="module")
-def studied(log):
-    return classify_log(read_jobs(log), Settings(regime="decoupled"))
-
-
-def test_quality_is_that_of_the_study(studied, outcome):
-    total = studied.total()
-    (table,) = outcome("classifier-quality", choices=["decoupled known"]).tables
-    assert table.values[0] == pytest.approx([100 * total.rates()[name] for name in ("accuracy", "precision", "recall")])
-    judged, whole = outcome("classifier-quality", choices=["decoupled known"], figures="errors").tables
-    assert whole.values[0] == pytest.approx(
-        [100 * total.false_large / total.jobs, 100 * total.false_small / total.jobs]
-    )
-    assert judged.values[0][1] == pytest.approx(100 * (1 - total.rates()["precision"]))
-
-
-def test_a_log_too_long_for_all_choices_is_studied_under_the_first(outcome):
-    choices = ["decoupled known", "fresh known"]
-    first, second = outcome("classifier-quality", choices=choices, only_first=["Small"]).tables
-    assert (first.rows, second.rows) == (("Small",), ())
-
-
-def test_the_first_weeks_of_a_log_can_be_studied_alone(log, outcome):
-    (chart,) = outcome("classifier-quality", choices=["decoupled known"], weeks=3).charts
-    (whole,) = outcome("classifier-quality", choices=["decoupled known"]).charts
-    assert [week for week, *_ in chart.rows] == [1, 2]  # week 0 is only learned from
-    assert chart.rows == whole.rows[:2] != whole.rows
-
-
-def test_importances_are_medians_over_the_trainings(studied, outcome):
-    (table,) = outcome("classifier-importances", choices=["decoupled known"]).tables
-    assert table.value("p~", "Small") == pytest.approx(np.median([each["p~"] for each in studied.importances]))
 
 
 @pytest.fixture(scope="module")
@@ -167,12 +120,6 @@ def test_gains_are_over_the_same_policy_and_curves_end_at_the_sum(outcome, runs)
     assert found.verdicts["class"].evidence.startswith("so in 2 of 2")
 
 
-def test_months_are_counted_from_the_first_submission_and_empty_ones_left_out():
-    submit_s = np.array([0.0, 1.0, THIRTY_DAYS_S - 1, 2 * THIRTY_DAYS_S])
-    jobs = Jobs(submit_s, submit_s, submit_s, np.array([1.0, 2.0, 6.0, 5.0]))
-    assert monthly(jobs).tolist() == [3.0, 5.0]
-
-
 def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
     small = runs.jobs("fcfs", "base").runtime_s < runs.divider_s
     parts = [means_of(runs, "fcfs", size)[0] for size in ("small", "large")]
@@ -189,18 +136,6 @@ def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outc
     assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
     expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
     assert tables[2].value("Small", "SPF-CI") == pytest.approx(expected)
-
-
-def test_the_order_of_backfilling_is_told_from_the_predictions_that_use_it(log, outcome, runs):
-    found = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"])
-    same, spf, _ = found.tables
-    workload = read_workload(log)
-    mean = simulate(workload.jobs, workload, Options.of({"policy": "fcfs", "backfill": "spf"}))[0].summary(60).mean_bsld
-    alone = 100 * (1 - mean / runs.mean("fcfs", "base"))
-    assert same.value("Small", "users' requests") == 0
-    assert spf.value("Small", "users' requests") == pytest.approx(alone)
-    beyond = max(same.value("Small", "EASY++"), spf.value("Small", "EASY++") - alone)
-    assert f"in points: Small {beyond:+.0f} and " in found.verdicts["predictions"].evidence
 
 
 def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(log, outcome, runs):
@@ -239,13 +174,6 @@ def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome)
     assert found.tables[0].value("fresh known, an hour", "SPF-CI") == pytest.approx(100 * (1 - means[1] / means[0]))
 
 
-def test_rows_that_did_not_complete_can_be_left_out_of_replays(log, outcome, runs):
-    whole, completed = outcome("clairvoyant-rows", policies=["spf"], rows=["all that ran", "completed"]).tables
-    name = "SPF, class-clairvoyant"
-    assert whole.value(name, "Small") == pytest.approx(runs.gain("spf", "class-clairvoyant"))
-    assert completed.value(name, "Small") != whole.value(name, "Small")
-
-
 # Online choice
 
 
@@ -281,29 +209,9 @@ def test_what_is_made_side_by_side_is_what_one_process_makes(log, context, outco
     assert tuple(made) == alone
 
 
-def test_a_change_is_tried_on_the_methods_that_it_means_something_to(outcome):
-    varied = {"epsilon 1": {"epsilon": 1.0}, "a day": {"period": 86_400}}
-    (table,) = outcome("online-choices", **CHOOSING, varied=varied).tables
-    assert table.value("epsilon 1", "FullFeedback, Small") is None
-    assert table.value("epsilon 1", "EpsilonGreedy, Small") != table.value(
-        "as in the other entries", "EpsilonGreedy, Small"
-    )
-    assert table.value("a day", "FullFeedback, Small") is not None
-
-
 # Regression heuristics
 
 few_jobs = pytest.mark.filterwarnings("ignore:The design matrix is poorly conditioned")  # powers of few run times
-
-
-def test_a_choice_is_a_shuffle_and_a_weight():
-    assert draw_of("published pq2") == ("published", "pq2")
-    assert draw_of("fair pq") == ("fair", "pq")
-
-
-def test_a_log_without_a_number_of_tuples_is_named(outcome):
-    with pytest.raises(BatfillError, match="Small: tuples has no number for it"):
-        outcome("fit-errors", **FITTING | {"tuples": {"Other": 6}})
 
 
 @few_jobs
@@ -361,13 +269,6 @@ def test_policies_with_run_times_replay_windows_without_backfilling(log, context
     assert len(found.tables[0].rows) == len(RIVALS) + 2 * len(FUNCTIONS)
 
 
-def test_the_printed_function_is_tried_where_no_log_can_be_fitted(outcome):
-    given = {**FITTING, "fitted-to": "Elsewhere", "printed": [0.03, 1e-7, 2e-5, -1e-7], "backfilling": True, "days": 14}
-    found = outcome("lin-elsewhere", **given)
-    assert found.tables[0].rows[-1] == "Lin, as printed"
-    assert found.verdicts["three-lowest"].evidence.startswith("Lin's place among seven: Small ")
-
-
 # What is kept
 
 
@@ -385,11 +286,3 @@ def test_a_costly_part_is_made_once_and_again_when_its_code_changes(tmp_path, mo
     monkeypatch.setattr(core, "code_of", lambda function: "changed")
     core.kept(tmp_path, "parts", {"log": "a"}, classify_log, make)
     assert len(made) == 3
-
-
-def test_a_spoilt_part_is_named(tmp_path):
-    core.kept(tmp_path, "parts", {}, classify_log, dict)
-    (path,) = (tmp_path / "parts").iterdir()
-    path.write_text(json.dumps([]))
-    with pytest.raises(BatfillError, match="not a kept result"):
-        core.kept(tmp_path, "parts", {}, classify_log, dict)

@@ -11,16 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
 
 from batfill.policy import PURE, policy_named
 from batfill.replays import replay
 from batfill.tuning.periods import read_periods
 from studies.papers import core
 from studies.papers.core import Context
-from studies.papers.mixed import Weekly, likeness
 from studies.papers.protocol import COMPUTATIONS
-from studies.papers.simple import without_extremes
 from swf_text import row
 
 WEEK_S = 7 * 86_400
@@ -83,24 +80,6 @@ def test_pure_policies_are_summed_over_the_weeks_under_every_threshold_and_bound
         assert made.tables[0].value(policy, "tight") == pytest.approx(sum(weekly(log, policy.lower(), 2000)))
 
 
-def test_weeks_of_pure_policies_are_spread_around_their_means(outcome, log):
-    made = outcome("weekly-spread")
-    assert made.tables[0].value("SAF", "Small") == pytest.approx(np.mean(weekly(log, "saf")))
-    boxes = {name: values for name, *values in made.charts[0].rows}
-    assert boxes["SAF"][2] == pytest.approx(np.median(weekly(log, "saf")))
-
-
-def test_a_logs_order_of_the_policies_is_compared_with_that_of_the_others():
-    def of(label, *costs):
-        return Weekly(label, None, np.array(costs)[:, None])
-
-    found = likeness([of("a", 1, 2, 3, 4), of("b", 4, 3, 2, 1), of("c", 1, 2, 4, 3)])
-    # the mean places: of b and c 1.5, 1.5, 2, 1; of a and c 0, 1, 2.5, 2.5; of a and b all alike
-    assert found["a"] == pytest.approx(spearmanr([0, 1, 2, 3], [1.5, 1.5, 2, 1]).statistic)
-    assert found["b"] == pytest.approx(spearmanr([3, 2, 1, 0], [0, 1, 2.5, 2.5]).statistic)
-    assert likeness([of("alone", 1, 2, 3)]) == {"alone": 1.0}
-
-
 def test_saf_is_compared_with_the_best_of_every_week(outcome, log):
     (table,) = outcome("best-of-week", near=1.0, far=1.0).tables
     near, far, weeks = (table.value("Small", name) for name in table.columns[2:])
@@ -126,33 +105,6 @@ def test_hindsight_is_at_least_as_good_as_one_policy_and_as_last_weeks(outcome, 
         made.tables[0].value("w*", "Training") + made.tables[0].value("w*", "Testing")
         < 0.9 * min(sum(weekly(log, name)) for name in PURE)
     )
-
-
-def test_a_grid_is_looked_up_the_second_time(outcome, tmp_path, monkeypatch):
-    first = outcome("space-maps", units=["plain"], points=18, count={"Small": 2})
-    assert len(list((tmp_path / "coverage").glob("*.npy"))) == 1
-    monkeypatch.setattr("batfill.tuning.search.costs", None)
-    assert outcome("space-maps", units=["plain"], points=18, count={"Small": 2}) == first
-
-
-def test_a_map_has_its_best_point_where_the_table_says(outcome):
-    made = outcome("space-maps", units=["plain"], points=18, count={"Small": 2})
-    (table,) = made.tables
-    least = [
-        min(row[2] for chart in pair for row in chart.rows)
-        for pair in zip(made.charts[::2], made.charts[1::2], strict=True)
-    ]
-    assert least == [table.value(row, "its bsld") for row in table.rows]
-    assert table.value(table.rows[0], "bsld of the best of the week before") is None
-    assert table.value(table.rows[1], "bsld of the best of the week before") >= least[1]
-
-
-def test_searches_by_xnes_are_the_same_again_and_kept(outcome, monkeypatch):
-    given = {"units": ["plain", "typical"], "points": 18, "evaluations": 8, "seed": 3, "count": {"Small": 2}}
-    first = outcome("search-methods", **given)
-    assert [row[0] for row in first.charts[0].rows] == [0, 1]
-    monkeypatch.setattr("batfill.tuning.search.costs", None)
-    assert outcome("search-methods", **given) == first
 
 
 def test_jobs_are_counted_by_boundary_and_the_longest_come_first(outcome):
@@ -221,19 +173,6 @@ def runs_of(folder, policy, *, threshold):
     return rows, [pd.read_parquet(folder / "jobs" / f"{run}.parquet") for run in rows["run"]]
 
 
-@pytest.mark.parametrize(("choice", "threshold"), [("threshold 0.05 longest requests", True), ("no threshold", False)])
-def test_premature_jobs_are_those_that_asked_for_a_hundred_times_their_run_time(reproduced, choice, threshold):
-    found, folder = reproduced
-    _, tables = runs_of(folder, "saf", threshold=threshold)
-    ratios = []
-    for jobs in tables:
-        premature = [
-            asked >= 100 * (end - start) for asked, start, end in jobs[["walltime_s", "start_s", "end_s"]].values
-        ]
-        ratios.append(jobs["bsld"][premature].mean() / jobs["bsld"][[not each for each in premature]].mean())
-    assert frame(found["premature"], choice).loc["SAF", "Small"] == pytest.approx(np.mean(ratios))
-
-
 def test_the_curves_end_at_the_means_of_the_samples_without_the_best_and_the_worst(reproduced):
     found, folder = reproduced
     means = {}
@@ -247,13 +186,6 @@ def test_the_curves_end_at_the_means_of_the_samples_without_the_best_and_the_wor
     assert all(least <= mean <= most for _, mean, least, most, *_ in curve["rows"])
 
 
-def test_the_most_delayed_jobs_are_the_hundred_with_the_highest_slowdown(reproduced):
-    found, folder = reproduced
-    _, tables = runs_of(folder, "sqf", threshold=False)
-    top = pd.concat([jobs.sort_values("bsld", ascending=False, kind="stable")[:100] for jobs in tables])
-    assert frame(found["most-delayed"], "no threshold").loc["SQF", "Small"] == top["procs"].median()
-
-
 def test_shares_by_slowdown_are_those_of_the_runs(reproduced):
     found, folder = reproduced
     _, tables = runs_of(folder, "spf", threshold=False)
@@ -262,27 +194,3 @@ def test_shares_by_slowdown_are_those_of_the_runs(reproduced):
     assert shares.loc["SPF, bsld above 100 (%)", "Small"] == pytest.approx(above)
     classes = [name for name in shares.index if name.startswith("SPF, ")]
     assert shares.loc[classes, "Small"].sum() == pytest.approx(100)
-
-
-def test_sqf_backfills_only_under_a_threshold(reproduced):
-    found, folder = reproduced
-    _, tables = runs_of(folder, "saf", threshold=False)
-    counts = frame(found["backfilled"], "no threshold")
-    assert counts.loc["SAF", "Small: jobs"] == np.mean([jobs["backfilled"].sum() for jobs in tables])
-    assert counts.loc["SQF", "Small: jobs"] == 0
-    whole = frame(found["whole"], "")
-    assert whole.loc["Small", "SQF, no threshold"] == 0
-    assert whole.loc["Small", "SQF, threshold"] > 0
-
-
-def test_the_best_and_the_worst_sample_are_left_out():
-    assert without_extremes(np.array([3.0, 1.0, 2.0, 5.0, 4.0])).tolist() == [0, 2, 4]
-    assert without_extremes(np.array([3.0, 1.0, 2.0])).tolist() == [0, 1, 2]
-
-
-def test_shares_of_premature_jobs_and_figures_of_a_log(outcome):
-    made = {table.choice: table for table in outcome("premature-share").tables}
-    assert 0 < made["jobs that ran"].value("Small", "% of premature jobs") < 100
-    assert outcome("premature-share", times=1e6).tables[0].values == ((0.0,),)
-    (table,) = outcome("log-figures").tables
-    assert (table.value("Small", "# CPUs"), table.value("Small", "# Jobs")) == (8, 360)

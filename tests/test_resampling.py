@@ -84,19 +84,6 @@ def test_a_users_new_week_is_one_of_the_users_old_weeks_whole(full, seed):
             assert tuple(taken) in weeks_of - {()}
 
 
-def test_profile_weeks_say_which_weeks_a_user_draws():
-    # user 0 is there in all of ten weeks, user 1 in the weeks 2 and 4 alone
-    full = log([*range(10), 2, 4], [0] * 10 + [1, 1])
-    share = {
-        which: sum((resample(full, 0, sample=s, profile_weeks=which, weeks=50)["user"] == 1).sum() for s in range(40))
-        / 2000
-        for which in ("all", "span", "active")
-    }
-    assert share["all"] == pytest.approx(2 / 10, abs=0.03)  # the load stays
-    assert share["span"] == pytest.approx(2 / 3, abs=0.03)
-    assert share["active"] == 1
-
-
 def test_a_shuffle_longer_than_the_log_uses_every_week_before_any_again():
     full = log(range(5), [0] * 5)
     made = resample(full, 3, method="weeks", weeks=10)
@@ -108,22 +95,6 @@ def test_a_sample_depends_on_seed_and_place_alone():
     draws = [resample(full, seed, sample=k, weeks=40)["runtime_s"].tolist() for seed in (1, 2) for k in (0, 1)]
     assert len({tuple(draw) for draw in draws}) == 4
     assert resample(full, 1, sample=1, weeks=40)["runtime_s"].tolist() == draws[1]
-
-
-def test_the_header_says_how_and_forgets_what_no_longer_holds():
-    made = resample(log([0, 1], [0, 0]), 5, method="weeks")
-    assert made.header_value("MaxProcs") == "4"
-    assert made.header_value("MaxJobs") is None
-    assert "method weeks, 2 weeks, seed 5, sample 0" in made.header[-1]
-
-
-def test_impossible_lengths_are_refused():
-    with pytest.raises(WorkloadError, match="0 weeks"):
-        resample(log([0], [0]), 0, weeks=0)
-    with pytest.raises(WorkloadError, match="fix the submission times"):
-        resample(log([0, 10**6], [0, 0]), 0)
-    with pytest.raises(WorkloadError, match="nothing to resample"):
-        resample(new_log([], {"job": np.ones(1)}), 0)
 
 
 def test_the_load_of_a_real_log_is_kept_on_average(archive_log):

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -124,16 +123,6 @@ def test_a_run_that_goes_well_gives_figures_and_robins_files(experiment):
     assert (experiment.folder / "out/log/sched.err.log").read_text().startswith("+ scheduler")
 
 
-def test_the_provenance_says_what_was_run(experiment):
-    experiment.run()
-    record = experiment.record()
-    assert record["exit"] == 0
-    assert record["simulator"] == "batsim"
-    assert record["batsim_version"] == "4.2.0"
-    assert set(record["inputs_sha256"]) == {"w.json", "p.xml"}
-    assert record["figures"]["jobs"] == 5
-
-
 def test_links_that_split_instants_are_warned_of_under_batsim_alone(experiment):
     jobs = [{"id": str(i), "res": 1, "profile": "d"} for i in range(5)]
     profiles = {"d": {"type": "delay", "delay": 20}}
@@ -164,17 +153,6 @@ def test_a_process_that_dies_ends_the_run_with_2(experiment, does, reason, log):
     assert f"out/log/{log}" in outcome.reason
     assert outcome.figures == {}
     assert experiment.record()["reason"] == outcome.reason
-
-
-def test_the_last_line_of_the_log_is_quoted(experiment):
-    assert experiment.run(sched="exits at once").reason.endswith("ends with: ValueError: no such policy")
-
-
-def test_a_process_that_cannot_be_started_is_named(experiment):
-    outcome = experiment.run(schedcmd="no-such-scheduler --fast")
-    assert outcome.status == 2
-    assert "the scheduler ended with status 127" in outcome.reason
-    assert "no-such-scheduler: command not found" in outcome.reason
 
 
 @pytest.mark.parametrize("batsim", ["hangs", "is deaf"])
@@ -222,21 +200,6 @@ def test_a_scheduler_that_is_slow_to_listen_is_waited_for_with_a_hint(experiment
     assert hint.endswith("waiting until the simulation-timeout of 10 s")
 
 
-def test_a_scheduler_that_fails_before_it_listens_ends_the_run_at_once(experiment):
-    outcome = experiment.run(sched="exits at once", failure_timeout=LIMIT_S)
-    assert outcome.status == 2
-    assert outcome.reason.startswith("the scheduler ended with status 1")
-
-
-def test_a_scheduler_that_leaves_before_it_listens_is_named(experiment):
-    outcome = experiment.run(sched="leaves at once", success_timeout=0.3)
-    assert outcome.status == 2
-    assert outcome.reason.startswith(
-        "the simulator did not stop within the success-timeout of 0.3 s after the scheduler had ended with status 0, "
-        f"and nothing was seen listening on port {experiment.port}; out/log/sched."
-    )
-
-
 def test_children_in_groups_of_their_own_are_ended_too(experiment):
     schedcmd = f"timeout 60 sleep 60 & scheduler tcp://*:{experiment.port}"
     assert experiment.run(schedcmd=schedcmd).status == 0  # the fixture looks for what is left
@@ -246,12 +209,6 @@ def test_a_scheduler_that_leaves_early_fails_the_run_after_the_success_timeout(e
     outcome = experiment.run(sched="leaves early", success_timeout=0.3)
     assert outcome.status == 2
     assert "the simulator did not stop within the success-timeout of 0.3 s" in outcome.reason
-
-
-def test_a_scheduler_that_overstays_fails_the_run(experiment):
-    outcome = experiment.run(sched="overstays", success_timeout=0.3)
-    assert outcome.status == 2
-    assert outcome.reason.startswith("the scheduler did not stop within the success-timeout of 0.3 s")
 
 
 def test_a_scheduler_that_fails_after_the_simulation_fails_the_run(experiment):
@@ -268,20 +225,6 @@ def test_jobs_that_never_ran_fail_the_run_although_batsim_says_all_is_well(exper
     )
 
 
-def test_jobs_missing_from_a_second_workload_are_named_with_it(experiment):
-    batcmd = experiment.keys["batcmd"].replace("-w w.json", "-w w.json -w w.json")
-    assert (
-        "4 of 10 jobs were never executed (w0!3, w0!4, w1!3, ...)"
-        in experiment.run(batsim="leaves jobs", batcmd=batcmd).reason
-    )
-
-
-def test_what_batsim_logs_of_a_deadlock_is_believed(experiment):
-    outcome = experiment.run(batsim="is stuck")
-    assert outcome.status == 2
-    assert "Deadlock detected" in outcome.reason
-
-
 def test_results_that_are_cut_off_fail_the_run(experiment):
     outcome = experiment.run(batsim="is cut off")
     assert outcome.status == 2
@@ -294,41 +237,6 @@ def test_a_port_in_use_is_waited_for_and_then_refused(experiment):
     assert outcome.status == 1
     assert outcome.reason.startswith(f"port {experiment.port} is in use for longer than the ready-timeout of 0.3 s")
     assert experiment.run().status == 0
-
-
-def test_an_unset_variable_is_named(experiment):
-    outcome = experiment.run(batcmd="batsim -w ${NO_SUCH_VARIABLE} -e out/x")
-    assert outcome.status == 1
-    assert "NO_SUCH_VARIABLE: unbound variable" in outcome.reason
-
-
-def test_variables_are_expanded(experiment):
-    experiment.monkeypatch.setenv("WORKLOAD_OF_TODAY", "w.json")
-    batcmd = experiment.keys["batcmd"].replace("w.json", "${WORKLOAD_OF_TODAY}")
-    assert experiment.run(batcmd=batcmd).figures["jobs"] == 5
-
-
-def test_a_missing_workload_comes_with_the_command_that_makes_it(experiment):
-    batcmd = experiment.keys["batcmd"].replace("w.json", "logs/KTH.json")
-    with pytest.raises(
-        BatfillError, match=r"logs/KTH\.json is missing; make it: mkdir -p logs && batfill workload convert KTH"
-    ):
-        experiment.run(batcmd=batcmd)
-    assert experiment.record()["exit"] == 2
-
-
-@pytest.mark.parametrize("batsim", ["hangs when asked", "says nothing when asked"])
-def test_a_batcmd_that_does_not_say_what_it_will_do_is_refused(experiment, batsim):
-    outcome = experiment.run(batsim=batsim)
-    assert outcome.status == 1
-    assert "--dump-execution-context" in outcome.reason
-
-
-def test_an_output_folder_that_cannot_be_made_is_one_line(experiment):
-    (experiment.folder / "file").touch()
-    outcome = experiment.run(output_dir="file/out")
-    assert outcome.status == 1
-    assert outcome.reason.startswith("file/out/cmd: not a directory; set output-dir in expe.yaml to a writable folder")
 
 
 def test_two_runs_do_not_share_an_output_folder(experiment):
@@ -347,12 +255,6 @@ def test_two_runs_do_not_share_an_output_folder(experiment):
     assert outcome.status == 1
     assert "another run writes there" in outcome.reason
     assert first.returncode == 3
-
-
-def test_a_run_needs_no_main_thread(experiment):
-    path = experiment.write()
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(run, path).result(timeout=LIMIT_S).status == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -457,62 +359,3 @@ def test_a_run_goes_on_without_its_watcher(experiment):
     experiment.monkeypatch.setenv("FAKE_BATSIM", "waits at its end")
     assert run(experiment.write(), show=end_watcher).status == 0
     assert ended
-
-
-def test_a_run_without_scheduler_needs_no_port(experiment):
-    batcmd = f"{experiment.keys['batcmd']} --no-sched"
-    with socket.create_server(("localhost", experiment.port)):
-        assert experiment.run(batcmd=batcmd, schedcmd="").status == 0
-
-
-@pytest.mark.parametrize(("extra", "schedcmd"), [("", ""), (" --no-sched", "scheduler")])
-def test_a_schedcmd_that_does_not_fit_the_batcmd_is_refused(experiment, extra, schedcmd):
-    with pytest.raises(BatfillError, match="scheduler"):
-        experiment.run(batcmd=experiment.keys["batcmd"] + extra, schedcmd=schedcmd)
-
-
-def test_an_export_prefix_outside_the_output_folder_is_noted(experiment):
-    outcome = experiment.run(batcmd=experiment.keys["batcmd"].replace("out/x", "x"))
-    assert outcome.status == 0
-    assert outcome.notes == ("expe.yaml: batcmd writes to x, which is not in the output-dir",)
-
-
-def test_the_embedded_simulator_is_refused_where_batcmd_starts_another(experiment):
-    batcmd = experiment.keys["batcmd"].replace("batsim", "./bin/batsim", 1)
-    with pytest.raises(BatfillError, match=r"starts ./bin/batsim itself"):
-        experiment.run(batcmd=batcmd, simulator="embedded")
-
-
-def test_a_batcmd_that_starts_a_simulator_of_its_own_is_run_as_it_is(experiment):
-    (experiment.folder / "bin/batsim").rename(experiment.folder / "simulate")
-    batcmd = experiment.keys["batcmd"].replace("batsim", "./simulate", 1)
-    assert experiment.run(batcmd=batcmd).status == 0
-    assert experiment.record()["simulator"] == "batcmd"
-    assert experiment.record()["simulator_command"] == batcmd
-
-
-def test_batsim_is_taken_from_the_variable_before_the_path(experiment):
-    (experiment.folder / "bin/batsim").rename(experiment.folder / "bin/batsim-of-mine")
-    experiment.monkeypatch.setenv("BATSIM", "batsim-of-mine")
-    batcmd = experiment.keys["batcmd"].replace("batsim", "${BATSIM:-batsim}", 1)
-    assert experiment.run(batcmd=batcmd).status == 0
-    assert experiment.record()["simulator"] == "batcmd"
-
-
-def test_batsim_that_is_nowhere_is_refused_when_asked_for(experiment):
-    experiment.monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    with pytest.raises(BatfillError, match="batsim is not on PATH"):
-        experiment.run(simulator="batsim")
-
-
-def test_the_run_is_shown_as_it_goes(experiment, monkeypatch):
-    monkeypatch.setenv("FAKE_BATSIM", "waits at its end")
-    readings = []
-
-    def show(reading):
-        readings.append(reading)
-        if reading.done == 5:
-            experiment.go()
-
-    assert run(experiment.write(), show=show).status == 0
-    assert readings[-1].done == readings[-1].total == 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -14,31 +13,21 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from batfill.batsim.platform import read_platform
 from batfill.batsim.results import JOB_COLUMNS, ResultError, read_results
 from batfill.batsim.runner.context import (
-    SimulatorCommand,
-    is_here,
-    is_listening,
     parse_context,
     parse_trace,
-    port_of,
     ports_of,
 )
 from batfill.batsim.runner.experiment import JobName, missing_jobs, workload_jobs
 from batfill.batsim.runner.pair import SimulationState, Watch, state_text
 from batfill.batsim.runner.processes import Command, end
 from batfill.batsim.runner.sessions import Lifeline, send
-from batfill.batsim.runner.setup import choose_engine, command_environment, making, making_platform
-from batfill.batsim.runner.verdict import ending, last_line_of
-from batfill.errors import BatfillError, WorkloadError
-from batfill.metrics import figure_rows
-from batfill.tables import label_lines
+from batfill.batsim.runner.setup import choose_engine, command_environment
+from batfill.batsim.runner.verdict import last_line_of
+from batfill.errors import BatfillError
 from batfill.workloads.convert import rewrite_for_batsim_5
-from command import batfill
 
 TRACE_END = " --dump-execution-context\n"
 
@@ -67,64 +56,12 @@ def test_the_traced_command_tells_the_simulators_files(trace, program, workloads
     assert command.platform == (platform and Path(platform))
 
 
-@given(st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1), max_size=3))
-def test_workloads_of_any_name_are_found_in_the_trace(names):
-    words = [word for name in names for word in ("-w", f"./{name}")]
-    command = parse_trace("+ batsim " + shlex.join(words) + TRACE_END)
-    assert command.workloads == tuple(Path(f"./{name}") for name in names)
-
-
 def test_the_context_is_found_among_other_lines():
     dump = '{"socket_endpoint":"tcp://localhost:28001","export_prefix":"o/x","external_scheduler":true}'
     context = parse_context(f"loading modules\n{dump}\n")
     assert context is not None
     assert (context.port, context.external_scheduler, context.protocol) == (28001, True, 4)
     assert context.jobs_csv == Path("o/x_jobs.csv")
-
-
-@pytest.mark.parametrize("endpoint", [', "socket_endpoint":"tcp://localhost:28001"', ', "socket_endpoint":""', ""])
-def test_a_context_that_says_nothing_of_a_scheduler_is_version_5s(endpoint):
-    context = parse_context(f'{{"export_prefix":"o/"{endpoint}}}')
-    assert context is not None
-    assert context.protocol == 5
-    assert context.external_scheduler == ("tcp" in endpoint)
-    assert context.jobs_csv == Path("o/jobs.csv")
-
-
-@pytest.mark.parametrize("stdout", ["", "hello", "[1]", "3", '{"socket_endpoint": "tcp://h:1"}'])
-def test_what_is_no_context_is_none(stdout):
-    assert parse_context(stdout) is None
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "port"),
-    [
-        ("tcp://localhost:28000", 28000),
-        ("tcp://*:1", 1),
-        ("tcp://[::1]:5", 5),
-        ("ipc:///tmp/s", None),
-        ("tcp://h", None),
-    ],
-)
-def test_the_port_of_an_endpoint(endpoint, port):
-    assert port_of(endpoint) == port
-
-
-def test_an_endpoint_is_here_only_if_its_host_says_so():
-    hosts = ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "*", socket.gethostname(), "10.0.0.7", "node12"]
-    assert [is_here(f"tcp://{host}:28000") for host in hosts] == [True] * 6 + [False] * 2
-    assert not is_here("ipc:///tmp/s")
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_a_port_is_taken_while_something_listens_on_it(address):
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    if family == socket.AF_INET6 and not socket.has_dualstack_ipv6():
-        pytest.skip("this machine has no IPv6")
-    with socket.create_server((address, 0), family=family) as server:
-        port = server.getsockname()[1]
-        assert is_listening(port)
-    assert not is_listening(port)
 
 
 def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
@@ -141,19 +78,6 @@ def test_ending_a_command_ends_what_it_left_behind_too(tmp_path):
         assert command.living() == []
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (3, "ended with status 3"),
-        (-9, "was killed by SIGKILL"),
-        (134, "ended with status 134 (SIGABRT)"),
-        (255, "ended with status 255"),
-    ],
-)
-def test_a_status_in_words(status, words):
-    assert ending(status) == words
-
-
 def test_processes_that_have_ended_or_are_another_users_are_not_signalled(monkeypatch):
     signalled = []
 
@@ -165,16 +89,6 @@ def test_processes_that_have_ended_or_are_another_users_are_not_signalled(monkey
     monkeypatch.setattr(os, "kill", kill)
     send(signal.SIGTERM, [1, 2, 3])
     assert signalled == [1, 2, 3]
-
-
-def test_a_log_is_quoted_without_what_bash_says_of_itself(tmp_path):
-    err, out = tmp_path / "err.log", tmp_path / "out.log"
-    err.write_text("+ batsched\nno memory left\n\ncmd/s.bash: line 1: 12 Aborted  batsched\n")
-    assert last_line_of([err, out]) == f"{err} ends with: no memory left"
-    err.write_text("+ batsched\n")
-    assert last_line_of([err, out]) == f"{err} says nothing"
-    out.write_text("x" * 1000)
-    assert last_line_of([err, out]) == f"{out} ends with: {'x' * 197}..."
 
 
 def test_an_error_of_simgrid_is_quoted_rather_than_what_follows_it(tmp_path):
@@ -215,15 +129,6 @@ def test_commands_find_this_pythons_programs_from_a_folder_with_spaces(tmp_path)
     assert pybatsim == "Run PyBatsim Schedulers."
 
 
-def test_a_folder_of_the_users_does_not_hide_a_package(tmp_path, monkeypatch):
-    (tmp_path / "batfill.py").write_text("raise SystemExit('hidden')")
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    monkeypatch.chdir(tmp_path)
-    env = command_environment("batsim", {"PATH": "/usr/bin:/bin"}, programs)
-    assert subprocess.run([programs / "batfill", "--version"], env=env, capture_output=True, timeout=30).returncode == 0
-
-
 def test_the_simulator_is_chosen_from_what_is_there(tmp_path):
     there = {"PATH": str(tmp_path)}
     assert choose_engine("auto", there) == "embedded"
@@ -260,13 +165,6 @@ def test_tries_of_one_job_count_once_and_killed_ones_as_wasted_work(tmp_path):
     assert figures["utilisation"] == (10 + 40 + 30) / (4 * 50)
     assert figures["wasted"] == 10 / 80
     assert "backfilled" not in figures  # Batsim's files do not say it
-
-
-def test_without_a_machine_count_there_is_no_utilisation(tmp_path):
-    figures = read_results(csv_of(tmp_path / "x_jobs.csv", job_line("1"))).known_figures()
-    assert "utilisation" not in figures
-    assert "utilisation" not in label_lines(figure_rows(figures))
-    assert "1 (0 rejected, 0 killed)" in label_lines(figure_rows(figures))
 
 
 @pytest.mark.parametrize(
@@ -308,43 +206,6 @@ def test_a_workload_says_the_same_in_the_form_of_either_version(tmp_path):
     assert said.profile_types == again.profile_types == {"delay", "composed"}
     assert said.warnings == again.warnings
     assert "3 of 40 jobs" in said.warnings[0]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"jobs": 3}', '{"jobs": [{}]}'])
-def test_a_workload_that_is_none_is_one_line(tmp_path, text):
-    workload = tmp_path / "w.json"
-    workload.write_text(text)
-    with pytest.raises(WorkloadError, match=r"w\.json: not a Batsim workload \("):
-        workload_jobs([workload])
-
-
-@pytest.mark.parametrize(
-    ("name", "form", "command"),
-    [
-        ("KTH-SP2-1996-2.1-cln", 4, "batfill workload fetch kth-sp2 --convert --into {folder}"),
-        ("kth-sp2", 4, 'batfill workload convert "$(batfill workload fetch kth-sp2)" --procs 100 --out {path}'),
-        (
-            "KTH-SP2-1996-2.1-cln",
-            5,
-            'batfill workload convert "$(batfill workload fetch kth-sp2)" --procs 100 --format batsim5 --out {path}',
-        ),
-        ("mine", 4, "batfill workload convert mine.swf.gz --out {path}"),
-        ("mine", 5, "batfill workload convert mine.swf.gz --format batsim5 --out {path}"),
-    ],
-)
-def test_the_command_for_a_missing_workload_writes_the_file_that_is_missing(tmp_path, name, form, command):
-    path = tmp_path / f"{name}.json"
-    assert making(path, form) == command.format(folder=tmp_path, path=path)
-
-
-def test_the_command_for_a_missing_platform_has_the_size_of_the_machine(tmp_path):
-    workload = tmp_path / "w.json"
-    command = SimulatorCommand((), None, (workload,), None)
-    assert "platform N_HOSTS --out" in making_platform(tmp_path / "p.xml", command)
-    workload.write_text('{"nb_res": 7, "jobs": [], "profiles": {}}')
-    words = shlex.split(making_platform(tmp_path / "p.xml", command))
-    assert batfill(*words[1:]).status == 0
-    assert len(read_platform(tmp_path / "p.xml").compute) == 7
 
 
 def test_progress_is_read_from_the_simulator_or_counted_in_its_results(tmp_path):

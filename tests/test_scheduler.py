@@ -13,9 +13,11 @@ from plugin import Plugin, as_message, begins, completed, event, killed, notify,
 CALL = event("REQUESTED_CALL")
 # Batsim does not send what such a test tells; `batfill schedule` refuses it, pybatsim does not.
 unchecked = pytest.mark.parametrize("_host", ["pybatsim"], indirect=True)
+# What Batsim 5 has no words for, or what one version says of both.
+of_batsim_4 = pytest.mark.parametrize("_host", ["batfill", "pybatsim"], indirect=True)
 
 
-@pytest.fixture(autouse=True, params=["batfill", "pybatsim"])
+@pytest.fixture(autouse=True, params=["batfill", "pybatsim", "Batsim 5"])
 def _host(request, monkeypatch):
     monkeypatch.setattr(Plugin, "host", request.param)
 
@@ -159,6 +161,7 @@ def test_ties_in_submission_time_go_by_id_as_a_string_however_they_arrive():
     assert order == [["start 1 on 0"], ["start 10 on 0"], ["start 2 on 0"], []]
 
 
+@of_batsim_4
 @pytest.mark.parametrize("policy", ["fcfs", "sqf", "wfp3"])
 @pytest.mark.parametrize("threshold", [None, 0])
 def test_hundreds_of_jobs_may_arrive_at_one_date_in_the_reverse_order(policy, threshold):
@@ -204,7 +207,7 @@ def test_an_acknowledged_job_waits_for_its_acknowledgement():
     plugin.tell(0, submitted("1", 0, 50, 1, small=True))
     plugin.tell(20, CALL)
     assert plugin.tell(20, *killed("1"), notify("no_more_static_job_to_submit")) == ["submit 1#1 of 0"]
-    acknowledged = submitted("1#1", 0, 50, 1)
+    acknowledged = submitted("1#1", 0, 50, 1, small=True)
     assert plugin.tell(20, acknowledged) == ["start 1#1 on 0", "finished"]
 
 
@@ -245,6 +248,7 @@ def test_the_end_of_registrations_is_said_once_and_when_nothing_can_be_requeued(
     assert plugin.tell(60, completed("2")) == []
 
 
+@of_batsim_4
 def test_without_small_jobs_the_end_of_registrations_is_said_with_the_last_submission():
     plugin = Plugin().begin(1, dynamic=True)
     assert plugin.tell(0, submitted("1", 0, 9, 1), notify("no_more_static_job_to_submit")) == [
@@ -258,6 +262,7 @@ def test_where_nothing_may_be_registered_nothing_is_said_of_it():
     assert plugin.tell(0, notify("no_more_static_job_to_submit")) == []
 
 
+@of_batsim_4
 @pytest.mark.parametrize("config", [{}, {"dynamic": True, "reuse": False}])
 def test_a_divider_needs_batsims_options_and_says_which(capsys, config):
     with pytest.raises(SystemExit, match=r"^2$"):
@@ -271,6 +276,7 @@ def test_a_divider_needs_batsims_options_and_says_which(capsys, config):
 # The rest of what Batsim and pybatsim may say
 
 
+@of_batsim_4
 def test_events_that_concern_others_change_nothing():
     plugin = Plugin().begin(2, unknown=True)
     plugin.tell(0, submitted("1", 0, 10, 1))

@@ -34,16 +34,6 @@ def test_windows_count_from_the_logs_second_zero():
     assert [(window.start_s, window.end_s) for window in found] == [(0, 10), (10, 20), (20, 30)]
 
 
-def test_windows_before_the_first_submission_are_not_made_and_empty_ones_between_are():
-    found = windows(log([25, 41]), 10)
-    assert [window.start_s for window in found] == [20, 30, 40]
-    assert rows(found) == [[0], [], [1]]
-
-
-def test_windows_count_from_the_first_submission_on_demand():
-    assert rows(windows(log([3, 12, 13]), 10, align="first")) == [[0, 1], [2]]
-
-
 def test_boundary_rules_differ_for_a_job_that_waits_or_runs_across_the_border():
     #         inside, finishes after, starts after, starts and finishes after
     full = log([0, 0, 0, 0, 11], wait=[2, 2, 9, 12, -1], run=[3, 9, 9, 3, 2])
@@ -73,12 +63,6 @@ def test_calendar_days_may_have_23_hours():
     assert [window.days for window in found] == [23 / 24, 1]
 
 
-def test_months_are_those_of_the_calendar():
-    found = windows(log([0, DAY, 32 * DAY], header=PARIS), "month")
-    assert rows(found) == [[0], [1], [2]]
-    assert [round(window.days) for window in found] == [31, 30, 31]
-
-
 @settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(st.integers(0, 10**7), min_size=1, max_size=40),
@@ -95,23 +79,6 @@ def test_every_row_is_in_the_one_window_of_its_time(submit, width, align):
         inside = full["submit_s"][window.rows]
         assert ((inside >= window.start_s) & (inside < window.end_s)).all()
     assert all(a.end_s == b.start_s for a, b in pairwise(found))
-
-
-@pytest.mark.parametrize(
-    ("submit", "width", "options", "said"),
-    [
-        ([-1], 10, {}, "nothing to split"),
-        ([0, 10**12], 10, {}, "use longer ones"),
-        ([0], 0, {}, "longer than 0"),
-        ([0], float("nan"), {}, "longer than 0"),
-        ([0], float("inf"), {}, "longer than 0"),
-        ([0], "month", {}, "no UnixStartTime"),
-        ([0], DAY, {"align": "calendar"}, "no UnixStartTime"),
-    ],
-)
-def test_what_cannot_be_split_is_said(submit, width, options, said):
-    with pytest.raises(WorkloadError, match=said):
-        windows(log(submit), width, **options)
 
 
 def test_consecutive_windows_are_the_first_run_with_enough_jobs():

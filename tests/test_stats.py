@@ -11,7 +11,6 @@ from batfill import stats
 from batfill.policy import PURE, policy_named
 from batfill.stats import (
     Blocks,
-    comparison_warnings,
     holm,
     in_chains,
     in_pairs,
@@ -66,13 +65,6 @@ def test_a_weight_counts_as_so_many_equal_rows():
     repeated, same = least_squares((DESIGN / UNIT)[rows], LONGLEY[rows, 0], np.ones(31), rows)
     assert weighted == pytest.approx(repeated, rel=1e-7)
     assert errors == pytest.approx(same, rel=1e-6)
-
-
-def test_all_weights_times_a_number_are_the_same_weights():
-    one = least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.full(16, 2.0), ALONE)
-    other = least_squares(DESIGN / UNIT, LONGLEY[:, 0], np.ones(16), ALONE)
-    assert one[0] == pytest.approx(other[0], rel=1e-7)
-    assert one[1] == pytest.approx(other[1], rel=1e-7)
 
 
 def test_of_dependent_columns_the_shortest_solution_is_taken():
@@ -199,30 +191,6 @@ def test_halves_drawn_bit_by_bit_are_the_same(monkeypatch):
     assert paired(costs, base, seed=4) != at_once
 
 
-def test_a_constant_ratio_has_an_interval_without_width():
-    base = np.array([1.0, 10, 100, 3, 8, 2])
-    (twice,) = paired(2 * base[None], base, seed=0)
-    assert (twice.value, twice.low, twice.high, twice.verdict) == (2, 2, 2, "worse")
-    (half,) = paired(base[None] / 2, base, seed=0)
-    assert (half.low, half.high, half.verdict) == (0.5, 0.5, "better")
-    (same,) = paired(base[None], base, seed=0)
-    assert (same.value, same.p, same.verdict) == (1, 1, "unclear")
-
-
-def test_below_six_periods_nothing_is_beyond_chance():
-    for n, found in ((5, "unclear"), (6, "worse")):
-        (one,) = paired(np.full((1, n), 7.0), np.ones(n), seed=0)
-        assert (one.verdict, one.bounded) == (found, n == 6)
-        assert one.p == 2 ** (1 - n)
-    assert paired(np.ones((1, 1)), np.ones(1), seed=0)[0].as_dict()["low"] is None
-
-
-def test_periods_without_costs_say_nothing():
-    costs, base = np.array([[3.0, 0, 4, 5, 0, 6, 3, 4]]), np.array([2.0, 0, 3, 4, 0, 5, 2, 3])
-    (one,), (less,) = paired(costs, base, seed=0), paired(costs[:, base > 0], base[base > 0], seed=0)
-    assert (one.low, one.high, one.p) == (less.low, less.high, less.p)
-
-
 def heavy(rng, n):
     """Costs of two choices, a few periods of which have most of the cost."""
     level = rng.pareto(1.5, size=n) + 1
@@ -312,22 +280,6 @@ def test_planned_chains_are_corrected_for_their_number_and_never_below_one_befor
     # By hand: two chains; 0.01 x 2, then max(0.01, 0.001) x 2; 0.04 x 2, then 0.6 x 2.
     assert in_chains([0.001, 0.6, 0.01, 0.04], [[2, 0], [3, 1]]) == pytest.approx([0.02, 1, 0.02, 0.08])
     assert in_chains([0.03], [[0]]) == [0.03]
-
-
-def test_too_few_periods_and_too_few_merged_ones_are_warned_of():
-    base = np.full(24, 10.0)
-    drift = np.repeat(np.random.default_rng(2).normal(size=6), 4)
-    found = {"drifting": paired((10 + drift)[None], base, seed=0)[0], "calm": paired(base[None], base, seed=0)[0]}
-    (warning,) = comparison_warnings(found, 24, "weeks")
-    assert "drifting" in warning
-    assert "calm" not in warning
-    assert comparison_warnings({"calm": found["calm"]}, 12, "weeks") == ()
-    (warning,) = comparison_warnings({"calm": found["calm"]}, 11, "weeks")
-    assert warning.startswith("too few weeks (11): below 12")
-
-
-def test_equal_values_share_the_mean_of_their_ranks():
-    assert ranks(np.array([5.0, 1.0, 5.0, 3.0, 5.0])).tolist() == [4.0, 1.0, 4.0, 2.0, 4.0]
 
 
 def test_the_rank_correlation_is_one_of_rising_and_minus_one_of_falling_values():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 
 import batfill as bf
-from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, Workload
 from batfill.policy import POLICIES, policy_named
 from batfill.replays import replay
@@ -27,7 +25,7 @@ from batfill.tuning.aged import (
     weeks_of,
 )
 from batfill.tuning.periods import Conditions
-from command import batfill, json_result, refusal
+from command import batfill, json_result
 from oracle import oracle
 from strategies import random_table, table
 from swf_text import row
@@ -274,45 +272,6 @@ def test_the_table_has_the_lines_figures_over_the_testing_weeks():
 # The same in, the same out; and what cannot be
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_orders():
-    log = bf.generate(jobs=300, procs=32, seed=1)
-    choices = {"points": 8, "days": 0.2, "max_wait_growth": 0.5}
-    first = tune_aged(log, **choices, seed=4)
-    assert first.as_json() == tune_aged(log, **choices, seed=4).as_json()
-    other = tune_aged(log, **choices, seed=5)
-    assert first["orders"][1:] != other["orders"][1:]
-    assert first["orders"][0] == other["orders"][0]
-    assert (first["seed"], first["options"]["family"], first["options"]["points"]) == (4, "aged", 8)
-    assert (first["options"]["max_wait_growth"], first["options"]["p999_wait_growth"]) == (0.5, None)
-
-
-@pytest.mark.parametrize(
-    ("choices", "words"),
-    [
-        ({"training": 0}, "8 periods are too few to train on 0; choose training from 1 to 7"),
-        ({"training": 8}, "too few to train on 8"),
-        ({"days": 1}, "1 period is too few to train on 0; give a longer log"),
-        ({"max_wait_growth": -0.1}, "option max_wait_growth: -0.1 is not a share >= 0"),
-        ({"p999_wait_growth": math.nan}, "option p999_wait_growth: nan"),
-        ({"baseline": "best"}, "policy 'best' is unknown"),
-        ({"policies": ["best"]}, "policy 'best' is unknown"),
-        ({"points": 0}, "points: 0 is not a whole number from 1"),
-        ({"seed": -1}, "option seed: -1 is not a whole number from 0"),
-        ({"days": 0}, "option days: 0 is not a finite number > 0"),
-        ({"days": 1e-9}, "more than 100000 periods; give longer days"),
-        ({"threshold_s": -1}, "option threshold"),
-    ],
-)
-def test_what_cannot_be_is_refused(choices, words):
-    with pytest.raises(BatfillError, match=words):
-        tune_aged(workload(loaded()), **{"days": DAYS, **choices})
-
-
-def test_a_log_without_a_job_for_the_machine_is_refused():
-    with pytest.raises(BatfillError, match="no job fits 2 processors; give a larger procs"):
-        tune_aged(workload(table([(0, 10, 10, 4), (90, 10, 10, 4)]), 2), days=DAYS)
-
-
 @pytest.fixture
 def log(tmp_path):
     path = tmp_path / "log.swf"
@@ -332,15 +291,3 @@ def test_the_command_prints_writes_and_equals_the_function(log, tmp_path):
     assert json_result(*words) == bf.tune_aged(bf.read(log), days=0.005, points=6, p999_wait_growth=0.2)
     assert out.read_text() == found.as_json() + "\n"
     assert "The baseline and the front of the orders, each used on all weeks (in hindsight):" in done.out
-
-
-def test_an_option_of_the_other_family_is_refused_where_it_would_do_something(log):
-    for words in itertools.chain(
-        (("--method", "xnes"), ("--features", "6"), ("--units", "plain"), ("--evaluations", 9), ("--months",)),
-        (("--boundary", "submitted"), ("--skip", 1), ("--count", 2), ("--min-jobs", 2), ("--last", "1")),
-        (("--maps", "maps"),),
-    ):
-        said = refusal("tune", log, "--family", "aged", *words)
-        assert said.startswith(f"{words[0]}: --family aged does not use it; leave it out"), said
-    for name in ("--max-wait-growth", "--p999-wait-growth"):
-        assert refusal("tune", log, name, "5%").startswith(f"{name}: --family mixed does not use it")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from batfill.errors import BatfillError, PolicyError, WorkloadError
+from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import Workload, job_table
 from batfill.metrics import long_waits
 from batfill.policy import POLICIES, policy_named, polynomial
@@ -29,7 +29,7 @@ from batfill.tuning.heuristics import (
 from batfill.tuning.periods import periods_of
 from batfill.tuning.proxy import N_QUEUED, Scores, score_jobs, shuffle
 from batfill.workloads import read_workload
-from command import batfill, json_result, refusal
+from command import batfill, json_result
 from strategies import outliving, random_table
 
 SIZE = 8
@@ -188,28 +188,6 @@ def test_errors_are_those_of_refits_without_each_tuple(regression, name):
             assert high - low == pytest.approx(2 * 1.959964 * found.standard_errors[i], rel=1e-6)
 
 
-def test_reported_errors_are_the_spread_of_the_coefficients_over_seeds():
-    jobs, procs = read_workload(SAMPLE).jobs, read_workload(SAMPLE).procs
-    fits = [
-        fit_scores(score_jobs(jobs, procs, seed=seed, tuples=60, permutations=200), "area", regression="signed")
-        for seed in range(16)
-    ]
-    free = np.array([found.free for found in fits])  # (seed, term, (value, error))
-    ratio = free[:, :, 0].std(axis=0, ddof=1) / free[:, :, 1].mean(axis=0)
-    assert (ratio > 0.4).all()
-    assert (ratio < 1.7).all()
-
-
-def test_a_sign_that_is_not_determined_is_said_of_each_term_and_of_no_other():
-    scores = made_scores("lin", [0.03, 1e-7, 2e-5, 0], n=640, noise=0.001)
-    found = fit_scores(scores, "lin")
-    (warning,) = found.warnings
-    assert warning.startswith("the sign of the weight on r is not determined: ")
-    low, high = found.interval(3)
-    assert low < 0 < high
-    assert fit_scores(made_scores("lin", [0.03, 1e-7, 2e-5, -1e-7], n=640, noise=0.001), "lin").warnings == ()
-
-
 @pytest.mark.parametrize("name", SIGNED)
 def test_a_signed_regression_finds_the_function_whatever_its_tuples_have_in_common(name):
     coefficients = [0.03, 1e-7, 2e-5, -1e-7, 3e-10][: len(SIGNED[name])]
@@ -338,19 +316,6 @@ def test_a_fitted_policy_is_one_wherever_policies_are_taken(fitted):
         assert policy_named(policy_named(f"{own.name}@{out}").name).formula == own.formula
 
 
-def test_a_file_alone_is_the_policy_that_it_recommends(fitted, tmp_path):
-    out, _ = fitted
-    content = json.loads(out.read_bytes())
-    assert content["recommendation"]["take"] == "saf"
-    assert policy_named(f"@{out}") is POLICIES["saf"]
-    other = tmp_path / "other.json"
-    other.write_text(json.dumps(content | {"recommendation": {"take": "lin"}}))
-    assert policy_named(f"@{other}").name == f"lin@{other}"
-    other.write_text(json.dumps(content | {"recommendation": {"take": None}}))
-    with pytest.raises(PolicyError, match=r"recommends nothing; name one of its functions \(area@, lin@\)"):
-        policy_named(f"@{other}")
-
-
 @pytest.mark.parametrize("name", SIGNED)
 def test_a_signed_fit_is_a_mixed_policy_too(name):
     coefficients = [0.03, 1e-7, 2e-5, -1e-7, 3e-10][: len(SIGNED[name])]
@@ -361,12 +326,6 @@ def test_a_signed_fit_is_a_mixed_policy_too(name):
     assert "-0," not in replace(found, terms=(*found.terms[:3], (0.0, 0, 0, 1))).mixed
     assert np.array_equal(replay(jobs, SIZE, own).start_s, replay(jobs, SIZE, mixed).start_s, equal_nan=True)
     assert fit_scores(made_scores("qdr", [0.03] + [1e-9] * 7), "qdr").mixed is None
-
-
-def test_if_every_weight_is_held_at_0_the_order_is_said_to_be_that_of_submission():
-    found = fit_scores(made_scores("lin", [0.03, -1e-7, -2e-5, 1e-7], n=320), "lin", regression="signed")
-    assert found.warnings[-1].startswith("every weight is held at 0, so the order is that of submission")
-    assert found.mixed is None
 
 
 def test_nothing_is_learned_from_the_windows_held_out():
@@ -444,14 +403,6 @@ def test_a_fit_that_helps_is_recommended_with_how_sure_that_is():
     assert "\n" not in advice["text"]
 
 
-def test_if_no_fit_helps_the_advice_is_to_stay_with_saf():
-    """All jobs are of one size: the order hardly matters."""
-    found = fit(bursts(100, short_and_wide=False), tuples=60, permutations=200, days=1 / 9)
-    assert found["recommendation"]["take"] == "saf"
-    assert found["recommendation"]["text"].startswith("stay with saf: nothing compared is better")
-    assert "longest wait" in found["recommendation"]["text"]
-
-
 def test_batfill_fit_evaluates_on_the_windows_held_out():
     done = batfill("fit", SAMPLE, *QUICK, "--evaluate", *HALF_DAYS, "--count", 8)
     assert done.status == 0
@@ -467,42 +418,3 @@ def test_batfill_fit_evaluates_on_the_windows_held_out():
     found = json_result("fit", SAMPLE, *QUICK, "--evaluate", *HALF_DAYS, "--count", 8)
     assert found["evaluation"]["with_backfilling"]["fcfs"]["max_wait_s"] > 0
     assert found["evaluation"]["recommendation"] == found["recommendation"]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "it is not JSON"),
-        ("[]", "is not a policy file"),
-        ('{"format": "other"}', "is not a policy file"),
-        ('{"format": "batfill policies 1", "functions": {"qdr": {}}}', "no function 'lin'; it has qdr"),
-        ('{"format": "batfill policies 1", "functions": {"lin": {}}}', "a term of 'lin'"),
-        ('{"format": "batfill policies 1", "functions": {"lin": {"terms": [{"p": 1}]}}}', "a term of 'lin'"),
-        ('{"format": "batfill policies 1", "functions": {"lin": {"terms": [{"p": -1, "coefficient": 1}]}}}', "a term"),
-        ('{"format": "batfill policies 1", "functions": {"lin": {"terms": [{"coefficient": NaN}]}}}', "a term"),
-    ],
-)
-def test_a_file_that_is_no_policy_file_is_refused(content, words, tmp_path):
-    path = tmp_path / "p.json"
-    path.write_text(content)
-    with pytest.raises(PolicyError, match=words):
-        policy_named(f"lin@{path}")
-
-
-def test_windows_that_are_not_there_are_refused_and_nothing_is_written(tmp_path):
-    path = tmp_path / "learned.json"
-    assert "every window was learned from" in refusal("fit", SAMPLE, *QUICK, "--evaluate", "--out", path)
-    assert not path.exists()
-    assert "20 windows requested, but only 1 hold jobs" in refusal("fit", SAMPLE, "--count", 20)
-    assert "1 windows; choose --training from 1 to 1, not 3" in refusal("fit", SAMPLE, "--training", 3)
-
-
-def test_without_a_window_held_out_nothing_is_recommended():
-    done = batfill("fit", SAMPLE, *QUICK)
-    assert done.status == 0
-    assert done.out.rstrip().endswith("give shorter --days, or --training N")
-    assert "nothing is recommended: every window was learned from" in done.out
-
-
-def test_a_policy_file_that_is_not_there_is_said_in_one_line(tmp_path):
-    assert "No such file" in refusal("replay", SAMPLE, "--policy", f"lin@{tmp_path}/none.json")

@@ -18,11 +18,11 @@ from batfill.replays import EngineReplay, replay
 from batfill.stats import paired
 from batfill.tuning.bandits import EpsilonGreedy, Exponential, Hindsight, UpperConfidence, chooser, options_of
 from batfill.tuning.feedback import Site, period_costs, replay_from
-from batfill.tuning.online import TEN, Selection, candidates_of, past_of, select_online
+from batfill.tuning.online import TEN, Selection, past_of, select_online
 from batfill.workloads import read_workload
 from batfill.workloads.batsim_json import load_document, read_batsim_json
 from batfill.workloads.formats import log_of, save_log
-from command import batfill, json_result, refusal
+from command import batfill, json_result
 from oracle import Oracle
 from plugin import Plugin
 from small_runs import machines
@@ -307,36 +307,6 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
     assert len(set(chosen)) > 1
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"select": "best"}, "option select: 'best' is none of full, noisy"),
-        ({"period": 5}, "option period: no policy is being selected"),
-        ({"select": "full", "period": 0}, "option period"),
-        ({"select": "full", "policies": "fcfs,none"}, "policy 'none' is unknown"),
-        ({"select": "full", "policy": "saf"}, "option policy: select chooses it"),
-        ({"select": "full", "divider": 5}, "support neither divider nor knowledge"),
-        ({"select": "full", "knowledge": "easy++"}, "support neither divider nor knowledge"),
-        ({"select": "full", "noise": 1}, "option noise: full takes none"),
-        ({"select": "noisy", "noise": "much"}, "option noise: 'much' is neither"),
-        ({"select": "full", "lambda": 2}, "option lambda: 2 is more than the whole"),
-        ({"select": "full", "select-seed": -1}, "option select-seed"),
-    ],
-)
-def test_a_mistaken_selection_ends_the_plug_in_with_one_line(given, words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        Plugin(**given)
-    assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert words in line
-
-
-def test_policies_are_named_by_paper_or_one_by_one():
-    assert [policy.name for policy in candidates_of("ten")] == list(TEN)
-    assert len(candidates_of("twelve")) == 12
-    assert [policy.name for policy in candidates_of("mixed:1,0,0,0,0,0;saf")] == ["mixed:1,0,0,0,0,0", "saf"]
-
-
 # The command
 
 
@@ -375,12 +345,6 @@ def test_batfill_select_prints_bands_and_repeats_itself(log, tmp_path, method):
     assert found["input"]["samples"] == 3
 
 
-def test_a_selection_that_always_takes_one_policy_is_that_policy_throughout(log):
-    found = json_result("select", log, "--policies", "saf;mixed:0,0,0,0,0,1")  # one order under two names
-    assert found["wait_over_fcfs"] == found["throughout"]["saf"]
-    assert found["by_period"][-1]["wait_over_fcfs"] == found["wait_over_fcfs"]
-
-
 def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs(log):
     workload = read_workload(log)
     found = bf.select(log, policies=["saf", "lcfs"], period_s=86_400)
@@ -403,29 +367,3 @@ def test_batfill_select_compares_the_waits_of_every_period_with_those_under_fcfs
     advice = found["recommendation"]["text"]
     assert found.remark.startswith(advice)
     assert advice.index("longest wait") < advice.index("a day longer than under fcfs") < advice.index("mean wait")
-
-
-def test_the_comparison_of_samples_is_that_of_the_log_as_it_is(log):
-    itself, samples = (bf.select(log, policies=["saf", "lcfs"], samples=n) for n in (0, 2))
-    assert samples["over_fcfs"] == itself["over_fcfs"]
-    assert samples["recommendation"] == itself["recommendation"]
-    assert samples["throughout"] != itself["throughout"]
-    assert samples["long_waits"] != itself["long_waits"]
-
-
-def test_without_waits_there_is_nothing_to_gain(tmp_path):
-    rows = [(100.0 * k, 10.0, 20.0, 1) for k in range(30)]
-    path = tmp_path / "idle.swf"
-    save_log(log_of(Workload("made", table(rows), SIZE, "")), path, procs=SIZE, description={})
-    done = batfill("select", path, "--policies", "saf,spf", "--period", 300)
-    assert done.out.splitlines()[-1] == "stay with fcfs: there is nothing to gain over it"
-
-
-def test_batfill_select_refuses_what_cannot_be(log):
-    assert "option lambda" in refusal("select", log, "--lambda", 3)
-    assert "--weeks: only samples" in refusal("select", log, "--weeks", 3)
-    assert "option epsilon: full has no such option" in refusal("select", log, "--epsilon", 0.2)
-    assert "option lambda: ucb1 has no such option" in refusal("select", log, "--method", "ucb1", "--lambda", 0.2)
-    assert "option noise: full takes none" in refusal("select", log, "--noise", 1)
-    assert "none" in refusal("select", log, "--policies", "none")
-    assert "'fcfs' leaves nothing to choose from" in refusal("select", log, "--policies", "fcfs")

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from batfill.errors import BatfillError
 from batfill.policy import POLICIES, PURE, policy_named
 from batfill.replays import replay
 from batfill.stats import Paired
-from batfill.tables import cell
 from batfill.tuning.periods import Conditions, costs, periods_of
 from batfill.tuning.results import as_json, recommendation
-from batfill.tuning.search import SENSIBLE, Coverage, Evolution, Space, first_places, l1_grid, penalty, xnes
+from batfill.tuning.search import Coverage, Evolution, Space, first_places, l1_grid, xnes
 from batfill.tuning.tune import (
     StudyPlan,
     choice_of,
-    period_length,
     rows_of,
     study,
     tune_on,
-    whole_numbers,
 )
 from oracle import oracle
 from strategies import random_table, table
@@ -133,11 +127,6 @@ def test_xnes_is_never_worse_than_the_best_pure_policy_however_few_it_may_look_a
     assert found.cost <= total([POLICIES[name] for name in PURE]).min()
 
 
-def test_where_all_policies_are_equally_good_xnes_takes_the_sensible_one():
-    found = xnes(lambda policies: np.ones(len(policies)), Space.of(3), seed=0, evaluations=100)
-    assert found.policy.name == Space.of(3).policy(SENSIBLE).name
-
-
 def test_xnes_begins_again_around_the_best_point_when_it_finds_nothing_better():
     # A needle in a plain: whatever is told, nothing is better than the first point.
     asked = []
@@ -151,21 +140,6 @@ def test_xnes_begins_again_around_the_best_point_when_it_finds_nothing_better():
     points = np.array([[float(word) for word in name.partition(":")[2].split(",")[:3]] for name in asked])
     distance = np.abs(points - points[0]).sum(axis=1)
     assert distance[-100:].max() < 1e-4
-
-
-def test_the_penalty_is_least_on_the_sphere():
-    assert penalty(np.array([0.5, -0.25, 0.25])) == 2
-    assert penalty(np.array([0.5, -0.25, 0.2])) > 2
-    assert penalty(np.array([0.5, -0.25, 0.3])) > 2
-    assert penalty(np.zeros(3)) == math.inf
-
-
-def test_a_weight_counts_per_unit_of_its_feature():
-    jobs = table([(0, 30, 30, 1), (5, 90, 90, 3)])
-    space = Space.scaled(6, periods_of([jobs], procs=4))
-    assert space.units.tolist() == [2, 60, 60, 30, 1, 150]
-    q, p, *_ = (float(word) for word in space.policy(np.ones(6)).name.partition(":")[2].split(","))
-    assert q / p == pytest.approx(30)
 
 
 class Remembers:
@@ -262,12 +236,6 @@ def test_from_too_few_periods_nothing_is_recommended(blocks, merged, decides):
     assert (found["take"] != "saf") == (decides and blocks > 6)
 
 
-def test_a_ratio_that_is_not_1_does_not_look_like_1():
-    assert [cell(value) for value in (1.0, 0.99996, 1.004, 0.5, 12.345, math.inf, None)] == [
-        "1.00", "0.99996", "1.004", "0.5", "12.35", "-", "-",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("choices", [{"points": 60}, {"method": "xnes", "features": 6, "evaluations": 20}])
 def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_again(choices):
     weeks = periods_of([random_table(seed, n_jobs=40, size=8, span_s=100) for seed in range(4)], procs=8)
@@ -290,30 +258,6 @@ def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
     assert drawn == ["period-0000.png", "period-0001.png", "period-0002.png"]
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in drawn)
     assert (tmp_path / "a" / drawn[0]).read_bytes() != (tmp_path / "a" / drawn[1]).read_bytes()
-
-
-def test_only_drawing_maps_loads_matplotlib():
-    slow = {"matplotlib", "pandas", "statsmodels"}
-    program = f"import sys, batfill.tuning.tune, batfill.tuning.heuristics; print(*({slow} & sys.modules.keys()))"
-    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
-    assert said.stdout.strip() == ""
-
-
-@pytest.mark.parametrize(
-    ("choices", "words"),
-    [
-        ({"last": (3,)}, "3 periods are too few to train on 1 and look 3 back"),
-        ({"training": 3}, "too few to train on 3"),
-        ({"features": 6}, "use method xnes"),
-        ({"method": "xnes", "maps": "x"}, "only a grid can be drawn"),
-        ({"evaluations": 9}, "evaluations: method coverage does not use it"),
-        ({"method": "xnes", "points": 9}, "points: method xnes does not use it"),
-        ({"baseline": "wfp3"}, "add policy wfp3"),
-    ],
-)
-def test_choices_that_do_not_go_together_are_refused(choices, words):
-    with pytest.raises(BatfillError, match=words):
-        tune_on(ONE_BY_ONE, CONDITIONS, StudyPlan(**{"last": (1,), **choices}))
 
 
 def test_the_table_compares_every_line_with_the_baseline():
@@ -340,19 +284,3 @@ def test_the_long_waits_are_those_of_the_testing_periods():
         every = np.concatenate(waits)
         every = every[~np.isnan(every)]
         assert (row["p999_wait_s"], row["max_wait_s"]) == (pytest.approx(np.quantile(every, 0.999)), every.max())
-
-
-def test_a_period_is_a_week_unless_another_length_is_asked_for():
-    assert [period_length(None, False), period_length(3, False), period_length(None, True)] == [7, 3, "month"]
-    with pytest.raises(BatfillError, match="leave one of them out"):
-        period_length(7, True)
-
-
-@pytest.mark.parametrize("text", ["", "0", "1,x", "-1", "1,,2"])
-def test_only_lists_of_whole_numbers_are_taken(text):
-    with pytest.raises(BatfillError, match="whole numbers above 0"):
-        whole_numbers("--last", text)
-
-
-def test_lists_of_whole_numbers_are_taken():
-    assert whole_numbers("--last", "1, 4") == (1, 4)

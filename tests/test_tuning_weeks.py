@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from batfill.errors import WorkloadError
 from batfill.policy import POLICIES, PURE
 from batfill.stats import rank_correlation
 from batfill.tuning.periods import Conditions, costs, read_periods
 from batfill.tuning.search import Coverage, Space
-from command import batfill, json_result, refusal
+from command import batfill, json_result
 
 DAY_S = 86_400
 # Sums over weeks of the weekly mean bounded slowdown: no threshold, 200,000 s, 72,000 s.
@@ -79,13 +78,6 @@ def test_a_period_has_its_own_clock_and_keeps_what_the_log_finished_in_it(log):
     assert periods.part(1, 2).numbers == (1,)
 
 
-def test_a_log_that_does_not_say_its_machine_size_needs_one(log):
-    log.write_text(log.read_text().partition("\n")[2])
-    with pytest.raises(WorkloadError, match="give procs"):
-        read_periods(log)
-    assert read_periods(log, procs=8).procs == 8
-
-
 def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_path):
     out = tmp_path / "tuned.json"
     arguments = ("tune", log, "--points", 50, "--last", 1, "--out", out, "--seed", 5)
@@ -120,14 +112,6 @@ def test_batfill_tune_prints_a_table_writes_its_result_and_repeats_it(log, tmp_p
     assert found["input"]["source_sha256"] == read_periods(log).digest
     assert found["by_period"][0]["mean_bsld"]["fcfs"] == pytest.approx((1 + 140 / 50) / 2)
     assert found["options"]["points"] == 66
-
-
-def test_batfill_tune_refuses_what_cannot_be(log):
-    assert "2 periods are too few" in refusal("tune", log, "--last", 2)
-    assert "whole numbers" in refusal("tune", log, "--last", "two")
-    assert "unknown" in refusal("tune", log, "--last", 1, "--policy", "none")
-    assert "option threshold" in refusal("tune", log, "--threshold", -1)
-    assert "leave one of them out" in refusal("tune", log, "--days", 3, "--months")
 
 
 @pytest.mark.parametrize(("name", "paper", "weeks"), [(SDSC_SP2, TABLE_3, 106), (KTH_SP2, TABLE_5, 48)])

@@ -7,10 +7,8 @@ import json
 import pytest
 
 from batfill.batsim.platform import homogeneous_platform
-from batfill.workloads import generate_workload, read_workload
-from batfill.workloads.convert import convert
+from batfill.workloads import read_workload
 from batfill.workloads.formats import load_log
-from batfill.workloads.generate import generate_log
 from batfill.workloads.swf_log import write_log
 from command import batfill
 from swf_text import row
@@ -112,18 +110,6 @@ def test_every_other_host_of_logs_warns_on_stderr_and_in_its_result(log, command
     assert warning.startswith(SAID)
 
 
-def test_fit_warns_on_stderr_and_in_its_policy_file(tmp_path):
-    path, out = tmp_path / "log.swf", tmp_path / "heuristics.json"
-    made = generate_log(300, 64, 1)
-    made["requested_s"][::3] = -1
-    write_log(made, path)
-    done = batfill("fit", path, "--tuples", 3, "--permutations", 40, "--out", out)
-    assert done.status == 0
-    said = "100 of 300 jobs (33.3%) have no requested time"
-    assert f"batfill: warning: {said}" in done.err
-    assert json.loads(out.read_text())["input"]["warnings"][0].startswith(said)
-
-
 def test_a_converted_workload_keeps_the_warning_and_a_log_made_of_it_the_gap(log, tmp_path):
     made, again, part = (tmp_path / name for name in ("made.json", "again.json", "part.json"))
     done = batfill("workload", "convert", log, "--out", made)
@@ -138,30 +124,6 @@ def test_a_converted_workload_keeps_the_warning_and_a_log_made_of_it_the_gap(log
     assert read_workload(back).warnings == read_workload(log).warnings
 
 
-def test_a_log_with_all_requests_is_replayed_without_a_warning(tmp_path):
-    path = tmp_path / "log.swf"
-    path.write_text(swf(0))
-    done = batfill("replay", path, "--json")
-    assert (done.err, json.loads(done.out)["warnings"]) == ("", [])
-
-
-def test_a_campaign_says_the_warning_and_keeps_it_for_its_report(log, tmp_path):
-    campaign, out = tmp_path / "c.yaml", tmp_path / "results"
-    campaign.write_text(
-        "workloads: [{file: log.swf, unrequested: runtime}]\nwindows: {days: 7}\npolicies: [fcfs, spf]\n"
-    )
-    done = batfill("campaign", campaign, "--out", out, "--workers", 1, "--json")
-    assert done.status == 0, done.err
-    assert f"batfill: warning: log.swf: {SAID}" in done.err
-    (warning,) = json.loads(done.out)["warnings"]
-    assert warning.startswith(f"log.swf: {SAID}")
-    (source,) = json.loads((out / "provenance.json").read_text())["inputs"]
-    assert source["warnings"][0].startswith(SAID)
-    page = tmp_path / "page.html"
-    assert batfill("report", out, "--out", page).status == 0
-    assert SAID in page.read_text()
-
-
 def experiment(log, folder, *choice):
     """A descriptor that runs the log, converted with this choice, without a scheduler's decision."""
     assert batfill("workload", "convert", log, "--out", folder / "w.json", *choice).status == 0
@@ -171,16 +133,6 @@ def experiment(log, folder, *choice):
     return folder / "d.yaml"
 
 
-def test_run_warns_and_notes_it_in_run_json(log, tmp_path):
-    done = batfill("run", experiment(log, tmp_path, *STATED), "--simulator", "embedded", "--json")
-    assert done.status == 0, done.err
-    assert f"batfill: warning: {SAID}" in done.err
-    assert json.loads(done.out)["warnings"][0].startswith(SAID)
-    record = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert record["warnings"][0].startswith(SAID)
-    assert record["workloads_made_with"] == {f"{tmp_path}/w.json": {"overrun": "keep", "unrequested": "runtime"}}
-
-
 # Refused unless it is stated what stands in
 
 
@@ -188,18 +140,6 @@ def test_run_warns_and_notes_it_in_run_json(log, tmp_path):
 def test_a_log_without_requests_is_refused_in_a_line_that_names_the_choices(log, host):
     done = batfill(host.split()[0], log, *HOSTS[host])
     assert (done.status, done.out, done.err) == (2, "", f"batfill: {log}: {REFUSED}\n")
-
-
-def test_a_campaign_without_a_choice_is_refused_before_anything_runs(log, tmp_path):
-    campaign = tmp_path / "c.yaml"
-    for cut in ("", "windows: {days: 7}\n", "resamplings: {samples: 2}\n"):
-        campaign.write_text(f"workloads: [{{file: log.swf}}]\n{cut}policies: [fcfs]\n")
-        done = batfill("campaign", campaign, "--out", tmp_path / "results", "--workers", 1)
-        assert (done.status, done.out, done.err) == (2, "", f"batfill: {log}: {REFUSED}\n")
-    campaign.write_text("workloads: [{file: log.swf, unrequested: perhaps}]\npolicies: [fcfs]\n")
-    done = batfill("campaign", campaign, "--out", tmp_path / "results")
-    assert done.status == 2
-    assert "'perhaps' is neither one of refuse, runtime, none, queue, user-max nor a limit > 0" in done.err
 
 
 def test_a_converted_workload_is_refused_unless_its_conversion_made_the_choice(log, tmp_path):
@@ -244,48 +184,3 @@ def test_each_choice_is_replayed_and_stated_and_a_conversion_runs_the_same(log, 
     selected = results_of("select", log, *HOSTS["select"], "--unrequested", choice)["input"]
     fitted = results_of("fit", log, *HOSTS["fit"], "--unrequested", choice)["input"]
     assert {str(found["unrequested"]) for found in (tuned, selected, fitted)} == {choice}
-
-
-def test_up_to_one_missing_request_in_a_hundred_needs_no_choice(tmp_path):
-    path = tmp_path / "log.swf"
-    path.write_text(swf(1, jobs=100))
-    assert results_of("replay", path)["options"]["unrequested"] == "refuse"
-
-
-def test_generated_logs_need_no_choice_and_say_so(tmp_path):
-    path, weeks = tmp_path / "made.swf", tmp_path / "weeks"
-    assert batfill("workload", "generate", "--jobs", 200, "--requests", "none", "--out", path).status == 0
-    assert batfill("workload", "split", path, "--out", weeks, "--days", 1).status == 0
-    for one in (path, *sorted(weeks.glob("*.swf*"))[:1]):
-        found = results_of("replay", one)
-        assert found["options"]["unrequested"] == "runtime"
-        assert any("generated jobs have no user who requests" in note for note in found["workload_notes"])
-    assert results_of("replay", path, "--unrequested", "none")["options"]["unrequested"] == "none"
-    made = generate_workload(jobs=200, procs=32, requests="none")
-    assert made.unrequested == "runtime"
-    assert batfill("replay", path, "--unrequested", "refuse").status == 2
-
-
-def test_requests_raised_in_more_than_one_job_of_a_hundred_are_said(tmp_path):
-    path, page = tmp_path / "log.swf", tmp_path / "page.html"
-    for raised, over in (
-        (0, ""),
-        (3, "3 of 60 jobs (5.0%) ran longer than their request, or what stands in for it: it was raised"),
-    ):
-        rows = swf(0).splitlines(keepends=True)
-        for k in range(raised):
-            fields = rows[k + 1].split()
-            fields[8] = "50"
-            rows[k + 1] = " ".join(fields) + "\n"
-        path.write_text("".join(rows))
-        for how, said in (("keep", over), ("kill", ""), ("extend", "")):
-            workload = read_workload(path, overrun=how)
-            assert [text[: len(said)] for text in workload.warnings] == ([said] if said else [])
-            convert(path, tmp_path / "w.json", overrun=how)
-            assert read_workload(tmp_path / "w.json").warnings == workload.warnings
-    assert over in batfill("replay", path).out
-    assert over in batfill("tune", path, *HOSTS["tune"]).err
-    assert results_of("fit", path, *HOSTS["fit"])["input"]["warnings"][0].startswith(over)
-    answer = results_of("what-if", path, "--no-small-first", "--out", page)
-    assert answer["warnings"][0].startswith(over)
-    assert not any("invented" in caution for caution in answer["cautions"])
