@@ -6,7 +6,6 @@ import csv
 import json
 from pathlib import Path
 
-from batfill import __version__
 from batfill.policy import policy_named
 from batfill.replays import replay
 from batfill.version import __version__

@@ -24,7 +24,6 @@ import pytest
 from batfill.policy import POLICIES, Policy, policy_named
 from batfill.replays import replay
 from batfill.reports.siteconfig import KEYS, SLURM_ORIGIN, SYSTEMS, site_config
-from batfill.version import __version__
 from batfill.workloads import read_workload
 from command import batfill
 from oracle import key_named

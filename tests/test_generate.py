@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batfill.cli import main
+from batfill.version import __version__
 from batfill.workloads import generate
 from batfill.workloads.generate import generate_log
 from batfill.workloads.scaling import at_load, offered_load

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from batfill.reports import write_report
 from batfill.reports.runs import find_runs
-from batfill.reports.sample import bin_means, curves, rows_of, sampled, span_s
+from batfill.reports.sample import bin_means, curves_of_all, only_rows, sampled, span_s
 from report_runs import CUT, KILLED, OK, REJECTED, jobs_csv, sample_run
 
 OPENING = Path(__file__).parents[1] / "benchmarks" / "opening.js"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +17,13 @@ import batfill as bf
 import gym_oracle
 import swf_text
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
-from batfill.errors import WorkloadError
+from batfill.errors import PolicyError, WorkloadError
 from batfill.policy import POLICIES, aged
 from batfill.replays import replay
 from studies.rlscheduler.features import entry_of, see_gym
 from studies.rlscheduler.rollouts import (
     costs_in_gym,
+    firsts_within,
     ordered_in_gym,
     rows_of,
     starts_in_easy,
@@ -27,6 +31,7 @@ from studies.rlscheduler.rollouts import (
 )
 from studies.rlscheduler.schedgym import GymLog, Jobs, Machine, new_state, read_gym_log, slowdowns, step
 
+ROOT = Path(__file__).parents[1]
 HOUR_S = 3600
 
 
@@ -185,6 +190,21 @@ def test_moving_orders_and_thresholds_play_as_the_plain_simulator(made, backfill
         assert found[0].tolist() == by_key(log, key, backfill, threshold_s)
 
 
+def test_orders_by_the_expansion_factor_move(made_log):
+    """LEXP by its definition, -(w + p~) / p~."""
+    log = read_gym_log(made_log)
+    n = 120
+    part = GymLog(log.path, Jobs(*(column[:n] for column in log.jobs)), log.machine, log.number[:n])
+    found = ordered_in_gym(part, POLICIES["lexp"], [0], n=n, backfill=True)
+    assert found[0].tolist() == by_key(part, lambda now_s, job: -((now_s - job[0]) / job[2]), True)
+
+
+def test_networks_have_no_order(made_log):
+    picked = bf.picked_by(linear(), name="zeros")
+    with pytest.raises(PolicyError, match="policy zeros: a network picks; use starts_in_gym"):
+        ordered_in_gym(read_gym_log(made_log), picked, [0], n=5, backfill=True)
+
+
 @pytest.fixture(scope="module")
 def made_log(tmp_path_factory):
     """An SWF log of 480 jobs on 32 processors, with rushes."""
@@ -232,7 +252,46 @@ def test_sequences_in_easy_are_replays_of_their_jobs(made_log):
     assert all((one == other).all() for one, other in zip(picked, shortest, strict=True))
 
 
+def test_jobs_that_the_workload_lacks_are_refused(made_log):
+    log, sample = read_gym_log(made_log), bf.read(made_log)
+    part = type(sample)(sample.name, sample.jobs.select(slice(10)), sample.procs)
+    with pytest.raises(WorkloadError, match=r"it lacks job 11 of .*; read the same log"):
+        rows_of(log, part, [5], n=10)
+
+
+def test_windows_hold_only_what_is_allowed():
+    assert firsts_within(np.array([True] * 4 + [False] + [True] * 3), 3).tolist() == [0, 1, 5]
+    assert len(firsts_within(np.zeros(5, bool), 2)) == 0
+
+
 # The example that trains
+
+
+def trained(log, out, *more):
+    pytest.importorskip("cmaes")
+    script = [sys.executable, "-m", "studies.rlscheduler.train", log, "--out", out, *more]
+    environment = {**os.environ, "PYTHONPATH": str(Path(bf.__file__).parents[1])}
+    return subprocess.run(script, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_the_example_trains_the_same_file_again(made_log, tmp_path):
+    quick = ("--jobs", "20", "--sequences", "4", "--population", "6", "--generations", "3")
+    contents = []
+    for name, hidden in (("one", "2"), ("two", "2"), ("linear", "0")):
+        done = trained(made_log, tmp_path / name, *quick, "--hidden", hidden)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("generation") == 4
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1] != contents[2]
+    assert bf.replay(made_log, f"nn@{tmp_path / 'one'}").figures.jobs == 480
+
+
+def test_the_example_refuses_a_log_that_is_too_short(made_log, tmp_path):
+    done = trained(made_log, tmp_path / "out")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "too few jobs for sequences of 1024; give a smaller --jobs" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_training_leaves_the_published_test_alone():

@@ -20,11 +20,11 @@ from studies.rlscheduler.schedgym import (
     Jobs,
     Machine,
     baselines,
+    begin,
     new_state,
     pick,
     play,
     read_gym_log,
-    step,
 )
 
 # Mean bounded slowdowns in RLScheduler's published table, in the order of PUBLISHED: without backfilling, then with it.
