@@ -95,7 +95,7 @@ def test_another_samples_run_is_another(planned):
 
 def test_another_engine_makes_all_runs_anew(planned, monkeypatch):
     before = ids(planned("policies: [fcfs]\n"))
-    monkeypatch.setattr("batfill.campaigns.plan.SOURCES", "changed")
+    monkeypatch.setattr("batfill.campaigns.plan.PROGRAMS", "changed")
     assert ids(planned("policies: [fcfs]\n")) != before
 
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.engine.keys import key_at, unit_of
+from batfill.engine.motion import UNLIMITED_S
 from batfill.errors import PolicyError
 from batfill.jobs import LONGEST_S
-from batfill.policy import AGED, MIXED, PICKED, POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
+from batfill.policy import AGED, MIXED, PICKED, POLICIES, aged, listing, mixed, names_in, policy_named
 from batfill.replays import replay
 from oracle import KEYS, assert_same, key_named, oracle
 from strategies import random_table, replayed, table

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill import engine
+from batfill.engine.motion import BY_SECOND, UNLIMITED_S
 from batfill.errors import BatfillError
-from batfill.policy import BY_SECOND, UNLIMITED_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

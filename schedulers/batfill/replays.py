@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill import engine
+from batfill.engine.violations import scratch_for
 from batfill.errors import BatfillError
 from batfill.files import whole_file
-from batfill.invariants import require_at_most, require_once, require_sound, scratch_for
+from batfill.invariants import require_at_most, require_once, require_sound
 from batfill.jobs import SMALL, JobTable, checked_size
 from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, certify, summarize
 from batfill.policy import policy_named, require_order

@@ -14,9 +14,9 @@ import numpy as np
 
 from batfill.engine import new_picks
 from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
+from batfill.engine.motion import BY_ESTIMATE
 from batfill.engine.picks import add_rows, score
 from batfill.errors import PolicyError, WorkloadError
-from batfill.policy import BY_ESTIMATE
 from batfill.replays import EngineReplay, thread_pool
 from studies.rlscheduler.features import entry_of, see_gym
 from studies.rlscheduler.schedgym import (

@@ -18,11 +18,11 @@ from batfill.engine.features import OF_CLUSTER, OF_JOB
 from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import section_of
 from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset, set_mixed_key
+from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size
 from batfill.engine.picks import first_waiting, note_logs, see_all
 from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
 from batfill.engine.running import may_backfill
 from batfill.engine.waiting import dequeue, enqueue_at
-from batfill.policy import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

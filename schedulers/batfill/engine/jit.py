@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 
 Kernel = TypeVar("Kernel", bound="Callable[..., Any]")
 
+
+def digest_of(*files: str | Path) -> str:
+    """The sha256 of these files' bytes, one after another, hexadecimal."""
+    return sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+
+
 HERE = Path(__file__).parent
-FILES = (
-    *sorted(HERE.glob("*.py")),
-    *(HERE.parent / name for name in ("invariants.py", "policy.py")),
-)  # every source of a kernel
+FILES = sorted(HERE.glob("*.py"))  # every source of a kernel
 # Numba compares a cached kernel with its own file only, not with the files of the kernels it calls. Ours are
 # recompiled when any of them changes: a stale decision in a new release would be wrong.
-SOURCES = sha256(b"".join(file.read_bytes() for file in FILES)).hexdigest()
+SOURCES = digest_of(*FILES)
 COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.motion import BY_SECOND, UNLIMITED_S
 from batfill.engine.tree import LEAF, first_slot, precedes
-from batfill.policy import BY_SECOND, UNLIMITED_S
 
 
 @expression

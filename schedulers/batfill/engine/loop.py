@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill import invariants
+from batfill.engine import violations
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass, kill_pays, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
 from batfill.engine.jit import entry, expression, kernel, outlined
+from batfill.engine.motion import UNLIMITED_S, mixed_key
 from batfill.engine.records import ALWAYS, AWAY, FROM_OUTSIDE, QUEUE
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
 from batfill.engine.waiting import demote, requeue, spare, sweep_overdue
-from batfill.policy import UNLIMITED_S, mixed_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -240,7 +240,7 @@ def advance(until_s, size, queue, events):
 
 
 compiled_mixed_key = kernel(mixed_key)
-first_violation = entry(outlined(invariants.first_violation))
+first_violation = entry(outlined(violations.first_violation))
 
 
 @kernel
@@ -271,7 +271,7 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
         size: the machine's processors.
         queue: changed in place; `rules[0].moves` is set for each policy.
         events: changed in place.
-        scratch: of `invariants.first_violation`, and float64 (n_jobs,).
+        scratch: of `violations.first_violation`, and float64 (n_jobs,).
     """
     jobs, clock = queue.jobs, events.clock[0]
     for i in range(first, len(moves)):
