@@ -16,9 +16,9 @@ import numpy as np
 from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_heads, start_waiting
 from batfill.engine.features import OF_CLUSTER, OF_JOB
 from batfill.engine.jit import entry, expression, kernel, outlined
-from batfill.engine.keys import section_of
-from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset, set_mixed_key
-from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size
+from batfill.engine.keys import section_of, set_aged_key, set_mixed_key
+from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset
+from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED
 from batfill.engine.picks import first_waiting, note_logs, see_all
 from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
 from batfill.engine.running import may_backfill
@@ -250,16 +250,6 @@ def next_by_priority(order, seen, priorities):
             best = place
     order[best].rank = 1
     return best
-
-
-compiled_aged_size = kernel(aged_size)
-
-
-@kernel
-def set_aged_key(weights, job):
-    """Set a job's key and rise in the aged order of c, alpha, beta, which moves; see `policy.aged`."""
-    size = compiled_aged_size(min(job.estimate_s, UNLIMITED_S), job.procs, weights[1], weights[2])
-    job.key, job.rise = -weights[0] / size, -1 / size
 
 
 @expression
