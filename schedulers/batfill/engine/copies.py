@@ -21,7 +21,7 @@ from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record
 from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED
 from batfill.engine.picks import first_waiting, note_logs, see_all
 from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
-from batfill.engine.running import may_backfill
+from batfill.engine.running import charged, may_backfill
 from batfill.engine.waiting import dequeue, enqueue_at
 
 if TYPE_CHECKING:
@@ -345,8 +345,9 @@ def carry_out(queue, events, copy, kind, action, values, mask):
         if queue.jobs[row].procs > state.free:
             backfill_behind(queue, events, row)
             return ADVANCES
-        if kind == BACKFILL and now_s + queue.jobs[row].estimate_s > state.shadow_s:
-            state.extra -= queue.jobs[row].procs
+        if kind == BACKFILL:
+            job = queue.jobs[row]
+            state.extra = charged(now_s, job.procs, job.estimate_s, state.shadow_s, state.extra)
         start_one(queue, events, row, kind == BACKFILL)
         left -= 1
         if kind != PRIORITIES:
