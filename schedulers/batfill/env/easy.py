@@ -93,7 +93,6 @@ class EasyCopies:
             queue=repeated(one.queue.arrays._replace(picks=picks), copies),
             events=repeated(one.events, copies),
             state=engine.new_records(copies, engine.COPY).reshape(copies, 1),
-            weights=np.zeros((copies, 6)),
             setting=setting,
             jobs=log.queue.arrays.jobs,
             duration_s=log.events.duration_s,
