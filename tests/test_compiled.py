@@ -33,8 +33,11 @@ def test_the_engine_is_compiled_from_files_of_its_own_alone():
         }
         assert all(name.startswith("batfill.engine") for name in names), (path, names)
     kernels = re.compile(r"^@(kernel|outlined|expression)$", re.MULTILINE)
-    with_kernels = {path.parent.name for path in PACKAGE.rglob("*.py") if kernels.search(path.read_text())}
-    assert with_kernels == {"engine"}
+    sources = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
+    assert {path.parent.name for path, text in sources.items() if kernels.search(text)} == {"engine"}
+    assert [path.name for path, text in sources.items() if re.search(r"\bnumba\b.* import|import numba", text)] == [
+        "jit.py"
+    ]
 
 
 def imported_by(node):
@@ -65,7 +68,7 @@ def test_a_list_of_compiled_kernels_is_deleted_if_it_was_made_from_other_sources
     stale.write_bytes(b"numba " + b"0" * len(SOURCES))
     fresh.write_bytes(b"numba " + SOURCES.encode())
     for index in (stale, fresh, tmp_path / "missing.nbi"):
-        drop_stale(index)
+        drop_stale(index, SOURCES)
     assert list(tmp_path.iterdir()) == [fresh]
 
 
