@@ -214,6 +214,17 @@ def test_no_module_imports_one_that_imports_it():
     assert [str(path.relative_to(package)) for path in left] == []
 
 
+def test_outside_the_engine_only_the_queue_holds_its_arrays():
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in (ROOT / "schedulers" / "batfill", ROOT / "studies")
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "arrays"
+    }
+    assert found == {"schedulers/batfill/queue.py"}
+
+
 def test_the_length_of_a_day_and_of_a_week_is_written_once_and_once_more_for_durations_in_words():
     number = re.compile(r"\b(86_?400|604_?800)\b|24 \* 3_?600")
     sources = sorted((ROOT / "schedulers" / "batfill").rglob("*.py"))
