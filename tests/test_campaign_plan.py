@@ -72,7 +72,7 @@ def test_another_choice_is_another_run(planned, other):
 
 def test_another_engine_makes_all_runs_anew(planned, monkeypatch):
     before = ids(planned("policies: [fcfs]\n"))
-    monkeypatch.setattr("batfill.campaigns.plan.SOURCES", "changed")
+    monkeypatch.setattr("batfill.campaigns.plan.PROGRAMS", "changed")
     assert ids(planned("policies: [fcfs]\n")) != before
 
 

@@ -192,3 +192,14 @@ def test_no_module_imports_one_that_imports_it():
         for path in free:
             del left[path]
     assert [str(path.relative_to(package)) for path in left] == []
+
+
+def test_outside_the_engine_only_the_queue_holds_its_arrays():
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in (ROOT / "schedulers" / "batfill", ROOT / "studies")
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "arrays"
+    }
+    assert found == {"schedulers/batfill/queue.py"}

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batfill.engine.keys import key_at, unit_of
+from batfill.engine.motion import UNLIMITED_S
 from batfill.jobs import LONGEST_S
-from batfill.policy import POLICIES, UNLIMITED_S, aged, listing, mixed, names_in, policy_named
+from batfill.policy import POLICIES, aged, listing, mixed, names_in, policy_named
 from batfill.replays import replay
 from command import json_result, result
 from oracle import KEYS, assert_same, key_named, oracle

@@ -17,10 +17,11 @@ import batfill as bf
 import gym_oracle
 import swf_text
 from batfill.engine.features import FEATURES, FEATURES_OF_CLUSTER, FEATURES_OF_JOB
+from batfill.engine.jit import OPTIONS, compiled
 from batfill.errors import PolicyError, WorkloadError
 from batfill.policy import POLICIES, aged
 from batfill.replays import replay
-from studies.rlscheduler.features import entry_of, see_gym
+from studies.rlscheduler.features import SOURCES, see_gym
 from studies.rlscheduler.rollouts import (
     costs_in_gym,
     firsts_within,
@@ -35,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 HOUR_S = 3600
 
 
-@entry_of(__file__)
+@compiled(*SOURCES, __file__, **OPTIONS)
 def see(jobs, machine, state, i, seen, of_jobs, of_cluster):
     """The kernel, compiled once."""
     see_gym(jobs, machine, state, i, seen, of_jobs, of_cluster)

@@ -1,7 +1,7 @@
 """What holds of every run, whatever was scheduled: checked after each replay and simulation.
 
 A violation is a bug in batfill and no result: `require_sound` raises an `InternalError`, and the command line asks for
-a report. `first_violation` is plain Python; the engine compiles it.
+a report. `engine.violations` holds the check itself, which the engine compiles.
 """
 
 from __future__ import annotations
@@ -12,129 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.engine.violations import WRONG, first_violation, scratch_for
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-# What is wrong with a job, by the number that `first_violation` returns; 0 is for nothing.
-WRONG = (
-    "",
-    "starts although it runs, has ended, or is wider than the machine",
-    "starts before its submission",
-    "starts after a job that starts later",
-    "starts on processors that others use",
-    "ends twice",
-    "ends after a job that ends later",
-    "ends without having started, or never ends",
-)
-SOUND, RESTARTS, EARLY, UNORDERED, CROWDED, AGAIN, LATE, UNENDED = range(len(WRONG))
 TOLERANCE = 1e-9  # of figures that are sums of many numbers
 
 
 class InternalError(Exception):
     """A run breaks an invariant: a bug in batfill."""
-
-
-def first_violation(
-    size: Any,
-    until_s: Any,
-    submit_s: Any,
-    procs: Any,
-    start_s: Any,
-    end_s: Any,
-    starts: Any,
-    ended: Any,
-    ends: Any,
-    kill_row: Any,
-    kill_start_s: Any,
-    kill_ran_s: Any,
-    scratch: Any,
-    released: Any,
-    dates_s: Any,
-) -> Any:
-    """A violation of an invariant: (its place in WRONG, row, date); (SOUND, 0, 0.0) if there is none.
-
-    Each job that fits runs once, without a break, from its submission at the earliest, after tries that were killed; at
-    no instant do jobs use more processors than there are. It is linear in the number of tries, since it is given the
-    order of the ends, and how many came before each start; both are checked.
-
-    Args:
-        size: the machine's processors.
-        until_s: the last instant processed; inf if the run is over, and every job must have ended.
-        submit_s: float64 (n_jobs,).
-        procs: integers (n_jobs,).
-        start_s: float64 (n_jobs,), of the last try; nan before its start.
-        end_s: float64 (n_jobs,), of the final try, known beforehand if it runs.
-        starts: unsigned (n_tries,), the rows of all tries in order of start.
-        ended: unsigned (n_tries,), how many tries had ended before each start.
-        ends: unsigned (n_ended,), the rows of the tries that have ended, in order of end.
-        kill_row: unsigned (n_kills,), the rows of the tries that were killed and requeued, in order of time.
-        kill_start_s: float64 (n_kills,), when these tries started,
-        kill_ran_s: float64 (n_kills,), and how long they ran.
-        scratch: int32 (n_jobs,), zeros, and with kills (4 n_jobs + n_kills,); changed, as the next two.
-        released: int64 (n_ended + 1,).
-        dates_s: float64 (n_ended + 1,).
-    """
-    n_jobs, n_kills = len(submit_s), len(kill_row)
-    if n_kills > 0:  # each job's kills as lists, 0 at their ends: two of them to walk through, and the last kill passed
-        for kill in range(n_kills, 0, -1):
-            row = kill_row[kill - 1]
-            scratch[4 * n_jobs + kill - 1] = scratch[n_jobs + row]
-            scratch[n_jobs + row] = kill
-            scratch[2 * n_jobs + row] = kill
-    released[0], dates_s[0] = 0, -np.inf
-    for place in range(len(ends)):
-        row = ends[place]
-        date_s = end_s[row]
-        if n_kills > 0 and scratch[n_jobs + row] > 0:
-            kill = scratch[n_jobs + row] - 1
-            scratch[n_jobs + row] = scratch[4 * n_jobs + kill]
-            date_s = kill_start_s[kill] + kill_ran_s[kill]
-        else:
-            if scratch[row] != 0:
-                return AGAIN, row, date_s
-            scratch[row] = 1
-        if not date_s >= dates_s[place]:
-            return LATE, row, date_s
-        dates_s[place + 1] = date_s
-        released[place + 1] = released[place] + procs[row]
-    taken, last_s, most = 0, -np.inf, len(ends)
-    for place in range(len(starts)):
-        row = starts[place]
-        date_s, width, before = start_s[row], procs[row], ended[place]
-        if n_kills > 0:
-            passed = scratch[3 * n_jobs + row] - 1
-            kill = scratch[2 * n_jobs + row] - 1
-            if kill >= 0:
-                scratch[2 * n_jobs + row] = scratch[4 * n_jobs + kill]
-                scratch[3 * n_jobs + row] = kill + 1
-                date_s = kill_start_s[kill]
-                scratch[row] -= 2
-            if passed >= 0 and date_s < kill_start_s[passed] + kill_ran_s[passed]:
-                return RESTARTS, row, date_s
-        if scratch[row] >= 2 or width > size:
-            return RESTARTS, row, date_s
-        scratch[row] += 2
-        if not date_s >= submit_s[row]:
-            return EARLY, row, date_s
-        taken += width
-        if date_s < last_s or before > most or dates_s[before] > date_s:
-            return UNORDERED, row, date_s
-        if taken - released[before] > size:
-            return CROWDED, row, date_s
-        last_s = date_s
-    for row in range(n_jobs):
-        unended = scratch[row] == 1 or until_s == np.inf or end_s[row] <= until_s
-        if unended and scratch[row] != 3 and (scratch[row] == 1 or procs[row] <= size):
-            return UNENDED, row, start_s[row]
-    return SOUND, 0, 0.0
-
-
-def scratch_for(n_jobs: int, n_kills: int, n_ends: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The scratch space of `first_violation`."""
-    n_marks = 4 * n_jobs + n_kills if n_kills else n_jobs
-    return np.zeros(n_marks, np.int32), np.empty(n_ends + 1, np.int64), np.empty(n_ends + 1)
 
 
 class Ledger:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size, mixed_key
 from batfill.errors import PolicyError, nearest
 from batfill.networks import MEND, Network, read_network, write_network
 from batfill.tables import in_columns, label_html
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
 Term = tuple[float, int, int, int]  # coefficient, powers of p, q, r
 
-# The p~ of a job without walltime in a key, which keeps formulas finite; the longest time of a job table.
-UNLIMITED_S = 1e12
-FIXED, BY_ESTIMATE, BY_SECOND = range(3)  # whether keys move, and the unit of the wait in which they rise
-SHORTEST_S = 1.0  # the least p~ of an aged order, which divides by its powers
 LARGEST_EXPONENT = 4  # of an aged order: p~^4 of a job without walltime is 10^48, far from the ends of a float
 
 PURE_SOURCE = "pure policy; Carastan-Santos et al., CCGrid 2019, and the 2019 study of mixed policies, Section 4"
@@ -359,11 +356,6 @@ def mixed(weights: tuple[float, ...]) -> Policy:
     )
 
 
-def mixed_key(a, b, c, d, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays, and compiled of one job
-    """A mixed policy's key at submission without e, its weight on (w + p~) / p~; -r replaces w."""
-    return a * q + b * p - c * r + d * (p / q) + f * (p * q)
-
-
 def expanded_mixed_key(a, b, c, d, e, f, r, p, q):  # type: ignore[no-untyped-def]  # of arrays
     """A mixed policy's key at submission."""
     return e + mixed_key(a, b, c, d, f, r, p, q)  # type: ignore[no-untyped-call]
@@ -397,11 +389,6 @@ def aged(c_s: float, alpha: float, beta: float) -> Policy:
         formula=AGED_FORMULA,
         source=AGED_SOURCE,
     )
-
-
-def aged_size(p, q, alpha, beta):  # type: ignore[no-untyped-def]  # of arrays, and compiled of one job
-    """The size of a job in an aged order."""
-    return np.power(np.maximum(p, SHORTEST_S), alpha) * np.power(q * 1.0, beta)
 
 
 def over_aged_size(number, alpha, beta, r, p, q):  # type: ignore[no-untyped-def]  # of arrays

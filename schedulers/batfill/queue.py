@@ -1,7 +1,7 @@
 """The queue: the waiting and running jobs of one machine, and the rules in force. Both hosts are built on it.
 
-`EngineReplay` knows all jobs in advance and passes `arrays` to its compiled event loop; `Cluster` receives one event
-at a time and calls the methods. No other code writes into the arrays.
+`EngineReplay` knows all jobs in advance, `Cluster` receives one event at a time. Outside `engine/` only `Queue` holds
+the arrays.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from batfill import engine
+from batfill.engine.motion import BY_SECOND, UNLIMITED_S
 from batfill.errors import BatfillError
-from batfill.policy import BY_SECOND, UNLIMITED_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part", bound=NamedTuple)
 
 FIRST_CAPACITY = 1024
+JOBS_PER_NODE = 16  # of a tree that must not need more room; a leaf that splits keeps at least twice as many
 
 
 class Queue:
@@ -66,7 +67,7 @@ class Queue:
         self.arrays: QueueArrays = engine.QueueArrays(
             jobs=engine.new_records(capacity, engine.JOB),
             ages=np.arange(capacity, dtype=np.uint32),
-            backfill_lines=engine.new_records(0 if backfill is None else capacity, engine.LINE),
+            backfill_lines=engine.new_records(0, engine.LINE),
             tries=engine.new_records(capacity if tries else 0, engine.TRY),
             tree=engine.new_tree(size, len(dividers)),
             running=engine.new_ends(min(capacity, size)),
@@ -80,12 +81,11 @@ class Queue:
         self.arrays.state["free"] = size
         self.arrays.rules["outlived"], self.arrays.rules["overdue"] = outlived, len(dividers) * tries_first
         self.arrays.rules["kill_if"] = kill_if
-        self.set_rules(policy, backfill, threshold_s)
-        self.policy, self.backfill = policy, backfill
         self.started = engine.new_records(size, engine.STARTED)
         self.known = 0  # number of jobs, in rows 0, 1, ...
         self.ordered_apart = False  # whether the orders read another p~ of a job than its expected run time
         self.by_age: list[tuple[float, str]] = []  # (r, id) of the jobs in `ages`, if they are submitted one by one
+        self.adopt(policy, backfill, threshold_s)
 
     @property
     def jobs(self) -> NDArray[np.void]:
@@ -189,10 +189,55 @@ class Queue:
             self.arrays.tries["request_s"] = request_s
             self.arrays.tries["limit_s"] = np.inf if outlives else request_s
 
-    def empty(self) -> None:
-        """Empty the tree of waiting jobs, for `engine.reset`."""
+    def reset(self, given: engine.Given, events: engine.Events) -> None:
+        """Reset to an empty machine, with the `events` of these jobs."""
         if self.arrays.state["waiting"][0]:
             engine.clear(self.arrays.tree)
+        engine.reset(self.size, given, self.arrays, events)
+
+    def advance(self, until_s: float, events: engine.Events) -> bool:
+        """Process every event up to and including `until_s`; returns whether none is left."""
+        until_s = float(until_s)  # the kernel would be compiled again for an int
+        while (why := engine.advance(until_s, self.size, self.arrays, events)) == engine.NEEDS_ROOM:
+            self.enlarge()
+        return bool(why == engine.DONE)
+
+    def advance_each(
+        self,
+        moves: NDArray[np.uint8],
+        weights: NDArray[np.float64],
+        lines: NDArray[np.void],
+        start_s: NDArray[np.float64],
+        given: engine.Given,
+        events: engine.Events,
+        scratch: tuple[NDArray[Any], ...],
+    ) -> bool:
+        """Replay all jobs under each policy, as `engine.advance_each`; returns whether every replay is sound."""
+        done, resume = 0, False
+        while True:
+            done = engine.advance_each(
+                done, resume, moves, weights, lines, start_s, given, self.size, self.arrays, events, scratch
+            )
+            if not 0 <= done < len(moves):
+                return bool(done >= 0)
+            resume = True
+            self.enlarge()
+
+    def repeated(self, n: int, visible: int) -> QueueArrays:
+        """Arrays of n such queues along a new first axis, whose trees need no more room, for `engine.Copies`.
+
+        `visible`: how many of the first jobs of each an agent sees.
+        """
+        capacity = len(self.arrays.jobs)
+        while len(self.arrays.tree.nodes) < 32 + capacity // JOBS_PER_NODE:
+            self.enlarge()
+        picks = engine.new_picks(self.size, visible)._replace(logs=np.zeros((capacity, 2), np.float32))
+        return repeated(self.arrays._replace(picks=picks), n)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays, those of the waiting jobs' tree and of the running jobs excepted."""
+        return sum(array.nbytes for array in self.arrays if isinstance(array, np.ndarray))
 
     def start(self, row: int, now_s: float) -> None:
         """Start a job that does not wait."""
@@ -215,9 +260,12 @@ class Queue:
         """The whole state as plain arrays by name, the input of `restore`."""
         return named(without_scratch(self.arrays))
 
-    def restore(self, saved: dict[str, NDArray[np.generic]]) -> None:
-        """Load the state from `saved` of a queue with the same rules."""
-        self.arrays = with_scratch(restored(self.arrays, saved))
+    def restore(self, saved: dict[str, NDArray[np.generic]]) -> bool:
+        """Load the state from `saved` of a queue with the same rules; returns whether its network is the policy's."""
+        now, self.arrays = self.arrays.picks, with_scratch(restored(self.arrays, saved))
+        kept = self.arrays.picks
+        same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
+        return same and bool((now.sight == kept.sight).all())
 
     def enlarge(self) -> None:
         """Double the tree's capacity."""
@@ -447,21 +495,17 @@ class Queue:
         if not threshold_s >= 0:
             raise BatfillError(f"threshold_s: {threshold_s!r} is not a number of seconds >= 0; inf is for none")
         assert not self.ordered_apart, "the p~ of the orders is not kept"
-        jobs, lines = self.arrays.jobs[: self.known], self.arrays.backfill_lines
+        rules, jobs, lines = self.arrays.rules, self.arrays.jobs[: self.known], self.arrays.backfill_lines
         known = jobs["submit_s"], jobs["estimate_s"], jobs["procs"].astype(np.int64)
-        jobs["key"], jobs["rise"] = policy.lines(*known)
+        if self.known:  # a policy of one's own may not take an empty array
+            jobs["key"], jobs["rise"] = policy.lines(*known)
         if backfill is None:
             lines = lines[:0]
         else:
             lines = lines if len(lines) else engine.new_records(len(self.arrays.jobs), engine.LINE)
-            lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
+            if self.known:
+                lines["key"][: self.known], lines["rise"][: self.known] = backfill.lines(*known)
         self.policy, self.backfill = policy, backfill
-        self.set_rules(policy, backfill, threshold_s)
-        self.arrays = self.arrays._replace(backfill_lines=lines)
-
-    def set_rules(self, policy: Policy, backfill: Policy | None, threshold_s: float) -> None:
-        """Write these into the engine's rules."""
-        rules = self.arrays.rules
         rules["moves"], rules["threshold_s"] = policy.motion, threshold_s
         rules["backfill_same"], rules["backfill_moves"] = backfill is None, (backfill or policy).motion
         rules["picks"], picks = engine.NO_PICKS, engine.new_picks(self.size)
@@ -469,7 +513,7 @@ class Queue:
             assert not self.spares, "kill_pays asks for the head by key; Options refuses a network there"
             rules["picks"] = engine.BY_NETWORK
             picks = engine.new_picks(self.size, network.visible, network.layers, network.weights)
-        self.arrays = self.arrays._replace(picks=picks)
+        self.arrays = self.arrays._replace(backfill_lines=lines, picks=picks)
 
     def resort(self) -> None:
         """Rebuild the queue under the rules in force; the next decision moves overdue jobs."""
@@ -504,6 +548,14 @@ def with_scratch(arrays: QueueArrays) -> QueueArrays:
 def copied(part: Part) -> Part:
     """Copies of these arrays, a named tuple of arrays or of such tuples."""
     return type(part)._make(copy_of(array) if isinstance(array, np.ndarray) else copied(array) for array in part)
+
+
+def repeated(part: Part, n: int) -> Part:
+    """These arrays, as for `copied`, n times along a new first axis."""
+    return type(part)._make(
+        engine.as_records(np.repeat(array[None], n, axis=0)) if isinstance(array, np.ndarray) else repeated(array, n)
+        for array in part
+    )
 
 
 def copy_of(array: NDArray[Any]) -> NDArray[Any]:

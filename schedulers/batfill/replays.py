@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batfill import engine
+from batfill.engine.violations import scratch_for
 from batfill.errors import BatfillError
 from batfill.files import whole_file
-from batfill.invariants import require_at_most, require_once, require_sound, scratch_for
+from batfill.invariants import require_at_most, require_once, require_sound
 from batfill.jobs import SMALL, JobTable, checked_size
 from batfill.metrics import TAU_S, Certificate, Summary, bounded_slowdown, certify, summarize
 from batfill.policy import policy_named, require_order
@@ -255,8 +256,7 @@ class EngineReplay:
 
     def restart(self, policy: Policy, *, backfill: Policy | None = None, threshold_s: float = np.inf) -> None:
         """Reset to an empty machine, under these rules, without allocating memory."""
-        self.queue.empty()
-        engine.reset(self.size, self.given, self.queue.arrays, self.events)
+        self.queue.reset(self.given, self.events)
         self.queue.adopt(policy, backfill, threshold_s)
 
     # Going on
@@ -280,12 +280,7 @@ class EngineReplay:
 
     def advance(self, until_s: float = np.inf) -> bool:
         """Process every instant up to and including `until_s`; returns whether the workload is done."""
-        until_s = float(until_s)  # the kernel would be compiled again for an int
-        while True:
-            why = engine.advance(until_s, self.size, self.queue.arrays, self.events)
-            if why != engine.NEEDS_ROOM:
-                return bool(why == engine.DONE)
-            self.queue.enlarge()
+        return self.queue.advance(until_s, self.events)
 
     def starts_under(
         self, policies: Sequence[Policy], *, backfill: Policy | None = None, threshold_s: float = np.inf
@@ -308,20 +303,11 @@ class EngineReplay:
         moves = np.array([policy.motion for policy in policies], np.uint8)
         weights = np.array([policy.weights or (0.0,) * 6 for policy in policies])
         start_s = np.empty((len(policies), len(self.table)))
-        done, resume = 0, False
         n_jobs = len(self.table)
         scratch = *scratch_for(n_jobs, len(self.events.kills), len(self.events.over)), np.empty(n_jobs)
-        while True:
-            arrays = self.queue.arrays
-            done = engine.advance_each(
-                done, resume, moves, weights, lines, start_s, self.given, self.size, arrays, self.events, scratch
-            )
-            if done < 0:
-                self.check(self.start_s)
-            if done == len(policies):
-                return start_s
-            resume = True
-            self.queue.enlarge()
+        if not self.queue.advance_each(moves, weights, lines, start_s, self.given, self.events, scratch):
+            self.check(self.start_s)
+        return start_s
 
     def step(self) -> bool:
         """Process the next instant, with its one decision; returns whether the workload is done."""
@@ -499,11 +485,11 @@ def engine_bytes(jobs: JobTable, policy: Policy, backfill: Policy | None, divide
     small = replace(jobs, job_class=np.full(len(jobs), SMALL, np.int8)) if (jobs.job_class == SMALL).any() else jobs
     run = EngineReplay(small, 1, policy, backfill=backfill, divider_s=divider_s, learns=learns)
     made = run.schedule()
-    arrays = [*run.queue.arrays, *run.events, *run.given, made.start_s, made.backfilled]
+    arrays = [*run.events, *run.given, made.start_s, made.backfilled]
     in_table = {id(getattr(small, f.name)) for f in fields(small)}
     tries = len(run.events.starts) * made.order.itemsize + run.events.kills.nbytes  # if every try takes place
     others = (a.nbytes for a in arrays if isinstance(a, np.ndarray) and id(a) not in in_table)
-    return int(tries) + sum(others)
+    return int(tries) + run.queue.nbytes + sum(others)
 
 
 def mean_bsld(jobs: JobTable, size: int, tau_s: float = TAU_S) -> Measure:
@@ -652,11 +638,7 @@ def load(path: Path, policies: Mapping[str, Policy] | None = None) -> tuple[Engi
         divider_s=queue["dividers"]["divider_s"],
         learns=bool(arrays["learns"]),
     )
-    now = run.queue.arrays.picks
-    run.queue.restore(queue)
-    kept = run.queue.arrays.picks
-    same = np.array_equal(now.layers, kept.layers) and np.array_equal(now.weights, kept.weights)
-    if not same or (now.sight != kept.sight).any():
+    if not run.queue.restore(queue):
         raise BatfillError(f"{path}: was saved when {policy.name} held another network; restore that file")
     run.queue.ordered_apart = bool(arrays["ordered_apart"])
     run.events = restored(run.events, part("events"))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill import engine
+from batfill.engine.jit import OPTIONS, compiled
 from batfill.env.threads import Started, Threads
-from studies.rlscheduler.features import entry_of, see_gym
+from studies.rlscheduler.features import SOURCES, see_gym
 from studies.rlscheduler.schedgym import (
     GymLog,
     Jobs,
@@ -35,7 +36,7 @@ COUNTS = np.dtype(
 
 BEGINS, RESTS = engine.BEGINS, engine.RESTS
 
-entry = entry_of(__file__)
+entry = compiled(*SOURCES, __file__, **OPTIONS)
 
 
 class Game(NamedTuple):

@@ -10,42 +10,23 @@ before the shadow time; the processors spare at that time do not count. So only 
 
 from __future__ import annotations
 
-from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batfill.engine.jit import COMPILED, SOURCES, index_of, njit
+from batfill.engine.jit import FILES
 from batfill.engine.picks import HOUR_S, see_cluster, see_job, within_limits
 from studies.rlscheduler import schedgym
-from studies.rlscheduler.schedgym import OPTIONS, gym_kernel, shadow
+from studies.rlscheduler.schedgym import gym_kernel, shadow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from studies.rlscheduler.schedgym import Jobs, Machine, State
 
 
-def entry_of(*files: str) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator for kernels that Python calls, compiled again when one of their sources changes.
-
-    Numba compares a cached kernel with its own file only. The engine's files, the simulator's and this one are always
-    among the sources.
-    """
-    sources = [Path(file).read_bytes() for file in (*files, schedgym.__file__, __file__)]
-    stamp = sha256(SOURCES.encode() + b"".join(sources)).hexdigest()
-
-    def entry(function: Callable[..., Any]) -> Any:
-        compiled: Any = njit(cache=True, **OPTIONS)(function)
-        if COMPILED:
-            compiled._cache._cache_file._source_stamp = stamp
-            index = index_of(compiled)
-            if index.is_file() and stamp.encode() not in index.read_bytes():
-                index.unlink(missing_ok=True)
-        return compiled
-
-    return entry
+# Of every kernel that calls `see_gym`, besides its own file.
+SOURCES: tuple[str | Path, ...] = (*FILES, schedgym.__file__, __file__)
 
 
 @gym_kernel

@@ -14,11 +14,12 @@ import numpy as np
 
 from batfill.engine import new_picks
 from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
+from batfill.engine.jit import OPTIONS, compiled
+from batfill.engine.motion import BY_ESTIMATE
 from batfill.engine.picks import add_rows, score
 from batfill.errors import PolicyError, WorkloadError
-from batfill.policy import BY_ESTIMATE
 from batfill.replays import EngineReplay, thread_pool
-from studies.rlscheduler.features import entry_of, see_gym
+from studies.rlscheduler.features import SOURCES, see_gym
 from studies.rlscheduler.schedgym import (
     Jobs,
     Machine,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     Firsts = Sequence[int] | NDArray[np.int64]
 
 AT_ONCE = 8  # sequences of one call, so that threads end at nearly the same time
-entry = entry_of(__file__)
+entry = compiled(*SOURCES, __file__, **OPTIONS)
 
 
 @gym_kernel

@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.engine.jit import njit
+from batfill.engine.jit import OPTIONS, compiled, njit
 from batfill.errors import BatfillError, PolicyError, WorkloadError, nearest
 from batfill.metrics import bounded_slowdown
 from batfill.workloads.swf_log import read_log
@@ -190,9 +190,8 @@ def _machine(path: Path, log: SwfLog) -> Machine:
     return Machine(nodes, (size("MaxProcs") or nodes) / nodes)
 
 
-# Without numba's reference counting of the arrays, which takes as long as the rest; kernels allocate nothing.
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
 gym_kernel = njit(forceinline=True, **OPTIONS)
+entry = compiled(__file__, **OPTIONS)  # what Python calls
 
 
 @gym_kernel

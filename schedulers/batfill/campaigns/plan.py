@@ -6,12 +6,13 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batfill.campaigns.config import CampaignError, seeded
 from batfill.campaigns.traces import Source, Trace, jobs_by_window, piece_of, read_source, warnings_by_log
 from batfill.campaigns.work import Run
-from batfill.engine.jit import SOURCES
+from batfill.engine.jit import FILES, digest_of
 from batfill.files import digest
 from batfill.options import Options
 from batfill.version import __version__
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from batfill.campaigns.config import Campaign, ReadCampaign
+
+PROGRAMS = digest_of(*FILES, Path(__file__).parents[1] / "policy.py")  # of what decides when jobs start
 
 
 class Planned(NamedTuple):
@@ -125,6 +128,6 @@ def run_id(trace: Trace, window: int | None, given: dict[str, Any], tau_s: float
         "options": {**given, **options.digests},
         "tau_s": tau_s,
         "version": __version__,
-        "engine": SOURCES,
+        "engine": PROGRAMS,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -7,6 +7,7 @@ no protocol: `agent` and the conversations, or `scheduler`, adapt it to Batsim.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -30,6 +31,16 @@ class Start(NamedTuple):
     job: str
     machines: Intervals
     kill_at_s: float  # when to kill and requeue it if it still runs; inf for never
+
+
+@dataclass(slots=True)
+class Placed:
+    """What the queue does not know of a job that waits or runs, and the processors, which are read often."""
+
+    name: str
+    procs: int
+    walltime_s: float  # at which the simulator ends it
+    machines: Intervals = field(default_factory=list)  # while it runs
 
 
 class Cluster:
@@ -56,13 +67,9 @@ class Cluster:
         self.widest_try = options.widest_try(self.size)
         self.idle = IdleMachines(intervals_of(ids))
         self.away: set[int] = set()  # unavailable machines
-        self.names: list[str] = []  # by row
         self.rows: dict[str, int] = {}  # of the jobs that wait or run
-        self.walltime_s: list[float] = []  # by row
-        self.procs: list[int] = []  # by row
-        self.killable: list[bool] = []  # by row: may still be killed and requeued
-        self.machines: dict[int, Intervals] = {}  # by row, of the running jobs
-        self.small_left = 0  # jobs that may still be killed and requeued
+        self.placed: dict[int, Placed] = {}  # the same jobs by row
+        self.killable: set[int] = set()  # rows of those that may still be killed and requeued
 
     def submit(
         self,
@@ -106,32 +113,30 @@ class Cluster:
             outlives=expected_s is not None,
         )
         self.rows[job] = row
-        self.names.append(job)
-        self.walltime_s.append(walltime_s)
-        self.procs.append(procs)
-        self.killable.append(killable)
-        self.small_left += killable
+        self.placed[row] = Placed(job, procs, walltime_s)
+        if killable:
+            self.killable.add(row)
         return True
 
     def requeue(self, job: str, now_s: float, name: str) -> None:
         """Requeue a killed job under a new name, with its first submission time."""
         row = self.rows.pop(job)
         self.rows[name] = row
-        self.names[row] = name
+        self.placed[row].name = name
         self.queue.requeue(row, now_s)
 
     def end(self, job: str, *, again: bool = False) -> None:
         """Release the machines of a job that has ended; `again` if it was killed and moves to the next level."""
-        row = self.rows[job]
+        row = self.rows.pop(job)
+        placed = self.placed.pop(row)
         self.queue.finish(row)
-        self.idle.give(without(self.machines.pop(row), self.away))
-        self.small_left -= self.killable[row]
+        self.idle.give(without(placed.machines, self.away))
+        self.killable.discard(row)
         if again:
             self.queue.demote(row)
-            self.killable[row] = bool(self.queue.jobs["killable"][row])
-            self.small_left += self.killable[row]
-        else:
-            del self.rows[job]
+            self.rows[job], self.placed[row] = row, Placed(job, placed.procs, placed.walltime_s)
+            if self.queue.jobs["killable"][row]:
+                self.killable.add(row)
 
     def kill_pays(self, job: str, now_s: float) -> bool:
         """Whether to kill a job at its divider, after the decision at `now_s`; if not, it goes on as a large one."""
@@ -139,14 +144,13 @@ class Cluster:
         if self.queue.kill_pays(row, now_s):
             return True
         self.queue.spare(row, now_s)
-        self.killable[row] = False
-        self.small_left -= 1
+        self.killable.remove(row)
         return False
 
     def lost_work(self, job: str) -> tuple[float, int]:
         """Sorts jobs at their dividers: by the processor-seconds that a kill would waste, then by age."""
         row = self.rows[job]
-        return self.queue.divider_of_try(row) * self.procs[row], int(self.queue.jobs["seq"][row])
+        return self.queue.divider_of_try(row) * self.placed[row].procs, int(self.queue.jobs["seq"][row])
 
     def renew_dividers(self, dividers_s: Sequence[float]) -> None:
         """Kill small jobs that start from now on at these dividers."""
@@ -160,7 +164,7 @@ class Cluster:
         """Run one EASY pass; each started job gets the idle machines with the lowest ids."""
         if self.by_machines:
             return self.decide_by_machines(now_s)
-        return [self.place(row, self.idle.take(self.procs[row]), now_s) for row in self.queue.decide(now_s).tolist()]
+        return [self.place(row, now_s) for row in self.queue.decide(now_s).tolist()]
 
     def decide_by_machines(self, now_s: float) -> list[Start]:
         """Run one pass in which the head reserves machines, and others are backfilled beside these.
@@ -178,25 +182,26 @@ class Cluster:
                 return started
             row = queue.pick(now_s, waiting)
             waiting.remove(row)
-            if self.procs[row] > queue.free:
+            if self.placed[row].procs > queue.free:
                 break
             queue.start_waiting(row, now_s)
-            started.append(self.place(row, self.idle.take(self.procs[row]), now_s))
-        shadow_s, reserved = self.reservation(self.procs[row], now_s)
+            started.append(self.place(row, now_s))
+        shadow_s, reserved = self.reservation(self.placed[row].procs, now_s)
         idle = self.mask(self.idle.intervals())
         estimate_s = queue.jobs["estimate_s"]
         for row in queue.in_backfill_order(np.array(waiting, np.intp), now_s).tolist():
-            if self.procs[row] > queue.free:
+            need = self.placed[row].procs
+            if need > queue.free:
                 continue
             usable = idle if now_s + estimate_s[row] <= shadow_s else idle & ~reserved
-            chosen = np.flatnonzero(usable)[: self.procs[row]]
-            if len(chosen) < self.procs[row]:
+            chosen = np.flatnonzero(usable)[:need]
+            if len(chosen) < need:
                 continue
             idle[chosen] = False
             machines = intervals_of(chosen.tolist())
             self.idle.remove(machines)
             queue.start_waiting(row, now_s)
-            started.append(self.place(row, machines, now_s))
+            started.append(self.place(row, now_s, machines))
             if queue.free == 0:
                 break
         return started
@@ -209,7 +214,7 @@ class Cluster:
         free_at_s = np.full(self.ends, math.inf)
         running = self.queue.running
         for row, end_s in zip(running["row"].tolist(), running["end_s"].tolist(), strict=True):
-            for first, last in self.machines[row]:
+            for first, last in self.placed[row].machines:
                 free_at_s[first : last + 1] = min(end_s, NEVER_S)
         free_at_s[sorted(self.away)] = math.inf
         free_at_s[self.mask(self.idle.intervals())] = now_s
@@ -227,15 +232,16 @@ class Cluster:
             mask[first : last + 1] = True
         return mask
 
-    def place(self, row: int, machines: Intervals, now_s: float) -> Start:
-        """Give a starting job its machines."""
-        self.machines[row] = machines
-        if not self.killable[row]:
-            return Start(self.names[row], self.machines[row], math.inf)
+    def place(self, row: int, now_s: float, machines: Intervals | None = None) -> Start:
+        """Give a starting job its machines; by default the idle ones with the lowest ids."""
+        placed = self.placed[row]
+        placed.machines = self.idle.take(placed.procs) if machines is None else machines
+        if row not in self.killable:
+            return Start(placed.name, placed.machines, math.inf)
         divider_s = self.queue.note_divider(row)
         # A job whose walltime ends it by then needs no kill call.
-        kill_at_s = now_s + divider_s if divider_s < self.walltime_s[row] else math.inf
-        return Start(self.names[row], self.machines[row], kill_at_s)
+        kill_at_s = now_s + divider_s if divider_s < placed.walltime_s else math.inf
+        return Start(placed.name, placed.machines, kill_at_s)
 
     def withdraw(self, machines: Iterable[int]) -> None:
         """Stop using these machines; a job on one of them keeps running and does not release it.
@@ -259,8 +265,8 @@ class Cluster:
 
     def change_release(self, machine: int, by: int) -> bool:
         """Change by one the processors that the job on this machine will release; returns whether a job runs there."""
-        for row, machines in self.machines.items():
-            if any(first <= machine <= last for first, last in machines):
+        for row, placed in self.placed.items():
+            if any(first <= machine <= last for first, last in placed.machines):
                 self.queue.change_release(row, by)
                 return True
         return False

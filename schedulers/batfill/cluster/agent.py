@@ -325,7 +325,7 @@ class Agent:
         if self.knowledge is not None and not self.all_submitted:
             self.knowledge.at(now_s)
 
-        if self.may_register and self.all_submitted and not self.cluster.small_left and not self.requeues:
+        if self.may_register and self.all_submitted and not self.cluster.killable and not self.requeues:
             self.may_register = False
             self.host.finish_registration()
 

@@ -14,7 +14,7 @@ from batfill.engine.easy import reserve
 from batfill.engine.jit import kernel
 from batfill.engine.keys import head_with, place_key, section_of
 from batfill.engine.records import NEVER_S, NO_PICKS, UNRESERVED
-from batfill.engine.running import may_backfill, start
+from batfill.engine.running import charged, may_backfill, start
 from batfill.engine.tree import precedes
 from batfill.engine.waiting import enqueue
 
@@ -59,9 +59,9 @@ def judge(now_s, queue, section, row):
         reserve(queue)
     if not may_backfill(now_s, job.procs, job.estimate_s, state.free, state.shadow_s, state.extra):
         return WAITS
-    if now_s + job.estimate_s > state.shadow_s:
-        state.extra -= job.procs
-        state.settled = state.shadow_s < NEVER_S  # see `easy.settle`
+    spare = charged(now_s, job.procs, job.estimate_s, state.shadow_s, state.extra)
+    if spare < state.extra:
+        state.extra, state.settled = spare, state.shadow_s < NEVER_S  # see `easy.settle`
     return BACKFILLS
 
 

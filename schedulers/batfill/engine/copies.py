@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from batfill.engine.easy import backfill_behind_head, easy_pass, reserve, start_heads, start_waiting
-from batfill.engine.features import OF_CLUSTER, OF_JOB
 from batfill.engine.jit import entry, expression, kernel, outlined
-from batfill.engine.keys import section_of
-from batfill.engine.loop import DONE, NEEDS_ROOM, Events, Given, advance, record_start, reset, set_mixed_key
+from batfill.engine.keys import section_of, set_aged_key, set_mixed_key
+from batfill.engine.loop import REACHED, TO_DECIDE, Events, Given, advance, record_start, reset
+from batfill.engine.motion import BY_ESTIMATE, BY_SECOND, FIXED
 from batfill.engine.picks import first_waiting, note_logs, see_all
 from batfill.engine.records import AWAY, NO_PICKS, Ends, Picks, QueueArrays, Tree
-from batfill.engine.running import may_backfill
+from batfill.engine.running import charged, may_backfill
 from batfill.engine.waiting import dequeue, enqueue_at
-from batfill.policy import BY_ESTIMATE, BY_SECOND, FIXED, UNLIMITED_S, aged_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +59,6 @@ class Copies(NamedTuple):
     queue: QueueArrays
     events: Events
     state: NDArray[np.void]  # COPY (1,)
-    weights: NDArray[np.float64]  # (6,)  those in force, of a mixed order, or c, alpha, beta of an aged one
     setting: NDArray[np.void]  # SETTING (1,)
     jobs: NDArray[np.void]  # JOB (n_jobs,)  the log's, with their keys in the base order
     duration_s: NDArray[np.float64]  # (n_jobs,)  and their run times
@@ -137,9 +135,11 @@ def events_of(many, i):
 
 
 @outlined
-def begin(queue, events, copies, first):
+def begin(queue, events, copy, copies, first):
     """Reset a copy to the beginning of the episode of the log's jobs from row `first` on."""
     setting, jobs = copies.setting[0], queue.jobs
+    copy.first, copy.reported, copy.counted, copy.unscheduled = first, 0, 0, len(jobs) - setting.warm
+    copy.decisions, copy.invalid = 0, 0
     for row in range(len(jobs)):
         if jobs[row].section != AWAY:  # jobs before the scored ones may still wait
             dequeue(queue, row)
@@ -218,7 +218,6 @@ def choices(now_s, queue, action, mask):
             mask[place] = place > 0 and may_backfill(now_s, procs, estimate_s, state.free, state.shadow_s, state.extra)
             may = may or mask[place] != 0
     if action == BACKFILL:
-        mask[len(mask) - 1] = 1
         return seen if may else 0
     if seen < state.waiting:  # an overdue job, or more jobs than the agent sees
         return seen if seen > 1 and min(fewest, state.fewest) <= state.free else 0
@@ -226,16 +225,21 @@ def choices(now_s, queue, action, mask):
 
 
 @kernel
-def show(now_s, queue, seen, before, of_jobs, of_cluster):
-    """Write the features of the first `seen` of `picks.rows`, and zeros for jobs of the observation before."""
-    for place in range(seen, before):
-        for feature in range(OF_JOB):
-            of_jobs[place, feature] = 0
-    if seen > 0:
-        see_all(now_s, queue, queue.picks.rows, seen, of_jobs, of_cluster)
-    else:
-        for feature in range(OF_CLUSTER):
-            of_cluster[feature] = 0
+def show(now_s, queue, copy, kind, seen, i, out):
+    """Write the observation of the first `seen` of `picks.rows` as that of copy i; without any the episode is over."""
+    of_jobs, of_cluster, mask = out.jobs[i], out.cluster[i], out.mask[i]
+    of_jobs[seen : copy.seen] = 0  # of the observation before
+    copy.seen = seen
+    out.done[i] = seen == 0
+    mask[seen:] = 0  # `choices` also writes it where it offers nothing
+    if seen == 0:
+        mask[0] = 1
+        of_cluster[:] = 0
+        return
+    copy.decisions += 1
+    if kind == BACKFILL:
+        mask[len(mask) - 1] = 1
+    see_all(now_s, queue, queue.picks.rows, seen, of_jobs, of_cluster)
 
 
 @expression
@@ -252,19 +256,9 @@ def next_by_priority(order, seen, priorities):
     return best
 
 
-compiled_aged_size = kernel(aged_size)
-
-
-@kernel
-def set_aged_key(weights, job):
-    """Set a job's key and rise in the aged order of c, alpha, beta, which moves; see `policy.aged`."""
-    size = compiled_aged_size(min(job.estimate_s, UNLIMITED_S), job.procs, weights[1], weights[2])
-    job.key, job.rise = -weights[0] / size, -1 / size
-
-
 @expression
 def set_key(action, weights, job):
-    """Set a job's key by these weights, float64 (6,)."""
+    """Set a job's key by these weights, float64 (>= 3,), 6 of a mixed order."""
     if action == MIXED_WEIGHTS:
         set_mixed_key(weights, job)
     else:
@@ -273,7 +267,7 @@ def set_key(action, weights, job):
 
 @outlined
 def take_weights(queue, events, action, weights):
-    """Order the waiting jobs by these weights, float64 (6,): of a mixed order, or c, alpha, beta of an aged one."""
+    """Order the waiting jobs by these weights: the six of a mixed order, or c, alpha, beta of an aged one."""
     state, waiting = queue.state[0], queue.candidates
     n = np.int64(0)
     for row in range(np.int64(state.submitted)):
@@ -306,13 +300,13 @@ def rows_until(queue, action, weights, own, more):
 
 
 @kernel
-def count_scored(copy, warm, events):
-    """Update how many scored jobs have not started; returns it."""
+def scored_left(copy, warm, events):
+    """Update how many scored jobs have not started; returns whether any is left."""
     clock = events.clock[0]
     for place in range(copy.counted, np.int64(clock.starts)):
         copy.unscheduled -= np.int64(events.starts[place].row) >= warm
     copy.counted = clock.starts
-    return copy.unscheduled
+    return copy.unscheduled > 0
 
 
 @kernel
@@ -355,14 +349,58 @@ def carry_out(queue, events, copy, kind, action, values, mask):
         if queue.jobs[row].procs > state.free:
             backfill_behind(queue, events, row)
             return ADVANCES
-        if kind == BACKFILL and now_s + queue.jobs[row].estimate_s > state.shadow_s:
-            state.extra -= queue.jobs[row].procs
+        if kind == BACKFILL:
+            job = queue.jobs[row]
+            state.extra = charged(now_s, job.procs, job.estimate_s, state.shadow_s, state.extra)
         start_one(queue, events, row, kind == BACKFILL)
         left -= 1
         if kind != PRIORITIES:
             return ASKS
         if left == 0:
             return LEAVES_REST
+
+
+@kernel
+def until_choice(queue, events, copy, setting, at, mask):
+    """Replay on from `at` until the agent may choose; returns how many jobs it sees, 0 at the episode's end."""
+    state, clock, kind = queue.state[0], events.clock[0], setting.action
+    while True:
+        if at == ADVANCES:
+            over = not scored_left(copy, setting.warm, events)
+            if over or advance(np.inf, setting.procs, queue, events) != TO_DECIDE:
+                return 0
+            at = OPENS
+        warm = state.submitted <= setting.warm
+        if not warm and at == OPENS and kind == BACKFILL:
+            open_backfilling(queue, events)
+        if not warm and at != LEAVES_REST:
+            seen = choices(clock.now_s, queue, kind, mask)
+            if seen > 0:
+                return seen
+        if state.waiting > 0 and state.free > 0:
+            if warm or kind != BACKFILL:
+                decide_rest(queue, events)
+            else:  # jobs that the agent does not see
+                backfill_behind(queue, events, state.head)
+        at = ADVANCES
+
+
+@kernel
+def until_weighing(queue, events, copy, setting, weights, own, mask):
+    """Replay on, `own` as for `rows_until`, until the agent may weigh again; returns as `until_choice`."""
+    state, jobs = queue.state[0], queue.jobs
+    more = setting.every if own else setting.warm + 1
+    while scored_left(copy, setting.warm, events):
+        last = rows_until(queue, setting.action, weights, own, more)
+        until_s = jobs[last - 1].submit_s if state.submitted < len(jobs) else np.inf
+        if advance(until_s, setting.procs, queue, events) != REACHED:
+            return 0
+        if state.waiting > 0:
+            seen = first_waiting(queue, queue.picks.rows)
+            mask[:seen] = 1
+            return seen
+        more = np.int64(1)
+    return 0
 
 
 @entry
@@ -382,70 +420,21 @@ def step(copies, low, high, actions, values, tasks, firsts, out, fresh):
         fresh: Fresh, receives the scored jobs that start.
     """
     setting = copies.setting[0]
-    kind, by_weights = setting.action, setting.picks == NO_PICKS
+    kind = setting.action
     fresh.used[0] = 0
     for i in range(low, high):
         if tasks[i] == RESTS:
             continue
         queue, events = queue_of(copies.queue, i), events_of(copies.events, i)
-        copy, mask, weights = copies.state[i, 0], out.mask[i], copies.weights[i]
-        state, clock = queue.state[0], events.clock[0]
-        at, own, more = ADVANCES, False, setting.warm + 1
-        if tasks[i] == BEGINS:
-            begin(queue, events, copies, firsts[i])
-            copy.first, copy.reported, copy.counted, copy.unscheduled = firsts[i], 0, 0, len(queue.jobs) - setting.warm
-            copy.decisions, copy.invalid = 0, 0
-        elif by_weights:
-            for place in range(len(weights)):
-                weights[place] = values[i, place]
-            take_weights(queue, events, kind, weights)
-            own, more = True, setting.every
+        copy, mask, acts = copies.state[i, 0], out.mask[i], tasks[i] != BEGINS
+        if not acts:
+            begin(queue, events, copy, copies, firsts[i])
+        if setting.picks == NO_PICKS:
+            if acts:
+                take_weights(queue, events, kind, values[i])
+            seen = until_weighing(queue, events, copy, setting, values[i], acts, mask)
         else:
-            at = carry_out(queue, events, copy, kind, actions[i], values[i], mask)
-        seen = 0
-        while True:
-            if at == ADVANCES:
-                if count_scored(copy, setting.warm, events) == 0:
-                    break
-                until_s = np.inf
-                if by_weights:
-                    last = rows_until(queue, kind, weights, own, more)
-                    if state.submitted < len(queue.jobs):
-                        until_s = queue.jobs[last - 1].submit_s
-                    more = np.int64(1)
-                what = advance(until_s, setting.procs, queue, events)
-                if what in (DONE, NEEDS_ROOM):
-                    count_scored(copy, setting.warm, events)
-                    break
-                at = OPENS
-            if by_weights:
-                if state.waiting > 0:
-                    seen = first_waiting(queue, queue.picks.rows)
-                    for place in range(seen):
-                        mask[place] = 1
-                    break
-            else:
-                warm = state.submitted <= setting.warm
-                if not warm and at == OPENS and kind == BACKFILL:
-                    open_backfilling(queue, events)
-                if not warm and at != LEAVES_REST:
-                    seen = choices(clock.now_s, queue, kind, mask)
-                    if seen > 0:
-                        break
-                if state.waiting > 0 and state.free > 0:
-                    if warm or kind != BACKFILL:
-                        decide_rest(queue, events)
-                    else:  # jobs that the agent does not see
-                        backfill_behind(queue, events, state.head)
-            at = ADVANCES
-        before, copy.seen = copy.seen, seen
-        show(clock.now_s, queue, seen, before, out.jobs[i], out.cluster[i])
-        mask[seen:] = 0  # `choices` also writes it where it offers nothing
-        if seen > 0:
-            copy.decisions += 1
-            if kind == BACKFILL:
-                mask[len(mask) - 1] = 1
-        else:
-            mask[0] = 1
-        out.done[i] = seen == 0
+            at = carry_out(queue, events, copy, kind, actions[i], values[i], mask) if acts else ADVANCES
+            seen = until_choice(queue, events, copy, setting, at, mask)
+        show(events.clock[0].now_s, queue, copy, kind, seen, i, out)
         report(copy, i, setting.warm, queue, events, fresh)

@@ -16,7 +16,7 @@ from batfill.engine.jit import entry, expression, kernel, outlined
 from batfill.engine.keys import find_head, key_at, unit_of
 from batfill.engine.picks import picked
 from batfill.engine.records import BY_NETWORK, IF_WAITING, NEVER_S, NO_HEAD, NO_PICKS, UNRESERVED
-from batfill.engine.running import correct, finish, may_backfill, occupy, outlast, reservation, start
+from batfill.engine.running import charged, correct, finish, may_backfill, occupy, outlast, reservation, start
 from batfill.engine.tree import (
     EXACT,
     LEAF,
@@ -204,8 +204,8 @@ def pass_through_leaf(now_s, queue, leaf, started, n):
                 shadow_s, extra = state.shadow_s, state.extra
             estimate_s = tree.slots[slot].estimate_s
             starts = may_backfill(now_s, procs, estimate_s, free, shadow_s, extra)
-            if starts and now_s + estimate_s > shadow_s:
-                extra -= procs
+            if starts:
+                extra = charged(now_s, procs, estimate_s, shadow_s, extra)
         if starts:
             start(now_s, queue, row)
             free -= procs
@@ -278,8 +278,7 @@ def backfill_behind_head(now_s, queue, started, ahead):
         if not may_backfill(now_s, procs, estimate_s, state.free, state.shadow_s, state.extra):
             fewest, shortest_s = min(fewest, procs), min(shortest_s, estimate_s)
             continue
-        if now_s + estimate_s > state.shadow_s:
-            state.extra -= procs
+        state.extra = charged(now_s, procs, estimate_s, state.shadow_s, state.extra)
         dequeue(queue, row)
         start(now_s, queue, row)
         started[n].row = row

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,25 +32,46 @@ if TYPE_CHECKING:
 
 Kernel = TypeVar("Kernel", bound="Callable[..., Any]")
 
-HERE = Path(__file__).parent
-FILES = (
-    *sorted(HERE.glob("*.py")),
-    *(HERE.parent / name for name in ("invariants.py", "policy.py")),
-)  # every source of a kernel
-# Numba compares a cached kernel with its own file only, not with the files of the kernels it calls. Ours are
-# recompiled when any of them changes: a stale decision in a new release would be wrong.
-SOURCES = sha256(b"".join(file.read_bytes() for file in FILES)).hexdigest()
+
+@cache
+def digest_of(*files: str | Path) -> str:
+    """The sha256 of these files' bytes, one after another, hexadecimal."""
+    return sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+
+
+FILES = sorted(Path(__file__).parent.glob("*.py"))
+SOURCES = digest_of(*FILES)  # of all kernels of the engine
 COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
+# Numba's reference counting would touch every array of every tuple at each call, twenty times the work of a short
+# pass; kernels allocate nothing, so it is off.
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
+
+
+def compiled(*files: str | Path, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that compiles a function at its first call, once per installation, and again if a file changes.
+
+    Numba compares a cached kernel with its own file only, not with the files of the kernels it calls: a stale decision
+    in a new release would be wrong.
+
+    Args:
+        *files: all that the compiled code is made from.
+        **options: numba's.
+    """
+    sources = digest_of(*files)
+
+    def compile_it(function: Callable[..., Any]) -> Any:
+        dispatcher: Any = njit(cache=True, **options)(function)
+        if COMPILED:  # pragma: no cover - lines are only counted where nothing is compiled
+            dispatcher._cache._cache_file._source_stamp = sources
+            drop_stale(index_of(dispatcher), sources)
+        return dispatcher
+
+    return compile_it
 
 
 def kernel(function: Kernel) -> Kernel:
-    """Compile the function into its callers.
-
-    Kernels take their arrays in named tuples. Numba's reference counting would touch every array of every tuple at each
-    call, twenty times the work of a short pass; kernels allocate nothing, so it is off. A call would also copy the
-    tuples' 70 words, so kernels are inlined.
-    """
-    return compiled(function, inline=True)
+    """Compile the function into its callers: a call would copy the 70 words of the tuples that hold its arrays."""
+    return inner(function, inline=True)
 
 
 def expression(function: Kernel) -> Kernel:
@@ -57,14 +79,12 @@ def expression(function: Kernel) -> Kernel:
 
     Compiling even the shortest function separately costs a fifth of a second at the first run.
     """
-    if COMPILED:  # pragma: no cover - lines are only counted where nothing is compiled
-        function = njit(cache=False, error_model="numpy", nogil=True, inline="always", _nrt=False)(function)  # type: ignore[call-overload]
-    return function
+    return njit(cache=False, inline="always", **OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def outlined(function: Kernel) -> Kernel:
     """Compile the function as a kernel that is called, not inlined: for rare work that is slow to compile inline."""
-    return compiled(function, inline=False)
+    return inner(function, inline=False)
 
 
 class Inner(CPUDispatcher):
@@ -88,14 +108,12 @@ def entry(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def compiled(function: Kernel, *, inline: bool) -> Kernel:
-    """The function, compiled at its first call and cached on disk under SOURCES."""
+def inner(function: Kernel, *, inline: bool) -> Kernel:
+    """Compile a kernel of the engine that Python does not call."""
     if COMPILED:  # pragma: no cover - as above
-        options = {"cache": True, "error_model": "numpy", "nogil": True, "forceinline": inline, "_nrt": False}
-        dispatcher: Any = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)  # type: ignore[call-overload]
+        wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        dispatcher = compiled(*FILES, forceinline=inline, **wrappers, **OPTIONS)(function)
         dispatcher.__class__ = Inner
-        dispatcher._cache._cache_file._source_stamp = SOURCES
-        drop_stale(index_of(dispatcher))
         function = dispatcher
     return function
 
@@ -129,10 +147,10 @@ def index_of(dispatcher: Any) -> Path:  # pragma: no cover - without compilation
     return Path(cache.cache_path, cache._cache_file._index_name)
 
 
-def drop_stale(index: Path) -> None:
+def drop_stale(index: Path, sources: str) -> None:
     """Delete an index made from other sources: numba cannot read one that names types that no longer exist."""
     with suppress(OSError):
-        if SOURCES.encode() not in index.read_bytes():
+        if sources.encode() not in index.read_bytes():
             index.unlink()
 
 

@@ -12,8 +12,27 @@ from __future__ import annotations
 import numpy as np
 
 from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.motion import BY_SECOND, UNLIMITED_S, aged_size, mixed_key
 from batfill.engine.tree import LEAF, first_slot, precedes
-from batfill.policy import BY_SECOND, UNLIMITED_S
+
+compiled_mixed_key, compiled_aged_size = kernel(mixed_key), kernel(aged_size)
+
+
+@kernel
+def set_mixed_key(weights, job):
+    """Set a job's key and rise under the mixed policy with these weights, float64 (6,); see `policy.mixed`."""
+    estimate_s = min(job.estimate_s, UNLIMITED_S)
+    job.rise = weights[4]
+    job.key = weights[4] + compiled_mixed_key(
+        weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, estimate_s, job.procs
+    )
+
+
+@kernel
+def set_aged_key(weights, job):
+    """Set a job's key and rise in the aged order of c, alpha, beta, which moves; see `policy.aged`."""
+    size = compiled_aged_size(min(job.estimate_s, UNLIMITED_S), job.procs, weights[1], weights[2])
+    job.key, job.rise = -weights[0] / size, -1 / size
 
 
 @expression

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from batfill import invariants
+from batfill.engine import violations
 from batfill.engine.arrivals import BACKFILLS, STARTS, UNDECIDED, arrives
 from batfill.engine.easy import easy_pass, kill_pays, settle
 from batfill.engine.ends import clear_ends, enter, leave_next, next_end, next_end_s
 from batfill.engine.jit import entry, expression, kernel, outlined
+from batfill.engine.keys import set_mixed_key
 from batfill.engine.records import ALWAYS, AWAY, FROM_OUTSIDE, QUEUE
 from batfill.engine.running import correct, finish
 from batfill.engine.tree import has_capacity
 from batfill.engine.waiting import demote, requeue, spare, sweep_overdue
-from batfill.policy import UNLIMITED_S, mixed_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -239,18 +239,7 @@ def advance(until_s, size, queue, events):
         run_pass(now_s, queue, events)
 
 
-compiled_mixed_key = kernel(mixed_key)
-first_violation = entry(outlined(invariants.first_violation))
-
-
-@kernel
-def set_mixed_key(weights, job):
-    """Set a job's key and rise under the mixed policy with these weights, float64 (6,); see `policies.mixed`."""
-    estimate_s = min(job.estimate_s, UNLIMITED_S)
-    job.rise = weights[4]
-    job.key = weights[4] + compiled_mixed_key(
-        weights[0], weights[1], weights[2], weights[3], weights[5], job.submit_s, estimate_s, job.procs
-    )
+first_violation = entry(outlined(violations.first_violation))
 
 
 @entry
@@ -271,7 +260,7 @@ def advance_each(first, resume, moves, weights, lines, start_s, given, size, que
         size: the machine's processors.
         queue: changed in place; `rules[0].moves` is set for each policy.
         events: changed in place.
-        scratch: of `invariants.first_violation`, and float64 (n_jobs,).
+        scratch: of `violations.first_violation`, and float64 (n_jobs,).
     """
     jobs, clock = queue.jobs, events.clock[0]
     for i in range(first, len(moves)):

@@ -16,9 +16,9 @@ import numpy as np
 from batfill.engine.ends import released_by
 from batfill.engine.features import FEATURES, OF_CLUSTER, OF_JOB
 from batfill.engine.jit import expression, kernel, outlined
+from batfill.engine.motion import UNLIMITED_S
 from batfill.engine.running import may_backfill, reservation
 from batfill.engine.tree import LEAF, first_slot
-from batfill.policy import UNLIMITED_S
 
 HOUR_S = 3600.0
 

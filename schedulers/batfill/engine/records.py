@@ -139,7 +139,7 @@ class Picks(NamedTuple):
 
 
 class QueueArrays(NamedTuple):
-    """All that a decision reads and changes. `queue.Queue` owns it and is the only writer."""
+    """All that a decision reads and changes. Outside the engine only `queue.Queue` holds it."""
 
     jobs: NDArray[np.void]  # JOB (n_jobs,)
     ages: NDArray[np.uint32]  # (n_jobs,)  rows by (submission time, id)

@@ -84,6 +84,12 @@ def may_backfill(now_s, procs, estimate_s, free, shadow_s, extra):
     return procs <= free and (now_s + estimate_s <= shadow_s or procs <= extra)
 
 
+@expression
+def charged(now_s, procs, estimate_s, shadow_s, extra):
+    """The processors spare at the shadow time once a backfilled job has started, which may outlast it."""
+    return extra - procs if now_s + estimate_s > shadow_s else extra
+
+
 @entry
 @kernel
 def corrected(now_s, start_s, estimate_s, corrections, request_s, limit_s):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from batfill import engine
 from batfill.env.threads import Started, Threads
 from batfill.errors import BatfillError
+from batfill.queue import copy_of, repeated
 from batfill.replays import EngineReplay
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from batfill.jobs import Workload
     from batfill.policy import Policy
-
-Part = TypeVar("Part", bound=NamedTuple)
 
 # What an agent decides; see `SchedulingEnv`.
 ACTIONS = {
@@ -28,7 +27,6 @@ ACTIONS = {
     "aged": engine.AGED_WEIGHTS,
 }
 WEIGHTS = {"mixed": 6, "aged": 3}
-JOBS_PER_NODE = 16  # of the tree of waiting jobs; a leaf that splits keeps at least twice as many
 
 
 class EasyCopies:
@@ -82,20 +80,16 @@ class EasyCopies:
         self.procs = table.procs
         self.ids = table.ids
         one = EngineReplay(table.select(slice(self.length)), self.size, base)
-        while len(one.queue.arrays.tree.nodes) < 32 + self.length // JOBS_PER_NODE:
-            one.queue.enlarge()
         setting = engine.new_records(1, engine.SETTING)
         setting["action"], setting["procs"], setting["warm"] = ACTIONS[action], self.size, warm
         setting["every"], setting["moves"] = every, base.motion
         setting["picks"] = engine.NO_PICKS if action in WEIGHTS else engine.FROM_OUTSIDE
-        picks = engine.new_picks(self.size, visible)._replace(logs=np.zeros((self.length, 2), np.float32))
         self.copies = engine.Copies(
-            queue=repeated(one.queue.arrays._replace(picks=picks), copies),
+            queue=one.queue.repeated(copies, visible),
             events=repeated(one.events, copies),
             state=engine.new_records(copies, engine.COPY).reshape(copies, 1),
-            weights=np.zeros((copies, 6)),
             setting=setting,
-            jobs=log.queue.arrays.jobs,
+            jobs=copy_of(log.queue.jobs),
             duration_s=log.events.duration_s,
         )
         self.seen = engine.Seen(
@@ -143,14 +137,3 @@ class EasyCopies:
     def close(self) -> None:
         """End the threads."""
         self.threads.close()
-
-
-def repeated(part: Part, n: int) -> Part:
-    """The arrays of a named tuple, or of such tuples in it, n times along a new first axis."""
-
-    def many(array: Any) -> Any:
-        if isinstance(array, np.ndarray):
-            return engine.as_records(np.repeat(array[None], n, axis=0))
-        return repeated(array, n)
-
-    return type(part)._make(many(array) for array in part)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.engine.jit import njit
+from batfill.engine.jit import compiled
 from batfill.jobs import DAY_S, HOUR_S, WEEK_S
 from batfill.knowledge import Judgement, Plain, SubmittedJob
 from batfill.knowledge.quantiles import dividers_of
@@ -208,7 +208,7 @@ class OnlineRegression(Plain):
         self.users[job.user].add(hours, job.procs, end_s)
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled(__file__, error_model="numpy", nogil=True)
 def descend(
     x: NDArray[np.float64],
     y: float,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from batfill.engine.jit import njit
+from batfill.engine.jit import compiled
 from batfill.errors import optional
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def flattened(grown: RandomForestClassifier) -> tuple[NDArray[np.void], NDArray[
     return nodes, roots[:-1]
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@compiled(__file__, error_model="numpy", nogil=True)
 def walk(nodes: NDArray[np.void], roots: NDArray[np.int64], x: NDArray[np.float32]) -> float:
     """The mean value of the leaves that x falls into."""
     total = 0.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from batfill.engine.jit import njit
+from batfill.engine.jit import compiled
 from batfill.errors import WorkloadError
 from batfill.metrics import TAU_S
 from batfill.replays import thread_pool
@@ -41,7 +41,7 @@ class Scores:
     firsts: NDArray[np.int64]  # number of orders that began with it
 
 
-@njit(cache=True, nogil=True)
+@compiled(__file__, nogil=True)
 def place(order, ready_s, free, ends_s, ends_procs, n, submit_s, runtime_s, procs, start_s):  # type: ignore[no-untyped-def]
     """Start the jobs strictly in this order, the first not before `ready_s`; fills start_s and returns (free, n, last).
 
@@ -72,7 +72,7 @@ def place(order, ready_s, free, ends_s, ends_procs, n, submit_s, runtime_s, proc
     return free, left, now_s
 
 
-@njit(cache=True, nogil=True)
+@compiled(__file__, nogil=True)
 def draw(state, below):  # type: ignore[no-untyped-def]
     """Next state of the SplitMix64 generator and a number in [0, below), uniform up to 2^-32."""
     state += np.uint64(0x9E3779B97F4A7C15)
@@ -83,7 +83,7 @@ def draw(state, below):  # type: ignore[no-untyped-def]
     return state, np.int64(((z >> np.uint64(32)) * np.uint64(below)) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@compiled(__file__, nogil=True)
 def shuffle(state, order, first, fair):  # type: ignore[no-untyped-def]
     """Fill `order` with first, first + 1, ... in random order; returns the generator's next state.
 
@@ -104,7 +104,7 @@ def shuffle(state, order, first, fair):  # type: ignore[no-untyped-def]
     return state
 
 
-@njit(cache=True, nogil=True)
+@compiled(__file__, nogil=True)
 def trials(n_trials, seed, fair, size, n_first, tau_s, submit_s, runtime_s, procs, sums, firsts):  # type: ignore[no-untyped-def]
     """Sum the mean bounded slowdowns of random orders of the jobs after the first `n_first`, by the first job.
 

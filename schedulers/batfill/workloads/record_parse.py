@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.jit import njit
+from batfill.engine.jit import compiled
 from batfill.jobs import DAY_S
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ DURATION_DIGITS = 11
 TASKS = 32  # bits of a task's number in a job's key
 
 
-@njit(cache=True)
+@compiled(__file__)
 def split_rows(
     text: NDArray[np.uint8],
     n_columns: int,
@@ -84,7 +84,7 @@ def split_rows(
     return n_rows, line, -1
 
 
-@njit(cache=True)
+@compiled(__file__)
 def _digits(text: NDArray[np.uint8], start: int, end: int) -> Any:
     """The number in text[start:end], at most 2^62, or -1 if a byte is no digit; -1 for no byte."""
     if start >= end:
@@ -99,14 +99,14 @@ def _digits(text: NDArray[np.uint8], start: int, end: int) -> Any:
     return number
 
 
-@njit(cache=True)
+@compiled(__file__)
 def parse_counts(text: NDArray[np.uint8], spans: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
     """Fill `counts`, (n,), with whole numbers; -1 for anything else."""
     for row in range(spans.shape[0]):
         counts[row] = _digits(text, spans[row, 0], spans[row, 1])
 
 
-@njit(cache=True)
+@compiled(__file__)
 def parse_times(
     text: NDArray[np.uint8],
     spans: NDArray[np.int32],
@@ -180,14 +180,14 @@ def parse_times(
             seconds[row] = _days(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second - offset
 
 
-@njit(cache=True)
+@compiled(__file__)
 def _month_days(year: int, month: int) -> Any:
     if month == 2:
         return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
     return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
 
 
-@njit(cache=True)
+@compiled(__file__)
 def _days(year: int, month: int, day: int) -> Any:
     """Days from 1970-01-01 to this date: years begin in March, so that the leap day is the last."""
     if month <= 2:
@@ -196,7 +196,7 @@ def _days(year: int, month: int, day: int) -> Any:
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 1 - 719468
 
 
-@njit(cache=True)
+@compiled(__file__)
 def parse_durations(
     text: NDArray[np.uint8],
     spans: NDArray[np.int32],
@@ -241,7 +241,7 @@ def parse_durations(
         seconds[row] = days * DAY_S + hours * 3600 + minutes * 60 + rest
 
 
-@njit(cache=True)
+@compiled(__file__)
 def parse_job_ids(
     text: NDArray[np.uint8],
     spans: NDArray[np.int32],
@@ -282,7 +282,7 @@ def parse_job_ids(
         kinds[row] = READ
 
 
-@njit(cache=True)
+@compiled(__file__)
 def intern(
     text: NDArray[np.uint8],
     spans: NDArray[np.int32],
@@ -344,7 +344,7 @@ def intern(
     return spans.shape[0], n_names
 
 
-@njit(cache=True)
+@compiled(__file__)
 def rehash(hashes: NDArray[np.uint64], n_names: int, slots: NDArray[np.int32]) -> None:
     """Fill `slots`, all -1, as `intern` does, with the numbers of the names that have these hashes."""
     mask = slots.size - 1
@@ -355,7 +355,7 @@ def rehash(hashes: NDArray[np.uint64], n_names: int, slots: NDArray[np.int32]) -
         slots[place] = name
 
 
-@njit(cache=True)
+@compiled(__file__)
 def peak(starts: NDArray[np.uint64], ends: NDArray[np.uint64]) -> Any:
     """The most processors in use at once; those of a job are free at the instant it ends.
 

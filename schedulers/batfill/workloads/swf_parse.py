@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.engine.jit import njit
+from batfill.engine.jit import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,7 @@ EXACT_DIGITS = 15  # numbers of 15 digits and powers of ten up to 10^15 are exac
 TENS: NDArray[np.float64] = np.power(10.0, np.arange(EXACT_DIGITS + 1), dtype=np.float64)
 
 
-@njit(cache=True)
+@compiled(__file__)
 def parse_rows(
     text: NDArray[np.uint8],
     tens: NDArray[np.float64],
