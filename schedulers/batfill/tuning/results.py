@@ -1,24 +1,107 @@
-"""Result files: findings with everything needed to repeat them. No dates, no timings: equal runs give equal bytes."""
+"""One study: how its log is read, choices against what is in use over the same periods, and the result file.
+
+Result files hold findings with everything needed to repeat them. No dates, no timings: equal runs give equal bytes.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from batfill import __version__
+from batfill.errors import WorkloadError
 from batfill.experiment import ENGINE
 from batfill.files import json_text, write_text
-from batfill.stats import BETTER, undecided
+from batfill.metrics import TAU_S
+from batfill.options import seed_of
+from batfill.progress import patient_progress
+from batfill.stats import BETTER, comparison_warnings, paired, undecided
 from batfill.tables import Rows, cell, data_frame
+from batfill.workloads import opened
+from batfill.workloads.formats import replayable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import pandas as pd
+    from numpy.typing import NDArray
 
+    from batfill.jobs import JobTable, Overrun, Unrequested, Workload
+    from batfill.policy import Policy
+    from batfill.processes import Bar
     from batfill.stats import Paired
+    from batfill.workloads.formats import Source
+
+WAITS = ("p999_wait_s", "max_wait_s")  # what `long_waits` finds of every choice
+
+# What several studies take as keyword arguments: each is documented here alone.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a study reads its log."""
+
+    procs: int | None = None  # the machine's size; by default the log's
+    overrun: Overrun | None = None  # see `read_workload`; for a file only
+    unrequested: Unrequested | None = None  # see `read_workload`; for a file only
+
+    @classmethod
+    def taken_from(cls, arguments: dict[str, Any]) -> Self:
+        """The arguments of these names, which are removed."""
+        return cls(**{each.name: arguments.pop(each.name) for each in fields(cls) if each.name in arguments})
+
+    def source(self, log: Workload | str | Path) -> Source:
+        """The log, to be cut or resampled; see `replayable`."""
+        return replayable(log, procs=self.procs, overrun=self.overrun, unrequested=self.unrequested)
+
+    def jobs(self, log: Workload | str | Path) -> tuple[Workload, JobTable, int]:
+        """The log, those of its jobs that fit the machine, and the machine's size.
+
+        Raises:
+            WorkloadError: the log is unusable, or no job fits.
+        """
+        workload, size = opened(log, procs=self.procs, overrun=self.overrun, unrequested=self.unrequested)
+        jobs = workload.jobs.select(workload.jobs.procs <= size)
+        if not len(jobs):
+            where = workload.file or workload.name
+            raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
+        return workload, jobs, size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seeded(Reading):
+    """What studies with random numbers take, too."""
+
+    seed: int = 0  # of everything random: intervals, samples, and what is searched or fitted
+    bar: Bar | None = None  # makes progress bars; by default one appears after two seconds
+
+    def __post_init__(self) -> None:
+        """Refuse what is no seed.
+
+        Raises:
+            BatfillError: it is none.
+        """
+        seed_of("seed", self.seed)
+
+    def progress(self, label: str, total: float) -> AbstractContextManager[Callable[[float], None]]:
+        """A bar of this many steps."""
+        return (self.bar or patient_progress)(label, total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Testing(Seeded):
+    """What studies take, too, that choose on a log's first periods and test on the others."""
+
+    backfill: Policy | str | None = None  # the order of backfilling; the queue's own by default
+    threshold_s: float | None = None  # jobs that have waited longer come first
+    tau_s: float = TAU_S  # the bound of the bounded slowdown
+    training: int | None = None  # number of training periods, from the first; half of them by default
+    policies: Sequence[str] = ()  # compared in addition, by name
+    baseline: str = "saf"  # the policy that all are compared with, by name
 
 
 def document(
@@ -90,6 +173,37 @@ def comparison_cells(found: Mapping[str, Any] | None) -> dict[str, Any]:
     if found is None:
         return {"from": None, "to": None, "p": None, "verdict": ""}
     return {"from": found["low"], "to": found["high"], "p": found["corrected_p"], "verdict": found["verdict"]}
+
+
+def judged(
+    costs: Mapping[str, NDArray[np.float64]],
+    waits: Mapping[str, Mapping[str, float]],
+    baseline: str,
+    *,
+    seed: int,
+    over: str,
+    what: str,
+    periods: str,
+) -> dict[str, Any]:
+    """Every choice against the baseline by its costs in the same periods, all compared at once, and what to use.
+
+    Args:
+        costs: of every choice and the baseline, shape (n_periods,).
+        waits: of the same, as `long_waits` gives them.
+        baseline: the choice in use.
+        seed: of the intervals.
+        over: the name of the comparisons in result files.
+        what: the cost compared.
+        periods: what the periods are called.
+    """
+    base = costs[baseline]
+    names = [name for name in costs if name != baseline]
+    compared = dict(zip(names, paired(np.array([costs[name] for name in names]), base, seed=seed), strict=True))
+    return {
+        over: {name: one.as_dict() for name, one in compared.items()},
+        "recommendation": recommendation(compared, waits, baseline, what=what, periods=f"{len(base)} {periods}"),
+        "warnings": list(comparison_warnings(compared, len(base), periods)) if compared else [],
+    }
 
 
 def recommendation(
