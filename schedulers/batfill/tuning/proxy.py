@@ -8,7 +8,6 @@ and enough processors are free. The orders diverge when the last job of S has st
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +16,7 @@ import numpy as np
 from batfill.engine.jit import njit
 from batfill.errors import WorkloadError
 from batfill.metrics import TAU_S
-from batfill.replays import thread_pool
+from batfill.replays import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,9 +182,7 @@ def score_jobs(
     def work(i: int) -> None:
         trials(permutations, seeds[i], how == "fair", size, running, tau_s, *columns(i), sums[i], firsts[i])
 
-    with thread_pool(threads or len(os.sched_getaffinity(0))) as pool:
-        for _ in pool.map(work, range(tuples)):
-            advance(1)
+    in_threads(work, range(tuples), advance, threads)
     submit_s, runtime_s, procs = (
         np.concatenate([columns(i)[column][running:] for i in range(tuples)]).astype(np.float64) for column in range(3)
     )

@@ -54,9 +54,14 @@ class Reading:
         """The arguments of these names, which are removed."""
         return cls(**{each.name: arguments.pop(each.name) for each in fields(cls) if each.name in arguments})
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """These as keyword arguments."""
+        return {each.name: getattr(self, each.name) for each in fields(Reading)}
+
     def source(self, log: Workload | str | Path) -> Source:
         """The log, to be cut or resampled; see `replayable`."""
-        return replayable(log, procs=self.procs, overrun=self.overrun, unrequested=self.unrequested)
+        return replayable(log, **self.reading)
 
     def jobs(self, log: Workload | str | Path) -> tuple[Workload, JobTable, int]:
         """The log, those of its jobs that fit the machine, and the machine's size.
@@ -64,7 +69,7 @@ class Reading:
         Raises:
             WorkloadError: the log is unusable, or no job fits.
         """
-        workload, size = opened(log, procs=self.procs, overrun=self.overrun, unrequested=self.unrequested)
+        workload, size = opened(log, **self.reading)
         jobs = workload.jobs.select(workload.jobs.procs <= size)
         if not len(jobs):
             where = workload.file or workload.name
