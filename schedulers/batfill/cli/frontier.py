@@ -80,9 +80,6 @@ def frontier(
     if out is not None:
         require("report", "matplotlib")
 
-    def report(progress: library.Progress) -> None:
-        print(f"batfill: {progress.as_text()}", file=sys.stderr, flush=True)
-
     found = library.frontier(
         workload,
         procs=procs,
@@ -93,7 +90,7 @@ def frontier(
         **arguments_of(options),
         **how,
         workers=workers or cpu_count(),
-        report=report,
+        report=lambda line: print(f"batfill: {line}", file=sys.stderr, flush=True),
     )
     warn(found.provenance["warnings"])
     if out is not None:
