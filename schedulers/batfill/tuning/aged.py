@@ -22,7 +22,7 @@ from batfill.replays import EngineReplay, in_threads
 from batfill.replays import replay as replay_schedule
 from batfill.tables import as_table
 from batfill.tuning.periods import Conditions, training_of
-from batfill.tuning.results import WAITS, Found, Testing, comparison_cells, document, judged
+from batfill.tuning.results import WAITS, Found, Testing, document, judged, rows_over
 from batfill.workloads.splitting import MOST_WINDOWS
 
 if TYPE_CHECKING:
@@ -338,7 +338,9 @@ def tune_aged(
         },
         results=results_of(weeks, used, orders, known, bounds, given.seed),
     )
-    return Found(content, rows_of(content), remarks_of(content, bounds))
+    over, figures = content["testing_over_baseline"], {"testing": "mean_bsld"}
+    rows = rows_over(content["sums"], over, content["baseline"], figures, ratio="testing/baseline")
+    return Found(content, rows, remarks_of(content, bounds))
 
 
 def results_of(
@@ -416,21 +418,6 @@ def choice_of(order: Order, **more: Any) -> dict[str, Any]:
 def described(figures: NDArray[np.float64]) -> dict[str, float]:
     """A schedule's figures by name, from shape (FIGURES,)."""
     return dict(zip(NAMES, figures.tolist(), strict=True))
-
-
-def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """The table to show: every line's mean bounded slowdown on the testing weeks, over the baseline's, and waits."""
-    [base] = [row["mean_bsld"] for row in found["sums"] if row["policy"] == found["baseline"]]
-    return [
-        {
-            "policy": row["policy"],
-            "testing": row["mean_bsld"],
-            "testing/baseline": row["mean_bsld"] / base,
-            **comparison_cells(found["testing_over_baseline"].get(row["policy"])),
-            **{name: row[name] for name in WAITS},
-        }
-        for row in found["sums"]
-    ]
 
 
 def remarks_of(found: dict[str, Any], bounds: Bounds) -> str:

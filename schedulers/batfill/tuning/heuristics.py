@@ -26,7 +26,7 @@ from batfill.stats import CONFIDENCE, least_squares, signed_least_squares, varia
 from batfill.tables import as_table, data_frame
 from batfill.tuning.periods import Conditions, costs_and_waits, read_periods
 from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
-from batfill.tuning.results import WAITS, Found, Seeded, comparison_cells, document, judged
+from batfill.tuning.results import Found, Seeded, document, judged, rows_over
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -547,19 +547,17 @@ def rows_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Of an evaluation, with the medians without backfilling.
     """
-    figures, take = found["with_backfilling"], found["recommendation"]["take"]
-    without = found.get("without_backfilling")
-    rows = [
-        {
-            "policy": name,
-            **({"median without backfilling": without[name]["median"]} if without else {}),
-            "with" if without else "held out: median": each["median"],
-            "mean": each["mean"],
-            f"mean/{BASELINE}": each["mean"] / figures[BASELINE]["mean"],
-            **comparison_cells(found["over_saf"].get(name)),
-            "recommended": "yes" if name == take else "",
-            **{name: each[name] for name in WAITS},
-        }
-        for name, each in figures.items()
+    without = found.get("without_backfilling", {})
+    figures = {"median without backfilling": "without", "with": "median"} if without else {"held out: median": "median"}
+    sums = [
+        {"policy": name, "without": without[name]["median"] if without else None, **each}
+        for name, each in found["with_backfilling"].items()
     ]
-    return sorted(rows, key=lambda row: (row["mean"], row["policy"]))
+    return rows_over(
+        sorted(sums, key=lambda row: (row["mean"], row["policy"])),
+        found["over_saf"],
+        BASELINE,
+        figures | {"mean": "mean"},
+        ratio=f"mean/{BASELINE}",
+        take=found["recommendation"]["take"],
+    )

@@ -180,6 +180,40 @@ def comparison_cells(found: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"from": found["low"], "to": found["high"], "p": found["corrected_p"], "verdict": found["verdict"]}
 
 
+def rows_over(
+    sums: Sequence[Mapping[str, Any]],
+    found: Mapping[str, Any],
+    baseline: str,
+    figures: Mapping[str, str],
+    *,
+    ratio: str,
+    take: str | None = None,
+) -> list[dict[str, Any]]:
+    """The table of a study: every choice with its figures, its comparison with the baseline, and its long waits.
+
+    Args:
+        sums: a row per choice, in the order to show.
+        found: the comparisons by name, from `judged`.
+        baseline: the choice in use.
+        figures: of a row, by the names to show; the last is the cost compared.
+        ratio: the name of the cost over the baseline's.
+        take: the choice recommended, if there is to be a column for it.
+    """
+    *_, cost = figures.values()
+    [base] = [row[cost] for row in sums if row["policy"] == baseline]
+    return [
+        {
+            "policy": row["policy"],
+            **{name: row[figure] for name, figure in figures.items()},
+            ratio: row[cost] / base,
+            **comparison_cells(found.get(row["policy"])),
+            **({} if take is None else {"recommended": "yes" if row["policy"] == take else ""}),
+            **{name: row[name] for name in WAITS},
+        }
+        for row in sums
+    ]
+
+
 def judged(
     costs: Mapping[str, NDArray[np.float64]],
     waits: Mapping[str, Mapping[str, float]],

@@ -19,7 +19,7 @@ from batfill.errors import BatfillError, require
 from batfill.metrics import long_waits
 from batfill.policy import PURE, policy_named
 from batfill.tuning.periods import Conditions, costs_and_waits, read_periods, training_of
-from batfill.tuning.results import WAITS, Found, Testing, comparison_cells, document, judged
+from batfill.tuning.results import Found, Testing, document, judged, rows_over
 from batfill.tuning.search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 
 if TYPE_CHECKING:
@@ -326,16 +326,10 @@ def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[
 
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     """The table to show: every line's sums, its testing sum relative to the baseline's, and its long waits."""
-    [base] = [row["testing"] for row in found["sums"] if row["policy"] == policy_named(found["baseline"]).name]
-    return [
-        {
-            **{name: row[name] for name in ("policy", "training", "testing")},
-            f"testing/{found['baseline']}": row["testing"] / base,
-            **comparison_cells(found["testing_over_baseline"].get(row["policy"])),
-            **{name: row[name] for name in WAITS},
-        }
-        for row in found["sums"]
-    ]
+    baseline = policy_named(found["baseline"]).name
+    figures = {name: name for name in ("training", "testing")}
+    ratio = f"testing/{found['baseline']}"
+    return rows_over(found["sums"], found["testing_over_baseline"], baseline, figures, ratio=ratio)
 
 
 def period_length(days: float | None, months: bool) -> float | Literal["month"]:
