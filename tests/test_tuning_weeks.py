@@ -9,10 +9,10 @@ import pytest
 
 from batfill.errors import WorkloadError
 from batfill.policy import POLICIES, PURE
-from batfill.stats import rank_correlation
 from batfill.tuning.periods import Conditions, costs, read_periods
 from batfill.tuning.search import Coverage, Space
 from command import batfill, json_result, refusal
+from studies.ranks import rank_correlation
 
 DAY_S = 86_400
 # Sums over weeks of the weekly mean bounded slowdown: no threshold, 200,000 s, 72,000 s.
