@@ -122,7 +122,28 @@ class Frontier:
 
     def as_text(self) -> str:
         """A table to read."""
-        return as_text(self.points, self.provenance)
+        made = self.provenance
+        lines = [
+            f"{'policy':8}{'knowledge':19}{'levels':>15}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}"
+            f"{'waste':>8}{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
+        ]
+        for p in self.points:
+            cut = "-" if p.cut is None else f"{p.cut:g}"
+            waits_s = (p.small_mean_wait_s, p.large_mean_wait_s, p.large_p999_wait_s)
+            waits = "".join(f"{'-' if wait_s is None else format(wait_s / HOUR_S, '.1f'):>8}" for wait_s in waits_s)
+            lines.append(
+                f"{p.policy:8}{p.knowledge:19}{p.levels or '-':>15}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
+                f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
+                f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}{p.max_wait_s / HOUR_S:>9.1f}{waits}{p.large_delayed:>9.1%}"
+            )
+        options = as_line({name: made["options"][name] for name in (*OF_BASE, *OF_TRIES)})
+        lines += [
+            f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
+            "waits in hours: the longest; the mean of small jobs, "
+            f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
+            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than under `user`",
+        ]
+        return "\n".join(lines)
 
     __repr__ = as_text
 
@@ -218,15 +239,8 @@ def compared(
     for point, wait_s, unbeaten in zip(points, waits_s, front.tolist(), strict=True):
         base = bases[point.policy]
         waits = who_pays(wait_s, runtime_s=runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=waits_s[base])
-        whole.append(
-            replace(
-                point,
-                gain=1 - point.mean_bsld / points[base].mean_bsld,
-                front=unbeaten,
-                **class_figures(waits),
-                waits=waits,
-            )
-        )
+        gain = 1 - point.mean_bsld / points[base].mean_bsld
+        whole.append(replace(point, gain=gain, front=unbeaten, **class_figures(waits), waits=waits))
     return whole
 
 
@@ -301,7 +315,9 @@ def provenance(
 ) -> dict[str, Any]:
     """Everything needed to repeat a frontier: every option, default or not; `lists` are the options that vary."""
     options = Options.of({"knowledge": "classifier", "kill": True, **further})
-    chosen = options.as_dict()
+    stated = options.as_dict()
+    chosen = {name: stated[name] for name in SHARED}
+    read = {"overrun": workload.overrun, "unrequested": workload.unrequested}
     return {
         "workload": workload.name,
         "workload_sha256": workload.digest,
@@ -311,43 +327,15 @@ def provenance(
         "tau_s": tau_s,
         "class_divider_s": points[0].waits["class_divider_s"],
         "options": {
-            **{name: list(values) for name, values in lists.items()},
-            **{name: chosen[name] for name in SHARED},
+            **{name: list(each) for name, each in lists.items()},
+            **chosen,
             "procs": size,
             "tau": tau_s,
-            "overrun": workload.overrun,
-            "unrequested": workload.unrequested,
+            **read,
         },
         **digests([*(policy_named(name) for name in lists["policy"]), options.backfill]),
         "version": __version__,
     }
-
-
-def as_text(points: list[Point], made: dict[str, Any]) -> str:
-    """A table to read; `made` as `provenance`."""
-    lines = [
-        f"{'policy':8}{'knowledge':19}{'levels':>15}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
-        f"{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
-    ]
-    for p in points:
-        cut = "-" if p.cut is None else f"{p.cut:g}"
-        waits_s = (p.small_mean_wait_s, p.large_mean_wait_s, p.large_p999_wait_s)
-        waits = "".join(f"{'-' if wait_s is None else format(wait_s / HOUR_S, '.1f'):>8}" for wait_s in waits_s)
-        lines.append(
-            f"{p.policy:8}{p.knowledge:19}{p.levels or '-':>15}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
-            f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
-            f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}{p.max_wait_s / HOUR_S:>9.1f}{waits}{p.large_delayed:>9.1%}"
-        )
-    options = as_line({name: made["options"][name] for name in (*OF_BASE, *OF_TRIES)})
-    return "\n".join(
-        [
-            *lines,
-            f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
-            "waits in hours: the longest; the mean of small jobs, "
-            f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
-            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than under `user`",
-        ]
-    )
 
 
 def shares_in(name: str, text: str) -> list[float]:

@@ -138,10 +138,8 @@ def score_jobs(
     seed: int,
     tuples: int = 441,
     permutations: int = 256_000,
-    running: int = N_RUNNING,
-    queued: int = N_QUEUED,
+    sizes: tuple[int, int] = (N_RUNNING, N_QUEUED),
     how: Shuffle = "fair",
-    tau_s: float = TAU_S,
     threads: int | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Scores:
@@ -153,10 +151,8 @@ def score_jobs(
         seed: of the subtraces and all orders; the result does not depend on `threads`.
         tuples: number of subtraces, each of consecutive jobs from a random start.
         permutations: number of orders of each.
-        running: |S|.
-        queued: |Q|.
+        sizes: |S| and |Q|.
         how: the shuffle: "fair", or the biased "published" one.
-        tau_s: the bound of the bounded slowdown.
         threads: number of threads; by default one per processor.
         advance: see above.
 
@@ -164,6 +160,7 @@ def score_jobs(
         WorkloadError: there are fewer jobs than |S| + |Q|.
     """
     jobs = jobs.select(jobs.procs <= size)
+    running, queued = sizes
     length = running + queued
     if len(jobs) < length:
         raise WorkloadError(f"{len(jobs)} jobs fit the machine, but one tuple needs {length}; give a longer log")
@@ -180,7 +177,7 @@ def score_jobs(
         return submit_s - submit_s[0], jobs.runtime_s[rows(i)], jobs.procs[rows(i)]
 
     def work(i: int) -> None:
-        trials(permutations, seeds[i], how == "fair", size, running, tau_s, *columns(i), sums[i], firsts[i])
+        trials(permutations, seeds[i], how == "fair", size, running, TAU_S, *columns(i), sums[i], firsts[i])
 
     in_threads(work, range(tuples), advance, threads)
     submit_s, runtime_s, procs = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """A log as it is, or resampled by whole weeks; sample k of a seed does not depend on how many are drawn."""
+    """A log, and its resamplings by whole weeks; sample k of a seed does not depend on how many are drawn."""
 
     source: Source  # with the machine's size
     warnings: tuple[str, ...]  # see `Workload.warnings`; for the whole log
@@ -64,10 +64,10 @@ class Samples:
         assert self.source.procs is not None
         return self.source.procs
 
-    def jobs(self, sample: int) -> JobTable:
-        """The jobs of one sample."""
+    def jobs(self, sample: int | None) -> JobTable:
+        """The jobs of one sample; None for the log as it is, as is each of one that is not resampled."""
         log = self.source.log
-        if self.resampled:
+        if self.resampled and sample is not None:
             log = resample(log, self.seed, sample=sample, method="weeks", weeks=self.weeks)
         return self.source.workload(log).jobs
 
@@ -194,7 +194,7 @@ def select(
     logs = Samples.of(log, how, resampled=samples > 0, weeks=weeks, seed=how.seed)
     selection, site = selection_and_site(given, logs.procs, how.backfill, how.threshold_s)
     n_logs = max(samples, 1)
-    itself = replace(logs, resampled=False).jobs(0) if samples else None
+    itself = logs.jobs(None) if samples else None
     with how.progress("logs", n_logs + (itself is not None)) as advance:
         content = compare_online(
             logs.jobs, n_logs, selection, site, itself=itself, source=logs.provenance(), advance=advance
