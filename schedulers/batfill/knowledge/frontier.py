@@ -188,10 +188,10 @@ def frontier(
         workers: processes for the replays; the points do not depend on it. With 1 they run in this process; a script
             that uses more must call this below `if __name__ == "__main__":`.
         report: called with a line after each replay; None shows a progress bar after two seconds.
-        **options: see `Reading`; and options of the scheduler that the replays share, named as in `replay`: `backfill`
-            and `threshold_s` of all; `overdue_before` and `bound` (here True by default) of those with small jobs
-            first; `regime`, `divider_rule`, `train`, `train_lag_s` and `seed` of those with a classifier. The seed also
-            draws the protected jobs.
+        **options: procs, overrun, unrequested: see `Reading`. And options of the scheduler that the replays share,
+            named as in `replay`: `backfill` and `threshold_s` of all; `overdue_before` and `bound` (here True by
+            default) of those with small jobs first; `regime`, `divider_rule`, `train`, `train_lag_s` and `seed` of
+            those with a classifier. The seed also draws the protected jobs.
 
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.

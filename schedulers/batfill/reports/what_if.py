@@ -275,9 +275,9 @@ def what_if(
         begin: called with every choice before its replay, and the number of jobs.
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each. None
             shows a progress bar after two seconds.
-        **options: see `Measured` and `Reading`; and options of the scheduler that the choices share, named as in
-            `replay`: `backfill` of all; `overdue_before` of first tries with a threshold; `bound` (here True by
-            default) of those that kill.
+        **options: tau_s, seed, procs, overrun, unrequested: see `Measured`. And options of the scheduler that the
+            choices share, named as in `replay`: `backfill` of all; `overdue_before` of first tries with a threshold;
+            `bound` (here True by default) of those that kill.
 
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.

@@ -282,8 +282,9 @@ def tune_aged(
         max_wait_growth: how much longer than the baseline's the longest wait may be, as a share; 0 by default if
             `p999_wait_growth` is not given either.
         p999_wait_growth: the same for the 99.9 % quantile of the waits.
-        **testing: see `Testing`; the threshold is that of the baseline and of `policies`, and the aged orders are
-            searched without it and with it.
+        **testing: training, policies, baseline, backfill, threshold_s, tau_s, seed, bar, procs, overrun, unrequested:
+            see `Testing`. The threshold is that of the baseline and of `policies`; the aged orders are searched
+            without it and with it.
 
     Returns:
         The content of the result file; its rows are the lines of the study. `["trained"]` and `["latest"]`, the choices

@@ -265,7 +265,7 @@ class Fitted(Found):
             days: length of a window.
             count: use only this many windows, from the first.
             bar: makes progress bars; by default one appears after two seconds.
-            **reading: see `Reading`.
+            **reading: procs, overrun, unrequested: see `Reading`.
 
         Raises:
             BatfillError: the log is unusable, or has no window that was not learned from.
@@ -321,7 +321,8 @@ def fit(
         regression: "signed", or "plain" as in the study; see `fit_scores`.
         shuffle: every order equally likely ("fair"), or biased as in the "published" code.
         weights: a squared error weighs p q ("pq"), or (p q)^2 as published ("pq2").
-        **windows: see `Windows`. The scores are of run times, which only `overrun` "kill" changes.
+        **windows: days, count, training, seed, bar, procs, overrun, unrequested: see `Windows`. The scores are of run
+            times, which only `overrun` "kill" changes.
 
     Returns:
         The content of the policy file; `save` writes it, for `replay(log, "area@FILE")`, or "@FILE" for the policy that

@@ -172,7 +172,8 @@ def select(
         period_s: Delta, the time between choices.
         samples: number of resamplings by weeks; 0 uses the log as it is.
         weeks: length of a sample; the log's by default.
-        **choosing: see `Choosing`.
+        **choosing: lambda_, alpha, epsilon, gamma, noise, backfill, threshold_s, seed, bar, procs, overrun,
+            unrequested: see `Choosing`.
 
     Returns:
         The content of the result file; a row for online selection and for each policy used throughout. The comparison

@@ -127,7 +127,9 @@ def tune(
         evaluations: of xnes, policies evaluated per question; 1,000 by default.
         last: walk forward: tune on this many past periods for each period.
         maps: of a grid: a folder for a map of each period.
-        **testing: see `StudyPlan` and `Testing`: the periods, and what is compared with the twelve pure policies.
+        **testing: days, boundary, skip, count and min_jobs cut the log into periods; training, policies (beside the
+            twelve pure ones), baseline, backfill, threshold_s, tau_s, seed, bar, procs, overrun, unrequested: see
+            `StudyPlan` and `Testing`.
 
     Returns:
         The content of the result file; its rows are the lines of the study, see `study`. The policy found is
