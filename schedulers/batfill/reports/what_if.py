@@ -259,7 +259,7 @@ def what_if(
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
     system: str | None = None,
-    begin: Callable[[Choice, int], None] = lambda *_: None,
+    begin: Callable[[Choice, int], None] | None = None,
     advance: Callable[[float], None] | None = None,
     **options: Any,
 ) -> WhatIf:
@@ -430,11 +430,12 @@ def replayed(
     choice: Choice,
     jobs: JobTable,
     workload: Workload,
-    begin: Callable[[Choice, int], None],
+    begin: Callable[[Choice, int], None] | None,
     advance: Callable[[float], None],
 ) -> Schedule:
     """The schedule of these jobs under the choice."""
-    begin(choice, len(jobs))
+    if begin is not None:
+        begin(choice, len(jobs))
     done = 0
 
     def judged(count: int) -> None:
