@@ -73,9 +73,9 @@ def frontier(
 
     from batfill.errors import require
     from batfill.files import json_text
-    from batfill.knowledge import frontier as library
     from batfill.policy import names_in
     from batfill.processes import cpu_count
+    from batfill.tuning import frontier as library
 
     if out is not None:
         require("report", "matplotlib")
