@@ -50,7 +50,7 @@ class Order:
     @property
     def name(self) -> str:
         """For tables."""
-        return self.policy.name + ("" if math.isinf(self.threshold_s) else f", threshold {self.threshold_s:g}")
+        return named(choice_of(self))
 
 
 def aged_points(n: int, seed: int) -> NDArray[np.float64]:
@@ -304,7 +304,7 @@ def tune_aged(
         7
     """
     bounds = Bounds.of(max_wait_growth, p999_wait_growth)
-    given = Testing(**testing)
+    given = Testing.of(**testing)
     if points < 1:
         raise BatfillError(f"points: {points} is not {whole_from(1)}")
     conditions = Conditions.of(given.backfill, given.threshold_s, given.tau_s)

@@ -339,7 +339,7 @@ def fit(
         >>> replay("workloads/sample.json", fitted.policies["area"]).figures.jobs
         800
     """
-    how = Windows(**windows)
+    how = Windows.of(**windows)
     cut = read_windows(log, days=how.days, count=how.count, **how.reading)
     n_training = max(len(cut) // 2, 1) if how.training is None else how.training
     if not 1 <= n_training <= len(cut):

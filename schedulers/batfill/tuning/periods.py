@@ -119,7 +119,7 @@ def read_periods(
         WorkloadError: the log cannot be read or cut so, its machine's size is not known, or too many of its jobs have
             no request.
     """
-    source = Reading(**reading).source(log)
+    source = Reading.of(**reading).source(log)
     where = source.where
     width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
     found = windows(source.log, width_s, align=align, boundary=boundary)

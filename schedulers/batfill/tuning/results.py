@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from batfill import __version__
-from batfill.errors import WorkloadError
+from batfill.errors import BatfillError, WorkloadError, nearest
 from batfill.experiment import ENGINE
 from batfill.files import json_text, write_text
 from batfill.metrics import TAU_S
@@ -48,6 +48,19 @@ class Reading:
     procs: int | None = None  # the machine's size; by default the log's
     overrun: Overrun | None = None  # see `read_workload`; for a file only
     unrequested: Unrequested | None = None  # see `read_workload`; for a file only
+
+    @classmethod
+    def of(cls, **arguments: Any) -> Self:
+        """From keyword arguments.
+
+        Raises:
+            BatfillError: one is unknown.
+        """
+        known = [each.name for each in fields(cls)]
+        if unknown := [name for name in arguments if name not in known]:
+            suggested = nearest(unknown[0], known) or f"; known are {', '.join(known)}"
+            raise BatfillError(f"argument {unknown[0]!r} is unknown{suggested}")
+        return cls(**arguments)
 
     @classmethod
     def taken_from(cls, arguments: dict[str, Any]) -> Self:

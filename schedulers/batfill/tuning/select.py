@@ -188,7 +188,7 @@ def select(
         >>> sorted(found.to_pandas()["policy"])
         ['chosen online', 'fcfs', 'saf']
     """
-    how = Choosing(**choosing)
+    how = Choosing.of(**choosing)
     own = {"lambda": how.lambda_, **{name: getattr(how, name) for name in ("alpha", "epsilon", "gamma", "noise")}}
     named = policies if isinstance(policies, str) else ";".join(policies)
     given = {"select": method, "policies": named, "period": period_s, **own, "select-seed": how.seed}

@@ -146,7 +146,7 @@ def tune(
     """
     searched: dict[str, Any] = {"method": method, "features": features, "units": units, "points": points}
     searched |= {"evaluations": evaluations, "last": tuple(last), "maps": None if maps is None else Path(maps)}
-    plan = StudyPlan(**searched, **testing)
+    plan = StudyPlan.of(**searched, **testing)
     cut = {name: getattr(plan, name) for name in ("days", "boundary", "skip", "count", "min_jobs")}
     periods = read_periods(log, **cut, **plan.reading)
     with plan.progress("searches" if method == "xnes" else "periods", plan.steps(len(periods))) as advance:
