@@ -165,6 +165,38 @@ def test_a_column_that_cannot_be_used_is_named_with_its_value(column, values, sa
         bf.job_table("mine", **columns)
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda log: bf.replay(log, procs="4"), "a machine of '4' processors; give procs"),
+        (lambda log: bf.replay(SAMPLE, procs=4.5), "a machine of 4.5 processors"),
+        (lambda log: bf.replay(log, ["fcfs", "saf"]), "`replay_many`"),
+        (lambda log: bf.replay(None), "None is no workload, file or data frame"),
+        (lambda log: bf.tune(log, dais=3), "argument 'dais' is unknown; did you mean 'days'?"),
+        (lambda log: bf.tune_aged(log, skip=3), "argument 'skip' is unknown; known are procs, "),
+        (lambda log: bf.tune(5), "5 is no workload, file or data frame"),
+        (lambda log: bf.read(pd.DataFrame({"submit_s": [0]})), "no column runtime_s; its columns are submit_s"),
+        (lambda log: bf.replay(log.jobs.to_pandas()), "the data frame: .*give procs"),
+        (lambda log: bf.replay(log, divider_s=100), "option divider_s needs .* choose knowledge classifier with kill"),
+        (lambda log: bf.replay(log, kill_if="needed"), "option kill_if: nothing is killed"),
+        (lambda log: bf.generate(procs="4"), "option procs: '4' is not a whole number"),
+        (lambda log: bf.generate(seed=1.5), "option seed: 1.5 is not a whole number"),
+        (lambda log: bf.replay_many(log, 5), "policies: 5 are none"),
+        (lambda log: bf.report(log), "no result of a replay"),
+        (lambda log: bf.report(bf.Replay(log)), "800 jobs have not ended"),
+        (lambda log: bf.report(SAMPLE, tau_s=0), "tau_s: 0 is not"),
+        (lambda log: bf.what_if(log, seed="a", small_first=False), "option seed: 'a' is not a whole number"),
+        (lambda log: bf.replay(log).plot("gant"), "'gant' is none of .*; did you mean 'gantt'"),
+        (lambda log: bf.replay(log).plot(from_s=9, until_s=5), "until_s: 5 is not after from_s, 9"),
+        (lambda log: bf.Replay(log).run(datetime(2026, 1, 1)), "until_s: .* is a date, and the workload has no clock"),
+    ],
+)
+def test_mistakes_name_the_argument(log, call, says):
+    with pytest.raises(bf.BatfillError, match=says) as error:
+        call(log)
+    assert not any(part.count("--") for part in str(error.value).split("`")[::2])
+
+
 # What comes out
 
 

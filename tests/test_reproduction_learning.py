@@ -14,6 +14,7 @@ from batfill.policy import policy_named
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.tuning.online import selection_and_site
 from batfill.tuning.periods import read_periods
+from batfill.tuning.results import Reading
 from batfill.tuning.select import Samples, course
 from batfill.workloads import read_workload
 from studies.papers import core
@@ -179,7 +180,7 @@ def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome)
 
 def test_waits_and_shares_are_means_over_the_resamplings(log, outcome):
     selection, site = selection_and_site({"select": "noisy", "select-seed": 0}, PROCS, "same", None)
-    samples = Samples.of(log, procs=None, resampled=True, weeks=None, seed=0)
+    samples = Samples.of(log, Reading(), resampled=True, weeks=None, seed=0)
     courses = [course(samples.jobs(k), selection, site, k) for k in range(2)]
     found = outcome("online-courses", **CHOOSING, periods={"a week": 604_800})
     assert found.tables[0].value("NoisyFeedback", "Small") == pytest.approx(np.mean([one.ratio for one in courses]))

@@ -16,12 +16,11 @@ from batfill.stats import (
     in_pairs,
     least_squares,
     paired,
-    rank_correlation,
-    ranks,
     signed_least_squares,
     variance_inflation,
 )
 from batfill.tuning.periods import Conditions, costs, read_periods
+from studies.ranks import rank_correlation, ranks
 
 # Employment by six economic series, 1947 to 1962. Source: Longley, JASA 1967; the results certified by NIST, StRD.
 LONGLEY = np.array(

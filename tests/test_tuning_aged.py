@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import batfill as bf
+from batfill.errors import BatfillError
 from batfill.jobs import DAY_S, Workload
 from batfill.policy import POLICIES, policy_named
 from batfill.replays import replay
@@ -16,13 +17,13 @@ from batfill.tuning.aged import (
     UNTUNED,
     Bounds,
     Order,
+    Weeks,
     aged_points,
     candidates,
     chosen,
     figures_until,
     on_a_front,
     tune_aged,
-    weeks_of,
 )
 from batfill.tuning.periods import Conditions
 from command import batfill, json_result
@@ -219,7 +220,7 @@ def test_where_no_order_is_better_one_stays_with_the_baseline_and_it_is_said():
 def test_until_the_training_is_over_every_line_is_the_baseline_and_then_its_own():
     # One processor, busy until 200: a long and a short job wait when the training ends at 100. Another two come later.
     jobs = table([(0, 200, 200, 1), (10, 90, 90, 1), (20, 5, 5, 1), (110, 50, 50, 1), (150, 2, 2, 1)])
-    weeks = weeks_of(jobs, 1, 100 / DAY_S, 1, SAME)
+    weeks = Weeks.of(jobs, 1, 100 / DAY_S, 1, SAME)
     fcfs, spf = Order(POLICIES["fcfs"]), Order(POLICIES["spf"])
     run = weeks.trained_on(fcfs)
     assert weeks.starts_ahead(run, [fcfs]).tolist() == [0, 200, 290, 295, 345]
@@ -231,7 +232,7 @@ def test_until_the_training_is_over_every_line_is_the_baseline_and_then_its_own(
 def test_an_order_that_changes_each_period_rules_from_the_periods_first_instant_on():
     # Busy until 100, when the second testing period begins and a job comes: spf takes it, fcfs the one that waits.
     jobs = table([(0, 100, 100, 1), (60, 40, 40, 1), (100, 1, 1, 1), (160, 1, 1, 1)])
-    weeks = weeks_of(jobs, 1, 50 / DAY_S, 1, SAME)
+    weeks = Weeks.of(jobs, 1, 50 / DAY_S, 1, SAME)
     fcfs, spf = Order(POLICIES["fcfs"]), Order(POLICIES["spf"])
     run = weeks.trained_on(fcfs)
     assert weeks.starts_ahead(run, [fcfs, spf, fcfs]).tolist() == [0, 101, 100, 160]
@@ -242,7 +243,7 @@ def test_an_order_that_changes_each_period_rules_from_the_periods_first_instant_
 def test_a_line_that_goes_on_with_the_baseline_is_the_baselines_replay(name):
     jobs = loaded(seed=11)
     jobs = jobs.select(jobs.procs <= 8)
-    weeks, order = weeks_of(jobs, 8, DAYS, None, SAME), Order(policy_named(name), 80.0)
+    weeks, order = Weeks.of(jobs, 8, DAYS, None, SAME), Order(policy_named(name), 80.0)
     ahead = weeks.starts_ahead(weeks.trained_on(order), [order] * len(weeks.starts_s))
     assert ahead.tolist() == weeks.starts_under(order).tolist() == oracle_starts(jobs, order)
 
@@ -270,6 +271,45 @@ def test_the_table_has_the_lines_figures_over_the_testing_weeks():
 
 
 # The same in, the same out; and what cannot be
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_orders():
+    log = bf.generate(jobs=300, procs=32, seed=1)
+    choices = {"points": 8, "days": 0.2, "max_wait_growth": 0.5}
+    first = tune_aged(log, **choices, seed=4)
+    assert first.as_json() == tune_aged(log, **choices, seed=4).as_json()
+    other = tune_aged(log, **choices, seed=5)
+    assert first["orders"][1:] != other["orders"][1:]
+    assert first["orders"][0] == other["orders"][0]
+    assert (first["seed"], first["options"]["family"], first["options"]["points"]) == (4, "aged", 8)
+    assert (first["options"]["max_wait_growth"], first["options"]["p999_wait_growth"]) == (0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"training": 0}, "8 periods are too few to train on 0; choose training from 1 to 7"),
+        ({"training": 8}, "too few to train on 8"),
+        ({"days": 1}, "1 period is too few to train on 0; give a longer log"),
+        ({"max_wait_growth": -0.1}, "option max_wait_growth: -0.1 is not a share >= 0"),
+        ({"p999_wait_growth": math.nan}, "option p999_wait_growth: nan"),
+        ({"baseline": "best"}, "policy 'best' is unknown"),
+        ({"policies": ["best"]}, "policy 'best' is unknown"),
+        ({"points": 0}, "points: 0 is not"),
+        ({"seed": -1}, "option seed: -1"),
+        ({"days": 0}, "option days: 0 is not a finite number > 0"),
+        ({"days": 1e-9}, "more than 100000 periods; give longer days"),
+        ({"threshold_s": -1}, "option threshold"),
+    ],
+)
+def test_what_cannot_be_is_refused(choices, words):
+    with pytest.raises(BatfillError, match=words):
+        tune_aged(workload(loaded()), **{"days": DAYS, **choices})
+
+
+def test_a_log_without_a_job_for_the_machine_is_refused():
+    with pytest.raises(BatfillError, match="no job fits 2 processors; give a larger procs"):
+        tune_aged(workload(table([(0, 10, 10, 4), (90, 10, 10, 4)]), 2), days=DAYS)
 
 
 @pytest.fixture

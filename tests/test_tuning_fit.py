@@ -80,7 +80,7 @@ def rows_of(jobs, *, first=0):
 @pytest.mark.parametrize("how", ["fair", "published"])
 def test_scores_are_those_of_every_order_simulated_slowly(seed, how):
     jobs = random_table(seed, n_jobs=9, size=SIZE, span_s=40, wide=0, unlimited=0)
-    found = score_jobs(jobs, SIZE, seed=seed, tuples=2, permutations=150, running=4, queued=5, how=how)
+    found = score_jobs(jobs, SIZE, seed=seed, tuples=2, permutations=150, sizes=(4, 5), how=how)
     drawn_seeds = np.random.default_rng(seed)
     drawn_seeds.integers(1, size=2)
     for i, drawn in enumerate(drawn_seeds.integers(2**63, size=2, dtype=np.uint64)):
@@ -92,7 +92,7 @@ def test_scores_are_those_of_every_order_simulated_slowly(seed, how):
 
 def test_with_enough_permutations_scores_are_those_of_all_orders():
     jobs = random_table(3, n_jobs=8, size=SIZE, span_s=30, wide=0, unlimited=0)
-    found = score_jobs(jobs, SIZE, seed=1, tuples=1, permutations=200_000, running=4, queued=4)
+    found = score_jobs(jobs, SIZE, seed=1, tuples=1, permutations=200_000, sizes=(4, 4))
     exact = scores_by_hand(rows_of(jobs), SIZE, 4, itertools.permutations(range(4)))
     assert found.score == pytest.approx(exact, rel=0.01)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from batfill.errors import BatfillError
 from batfill.policy import POLICIES, PURE, policy_named
 from batfill.replays import replay
 from batfill.stats import Paired
@@ -16,7 +19,7 @@ from batfill.tuning.results import as_json, recommendation
 from batfill.tuning.search import Coverage, Evolution, Space, first_places, l1_grid, xnes
 from batfill.tuning.tune import (
     StudyPlan,
-    choice_of,
+    looking_back,
     rows_of,
     study,
     tune_on,
@@ -169,19 +172,14 @@ def test_no_choice_but_the_best_of_a_week_sees_that_week():
     assert sums["last 2"]["training"] is None
     fcfs = sum(cost_of_order(list(enumerate(week, start=1))) for week in LENGTHS)
     assert sums["fcfs"]["training"] == pytest.approx(fcfs)
-    compared = done.against("fcfs", seed=0)
+    compared = done.judged("fcfs", seed=0)["testing_over_baseline"]
     assert list(compared) == ["pure 1", "pure 2", "w*train", "wgreedy", "last 2"]  # w* sees what it chooses for
-    assert compared["w*train"].value == pytest.approx(sum(BEST) / fcfs)
+    assert compared["w*train"]["value"] == pytest.approx(sum(BEST) / fcfs)
 
 
 def test_the_choice_among_pure_policies_looks_back_and_takes_the_least():
-    waits = [np.array([[10.0 * i], [100.0 * i]]) for i in range(4)]
-    line = choice_of(np.array([[1.0, 9.0, 2.0, 5.0], [2.0, 3.0, 6.0, 4.0]]), waits, ["a", "b"], 2)
-    assert line.policies == (None, None, "b", "b")
-    assert line.costs.tolist()[2:] == [6, 4]
-    assert np.isnan(line.costs[:2]).all()
-    assert [waited.tolist() for waited in line.waits_s] == [[], [], [200], [300]]
-    assert choice_of(np.array([[1.0, 9.0, 2.0], [2.0, 3.0, 6.0]]), waits, ["a", "b"], 1).policies == (None, "a", "b")
+    assert looking_back(np.array([[1.0, 9.0, 2.0, 5.0], [2.0, 3.0, 6.0, 4.0]]), 2) == [1, 1]
+    assert looking_back(np.array([[1.0, 9.0, 2.0], [2.0, 3.0, 6.0]]), 1) == [0, 1]
 
 
 LEVEL = {"null": 1.0, "level": 0.95, "correlation": 0.0, "merged": 1, "blocks": 30}
@@ -239,9 +237,9 @@ def test_from_too_few_periods_nothing_is_recommended(blocks, merged, decides):
 @pytest.mark.parametrize("choices", [{"points": 60}, {"method": "xnes", "features": 6, "evaluations": 20}])
 def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_again(choices):
     weeks = periods_of([random_table(seed, n_jobs=40, size=8, span_s=100) for seed in range(4)], procs=8)
-    first = as_json(tune_on(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices)))
-    assert first == as_json(tune_on(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices)))
-    found = tune_on(weeks, CONDITIONS, StudyPlan(seed=3, last=(1,), **choices))
+    first = as_json(tune_on(weeks, StudyPlan(seed=3, last=(1,), **choices)))
+    assert first == as_json(tune_on(weeks, StudyPlan(seed=3, last=(1,), **choices)))
+    found = tune_on(weeks, StudyPlan(seed=3, last=(1,), **choices))
     assert found["seed"] == 3
     assert found["engine"] == "batfill replay"
     assert found["made_by"].startswith("batfill ")
@@ -253,16 +251,40 @@ def test_the_same_seed_gives_the_same_bytes_and_all_that_is_needed_to_run_it_aga
 
 def test_maps_are_drawn_for_every_period_and_repeat_themselves(tmp_path):
     for name in ("a", "b"):
-        tune_on(ONE_BY_ONE, CONDITIONS, StudyPlan(points=60, last=(1,), maps=tmp_path / name))
+        tune_on(ONE_BY_ONE, StudyPlan(points=60, last=(1,), maps=tmp_path / name))
     drawn = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert drawn == ["period-0000.png", "period-0001.png", "period-0002.png"]
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in drawn)
     assert (tmp_path / "a" / drawn[0]).read_bytes() != (tmp_path / "a" / drawn[1]).read_bytes()
 
 
+def test_only_drawing_maps_loads_matplotlib():
+    slow = {"matplotlib", "pandas", "statsmodels"}
+    program = f"import sys, batfill.tuning.tune, batfill.tuning.heuristics; print(*({slow} & sys.modules.keys()))"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"last": (3,)}, "3 periods are too few to train on 1 and look 3 back"),
+        ({"training": 3}, "too few to train on 3"),
+        ({"features": 6}, "use method xnes"),
+        ({"method": "xnes", "maps": "x"}, "only a grid can be drawn"),
+        ({"evaluations": 9}, "evaluations: method coverage does not use it"),
+        ({"method": "xnes", "points": 9}, "points: method xnes does not use it"),
+        ({"baseline": "wfp3"}, "add policy wfp3"),
+    ],
+)
+def test_choices_that_do_not_go_together_are_refused(choices, words):
+    with pytest.raises(BatfillError, match=words):
+        tune_on(ONE_BY_ONE, StudyPlan(**{"last": (1,), **choices}))
+
+
 def test_the_table_compares_every_line_with_the_baseline():
     weeks = periods_of(ONE_BY_ONE.tables * 2, procs=1)
-    found = tune_on(weeks, CONDITIONS, StudyPlan(points=60, last=(1,)))
+    found = tune_on(weeks, StudyPlan(points=60, last=(1,)))
     rows = {row["policy"]: row for row in rows_of(found)}
     assert [row["policy"] for row in found["sums"]] == list(rows)
     assert (rows["saf"]["testing/saf"], rows["saf"]["from"], rows["saf"]["verdict"]) == (1, None, "")
@@ -275,7 +297,7 @@ def test_the_table_compares_every_line_with_the_baseline():
 
 def test_the_long_waits_are_those_of_the_testing_periods():
     weeks = periods_of([random_table(seed, n_jobs=60, size=8, span_s=100) for seed in range(4)], procs=8)
-    found = tune_on(weeks, CONDITIONS, StudyPlan(points=60, last=(1,), training=2))
+    found = tune_on(weeks, StudyPlan(points=60, last=(1,), training=2))
     for row in found.rows:
         waits = []
         for week, jobs in zip(found["by_period"][2:], weeks.tables[2:], strict=True):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from batfill.policy import POLICIES, PURE
-from batfill.stats import rank_correlation
 from batfill.tuning.periods import Conditions, costs, read_periods
 from batfill.tuning.search import Coverage, Space
 from command import batfill, json_result
+from studies.ranks import rank_correlation
 
 DAY_S = 86_400
 # Sums over weeks of the weekly mean bounded slowdown: no threshold, 200,000 s, 72,000 s.

@@ -45,7 +45,7 @@ from batfill.tuning.aged import tune_aged as tune_aged  # the same for orders th
 from batfill.tuning.heuristics import fit as fit  # a policy fitted to simulated trials
 from batfill.tuning.select import select as select  # policies chosen online, period by period
 from batfill.knowledge.study import classify as classify  # which jobs of a log a classifier would have called small
-from batfill.knowledge.frontier import frontier as frontier  # what killing small jobs buys, and who pays
+from batfill.tuning.frontier import frontier as frontier  # what killing small jobs buys, and who pays
 
 # Errors
 from batfill.errors import BatfillError as BatfillError  # unusable input; the message says what to correct

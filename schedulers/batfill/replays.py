@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from multiprocessing import parent_process
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,13 @@ from batfill.queue import Queue, copied, named, restored
 from batfill.tables import same_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from batfill.policy import Policy
 
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 SAVED_FORMAT = "batfill replay 12"
@@ -518,6 +520,24 @@ def thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def in_threads(
+    function: Callable[[Item], Made],
+    items: Iterable[Item],
+    advance: Callable[[int], None] = lambda _: None,
+    threads: int | None = None,
+) -> list[Made]:
+    """The results for these items, in their order, by default with a thread per processor.
+
+    `advance` is called with 1 after each.
+    """
+    found = []
+    with thread_pool(threads or len(os.sched_getaffinity(0))) as pool:
+        for made in pool.map(function, items):
+            found.append(made)
+            advance(1)
+    return found
 
 
 def replay_many(

@@ -1,4 +1,4 @@
-"""Uncertainty: paired comparisons with their intervals, least squares with standard errors, and rank correlation."""
+"""Uncertainty: paired comparisons with their intervals, and least squares with standard errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
@@ -438,18 +438,3 @@ def variance_inflation(design: NDArray[np.float64]) -> NDArray[np.float64]:
             explained = 1 - left @ left / (centred @ centred)
         factors.append(1 / (1 - np.clip(explained, 0, 1 - 1e-15)))  # at most about 1e15, the limit of rounding
     return np.array(factors)
-
-
-def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rank of each value from 1, shape (n,); ties share their mean rank."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    return np.asarray((last - (count - 1) / 2)[place], np.float64)
-
-
-def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Spearman's coefficient of two sequences of shape (n,); nan if one of them is constant."""
-    x, y = (ranks(np.asarray(values, np.float64)) for values in (first, second))
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return float("nan")
-    return float(np.corrcoef(x, y)[0, 1])

@@ -14,7 +14,6 @@ from batfill.campaigns.sections import Count, Section, Seed, Text
 from batfill.errors import BatfillError, WorkloadError
 from batfill.files import digest
 from batfill.policy import Term, polynomial
-from batfill.stats import rank_correlation
 from batfill.tuning.heuristics import FUNCTIONS, HIGH_VIF, RIVALS, Fit, Powers, Weights, evaluate, fit_scores, monomial
 from batfill.tuning.periods import Periods, read_periods
 from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
@@ -35,6 +34,7 @@ from studies.papers.core import (
     shared,
     side_by_side,
 )
+from studies.ranks import rank_correlation
 
 FitVariant = Literal["published pq2", "published pq", "fair pq2", "fair pq"]
 TITLES = {name: name.capitalize() for name in FUNCTIONS}  # as the paper writes them

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from batfill.campaigns.sections import Count, Seconds, Section, Seed, Text
 from batfill.policy import PURE, policy_named
-from batfill.stats import rank_correlation
 from batfill.tuning.periods import Conditions, Periods, costs, read_periods
 from batfill.tuning.search import Coverage, Evolution, Features, Space
 from batfill.tuning.tune import Study, Units, study
@@ -34,6 +33,7 @@ from studies.papers.core import (
     shared,
     side_by_side,
 )
+from studies.ranks import rank_correlation
 
 PURE_NAMES = tuple(name.upper() for name in PURE)
 Unit = Annotated[list[Units], Field(min_length=1)]  # of the weights; each is a choice, statements are about the first

@@ -12,10 +12,10 @@ import numpy as np
 from batfill.files import csv_text, make_folder, raw_file, write_text
 from batfill.reports.figures import COLUMN_IN, STYLE, Figure, check_formats, file_stem, write_figure
 from batfill.reports.palette import DISTINCT, Style, styles
-from batfill.stats import rank_correlation
 from batfill.version import ENGINE, __version__
 from batfill.workloads.manifest import manifest
 from studies.papers.protocol import ProtocolError, Took, file_of, said
+from studies.ranks import rank_correlation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence

@@ -21,7 +21,7 @@ from batfill.jobs import HOUR_S
 from batfill.metrics import long_waits
 from batfill.policy import policy_named
 from batfill.stats import BETTER, WORSE, holm, paired
-from batfill.tuning.aged import FORWARD, TRAINED, UNTUNED, Bounds, Order, chosen, figures_until, weeks_of
+from batfill.tuning.aged import FORWARD, TRAINED, UNTUNED, Bounds, Order, Weeks, chosen, figures_until
 from batfill.tuning.periods import Conditions
 from batfill.version import __version__
 from studies.papers.page import markdown
@@ -77,7 +77,7 @@ def lines_of(workload, threshold_s, tries, days):
     """Every choice against SAF with this threshold on one log."""
     found = bf.tune_aged(workload, threshold_s=threshold_s, tau_s=TAU_S, days=days, seed=SEED)
     ran = workload.jobs.procs <= workload.procs
-    weeks = weeks_of(workload.jobs.select(ran), workload.procs, days, None, Conditions.of("same", threshold_s, TAU_S))
+    weeks = Weeks.of(workload.jobs.select(ran), workload.procs, days, None, Conditions.of("same", threshold_s, TAU_S))
     base_name, names = found["baseline"], {TRAINED: TRAINED, FORWARD: FORWARD, UNTUNED.name: "untuned"}
     costs = {name: np.array([week["sum_bsld"][name] for week in found["by_period"]]) for name in (base_name, *names)}
     waits = {row["policy"]: row for row in found["sums"]}

@@ -20,7 +20,7 @@ import numpy as np
 from batfill.metrics import TAU_S
 from batfill.policy import POLICIES, polynomial
 from batfill.stats import BETTER, UNCLEAR
-from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, judged, monomial, read_windows, validate
+from batfill.tuning.heuristics import BASELINE, Fit, Fitted, fit, fit_scores, monomial, over_saf, read_windows, validate
 from batfill.tuning.proxy import N_QUEUED, N_RUNNING, score_jobs, trials
 from batfill.version import __version__
 from batfill.workloads import read_workload
@@ -77,7 +77,7 @@ def main() -> None:
 
 def windows_in(path: Path, days: float) -> int:
     """The number of a log's windows."""
-    return len(read_windows(path, procs=None, days=days, count=None))
+    return len(read_windows(path, days=days))
 
 
 def weight_on_r(path: Path, fitted: Fitted, tuples: int, permutations: int) -> list[str]:
@@ -108,7 +108,7 @@ def on_held_out(fitted: Fitted, learned: dict[str, Fit]) -> dict[str, Any]:
     policies += [POLICIES[name] for name in KNOWN if name != BASELINE]
     names = [policy.name for policy in policies]
     found = validate(fitted.held_out, policies, seed=0)
-    return found | judged(found["with_backfilling"], names, seed=0)
+    return found | over_saf(found["with_backfilling"], names, seed=0)
 
 
 def print_tables(

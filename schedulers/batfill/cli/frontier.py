@@ -71,9 +71,9 @@ def frontier(
     """
     from batfill.errors import require
     from batfill.files import json_text
-    from batfill.knowledge import frontier as library
     from batfill.policy import names_in
     from batfill.processes import cpu_count
+    from batfill.tuning import frontier as library
 
     if out is not None:
         require("report", "matplotlib")
@@ -88,7 +88,7 @@ def frontier(
         **arguments_of(options),
         **how,
         workers=workers or cpu_count(),
-        report=lambda progress: note(progress.as_text()),
+        report=note,
     )
     warn(found.provenance["warnings"])
     if out is not None:

@@ -165,7 +165,29 @@ class ClassifiedLog:
 
     def as_text(self) -> str:
         """A table to read: the total, then week by week."""
-        return as_text(self)
+        whole = self.as_dict()
+        rates = ("accuracy", "precision", "recall", "false_large_rate", "false_small_rate")
+        names = [*(name.removesuffix("_rate").replace("_", " ") for name in rates), "AUC", "Brier score"]
+
+        def shown(row: dict[str, Any]) -> str:
+            forms = {**dict.fromkeys(rates, ".1%"), "auc": ".3f", "brier": ".3f"}
+            return "".join(
+                f"{'-' if row[name] is None else format(row[name], form):>13}" for name, form in forms.items()
+            )
+
+        lines = [
+            f"{whole['workload']}: {as_line(whole['options'])}; {whole['seconds']} s",
+            f"{whole['jobs']:,} jobs judged in {whole['weeks']} weeks, {whole['not_judged']:,} before the first forest",
+            "",
+            f"{'week':>6}{'jobs':>8}{'divider':>10}" + "".join(f"{name:>13}" for name in names),
+            *(f"{row['week']:>6}{row['jobs']:>8}{row['divider_s']:>10g}{shown(row)}" for row in self.weeks()),
+            f"{'all':>6}{whole['jobs']:>8}{'':>10}{shown(whole)}",
+        ]
+        if self.importances:
+            mean = {name: float(np.mean([row[name] for row in self.importances])) for name in FEATURE_NAMES}
+            top = sorted(mean, key=lambda name: -mean[name])
+            lines += ["", "importance, mean of the trainings: " + ", ".join(f"{name} {mean[name]:.3f}" for name in top)]
+        return "\n".join(lines)
 
     __repr__ = as_text
 
@@ -299,29 +321,3 @@ def autocorrelations(jobs: LoggedJobs) -> list[dict[str, Any]]:
                     }
                 )
     return rows
-
-
-def as_text(done: ClassifiedLog) -> str:
-    """A table to read: the total, then week by week."""
-    whole = done.as_dict()
-    rates = ("accuracy", "precision", "recall", "false_large_rate", "false_small_rate")
-
-    def shown(row: dict[str, Any]) -> str:
-        forms = {**dict.fromkeys(rates, ".1%"), "auc": ".3f", "brier": ".3f"}
-        return "".join(f"{'-' if row[name] is None else format(row[name], form):>13}" for name, form in forms.items())
-
-    lines = [
-        f"{whole['workload']}: {as_line(whole['options'])}; {whole['seconds']} s",
-        f"{whole['jobs']:,} jobs judged in {whole['weeks']} weeks, {whole['not_judged']:,} before the first forest",
-        "",
-        f"{'week':>6}{'jobs':>8}{'divider':>10}"
-        + "".join(f"{name.removesuffix('_rate').replace('_', ' '):>13}" for name in rates)
-        + f"{'AUC':>13}{'Brier score':>13}",
-        *(f"{row['week']:>6}{row['jobs']:>8}{row['divider_s']:>10g}{shown(row)}" for row in done.weeks()),
-        f"{'all':>6}{whole['jobs']:>8}{'':>10}{shown(whole)}",
-    ]
-    if done.importances:
-        mean = {name: float(np.mean([row[name] for row in done.importances])) for name in FEATURE_NAMES}
-        top = sorted(mean, key=lambda name: -mean[name])
-        lines += ["", "importance, mean of the trainings: " + ", ".join(f"{name} {mean[name]:.3f}" for name in top)]
-    return "\n".join(lines)

@@ -193,31 +193,27 @@ def compared(runs: Sequence[ReportedRun], tau_s: float) -> Comparison:
     rows = [run.final for run in runs]
     if refused:
         rows = [row & np.array([job not in refused for job in run.ids]) for row, run in zip(rows, runs, strict=True)]
-    wait_s = np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)])
-    ran = [run.runtime_s[row] for run, row in zip(runs, rows, strict=True)]
-    bsld = np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in zip(wait_s, ran, strict=True)])
-    submit_s, names = runs[0].submit_s[rows[0]], tuple(run.name for run in runs)
-    abouts = [run.about for run in runs]
-    engines = dict.fromkeys(f"{about.engine} {about.version}".strip() for about in abouts)
-    made = [("log", runs[0].where), ("engine", ", ".join(engine or "unknown" for engine in engines))]
-    warnings = tuple(dict.fromkeys(warning for about in abouts for warning in about.warnings))
-    clock = runs[0].about.clock
-    # The classes are by the first run, so that they are the same in all of them.
-    columns: dict[str, Any] = {
-        "runtime_s": ran[0],
-        "procs": runs[0].procs[rows[0]],
-        "user": runs[0].facts.user[rows[0]],
-    }
-    return of_jobs(
-        names,
-        submit_s,
-        bsld,
-        wait_s,
+    jobs = rows[0]
+    about = [run.about for run in runs]
+    engines = dict.fromkeys(f"{one.engine} {one.version}".strip() for one in about)
+    clock = about[0].clock
+    return of_runs(
+        tuple(run.name for run in runs),
+        np.array([run.wait_s[row] for run, row in zip(runs, rows, strict=True)]),
+        [run.runtime_s[row] for run, row in zip(runs, rows, strict=True)],
+        tau_s,
+        submit_s=runs[0].submit_s[jobs],
+        procs=runs[0].procs[jobs],
+        user=runs[0].facts.user[jobs],
         log=runs[0].where,
         clock=clock,
-        made=(*made, ("tau", f"{tau_s:g} s"), ("dates", zone_text(clock) if clock else "no clock: counted from 0")),
-        warnings=warnings,
-        waits=tuple(who_pays(waited_s, **columns, base_wait_s=wait_s[0]) for waited_s in wait_s),
+        made=(
+            ("log", runs[0].where),
+            ("engine", ", ".join(engine or "unknown" for engine in engines)),
+            ("tau", f"{tau_s:g} s"),
+            ("dates", zone_text(clock) if clock else "no clock: counted from 0"),
+        ),
+        warnings=tuple(dict.fromkeys(warning for one in about for warning in one.warnings)),
     )
 
 
@@ -285,15 +281,13 @@ def compare(
     ran = ~np.any([result.schedule.rejected for result in replays], axis=0)
     if not ran.any():
         raise BatfillError("compare: no job ran in every replay; give a larger machine")
+    names = tuple(one.options.policy.name if name is None else name for name, one in given)
     waits = np.array([(result.schedule.start_s - jobs.submit_s)[ran] for result in replays])
     runtimes = [result.schedule.runtime_s[ran] for result in replays]
-    bsld = np.array(
-        [bounded_slowdown(wait_s, ran_s, first.tau_s) for wait_s, ran_s in zip(waits, runtimes, strict=True)]
-    )
-    names = tuple(one.options.policy.name if name is None else name for name, one in given)
-    comparison = of_jobs(names, jobs.submit_s[ran], bsld, waits)
+    columns = {"submit_s": jobs.submit_s[ran], "procs": jobs.procs[ran], "user": jobs.user[ran]}
+    comparison = of_runs(names, waits, runtimes, first.tau_s, **columns)
     rows = []
-    for result, found, k in zip(others, comparison.differences(seed), range(1, len(replays)), strict=True):
+    for k, (result, found) in enumerate(zip(others, comparison.differences(seed), strict=True), 1):
         for figure, one, values in (
             ("mean_bsld", found.bsld, comparison.bsld),
             ("mean_wait_s", found.wait_s, comparison.wait_s),
@@ -307,26 +301,44 @@ def compare(
                     "first": float(values[0].mean()),
                     "this": float(values[k].mean()),
                     "difference": one.value,
-                    "low": one.low,
-                    "high": one.high,
-                    "p": one.p,
-                    "corrected_p": one.corrected_p,
-                    "verdict": one.verdict,
+                    **{name: getattr(one, name) for name in ("low", "high", "p", "corrected_p", "verdict")},
                     "waits_less": found.better,
                     "waits_more": found.worse,
                 }
             )
-    blocks = {"jobs": int(ran.sum()), "blocks": comparison.n_blocks, "block": comparison.blocks}
-    warnings = list(few_blocks(comparison.n_blocks, comparison.blocks))
-    return data_frame(
-        rows,
-        workload=first.workload.name,
-        tau_s=first.tau_s,
-        seed=seed,
-        confidence=CONFIDENCE,
-        warnings=warnings,
-        **blocks,
-    )
+    n, blocks = comparison.n_blocks, comparison.blocks
+    about = {"workload": first.workload.name, "tau_s": first.tau_s, "seed": seed, "confidence": CONFIDENCE}
+    return data_frame(rows, **about, warnings=list(few_blocks(n, blocks)), jobs=int(ran.sum()), blocks=n, block=blocks)
+
+
+def of_runs(
+    names: tuple[str, ...],
+    wait_s: NDArray[np.float64],
+    runtimes_s: Sequence[NDArray[np.float64]],
+    tau_s: float,
+    *,
+    submit_s: NDArray[np.float64],
+    procs: NDArray[np.int64],
+    user: NDArray[np.int64],
+    **about: Any,
+) -> Comparison:
+    """As `of_jobs`, with bounded slowdowns and who pays; the classes are by the first run, the same in all.
+
+    Args:
+        names: of the runs.
+        wait_s: shape (n_runs, n_jobs).
+        runtimes_s: by run, how long the jobs ran, shape (n_jobs,) as the next ones.
+        tau_s: the bound of the bounded slowdown.
+        submit_s: ascending.
+        procs: q.
+        user: -1 if unknown.
+        **about: see `of_jobs`.
+    """
+    ran = zip(wait_s, runtimes_s, strict=True)
+    bsld = np.array([bounded_slowdown(waited_s, ran_s, tau_s) for waited_s, ran_s in ran])
+    columns: dict[str, Any] = {"runtime_s": runtimes_s[0], "procs": procs, "user": user, "base_wait_s": wait_s[0]}
+    waits = tuple(who_pays(waited_s, **columns) for waited_s in wait_s)
+    return of_jobs(names, submit_s, bsld, wait_s, **about, waits=waits)
 
 
 def of_jobs(

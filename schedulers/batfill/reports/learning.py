@@ -11,10 +11,10 @@ import numpy as np
 from batfill.files import all_or_none, csv_text, make_folder, whole_file, write_json, write_text
 from batfill.jobs import HOUR_S
 from batfill.knowledge.features import CATEGORIES, FEATURE_NAMES
-from batfill.knowledge.frontier import PERFECT, POINT_COLUMNS, SHARED
 from batfill.knowledge.study import CORRELATION_LAGS, autocorrelations
 from batfill.options import as_line
 from batfill.reports.palette import DISTINCT, MEAN_BSLD, dress, style, styles
+from batfill.tuning.frontier import PERFECT, POINT_COLUMNS, SHARED
 from batfill.version import __version__
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from batfill.knowledge.frontier import Point
     from batfill.knowledge.study import ClassifiedLog
+    from batfill.tuning.frontier import Point
 
 MARKERS = "osD^v"  # by levels
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.errors import BatfillError, WorkloadError, require
+from batfill.errors import BatfillError, require
 from batfill.experiment import simulate
-from batfill.jobs import HOUR_S, Workload
-from batfill.metrics import TAU_S, bounded_slowdown, class_figures, who_pays
+from batfill.jobs import HOUR_S
+from batfill.metrics import TAU_S, class_figures
 from batfill.options import (
     OF_TRIES,
     OPTIONS,
@@ -29,12 +29,12 @@ from batfill.options import (
     usual,
 )
 from batfill.progress import patient_progress
-from batfill.reports.comparison import Comparison, Difference, of_jobs
+from batfill.reports.comparison import Comparison, Difference, of_jobs, of_runs
 from batfill.reports.siteconfig import EXPRESSIBLE, site_config
 from batfill.stats import BETTER, FEWEST_BLOCKS, decidable
 from batfill.tables import data_frame, rows_html
+from batfill.tuning.results import Reading
 from batfill.version import ENGINE, __version__
-from batfill.workloads import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun, Unrequested
+    from batfill.jobs import JobTable, Workload
     from batfill.replays import Schedule
     from batfill.stats import Paired
 
@@ -166,21 +166,19 @@ class WhatIf:
 
     def __repr__(self) -> str:
         """The advice in a line."""
-        o, today = self.advice, self.outcomes[0]
         if self.undecided:
             return f"<WhatIf: {self.workload.name}: cannot tell: {self.undecided}>"
+        o, today = self.advice, self.outcomes[0]
         figures = [f"mean bsld {one.mean_bsld:,.2f}, longest wait {one.max_wait_s:,.0f} s" for one in (o, today)]
         return f"<WhatIf: {self.workload.name}: take {o.name} ({figures[0]}); {today.name} has {figures[1]}>"
 
     def _repr_html_(self) -> str:
         """The choices as a table, with the advice and the reasons to doubt it, for notebooks."""
         shown = ("mean_bsld", "mean_wait_s", "p99_wait_s", "max_wait_s")
+        marks = ["* " if one is self.advice else "" for one in self.outcomes]
         rows = [
-            {
-                "choice": f"{'* ' if one is self.advice else ''}{one.name}",
-                **{name: getattr(one, name) for name in shown},
-            }
-            for one in self.outcomes
+            {"choice": mark + one.name, **{name: getattr(one, name) for name in shown}}
+            for mark, one in zip(marks, self.outcomes, strict=True)
         ]
         return rows_html(rows, "; ".join((f"* advised for {self.workload.name}: {self.advice.name}", *self.cautions)))
 
@@ -197,6 +195,21 @@ class WhatIf:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
+
+        def group_of(group: Group) -> dict[str, Any]:
+            found = [{**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()} for d in group.differences]
+            return {**group._asdict(), "differences": found}
+
+        def limit_of(limit: Limit) -> dict[str, Any]:
+            taken = self.outcomes[limit.advised]
+            return {
+                "growth": limit.growth,
+                "longest_s": None if limit.growth is None else limit.longest_s,
+                "advice": taken.name,
+                "mean_bsld": taken.mean_bsld,
+                "max_wait_s": taken.max_wait_s,
+            }
+
         advised = self.limit.advised
         return {
             "workload": self.workload.name,
@@ -207,27 +220,8 @@ class WhatIf:
             "jobs": len(self.comparison.at),
             **self.settings,
             "outcomes": [{**outcome.columns(), **outcome.waits} for outcome in self.outcomes],
-            "groups": [
-                {
-                    **group._asdict(),
-                    "differences": [
-                        {**d._asdict(), "bsld": d.bsld.as_dict(), "wait_s": d.wait_s.as_dict()}
-                        for d in group.differences
-                    ],
-                }
-                for group in self.groups
-            ],
-            "limits": [
-                {
-                    "growth": limit.growth,
-                    "longest_s": None if limit.growth is None else limit.longest_s,
-                    "advice": self.outcomes[limit.advised].name,
-                    "mean_bsld": self.outcomes[limit.advised].mean_bsld,
-                    "max_wait_s": self.outcomes[limit.advised].max_wait_s,
-                }
-                for limit in self.limits
-                if not self.undecided
-            ],
+            "groups": [group_of(group) for group in self.groups],
+            "limits": [] if self.undecided else [limit_of(limit) for limit in self.limits],
             "comparisons": [[self.outcomes[k].name for k in chain] for chain in self.chains],
             "withheld": {self.outcomes[k].name: why for k, why in self.withheld.items()},
             "undecided": self.undecided,
@@ -240,19 +234,31 @@ class WhatIf:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Measured(Reading):
+    """What `what_if` takes, too."""
+
+    tau_s: float = TAU_S  # the bound of the bounded slowdown
+    seed: int = 0  # of the intervals and of the classifier
+
+    def __post_init__(self) -> None:
+        """Refuse what is no bound or no seed.
+
+        Raises:
+            BatfillError: it is none.
+        """
+        tau_of(self.tau_s)
+        seed_of("seed", self.seed)
+
+
 def what_if(
     log: Workload | str | Path,
     *,
-    procs: int | None = None,
-    overrun: Overrun | None = None,
-    unrequested: Unrequested | None = None,
     thresholds_s: Sequence[float] = THRESHOLDS_S,
     small_first: bool = True,
     max_wait_growth: float = MAX_WAIT_GROWTH,
     min_gain: float = MIN_GAIN,
     system: str | None = None,
-    tau_s: float = TAU_S,
-    seed: int = 0,
     begin: Callable[[Choice, int], None] | None = None,
     advance: Callable[[float], None] | None = None,
     **options: Any,
@@ -261,35 +267,30 @@ def what_if(
 
     Args:
         log: a workload or a file, as for `read_workload`.
-        procs: the machine's size; None for the log's.
-        overrun: see `read_workload`.
-        unrequested: see `read_workload`.
         thresholds_s: waiting times after which jobs come first.
         small_first: whether to include the choices that put small jobs first.
         max_wait_growth: allowed growth of the longest wait over fcfs's, as a share of it.
         min_gain: the least relative reduction of the mean bounded slowdown that counts as better.
         system: advise only what this batch system can be configured for in full: slurm, oar, pbs or flux.
-        tau_s: the bound of the bounded slowdown.
-        seed: of the intervals and of the classifier.
         begin: called with every choice before its replay, and the number of jobs.
         advance: called with the share of a choice replayed since the last call; they sum to 1 for each. None
             shows a progress bar after two seconds.
-        **options: options of the scheduler that the choices share, named as in `replay`: `backfill` of all;
-            `overdue_before` of first tries with a threshold; `bound` (here True by default) of those that kill.
+        **options: tau_s, seed, procs, overrun, unrequested: see `Measured`. And options of the scheduler that the
+            choices share, named as in `replay`: `backfill` of all; `overdue_before` of first tries with a threshold;
+            `bound` (here True by default) of those that kill.
 
     Raises:
         BatfillError: an option is unusable, or no job of the log fits the machine.
     """
     if small_first:
         require("learn", "sklearn")
-    tau_of(tau_s)
-    seed_of("seed", seed)
+    how = Measured.taken_from(options)
     for seconds in thresholds_s:
         seconds_of("threshold", seconds, least=1e-9)
     number_of("max-wait-growth", max_wait_growth, 0, math.inf, "a share >= 0, as 10% or 0.1")
     probability_of("min-gain", min_gain)
     shared = shared_of(options, SHARED)
-    tried = choices(thresholds_s, small_first, seed, {"bound": True, **shared})
+    tried = choices(thresholds_s, small_first, how.seed, {"bound": True, **shared})
     for name in shared:
         if not takes(tried, name) and OPTIONS[name].check(name, shared[name]) != usual(OPTIONS[name]):
             missing = "a threshold" if small_first else "small jobs first"
@@ -298,30 +299,22 @@ def what_if(
         Options.of(choice.options)  # reject mistakes before anything runs
     withheld = beyond(system, tried) if system is not None else {}
     chains = planned(tried, thresholds_s, withheld)
-    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
-    ran = workload.jobs.procs <= size
-    if not ran.any():
-        where = workload.name if isinstance(log, Workload) else log
-        raise WorkloadError(f"{where}: no job fits {size} processors; give a larger --procs")
-    jobs = workload.jobs.select(ran)
+    workload, jobs, size = how.jobs(log)
     with patient_progress("choices", len(tried)) if advance is None else nullcontext(advance) as shown:
         schedules = [replayed(choice, jobs, workload, begin, shown) for choice in tried]
-    waits = np.array([schedule.start_s - jobs.submit_s for schedule in schedules])
-    bslds = np.array(
-        [bounded_slowdown(wait_s, one.runtime_s, tau_s) for wait_s, one in zip(waits, schedules, strict=True)]
-    )
-    columns: dict[str, Any] = {"runtime_s": schedules[0].runtime_s, "procs": jobs.procs, "user": jobs.user}
-    comparison = of_jobs(
+    comparison = of_runs(
         tuple(choice.name for choice in tried),
-        jobs.submit_s,
-        bslds,
-        waits,
+        np.array([schedule.start_s - jobs.submit_s for schedule in schedules]),
+        [schedule.runtime_s for schedule in schedules],
+        how.tau_s,
+        submit_s=jobs.submit_s,
+        procs=jobs.procs,
+        user=jobs.user,
         log=f"{workload.name} on {size:,} processors",
         clock=workload.clock,
-        waits=tuple(who_pays(wait_s, **columns, base_wait_s=waits[0]) for wait_s in waits),
     )
     outcomes = [outcome_of(choice, comparison, k, schedules[k]) for k, choice in enumerate(tried)]
-    pairs = pairs_of(comparison, seed, chains)
+    pairs = pairs_of(comparison, how.seed, chains)
     offered = sorted(itertools.chain(*chains))
     limits = [
         Limit(growth, longest_s, advised(outcomes, pairs, longest_s, min_gain, offered))
@@ -341,31 +334,15 @@ def what_if(
         "max_wait_growth": max_wait_growth,
         "min_gain": min_gain,
         "system": system,
-        "tau_s": tau_s,
-        "seed": seed,
+        "tau_s": how.tau_s,
+        "seed": how.seed,
     }
-    answer = WhatIf(
-        workload=workload,
-        settings=settings,
-        comparison=comparison,
-        outcomes=outcomes,
-        bsld=pairs,
-        groups=[
-            Group(
-                name,
-                int(rows.sum()),
-                float(waits[0][rows].mean()),
-                waits[:, rows].max(axis=1).tolist(),
-                differences_of(comparison, jobs.submit_s, rows, seed),
-            )
-            for name, rows in groups_of(jobs, size)
-            if rows.sum() >= FEWEST_JOBS
-        ],
-        limits=limits,
-        given=given,
-        chains=chains,
-        withheld=withheld,
-    )
+    groups = [
+        group_of(name, comparison, jobs.submit_s, rows, how.seed)
+        for name, rows in groups_of(jobs, size)
+        if rows.sum() >= FEWEST_JOBS
+    ]
+    answer = WhatIf(workload, settings, comparison, outcomes, pairs, groups, limits, given, chains, withheld)
     return answer if answer.undecided else replace(answer, comparison=marked(comparison, limits[given].advised))
 
 
@@ -586,10 +563,11 @@ def groups_of(jobs: JobTable, size: int) -> list[tuple[str, NDArray[np.bool_]]]:
     return found
 
 
-def differences_of(
-    comparison: Comparison, submit_s: NDArray[np.float64], rows: NDArray[np.bool_], seed: int
-) -> list[Difference]:
-    """The changes for these jobs."""
-    return of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], comparison.wait_s[:, rows]).differences(
-        seed
-    )
+def group_of(
+    name: str, comparison: Comparison, submit_s: NDArray[np.float64], rows: NDArray[np.bool_], seed: int
+) -> Group:
+    """The effect on these jobs, of all that were submitted at `submit_s`."""
+    waits = comparison.wait_s[:, rows]
+    part = of_jobs(comparison.names, submit_s[rows], comparison.bsld[:, rows], waits)
+    mean, longest = float(comparison.wait_s[0][rows].mean()), waits.max(axis=1).tolist()
+    return Group(name, int(rows.sum()), mean, longest, part.differences(seed))

@@ -8,25 +8,21 @@ each, which runs under the baseline until the training weeks are over, and from 
 from __future__ import annotations
 
 import math
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import BatfillError, WorkloadError, whole_from
+from batfill.errors import BatfillError, whole_from
 from batfill.jobs import DAY_S, Workload
 from batfill.metrics import TAU_S, bounded_slowdown, long_waits, on_front
-from batfill.options import number_of, seed_of
+from batfill.options import finite, number_of
 from batfill.policy import Policy, aged, policy_named, require_order
-from batfill.progress import patient_progress
-from batfill.replays import EngineReplay, thread_pool
+from batfill.replays import EngineReplay, in_threads
 from batfill.replays import replay as replay_schedule
-from batfill.stats import comparison_warnings, paired
 from batfill.tables import as_table
 from batfill.tuning.periods import Conditions, training_of
-from batfill.tuning.results import Found, comparison_cells, document, recommendation
-from batfill.workloads import opened
+from batfill.tuning.results import WAITS, Found, Testing, document, judged, rows_over
 from batfill.workloads.splitting import MOST_WINDOWS
 
 if TYPE_CHECKING:
@@ -35,8 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun, Unrequested
-    from batfill.processes import Bar
+    from batfill.jobs import JobTable
 
 POINTS = 64
 C_S = (3_600.0, 1_000_000.0)  # the range of c, evenly on a log scale
@@ -55,7 +50,7 @@ class Order:
     @property
     def name(self) -> str:
         """For tables."""
-        return self.policy.name + ("" if math.isinf(self.threshold_s) else f", threshold {self.threshold_s:g}")
+        return named(choice_of(self))
 
 
 def aged_points(n: int, seed: int) -> NDArray[np.float64]:
@@ -126,7 +121,8 @@ class Bounds:
 
 
 # A schedule's figures
-FIGURES = 3
+NAMES = ("mean_bsld", *WAITS)
+FIGURES = len(NAMES)
 COST, P999, LONGEST = range(FIGURES)
 
 
@@ -183,15 +179,23 @@ class Weeks:
     n_training: int
     conditions: Conditions  # its threshold is the baseline's
 
+    @classmethod
+    def of(cls, jobs: JobTable, size: int, days: float, training: int | None, conditions: Conditions) -> Weeks:
+        """The periods of a log, the first half of them for training by default.
+
+        Raises:
+            BatfillError: there are too few or too many, or `days` is not a length.
+        """
+        number_of("days", days, 1e-300, math.inf, "a finite number > 0")
+        if float(jobs.submit_s[-1]) / days / DAY_S > MOST_WINDOWS:
+            raise BatfillError(f"days {days:g}: more than {MOST_WINDOWS} periods; give longer --days")
+        weeks = cls(jobs, size, days * DAY_S, 0, conditions)
+        return replace(weeks, n_training=training_of(weeks.n, training))
+
     @property
     def n(self) -> int:
         """The number of periods, from the first submission to the last."""
         return int(self.jobs.submit_s[-1] // self.period_s) + 1
-
-    @property
-    def places(self) -> NDArray[np.int64]:
-        """The period of each job's submission, shape (n_jobs,)."""
-        return np.asarray(self.jobs.submit_s // self.period_s, np.int64)
 
     @property
     def starts_s(self) -> list[float]:
@@ -216,22 +220,12 @@ class Weeks:
             ends = (*self.starts_s, math.inf)
             return np.array([figures_until(self.jobs, start_s, until_s, self.conditions.tau_s) for until_s in ends])
 
-        found = []
-        with thread_pool(len(os.sched_getaffinity(0))) as pool:
-            for one in pool.map(course, orders):
-                found.append(one)
-                advance(1)
-        return np.array(found)
+        return np.array(in_threads(course, orders, advance))
 
     def trained_on(self, baseline: Order) -> EngineReplay:
         """A replay under the baseline that stops just before the first testing period."""
-        run = EngineReplay(
-            self.jobs,
-            self.size,
-            baseline.policy,
-            backfill=self.conditions.backfill,
-            threshold_s=baseline.threshold_s,
-        )
+        backfill = self.conditions.backfill
+        run = EngineReplay(self.jobs, self.size, baseline.policy, backfill=backfill, threshold_s=baseline.threshold_s)
         run.advance(before(self.starts_s[0]))
         return run
 
@@ -248,13 +242,17 @@ class Weeks:
     def by_period(self, start_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sum of the bounded slowdowns of the jobs submitted in each testing period, shape (n_testing,)."""
         runtime_s = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
-        bsld = bounded_slowdown(start_s - self.jobs.submit_s, runtime_s, self.conditions.tau_s)
-        return np.bincount(self.places, bsld, self.n)[self.n_training :].astype(np.float64)
+        return self.sums(bounded_slowdown(start_s - self.jobs.submit_s, runtime_s, self.conditions.tau_s))
+
+    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of the values, shape (n_jobs,), of the jobs submitted in each testing period, shape (n_testing,)."""
+        place = np.asarray(self.jobs.submit_s // self.period_s, np.int64)
+        return np.bincount(place, values, self.n)[self.n_training :].astype(np.float64)
 
     @property
     def tested(self) -> NDArray[np.int64]:
         """The number of jobs submitted in each testing period, shape (n_testing,)."""
-        return np.bincount(self.places, minlength=self.n)[self.n_training :]
+        return self.sums(np.ones(len(self.jobs))).astype(np.int64)
 
 
 def before(instant_s: float) -> float:
@@ -262,37 +260,14 @@ def before(instant_s: float) -> float:
     return instant_s if math.isinf(instant_s) else math.nextafter(instant_s, -math.inf)
 
 
-def weeks_of(jobs: JobTable, size: int, days: float, training: int | None, conditions: Conditions) -> Weeks:
-    """The periods of a log, the first half of them for training by default.
-
-    Raises:
-        BatfillError: there are too few or too many, or `days` is not a length.
-    """
-    number_of("days", days, 1e-300, math.inf, "a finite number > 0")
-    if float(jobs.submit_s[-1]) / days / DAY_S > MOST_WINDOWS:
-        raise BatfillError(f"days {days:g}: more than {MOST_WINDOWS} periods; give longer --days")
-    weeks = Weeks(jobs, size, days * DAY_S, 0, conditions)
-    return Weeks(jobs, size, weeks.period_s, training_of(weeks.n, training), conditions)
-
-
 def tune_aged(
     log: Workload | str | Path,
     *,
-    procs: int | None = None,
     points: int = POINTS,
-    seed: int = 0,
-    backfill: Policy | str | None = None,
-    threshold_s: float | None = None,
-    tau_s: float = TAU_S,
     days: float = 7,
-    training: int | None = None,
     max_wait_growth: float | None = None,
     p999_wait_growth: float | None = None,
-    policies: Sequence[str] = (),
-    baseline: str = "saf",
-    overrun: Overrun | None = None,
-    unrequested: Unrequested | None = None,
-    bar: Bar | None = None,
+    **testing: Any,
 ) -> Found:
     """Search aged orders on a log's first weeks for one that keeps the long waits, and test it on the later ones.
 
@@ -302,22 +277,14 @@ def tune_aged(
 
     Args:
         log: a workload or a file, as for `read_workload`.
-        procs: the machine's size; by default the log's.
         points: number of orders searched, beside `aged:50000,1/3,0`.
-        seed: of the points and of the intervals.
-        backfill: the order of backfilling; the queue's own by default.
-        threshold_s: the baseline's; the aged orders are searched without it and with it.
-        tau_s: the bound of the bounded slowdown.
         days: length of a period, from the first submission.
-        training: number of training periods, from the first; half of them by default.
         max_wait_growth: how much longer than the baseline's the longest wait may be, as a share; 0 by default if
             `p999_wait_growth` is not given either.
         p999_wait_growth: the same for the 99.9 % quantile of the waits.
-        policies: compared in addition, by name, with the baseline's threshold.
-        baseline: the policy that all are compared with, by name.
-        overrun: see `read_workload`; for a file only.
-        unrequested: see `read_workload`; for a file only.
-        bar: makes progress bars; by default one appears after two seconds.
+        **testing: training, policies, baseline, backfill, threshold_s, tau_s, seed, bar, procs, overrun, unrequested:
+            see `Testing`. The threshold is that of the baseline and of `policies`; the aged orders are searched
+            without it and with it.
 
     Returns:
         The content of the result file; its rows are the lines of the study. `["trained"]` and `["latest"]`, the choices
@@ -337,33 +304,30 @@ def tune_aged(
         7
     """
     bounds = Bounds.of(max_wait_growth, p999_wait_growth)
-    seed_of("seed", seed)
+    given = Testing.of(**testing)
     if points < 1:
         raise BatfillError(f"points: {points} is not {whole_from(1)}")
-    conditions = Conditions.of("same" if backfill is None else backfill, threshold_s, tau_s)
-    usual = Order(policy_named(baseline), conditions.threshold_s)
-    others = [Order(policy_named(name), conditions.threshold_s) for name in policies]
-    for order in (usual, *others):
+    conditions = Conditions.of(given.backfill, given.threshold_s, given.tau_s)
+    threshold_s = conditions.threshold_s
+    used = [Order(policy_named(name), threshold_s) for name in (given.baseline, *given.policies)]
+    for order in used:
         require_order(order.policy, "tune compares orders")
-    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
-    ran = workload.jobs.procs <= size
-    if not ran.any():
-        raise WorkloadError(f"{workload.name}: no job fits {size} processors; give a larger --procs")
-    weeks = weeks_of(workload.jobs.select(ran), size, days, training, conditions)
-    orders = candidates(points, seed, conditions.threshold_s)
-    with (bar or patient_progress)("orders", len(orders) + 1) as advance:
-        base, *known = weeks.courses([usual, *orders], advance)
+    workload, jobs, size = given.jobs(log)
+    weeks = Weeks.of(jobs, size, days, given.training, conditions)
+    orders = candidates(points, given.seed, threshold_s)
+    with given.progress("orders", len(orders) + 1) as advance:
+        known = weeks.courses([used[0], *orders], advance)
     content = document(
         "tune",
-        seed=seed,
+        seed=given.seed,
         given={
             "family": "aged",
             "points": points,
             **conditions.as_dict(),
             "days": days,
             "training": weeks.n_training,
-            "max_wait_growth": None if math.isinf(bounds.longest) else bounds.longest,
-            "p999_wait_growth": None if math.isinf(bounds.p999) else bounds.p999,
+            "max_wait_growth": finite(bounds.longest),
+            "p999_wait_growth": finite(bounds.p999),
         },
         source={
             "source": workload.name,
@@ -373,18 +337,18 @@ def tune_aged(
             "unrequested": workload.unrequested,
             "warnings": list(workload.warnings),
         },
-        results=results_of(weeks, usual, others, orders, np.array(known), base, bounds, seed),
+        results=results_of(weeks, used, orders, known, bounds, given.seed),
     )
-    return Found(content, rows_of(content), remarks_of(content, bounds))
+    over, figures = content["testing_over_baseline"], {"testing": "mean_bsld"}
+    rows = rows_over(content["sums"], over, content["baseline"], figures, ratio="testing/baseline")
+    return Found(content, rows, remarks_of(content, bounds))
 
 
 def results_of(
     weeks: Weeks,
-    usual: Order,
-    others: Sequence[Order],
+    used: Sequence[Order],
     orders: Sequence[Order],
     known: NDArray[np.float64],
-    base: NDArray[np.float64],
     bounds: Bounds,
     seed: int,
 ) -> dict[str, Any]:
@@ -392,14 +356,13 @@ def results_of(
 
     Args:
         weeks: the log.
-        usual: the baseline.
-        others: compared in addition.
+        used: the baseline, and what is compared in addition.
         orders: searched.
-        known: see `Weeks.courses`; of the orders.
-        base: the same of the baseline, (n_testing + 1, FIGURES).
+        known: see `Weeks.courses`; of the baseline and the orders.
         bounds: on the long waits.
         seed: of the intervals.
     """
+    (usual, *others), base, known = used, known[0], known[1:]
     places = [chosen(known[:, i], base[i], bounds) for i in range(len(base))]
     ahead = [usual if place is None else orders[place] for place in places]
     testing = len(base) - 1
@@ -410,35 +373,30 @@ def results_of(
         **{order.name: [order] * testing for order in (Order(UNTUNED), *others) if order != usual},
     }
     run, tested = weeks.trained_on(usual), weeks.tested
-    starts = {name: weeks.starts_ahead(run, used) for name, used in lines.items()}
+    starts = {name: weeks.starts_ahead(run, line) for name, line in lines.items()}
     costs = {name: weeks.by_period(start_s) for name, start_s in starts.items()}
     new = weeks.jobs.submit_s >= weeks.starts_s[0]
     waits = {name: long_waits((start_s - weeks.jobs.submit_s)[new]) for name, start_s in starts.items()}
-    with_jobs, names = tested > 0, [name for name in lines if name != usual.name]
-    compared = dict(
-        zip(
-            names,
-            paired(np.array([costs[name][with_jobs] for name in names]), costs[usual.name][with_jobs], seed=seed),
-            strict=True,
-        )
-    )
-    front = on_a_front(known[:, -1])
     return {
         "sums": sorted(
             ({"policy": name, "mean_bsld": float(costs[name].sum() / tested.sum()), **waits[name]} for name in lines),
             key=lambda row: (row["mean_bsld"], row["policy"]),
         ),
         "baseline": usual.name,
-        "testing_over_baseline": {name: one.as_dict() for name, one in compared.items()},
-        "recommendation": recommendation(
-            compared, waits, usual.name, what="the mean bounded slowdown", periods=f"{with_jobs.sum()} testing periods"
+        **judged(
+            {name: cost[tested > 0] for name, cost in costs.items()},
+            waits,
+            usual.name,
+            seed=seed,
+            over="testing_over_baseline",
+            what="the mean bounded slowdown",
+            periods="testing periods",
         ),
-        "warnings": list(comparison_warnings(compared, int(with_jobs.sum()), "testing periods")),
         "trained": choice_of(ahead[0], stays=places[0] is None),
         "latest": choice_of(ahead[-1], stays=places[-1] is None),
         "orders": [
             {**choice_of(order), **described(figures), "front": bool(kept)}
-            for order, figures, kept in zip(orders, known[:, -1], front, strict=True)
+            for order, figures, kept in zip(orders, known[:, -1], on_a_front(known[:, -1]), strict=True)
         ],
         "baseline_throughout": described(base[-1]),
         "by_period": [
@@ -455,29 +413,12 @@ def results_of(
 
 def choice_of(order: Order, **more: Any) -> dict[str, Any]:
     """An order, for result files: `stays` says that it is the baseline, as no other can be chosen."""
-    threshold_s = None if math.isinf(order.threshold_s) else order.threshold_s
-    return {"policy": order.policy.name, "threshold": threshold_s, **more}
+    return {"policy": order.policy.name, "threshold": finite(order.threshold_s), **more}
 
 
 def described(figures: NDArray[np.float64]) -> dict[str, float]:
     """A schedule's figures by name, from shape (FIGURES,)."""
-    cost, p999_s, longest_s = figures.tolist()
-    return {"mean_bsld": cost, "p999_wait_s": p999_s, "max_wait_s": longest_s}
-
-
-def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """The table to show: every line's mean bounded slowdown on the testing weeks, over the baseline's, and waits."""
-    [base] = [row["mean_bsld"] for row in found["sums"] if row["policy"] == found["baseline"]]
-    return [
-        {
-            "policy": row["policy"],
-            "testing": row["mean_bsld"],
-            "testing/baseline": row["mean_bsld"] / base,
-            **comparison_cells(found["testing_over_baseline"].get(row["policy"])),
-            **{name: row[name] for name in ("p999_wait_s", "max_wait_s")},
-        }
-        for row in found["sums"]
-    ]
+    return dict(zip(NAMES, figures.tolist(), strict=True))
 
 
 def remarks_of(found: dict[str, Any], bounds: Bounds) -> str:
@@ -493,9 +434,10 @@ def remarks_of(found: dict[str, Any], bounds: Bounds) -> str:
         else:
             lines.append(f"{name}: {named(choice)}, chosen on {weeks} by {bounds} that of {found['baseline']}")
     front = sorted((order for order in found["orders"] if order["front"]), key=lambda order: order["mean_bsld"])
-    base = {"order": found["baseline"], **found["baseline_throughout"]}
-    figures = ("mean_bsld", "p999_wait_s", "max_wait_s")
-    table = [base, *({"order": named(order), **{name: order[name] for name in figures}} for order in front)]
+    table = [
+        {"order": found["baseline"], **found["baseline_throughout"]},
+        *({"order": named(order), **{name: order[name] for name in NAMES}} for order in front),
+    ]
     head = "The baseline and the front of the orders, each used on all weeks (in hindsight):"
     return "\n".join([*lines, "", head, as_table(table)])
 

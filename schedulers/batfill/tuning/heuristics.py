@@ -7,6 +7,7 @@ in the 2023 study ("plain"), or with the signs of the weights constrained ("sign
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,19 +21,12 @@ from batfill.jobs import DAY_S
 from batfill.metrics import long_waits
 from batfill.policy import FILE_FORMAT, POLICIES, Policy, Term, polynomial
 from batfill.progress import patient_progress
-from batfill.replays import Schedule, mean_bsld
-from batfill.stats import (
-    CONFIDENCE,
-    comparison_warnings,
-    least_squares,
-    paired,
-    signed_least_squares,
-    variance_inflation,
-)
+from batfill.replays import Schedule
+from batfill.stats import CONFIDENCE, least_squares, signed_least_squares, variance_inflation
 from batfill.tables import as_table, data_frame
 from batfill.tuning.periods import Conditions, costs_and_waits, read_periods
 from batfill.tuning.proxy import N_QUEUED, Scores, Shuffle, score_jobs
-from batfill.tuning.results import Found, comparison_cells, document, recommendation
+from batfill.tuning.results import Found, Seeded, document, judged, rows_over
 from batfill.workloads import opened
 
 if TYPE_CHECKING:
@@ -42,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun, Unrequested, Workload
+    from batfill.jobs import JobTable, Workload
     from batfill.processes import Bar
     from batfill.tuning.periods import Periods
 
@@ -244,7 +238,7 @@ class Fitted(Found):
     def as_text(self) -> str:
         """The coefficients, the validation, and the recommendation."""
         validation = self["validation"]
-        shown = [] if validation is None else [as_table(validation_rows(validation)), *validation["warnings"]]
+        shown = [] if validation is None else [as_table(rows_of(validation)), *validation["warnings"]]
         return "\n\n".join([as_table(self.rows), *shown, self.remark])
 
     __repr__ = as_text
@@ -258,31 +252,27 @@ class Fitted(Found):
         self,
         log: Workload | str | Path | None = None,
         *,
-        procs: int | None = None,
         days: float = 15,
         count: int | None = None,
-        overrun: Overrun | None = None,
-        unrequested: Unrequested | None = None,
         bar: Bar | None = None,
+        **reading: Any,
     ) -> Found:
         """Compare the functions with six known policies on windows, with backfilling and without.
 
         Args:
             log: a workload or a file, as for `read_workload`; None for the windows that were held out. Of the log that
                 was learned from, only windows that begin after the last one learned from count.
-            procs: the machine's size; by default the log's.
             days: length of a window.
             count: use only this many windows, from the first.
-            overrun: see `read_workload`; of the log, as the next.
-            unrequested: see `read_workload`.
             bar: makes progress bars; by default one appears after two seconds.
+            **reading: procs, overrun, unrequested: see `Reading`.
 
         Raises:
             BatfillError: the log is unusable, or has no window that was not learned from.
         """
         windows = self.held_out
         if log is not None:
-            windows = read_windows(log, procs=procs, days=days, count=None, overrun=overrun, unrequested=unrequested)
+            windows = read_windows(log, days=days, **reading)
             if (windows.source, windows.digest) == (self["input"]["source"], self["input"]["source_sha256"]):
                 until_s = self["learned_from"]["until_s"]
                 first = sum(number * days * DAY_S < until_s for number in windows.numbers)
@@ -293,29 +283,31 @@ class Fitted(Found):
             raise BatfillError(f"{self['input']['source']}: {NOTHING_HELD_OUT}")
         with (bar or patient_progress)("windows", 2 * len(windows)) as advance:
             found = evaluate(windows, list(self.policies.values()), advance=advance)
-        found |= judged(found["with_backfilling"], list(self.policies), seed=self["seed"])
-        return Found(found, evaluation_rows(found), "\n".join([found["recommendation"]["text"], *found["warnings"]]))
+        found |= over_saf(found["with_backfilling"], list(self.policies), seed=self["seed"])
+        return Found(found, rows_of(found), "\n".join([found["recommendation"]["text"], *found["warnings"]]))
 
 
 NOTHING_HELD_OUT = "every window was learned from, and none is left to test on; give shorter --days, or --training N"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Windows(Seeded):
+    """What `fit` takes, too."""
+
+    days: float = 15  # length of a window
+    count: int | None = None  # use only this many windows, from the first
+    training: int | None = None  # learn from this many, from the first; by default half of them, or the only one
+
+
 def fit(
     log: Workload | str | Path,
     *,
-    procs: int | None = None,
     tuples: int = 4000,
     permutations: int = 4000,
     regression: Regression = "signed",
     shuffle: Shuffle = "fair",
     weights: Weights = "pq",
-    days: float = 15,
-    count: int | None = None,
-    training: int | None = None,
-    seed: int = 0,
-    overrun: Overrun | None = None,
-    unrequested: Unrequested | None = None,
-    bar: Bar | None = None,
+    **windows: Any,
 ) -> Fitted:
     """Learn heuristics by regression on the scores of many random schedules, and test them on later windows.
 
@@ -324,19 +316,13 @@ def fit(
 
     Args:
         log: a workload or a file, as for `read_workload`.
-        procs: the machine's size; by default the log's.
         tuples: number of subtraces to score. More of them determine the coefficients better, more permutations hardly.
         permutations: number of orders of each.
         regression: "signed", or "plain" as in the study; see `fit_scores`.
         shuffle: every order equally likely ("fair"), or biased as in the "published" code.
         weights: a squared error weighs p q ("pq"), or (p q)^2 as published ("pq2").
-        days: length of a window.
-        count: use only this many windows, from the first.
-        training: learn from this many windows, from the first; by default half of them, or the only one.
-        seed: of the subtraces and the orders, and of the comparison.
-        overrun: see `read_workload`. The scores are of run times, which only "kill" changes.
-        unrequested: see `read_workload`.
-        bar: makes progress bars; by default one appears after two seconds.
+        **windows: days, count, training, seed, bar, procs, overrun, unrequested: see `Windows`. The scores are of run
+            times, which only `overrun` "kill" changes.
 
     Returns:
         The content of the policy file; `save` writes it, for `replay(log, "area@FILE")`, or "@FILE" for the policy that
@@ -353,45 +339,35 @@ def fit(
         >>> replay("workloads/sample.json", fitted.policies["area"]).figures.jobs
         800
     """
-    windows = read_windows(log, procs=procs, days=days, count=count, overrun=overrun, unrequested=unrequested)
-    n_training = training_of(windows, training)
-    learned, held_out = windows.part(0, n_training), None
-    if n_training < len(windows):
-        held_out = windows.part(n_training, len(windows))
-    workload, _ = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    how = Windows.of(**windows)
+    cut = read_windows(log, days=how.days, count=how.count, **how.reading)
+    n_training = max(len(cut) // 2, 1) if how.training is None else how.training
+    if not 1 <= n_training <= len(cut):
+        raise BatfillError(
+            f"{cut.source}: {len(cut)} windows; choose --training from 1 to {len(cut)}, not {n_training}"
+        )
+    learned = cut.part(0, n_training)
+    held_out = cut.part(n_training, len(cut)) if n_training < len(cut) else None
+    workload, _ = opened(log, **how.reading)
     # Windows hold every job, so these are the jobs of the first ones; their tables begin at different seconds.
     jobs = workload.jobs.select(slice(0, sum(map(len, learned.tables))))
-    with (bar or patient_progress)("tuples", tuples) as advance:
-        scores = score_jobs(
-            jobs,
-            windows.procs,
-            seed=seed,
-            tuples=tuples,
-            permutations=permutations,
-            how=shuffle,
-            advance=advance,
-        )
+    drawn: dict[str, Any] = {"tuples": tuples, "permutations": permutations}
+    with how.progress("tuples", tuples) as advance:
+        scores = score_jobs(jobs, cut.procs, seed=how.seed, **drawn, how=shuffle, advance=advance)
     fits = [fit_scores(scores, name, weights, regression) for name in (SIGNED if regression == "signed" else FUNCTIONS)]
     validation = None
     advice: dict[str, Any] = {"take": None, "text": f"nothing is recommended: {NOTHING_HELD_OUT}"}
     if held_out is not None:
-        with (bar or patient_progress)("windows", len(held_out)) as advance:
-            validation = validate(held_out, fitted_policies(fits), seed=seed, advance=advance)
+        with how.progress("windows", len(held_out)) as advance:
+            validation = validate(held_out, fitted_policies(fits), seed=how.seed, advance=advance)
         advice = validation["recommendation"]
     firsts = scores.firsts.reshape(tuples, -1).mean(axis=0)
+    given = {**drawn, "regression": regression, "shuffle": shuffle, "weights": weights, "days": how.days}
     content = document(
         "fit",
-        seed=seed,
-        given={
-            "tuples": tuples,
-            "permutations": permutations,
-            "regression": regression,
-            "shuffle": shuffle,
-            "weights": weights,
-            "days": days,
-            "training": n_training,
-        },
-        source=windows.provenance(),
+        seed=how.seed,
+        given={**given, "training": n_training},
+        source=cut.provenance(),
         results={
             "format": FILE_FORMAT,
             "functions": {found.name: found.as_dict() for found in fits},
@@ -400,7 +376,7 @@ def fit(
             "learned_from": {
                 "windows": list(learned.numbers),
                 "jobs": len(jobs),
-                "until_s": (learned.numbers[-1] + 1) * days * DAY_S,
+                "until_s": (learned.numbers[-1] + 1) * how.days * DAY_S,
             },
             "scored_jobs": len(scores.score),
             # The share of the orders that the i-th submitted job began, relative to a fair share: 1 for a fair shuffle.
@@ -410,47 +386,16 @@ def fit(
     return Fitted(content, fits, held_out)
 
 
-def read_windows(
-    log: Workload | str | Path,
-    *,
-    procs: int | None,
-    days: float,
-    count: int | None,
-    overrun: Overrun | None = None,
-    unrequested: Unrequested | None = None,
-) -> Periods:
+def read_windows(log: Workload | str | Path, *, days: float, count: int | None = None, **reading: Any) -> Periods:
     """The log's windows from its first submission, with all jobs submitted in each; the first `count` of them.
 
     Raises:
         BatfillError: the log is unusable, or has fewer.
     """
-    windows = read_periods(
-        log,
-        procs=procs,
-        days=days,
-        align="first",
-        boundary="submitted",
-        overrun=overrun,
-        unrequested=unrequested,
-    )
+    windows = read_periods(log, days=days, align="first", boundary="submitted", **reading)
     if count is not None and count > len(windows):
         raise BatfillError(f"{windows.source}: {count} windows requested, but only {len(windows)} hold jobs")
     return windows.part(0, len(windows) if count is None else count)
-
-
-def training_of(windows: Periods, training: int | None) -> int:
-    """The number of windows to learn from.
-
-    Raises:
-        BatfillError: more windows are requested than there are.
-    """
-    if training is None:
-        return max(len(windows) // 2, 1)
-    if not 1 <= training <= len(windows):
-        raise BatfillError(
-            f"{windows.source}: {len(windows)} windows; choose --training from 1 to {len(windows)}, not {training}"
-        )
-    return training
 
 
 def fitted_policies(fits: Sequence[Fit]) -> list[Policy]:
@@ -465,25 +410,20 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
     p~, or what is expected of jobs that may outlive it; jobs run min(p, walltime).
     """
     key, rise = (column.tolist() for column in policy.lines(jobs.submit_s, jobs.expected_s, jobs.procs))
-    runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    submit_s, expected_s, procs = jobs.submit_s.tolist(), jobs.expected_s.tolist(), jobs.procs.tolist()
+    unit_s = [unit_of(policy.motion, expected_s) for expected_s in jobs.expected_s.tolist()]  # type: ignore[no-untyped-call]
+    submit_s, procs = jobs.submit_s.tolist(), jobs.procs.tolist()
+    runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s).tolist()
     start_s = np.full(len(jobs), np.nan)
-    waiting: list[tuple[float, float, int]] = []  # heap of (key, r, row); see `head` if keys move
+    waiting: list[tuple[float, int]] = []  # (key, row) in order, by submission if keys move
     ends: list[tuple[float, int]] = []
     order: list[int] = []
     free, arrived = size, 0
 
-    def moving_key(now_s: float, row: int) -> float:
-        unit_s = unit_of(policy.motion, expected_s[row])  # type: ignore[no-untyped-call]
-        return float(key_at(now_s, key[row], rise[row], submit_s[row], unit_s))  # type: ignore[no-untyped-call]
-
     def head(now_s: float) -> int:
         if not policy.moves:
             return 0
-        return min(
-            range(len(waiting)),
-            key=lambda i: (moving_key(now_s, waiting[i][2]), *waiting[i][1:]),
-        )
+        keys = [key_at(now_s, key[row], rise[row], submit_s[row], unit_s[row]) for _, row in waiting]  # type: ignore[no-untyped-call]
+        return int(np.argmin(keys))
 
     while ends or arrived < len(jobs):
         next_s = submit_s[arrived] if arrived < len(jobs) else np.inf
@@ -492,20 +432,14 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
             free += heapq.heappop(ends)[1]
         while arrived < len(jobs) and submit_s[arrived] == now_s:
             if procs[arrived] <= size:
-                heapq.heappush(waiting, (key[arrived], now_s, arrived))
+                insort(waiting, (0.0 if policy.moves else key[arrived], arrived))
             arrived += 1
-        while waiting:
-            first = head(now_s)
-            row = waiting[first][2]
-            if procs[row] > free:
-                break
-            waiting[first] = waiting[-1]
-            waiting.pop()
-            heapq.heapify(waiting)
+        while waiting and procs[waiting[first := head(now_s)][1]] <= free:
+            _, row = waiting.pop(first)
             free -= procs[row]
             start_s[row] = now_s
             order.append(row)
-            heapq.heappush(ends, (now_s + float(runtime_s[row]), procs[row]))
+            heapq.heappush(ends, (now_s + runtime_s[row], procs[row]))
     return Schedule(
         jobs=jobs,
         size=size,
@@ -516,6 +450,9 @@ def replay_without_backfilling(jobs: JobTable, size: int, policy: Policy) -> Sch
     )
 
 
+BACKFILLED = Conditions(backfill=None)  # in the queue's order
+
+
 def evaluate(
     windows: Periods, policies: Sequence[Policy], *, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
@@ -524,62 +461,47 @@ def evaluate(
     `advance` is called with 1 per window, twice for each.
     """
     compared = [*policies, *(POLICIES[name] for name in RIVALS)]
-    without, waits_s = np.empty((len(compared), len(windows))), []
-    for column, jobs in enumerate(windows.tables):
-        start_s = np.array([replay_without_backfilling(jobs, windows.procs, policy).start_s for policy in compared])
-        without[:, column] = mean_bsld(jobs, windows.procs)(start_s)
-        waits_s.append((start_s - jobs.submit_s)[:, jobs.procs <= windows.procs])
-        advance(1)
-    names = [policy.name for policy in compared]
+
+    def starts(jobs: JobTable) -> NDArray[np.float64]:
+        return np.array([replay_without_backfilling(jobs, windows.procs, policy).start_s for policy in compared])
+
     return {
         "windows": windows.provenance(),
-        "without_backfilling": by_policy(names, without, waits_s),
-        "with_backfilling": by_policy(names, *costs_and_waits(windows, compared, BACKFILLED, advance=advance)),
+        "without_backfilling": by_policy(windows, compared, advance=advance, starts=starts),
+        "with_backfilling": by_policy(windows, compared, advance=advance),
     }
-
-
-BACKFILLED = Conditions(backfill=None)  # in the queue's order
 
 
 def validate(
     windows: Periods, policies: Sequence[Policy], *, seed: int, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
     """Each policy and SAF on the windows, with backfilling, and what to use; `advance` is called once per window."""
-    compared = [*policies, POLICIES[BASELINE]]
-    names = [policy.name for policy in compared]
-    figures = by_policy(names, *costs_and_waits(windows, compared, BACKFILLED, advance=advance))
+    figures = by_policy(windows, [*policies, POLICIES[BASELINE]], advance=advance)
     return {
         "windows": windows.provenance(),
         "with_backfilling": figures,
-        **judged(figures, [policy.name for policy in policies], seed=seed),
+        **over_saf(figures, [policy.name for policy in policies], seed=seed),
     }
 
 
-def by_policy(
-    names: Sequence[str], costs_by_window: NDArray[np.float64], waits_s: Sequence[NDArray[np.float64]]
-) -> dict[str, Any]:
-    """Each policy's costs over the windows, and its long waits over the jobs of all of them.
-
-    Args:
-        names: of the policies.
-        costs_by_window: shape (n_policies, n_windows).
-        waits_s: by window, shape (n_policies, n_jobs).
-    """
-    quartiles = np.quantile(costs_by_window, [0.25, 0.5, 0.75], axis=1)
+def by_policy(windows: Periods, policies: Sequence[Policy], **how: Any) -> dict[str, Any]:
+    """Each policy's costs over the windows, and its long waits over the jobs of all; `how` as for `costs_and_waits`."""
+    costs, waits_s = costs_and_waits(windows, policies, BACKFILLED, **how)
+    quartiles = np.quantile(costs, [0.25, 0.5, 0.75], axis=1)
     return {
-        name: {
+        policy.name: {
             "median": quartiles[1, i],
             "lower_quartile": quartiles[0, i],
             "upper_quartile": quartiles[2, i],
-            "mean": costs_by_window[i].mean(),
+            "mean": costs[i].mean(),
             **long_waits(np.concatenate([waited[i] for waited in waits_s])),
-            "mean_bsld": costs_by_window[i],
+            "mean_bsld": costs[i],
         }
-        for i, name in enumerate(names)
+        for i, policy in enumerate(policies)
     }
 
 
-def judged(figures: Mapping[str, Any], names: Sequence[str], *, seed: int) -> dict[str, Any]:
+def over_saf(figures: Mapping[str, Any], names: Sequence[str], *, seed: int) -> dict[str, Any]:
     """The policies of these names against SAF by their costs, all compared at once, and what to use.
 
     Args:
@@ -587,15 +509,9 @@ def judged(figures: Mapping[str, Any], names: Sequence[str], *, seed: int) -> di
         names: of the policies.
         seed: of the comparison.
     """
-    base = figures[BASELINE]["mean_bsld"]
-    found = paired(np.array([figures[name]["mean_bsld"] for name in names]), base, seed=seed)
-    compared = dict(zip(names, found, strict=True))
-    what, n = "the sum of mean bounded slowdowns", len(base)
-    return {
-        "over_saf": {name: one.as_dict() for name, one in compared.items()},
-        "recommendation": recommendation(compared, figures, BASELINE, what=what, periods=f"{n} held-out windows"),
-        "warnings": list(comparison_warnings(compared, n, "held-out windows")),
-    }
+    costs = {name: figures[name]["mean_bsld"] for name in (*names, BASELINE)}
+    words = {"what": "the sum of mean bounded slowdowns", "periods": "held-out windows"}
+    return judged(costs, figures, BASELINE, seed=seed, over="over_saf", **words)
 
 
 def coefficient_rows(fits: Sequence[Fit]) -> list[dict[str, Any]]:
@@ -627,34 +543,22 @@ def powers_of(found: Fit) -> list[Powers]:
     return [(p, q, r) for _, p, q, r in found.terms]
 
 
-def validation_rows(validation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Costs on the held-out windows with backfilling, from the least sum, and each against SAF."""
-    figures, take = validation["with_backfilling"], validation["recommendation"]["take"]
-    rows = [
-        {
-            "policy": name,
-            "held out: median": each["median"],
-            "mean": each["mean"],
-            f"mean/{BASELINE}": each["mean"] / figures[BASELINE]["mean"],
-            **comparison_cells(validation["over_saf"].get(name)),
-            "recommended": "yes" if name == take else "",
-            "p999_wait_s": each["p999_wait_s"],
-            "max_wait_s": each["max_wait_s"],
-        }
-        for name, each in figures.items()
-    ]
-    return sorted(rows, key=lambda row: (row["mean"], row["policy"]))
+def rows_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Costs on the held-out windows, from the least sum with backfilling, and each function against SAF.
 
-
-def evaluation_rows(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """As `validation_rows`, with the medians without backfilling."""
-    without = evaluation["without_backfilling"]
-    return [
-        {
-            "policy": row["policy"],
-            "median without backfilling": without[row["policy"]]["median"],
-            "with": row.pop("held out: median"),
-            **row,
-        }
-        for row in validation_rows(evaluation)
+    Of an evaluation, with the medians without backfilling.
+    """
+    without = found.get("without_backfilling", {})
+    figures = {"median without backfilling": "without", "with": "median"} if without else {"held out: median": "median"}
+    sums = [
+        {"policy": name, "without": without[name]["median"] if without else None, **each}
+        for name, each in found["with_backfilling"].items()
     ]
+    return rows_over(
+        sorted(sums, key=lambda row: (row["mean"], row["policy"])),
+        found["over_saf"],
+        BASELINE,
+        figures | {"mean": "mean"},
+        ratio=f"mean/{BASELINE}",
+        take=found["recommendation"]["take"],
+    )

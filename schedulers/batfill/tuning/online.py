@@ -138,7 +138,7 @@ def noise_under(method: Method, given: Noise | None) -> Noise:
 
 
 def selection_and_site(
-    given: Mapping[str, Any], size: int, backfill: Policy | str, threshold: float | None
+    given: Mapping[str, Any], size: int, backfill: Policy | str | None, threshold: float | None
 ) -> tuple[Selection, Site]:
     """A selection for a machine of this size and the rules its policies share, from options as users give them.
 

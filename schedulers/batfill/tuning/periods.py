@@ -12,10 +12,10 @@ import numpy as np
 from batfill.errors import BatfillError, WorkloadError
 from batfill.jobs import DAY_S, request_warnings
 from batfill.metrics import TAU_S
-from batfill.options import SAME, Options, tau_of
+from batfill.options import SAME, Options, finite, tau_of
 from batfill.policy import POLICIES
 from batfill.replays import EngineReplay, mean_bsld, replay_many
-from batfill.workloads.formats import replayable
+from batfill.tuning.results import Reading
 from batfill.workloads.splitting import cut, select, windows
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun, Unrequested, Workload
+    from batfill.jobs import JobTable, Workload
     from batfill.policy import Policy
     from batfill.workloads.splitting import Align, Boundary
 
@@ -94,21 +94,18 @@ def training_of(n: int, training: int | None, longest: int = 1) -> int:
 def read_periods(
     log: Workload | str | Path,
     *,
-    procs: int | None = None,
     days: float | Literal["month"] = 7,
     align: Align = "log",
     boundary: Boundary = "submit-finish",
     skip: int = 0,
     count: int | None = None,
     min_jobs: int = 1,
-    overrun: Overrun | None = None,
-    unrequested: Unrequested | None = None,
+    **reading: Any,
 ) -> Periods:
     """Cut a log into periods.
 
     Args:
         log: a workload or a file, as for `read_workload`.
-        procs: the machine's size; None for the log's.
         days: length of a period, or "month" for calendar months.
         align: see `splitting.windows`.
         boundary: see `splitting.windows`. The default, jobs submitted and finished in one period of the log, comes
@@ -116,14 +113,13 @@ def read_periods(
         skip: leave out this many periods at the start.
         count: take this many consecutive periods; None for all.
         min_jobs: leave out periods with fewer jobs.
-        overrun: see `read_workload`; None for the workload's.
-        unrequested: see `read_workload`; None for the workload's. It is settled on the whole log.
+        **reading: see `Reading`; what stands in for requests is settled on the whole log.
 
     Raises:
         WorkloadError: the log cannot be read or cut so, its machine's size is not known, or too many of its jobs have
             no request.
     """
-    source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
+    source = Reading.of(**reading).source(log)
     where = source.where
     width_s: float | Literal["month"] = "month" if days == "month" else days * DAY_S
     found = windows(source.log, width_s, align=align, boundary=boundary)
@@ -152,8 +148,8 @@ class Conditions:
     tau_s: float = TAU_S
 
     @classmethod
-    def of(cls, backfill: Policy | str, threshold: float | None, tau_s: float = TAU_S) -> Conditions:
-        """The conditions, from options as the command line gives them.
+    def of(cls, backfill: Policy | str | None, threshold: float | None, tau_s: float = TAU_S) -> Conditions:
+        """The conditions, from options as the command line gives them; None for an option's default.
 
         Raises:
             BatfillError: a value is invalid.
@@ -165,7 +161,7 @@ class Conditions:
         """The conditions, for result files."""
         return {
             "backfill": self.backfill.name if self.backfill else SAME,
-            "threshold": None if math.isinf(self.threshold_s) else self.threshold_s,
+            "threshold": finite(self.threshold_s),
             "tau_s": self.tau_s,
         }
 
@@ -182,15 +178,10 @@ def costs(
     `advance` is called with 1 after every period.
     """
     result = np.empty((len(policies), len(periods)))
+    shared: dict[str, Any] = {"backfill": conditions.backfill, "threshold_s": conditions.threshold_s}
     for column, jobs in enumerate(periods.tables):
-        result[:, column] = replay_many(
-            jobs,
-            periods.procs,
-            policies,
-            backfill=conditions.backfill,
-            threshold_s=conditions.threshold_s,
-            measure=mean_bsld(jobs, periods.procs, conditions.tau_s),
-        )
+        measure = mean_bsld(jobs, periods.procs, conditions.tau_s)
+        result[:, column] = replay_many(jobs, periods.procs, policies, **shared, measure=measure)
         advance(1)
     return result
 
@@ -201,12 +192,20 @@ def costs_and_waits(
     conditions: Conditions,
     *,
     advance: Callable[[int], None] = lambda _: None,
+    starts: Callable[[JobTable], NDArray[np.float64]] | None = None,
 ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
-    """As `costs`, and by period the waits of the jobs that ran, each shape (n_policies, n_jobs), in seconds."""
+    """As `costs`, and by period the waits of the jobs that ran, each shape (n_policies, n_jobs), in seconds.
+
+    `starts` gives the starts in a period, of the same shape, nan for a rejected job; by default those of a replay.
+    """
+
+    def replayed(jobs: JobTable) -> NDArray[np.float64]:
+        run = EngineReplay(jobs, periods.procs, policies[0])
+        return run.starts_under(policies, backfill=conditions.backfill, threshold_s=conditions.threshold_s)
+
     result, waits = np.empty((len(policies), len(periods))), []
     for column, jobs in enumerate(periods.tables):
-        run = EngineReplay(jobs, periods.procs, policies[0])
-        start_s = run.starts_under(policies, backfill=conditions.backfill, threshold_s=conditions.threshold_s)
+        start_s = (starts or replayed)(jobs)
         result[:, column] = mean_bsld(jobs, periods.procs, conditions.tau_s)(start_s)
         waits.append((start_s - jobs.submit_s)[:, jobs.procs <= periods.procs])
         advance(1)

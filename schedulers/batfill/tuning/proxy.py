@@ -8,7 +8,6 @@ and enough processors are free. The orders diverge when the last job of S has st
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +16,7 @@ import numpy as np
 from batfill.engine.jit import compiled
 from batfill.errors import WorkloadError
 from batfill.metrics import TAU_S
-from batfill.replays import thread_pool
+from batfill.replays import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,10 +138,8 @@ def score_jobs(
     seed: int,
     tuples: int = 441,
     permutations: int = 256_000,
-    running: int = N_RUNNING,
-    queued: int = N_QUEUED,
+    sizes: tuple[int, int] = (N_RUNNING, N_QUEUED),
     how: Shuffle = "fair",
-    tau_s: float = TAU_S,
     threads: int | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Scores:
@@ -154,10 +151,8 @@ def score_jobs(
         seed: of the subtraces and all orders; the result does not depend on `threads`.
         tuples: number of subtraces, each of consecutive jobs from a random start.
         permutations: number of orders of each.
-        running: |S|.
-        queued: |Q|.
+        sizes: |S| and |Q|.
         how: the shuffle: "fair", or the biased "published" one.
-        tau_s: the bound of the bounded slowdown.
         threads: number of threads; by default one per processor.
         advance: see above.
 
@@ -165,6 +160,7 @@ def score_jobs(
         WorkloadError: there are fewer jobs than |S| + |Q|.
     """
     jobs = jobs.select(jobs.procs <= size)
+    running, queued = sizes
     length = running + queued
     if len(jobs) < length:
         raise WorkloadError(f"{len(jobs)} jobs fit the machine, but one tuple needs {length}; give a longer log")
@@ -181,11 +177,9 @@ def score_jobs(
         return submit_s - submit_s[0], jobs.runtime_s[rows(i)], jobs.procs[rows(i)]
 
     def work(i: int) -> None:
-        trials(permutations, seeds[i], how == "fair", size, running, tau_s, *columns(i), sums[i], firsts[i])
+        trials(permutations, seeds[i], how == "fair", size, running, TAU_S, *columns(i), sums[i], firsts[i])
 
-    with thread_pool(threads or len(os.sched_getaffinity(0))) as pool:
-        for _ in pool.map(work, range(tuples)):
-            advance(1)
+    in_threads(work, range(tuples), advance, threads)
     submit_s, runtime_s, procs = (
         np.concatenate([columns(i)[column][running:] for i in range(tuples)]).astype(np.float64) for column in range(3)
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,9 @@ from batfill.jobs import DAY_S, WEEK_S
 from batfill.metrics import long_waits
 from batfill.options import SAME
 from batfill.policy import POLICIES, Policy
-from batfill.progress import patient_progress
-from batfill.replays import Schedule, replay, thread_pool
-from batfill.stats import comparison_warnings, paired
+from batfill.replays import Schedule, in_threads, replay
 from batfill.tuning.online import select_online, selection_and_site
-from batfill.tuning.results import Found, comparison_cells, document, recommendation
-from batfill.workloads.formats import replayable
+from batfill.tuning.results import Found, Reading, Seeded, comparison_cells, document, judged
 from batfill.workloads.resampling import resample
 
 if TYPE_CHECKING:
@@ -27,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import JobTable, Overrun, Unrequested, Workload
-    from batfill.processes import Bar
+    from batfill.jobs import JobTable, Workload
     from batfill.tuning.bandits import Method
     from batfill.tuning.feedback import Site
     from batfill.tuning.online import Selection
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """A log as it is, or resampled by whole weeks; sample k of a seed does not depend on how many are drawn."""
+    """A log, and its resamplings by whole weeks; sample k of a seed does not depend on how many are drawn."""
 
     source: Source  # with the machine's size
     warnings: tuple[str, ...]  # see `Workload.warnings`; for the whole log
@@ -47,15 +42,7 @@ class Samples:
 
     @classmethod
     def of(
-        cls,
-        log: Workload | str | Path,
-        *,
-        procs: int | None,
-        resampled: bool,
-        weeks: int | None,
-        seed: int,
-        overrun: Overrun | None = None,
-        unrequested: Unrequested | None = None,
+        cls, log: Workload | str | Path, reading: Reading, *, resampled: bool, weeks: int | None, seed: int
     ) -> Samples:
         """The samples of a log.
 
@@ -65,7 +52,7 @@ class Samples:
         """
         if weeks is not None and not resampled:
             raise BatfillError("--weeks: only samples differ in length from the log; add --samples 10, or leave it out")
-        source = replayable(log, procs=procs, overrun=overrun, unrequested=unrequested)
+        source = reading.source(log)
         workload = source.workload(source.log)
         if workload.procs is None:
             raise WorkloadError(f"{source.where}: does not say how many processors the machine has; give --procs N")
@@ -77,10 +64,10 @@ class Samples:
         assert self.source.procs is not None
         return self.source.procs
 
-    def jobs(self, sample: int) -> JobTable:
-        """The jobs of one sample."""
+    def jobs(self, sample: int | None) -> JobTable:
+        """The jobs of one sample; None for the log as it is, as is each of one that is not resampled."""
         log = self.source.log
-        if self.resampled:
+        if self.resampled and sample is not None:
             log = resample(log, self.seed, sample=sample, method="weeks", weeks=self.weeks)
         return self.source.workload(log).jobs
 
@@ -131,54 +118,49 @@ def course(jobs: JobTable, selection: Selection, site: Site, sample: int) -> Cou
         ONLINE: select_online(jobs, selector, selection.period_s),
         **{policy.name: throughout(policy) for policy in selection.policies},
     }
-    waited = {name: waits(schedule) for name, schedule in schedules.items()}
+    # A rejected job does not wait.
+    waited = {name: np.nan_to_num(schedule.start_s - jobs.submit_s) for name, schedule in schedules.items()}
+    ran = ~schedules[BASELINE].rejected
     last = np.maximum(np.ceil(jobs.submit_s / selection.period_s).astype(np.int64) - 1, 0)  # the period of a submission
     n_periods = int(last[-1]) + 1
     so_far = np.searchsorted(last, np.arange(n_periods), side="right") - 1
     ours, baseline = (np.cumsum(waited[name])[so_far] for name in (ONLINE, BASELINE))
-    ratios = np.divide(ours, baseline, out=np.ones(n_periods), where=baseline > 0)
     total = waited[BASELINE].sum() or 1.0
-    by_period = {name: np.bincount(last, each, n_periods).astype(np.float64) for name, each in waited.items()}
     return Course(
         chosen=np.array(selector.chosen[:n_periods]),
-        ratios=ratios,
+        ratios=np.divide(ours, baseline, out=np.ones(n_periods), where=baseline > 0),
         pure=np.array([waited[policy.name].sum() / total for policy in selection.policies]),
-        waited_s=by_period,
+        waited_s={name: np.bincount(last, each, n_periods).astype(np.float64) for name, each in waited.items()},
         long={
-            name: {
-                **long_waits(waited[name][~schedule.rejected]),
-                "day_longer": float((waited[name] - waited[BASELINE] > DAY_S)[~schedule.rejected].mean()),
-            }
-            for name, schedule in schedules.items()
+            name: {**long_waits(each[ran]), "day_longer": float((each - waited[BASELINE] > DAY_S)[ran].mean())}
+            for name, each in waited.items()
         },
     )
 
 
-def waits(schedule: Schedule) -> NDArray[np.float64]:
-    """Every job's wait in seconds, 0 for a rejected one."""
-    return np.nan_to_num(schedule.start_s - schedule.jobs.submit_s)
+@dataclass(frozen=True, kw_only=True)
+class Choosing(Seeded):
+    """What `select` takes, too; the options of choosers are for the methods named."""
+
+    lambda_: float | None = None  # full, noisy: factor by which a period's weight falls with each later one; 0.9
+    alpha: float | None = None  # full, noisy: 1, the default, weights periods by their jobs, 0 equally
+    epsilon: float | None = None  # epsilon-greedy: probability of a random choice; 0.1 by default
+    gamma: float | None = None  # exp3: probability of a random choice; 0.1 by default
+    noise: float | str | None = None  # noisy: "walltime", the default, replays with requested times; a number spreads
+    # run times
+    backfill: Policy | str | None = None  # the order of backfilling; the queue's own by default
+    threshold_s: float | None = None  # jobs that have waited longer come first
 
 
 def select(
     log: Workload | str | Path,
     method: Method = "full",
     *,
-    procs: int | None = None,
     policies: str | Sequence[str] = "ten",
     period_s: float = WEEK_S,
-    lambda_: float | None = None,
-    alpha: float | None = None,
-    epsilon: float | None = None,
-    gamma: float | None = None,
-    noise: float | str | None = None,
-    backfill: Policy | str | None = None,
-    threshold_s: float | None = None,
     samples: int = 0,
     weeks: int | None = None,
-    seed: int = 0,
-    overrun: Overrun | None = None,
-    unrequested: Unrequested | None = None,
-    bar: Bar | None = None,
+    **choosing: Any,
 ) -> Found:
     """Select the policy after each period, from the past periods, and compare waits with EASY-FCFS.
 
@@ -186,22 +168,12 @@ def select(
         log: a workload or a file, as for `read_workload`.
         method: replay each past period under all policies, exactly ("full") or with errors ("noisy"); or learn only
             from the policy used, by "epsilon-greedy", "ucb1" or "exp3".
-        procs: the machine's size; by default the log's.
         policies: "ten", "twelve", names separated by commas, or a sequence of names.
         period_s: Delta, the time between choices.
-        lambda_: full, noisy: factor by which a period's weight falls with each later period; 0.9 by default.
-        alpha: full, noisy: 1, the default, weights periods by their jobs, 0 equally.
-        epsilon: epsilon-greedy: probability of a random choice; 0.1 by default.
-        gamma: exp3: probability of a random choice; 0.1 by default.
-        noise: noisy: "walltime", the default, replays with requested times; a number spreads run times.
-        backfill: the order of backfilling; the queue's own by default.
-        threshold_s: jobs that have waited longer come first.
         samples: number of resamplings by weeks; 0 uses the log as it is.
         weeks: length of a sample; the log's by default.
-        seed: of the samples, the noise and the choices.
-        overrun: see `read_workload`.
-        unrequested: see `read_workload`.
-        bar: makes progress bars; by default one appears after two seconds.
+        **choosing: lambda_, alpha, epsilon, gamma, noise, backfill, threshold_s, seed, bar, procs, overrun,
+            unrequested: see `Choosing`.
 
     Returns:
         The content of the result file; a row for online selection and for each policy used throughout. The comparison
@@ -216,22 +188,15 @@ def select(
         >>> sorted(found.to_pandas()["policy"])
         ['chosen online', 'fcfs', 'saf']
     """
-    own = {"lambda": lambda_, "alpha": alpha, "epsilon": epsilon, "gamma": gamma, "noise": noise}
+    how = Choosing.of(**choosing)
+    own = {"lambda": how.lambda_, **{name: getattr(how, name) for name in ("alpha", "epsilon", "gamma", "noise")}}
     named = policies if isinstance(policies, str) else ";".join(policies)
-    given = {"select": method, "policies": named, "period": period_s, **own, "select-seed": seed}
-    logs = Samples.of(
-        log,
-        procs=procs,
-        resampled=samples > 0,
-        weeks=weeks,
-        seed=seed,
-        overrun=overrun,
-        unrequested=unrequested,
-    )
-    selection, site = selection_and_site(given, logs.procs, SAME if backfill is None else backfill, threshold_s)
+    given = {"select": method, "policies": named, "period": period_s, **own, "select-seed": how.seed}
+    logs = Samples.of(log, how, resampled=samples > 0, weeks=weeks, seed=how.seed)
+    selection, site = selection_and_site(given, logs.procs, how.backfill, how.threshold_s)
     n_logs = max(samples, 1)
-    itself = replace(logs, resampled=False).jobs(0) if samples else None
-    with (bar or patient_progress)("logs", n_logs + (itself is not None)) as advance:
+    itself = logs.jobs(None) if samples else None
+    with how.progress("logs", n_logs + (itself is not None)) as advance:
         content = compare_online(
             logs.jobs, n_logs, selection, site, itself=itself, source=logs.provenance(), advance=advance
         )
@@ -259,12 +224,9 @@ def compare_online(
         jobs = logs(sample) if sample < samples or itself is None else itself
         return course(jobs, selection, site, sample)
 
-    courses = []
-    with thread_pool(len(os.sched_getaffinity(0))) as pool:
-        for done in pool.map(work, range(samples + (itself is not None))):
-            courses.append(done)
-            advance(1)
-    names = [policy.name for policy in selection.policies]
+    courses = in_threads(work, range(samples + (itself is not None)), advance)
+    one = courses[0 if itself is None else -1]
+    names = list(one.waited_s) if one.waited_s[BASELINE].any() else [BASELINE]  # nothing to gain if no job waits
     return document(
         "select",
         seed=selection.seed,
@@ -275,53 +237,42 @@ def compare_online(
         },
         source={**source, "procs": site.size, "samples": samples},
         results={
-            **results_of(courses[:samples], names),
-            **comparison_of(courses[-1] if itself is not None else courses[0], selection.seed),
+            **results_of(courses[:samples], [policy.name for policy in selection.policies]),
+            **judged(
+                {name: one.waited_s[name] for name in names},
+                one.long,
+                BASELINE,
+                seed=selection.seed,
+                over="over_fcfs",
+                what="the mean wait",
+                periods="periods",
+            ),
         },
     )
 
 
 def results_of(courses: Sequence[Course], names: Sequence[str]) -> dict[str, Any]:
     """Mean waits relative to EASY-FCFS with their bands, and the policies chosen; below 1 is better."""
-    n_periods = max(len(one.chosen) for one in courses)
-    shares, ratios = [], []
-    for period in range(n_periods):
+    by_period = []
+    for period in range(max(len(one.chosen) for one in courses)):
         there = [one for one in courses if period < len(one.chosen)]
-        counts = np.bincount([one.chosen[period] for one in there], minlength=len(names))
-        shares.append(dict(zip(names, (counts / len(there)).tolist(), strict=True)))
-        ratios.append(band([float(one.ratios[period]) for one in there]))
+        shares = np.bincount([one.chosen[period] for one in there], minlength=len(names)) / len(there)
+        ratio = band([float(one.ratios[period]) for one in there])
+        by_period.append(
+            {"period": period, "wait_over_fcfs": ratio, "shares": dict(zip(names, shares.tolist(), strict=True))}
+        )
     return {
         "wait_over_fcfs": band([one.ratio for one in courses]),
-        "long_waits": {name: over_samples(courses, name) for name in courses[0].long},
+        "long_waits": {
+            # The longest of all; of the 99.9 % quantiles and shares, the means.
+            name: {
+                figure: (max if figure == "max_wait_s" else np.mean)([one.long[name][figure] for one in courses])
+                for figure in courses[0].long[name]
+            }
+            for name in courses[0].long
+        },
         "throughout": {name: band([float(one.pure[i]) for one in courses]) for i, name in enumerate(names)},
-        "by_period": [
-            {"period": i, "wait_over_fcfs": ratio, "shares": share}
-            for i, (ratio, share) in enumerate(zip(ratios, shares, strict=True))
-        ],
-    }
-
-
-def comparison_of(one: Course, seed: int) -> dict[str, Any]:
-    """All choices against EASY-FCFS on one log, by the total waits of the jobs submitted in each period."""
-    base = one.waited_s[BASELINE]
-    names = [name for name in one.waited_s if name != BASELINE and base.any()]
-    costs = np.array([one.waited_s[name] for name in names])
-    found = dict(zip(names, paired(costs, base, seed=seed), strict=True))
-    periods = f"{len(base)} periods"
-    return {
-        "over_fcfs": {name: each.as_dict() for name, each in found.items()},
-        "recommendation": recommendation(found, one.long, BASELINE, what="the mean wait", periods=periods),
-        "warnings": list(comparison_warnings(found, len(base), "periods")) if names else [],
-    }
-
-
-def over_samples(courses: Sequence[Course], name: str) -> dict[str, float]:
-    """The long waits of a choice: the longest of all; of the 99.9 % quantiles and shares, the means."""
-    found = [one.long[name] for one in courses]
-    return {
-        "p999_wait_s": float(np.mean([each["p999_wait_s"] for each in found])),
-        "max_wait_s": max(each["max_wait_s"] for each in found),
-        "day_longer": float(np.mean([each["day_longer"] for each in found])),
+        "by_period": by_period,
     }
 
 

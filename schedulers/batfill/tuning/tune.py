@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from batfill.errors import BatfillError, require
-from batfill.metrics import TAU_S, long_waits
+from batfill.metrics import long_waits
 from batfill.policy import PURE, policy_named
-from batfill.progress import patient_progress
-from batfill.stats import comparison_warnings, paired
 from batfill.tuning.periods import Conditions, costs_and_waits, read_periods, training_of
-from batfill.tuning.results import Found, comparison_cells, document, recommendation
+from batfill.tuning.results import Found, Testing, document, judged, rows_over
 from batfill.tuning.search import EVALUATIONS, POINTS, Coverage, Evolution, Features, Space
 
 if TYPE_CHECKING:
@@ -29,34 +27,36 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from batfill.jobs import Overrun, Unrequested, Workload
+    from batfill.jobs import Workload
     from batfill.policy import Policy
-    from batfill.processes import Bar
-    from batfill.stats import Paired
     from batfill.tuning.periods import Periods
     from batfill.tuning.search import Search
     from batfill.workloads.splitting import Boundary
 
 HINDSIGHT = "w*"  # the line that no scheduler could follow
+TRAINED = "w*train"
 SearchMethod = Literal["coverage", "xnes"]
 Units = Literal["typical", "plain"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyPlan:
-    """The search and the comparisons of a study."""
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan(Testing):
+    """What `tune` takes: the periods, the search, and what is compared with the twelve pure policies."""
 
-    method: SearchMethod = "coverage"  # every point of a grid, or xNES
-    features: Features = 3  # number of weights; a grid has 3
-    units: Units = "typical"  # of the features: their mean over the training periods, or seconds and processors
-    points: int | None = None  # of the grid, at least; None for POINTS
-    evaluations: int | None = None  # of xNES, per question; None for EVALUATIONS
-    seed: int = 0  # of xNES and the intervals
-    training: int | None = None  # periods for training w*train; None for half of them
-    last: tuple[int, ...] = (1, 4)  # number of past periods each walk forward uses
-    policies: tuple[str, ...] = PURE  # compared unchanged
-    baseline: str = "saf"  # one of `policies`, which all others are compared with
-    maps: Path | None = None  # a folder for a map of the grid for each period
+    backfill: Policy | str | None = "spf"  # as in the 2019 study
+    days: float | Literal["month"] = 7  # length of a period, or "month" for calendar months
+    boundary: Boundary = "submit-finish"  # which jobs a period keeps; see `splitting.windows`
+    skip: int = 0  # leave out this many periods at the start
+    count: int | None = None  # use this many consecutive periods
+    min_jobs: int = 1  # leave out periods with fewer jobs
+    # See `tune` for the others.
+    method: SearchMethod = "coverage"
+    features: Features = 3
+    units: Units = "typical"
+    points: int | None = None
+    evaluations: int | None = None
+    last: tuple[int, ...] = (1, 4)
+    maps: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse choices that contradict each other.
@@ -64,21 +64,25 @@ class StudyPlan:
         Raises:
             BatfillError: they do.
         """
+        super().__post_init__()
         policy_named(self.baseline)
+        if self.baseline not in self.compared:
+            raise BatfillError(
+                f"the baseline {self.baseline} is not among the policies compared; add --policy {self.baseline}"
+            )
         grid = self.method == "coverage"
-        other, given, usual = (
-            ("evaluations", self.evaluations, EVALUATIONS) if grid else ("points", self.points, POINTS)
-        )
-        refused = {
-            f"the baseline {self.baseline} is not among the policies compared; "
-            f"add --policy {self.baseline}": self.baseline not in self.policies,
-            "a grid over 6 features is too large; use --method xnes, or --features 3": grid and self.features != 3,
-            f"--{other}: --method {self.method} does not use it; leave it out": given not in (None, usual),
-            "only a grid can be drawn; leave --maps out, or use --method coverage": self.maps is not None and not grid,
-        }
-        for message, applies in refused.items():
-            if applies:
-                raise BatfillError(message)
+        if grid and self.features != 3:
+            raise BatfillError("a grid over 6 features is too large; use --method xnes, or --features 3")
+        if (self.evaluations not in (None, EVALUATIONS)) if grid else (self.points not in (None, POINTS)):
+            other = "evaluations" if grid else "points"
+            raise BatfillError(f"--{other}: --method {self.method} does not use it; leave it out")
+        if self.maps is not None and not grid:
+            raise BatfillError("only a grid can be drawn; leave --maps out, or use --method coverage")
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The policies compared unchanged."""
+        return (*PURE, *self.policies)
 
     def search(
         self, periods: Periods, conditions: Conditions, n_training: int, advance: Callable[[int], None]
@@ -102,57 +106,30 @@ class StudyPlan:
 def tune(
     log: Workload | str | Path,
     *,
-    procs: int | None = None,
     method: SearchMethod = "coverage",
     features: Features = 3,
     units: Units = "typical",
     points: int | None = None,
     evaluations: int | None = None,
-    seed: int = 0,
-    backfill: Policy | str = "spf",
-    threshold_s: float | None = None,
-    tau_s: float = TAU_S,
-    days: float | Literal["month"] = 7,
-    boundary: Boundary = "submit-finish",
-    skip: int = 0,
-    count: int | None = None,
-    min_jobs: int = 1,
-    training: int | None = None,
     last: Sequence[int] = (1, 4),
-    policies: Sequence[str] = (),
-    baseline: str = "saf",
     maps: str | Path | None = None,
-    overrun: Overrun | None = None,
-    unrequested: Unrequested | None = None,
-    bar: Bar | None = None,
+    **testing: Any,
 ) -> Found:
     """Search mixed policies on a log's weeks, and test the result on the weeks that follow.
 
     Args:
         log: a workload or a file, as for `read_workload`.
-        procs: the machine's size; by default the log's.
         method: evaluate a whole grid ("coverage"), or search by "xnes".
         features: weigh q, p~ and w (3), or also p~/q, (w+p~)/p~ and p~ q (6, xnes only).
-        units: weights count per "typical" value of a feature, or per second and processor ("plain").
+        units: weights count per "typical" value of a feature, its mean over the training periods, or per second and
+            processor ("plain").
         points: of the grid, at least; 10,000 by default.
         evaluations: of xnes, policies evaluated per question; 1,000 by default.
-        seed: of xnes and of the intervals.
-        backfill: the order of backfilling; spf as in the 2019 study.
-        threshold_s: jobs that have waited longer come first.
-        tau_s: the bound of the bounded slowdown.
-        days: length of a period, or "month" for calendar months.
-        boundary: which jobs a period keeps; see `splitting.windows`.
-        skip: leave out this many periods at the start.
-        count: use this many consecutive periods.
-        min_jobs: leave out periods with fewer jobs.
-        training: number of training periods, from the first; half of them by default.
         last: walk forward: tune on this many past periods for each period.
-        policies: compared in addition to the twelve pure ones, by name.
-        baseline: the policy that all are compared with.
         maps: of a grid: a folder for a map of each period.
-        overrun: see `read_workload`.
-        unrequested: see `read_workload`.
-        bar: makes progress bars; by default one appears after two seconds.
+        **testing: days, boundary, skip, count and min_jobs cut the log into periods; training, policies (beside the
+            twelve pure ones), baseline, backfill, threshold_s, tau_s, seed, bar, procs, overrun, unrequested: see
+            `StudyPlan` and `Testing`.
 
     Returns:
         The content of the result file; its rows are the lines of the study, see `study`. The policy found is
@@ -167,60 +144,38 @@ def tune(
         >>> found["trained"].startswith("mixed:"), "w*train" in found.to_pandas()["policy"].tolist()
         (True, True)
     """
-    conditions = Conditions.of(backfill, threshold_s, tau_s)
-    plan = StudyPlan(
-        method=method,
-        features=features,
-        units=units,
-        points=points,
-        evaluations=evaluations,
-        seed=seed,
-        training=training,
-        last=tuple(last),
-        policies=(*PURE, *policies),
-        baseline=baseline,
-        maps=None if maps is None else Path(maps),
-    )
-    periods = read_periods(
-        log,
-        procs=procs,
-        days=days,
-        boundary=boundary,
-        skip=skip,
-        count=count,
-        min_jobs=min_jobs,
-        overrun=overrun,
-        unrequested=unrequested,
-    )
-    with (bar or patient_progress)("searches" if method == "xnes" else "periods", plan.steps(len(periods))) as advance:
-        return tune_on(periods, conditions, plan, advance)
+    searched: dict[str, Any] = {"method": method, "features": features, "units": units, "points": points}
+    searched |= {"evaluations": evaluations, "last": tuple(last), "maps": None if maps is None else Path(maps)}
+    plan = StudyPlan.of(**searched, **testing)
+    cut = {name: getattr(plan, name) for name in ("days", "boundary", "skip", "count", "min_jobs")}
+    periods = read_periods(log, **cut, **plan.reading)
+    with plan.progress("searches" if method == "xnes" else "periods", plan.steps(len(periods))) as advance:
+        return tune_on(periods, plan, advance)
 
 
-def tune_on(
-    periods: Periods, conditions: Conditions, plan: StudyPlan, advance: Callable[[int], None] = lambda _: None
-) -> Found:
+def tune_on(periods: Periods, plan: StudyPlan, advance: Callable[[int], None] = lambda _: None) -> Found:
     """The result file of a study on these periods; see `study` for its lines.
 
     Args:
         periods: where to search and test.
-        conditions: backfilling and threshold.
         plan: what to search and compare.
         advance: called with the number of steps done, of `plan.steps`.
 
     Raises:
-        BatfillError: the plan's choices contradict each other, or there are too few periods.
+        BatfillError: there are too few periods, or a library is missing.
     """
     if plan.method == "xnes":
         require("tune", "cmaes")
     if plan.maps is not None:
         require("report", "matplotlib")
+    conditions = Conditions.of(plan.backfill, plan.threshold_s, plan.tau_s)
     n_training = training_of(len(periods), plan.training, max(plan.last, default=1))
     search = plan.search(periods, conditions, n_training, advance)
     done = study(
         periods,
         conditions,
         search,
-        pure=[policy_named(name) for name in plan.policies],
+        pure=[policy_named(name) for name in plan.compared],
         n_training=n_training,
         last=plan.last,
         advance=(lambda _: None) if plan.method == "coverage" else advance,
@@ -256,39 +211,30 @@ class Study:
     lines: dict[str, Line]
     n_training: int
 
-    def total(self, name: str, first: int, stop: int | None = None) -> float:
-        """The sum of a line's costs over the periods from `first` up to but not including `stop`."""
-        return float(self.lines[name].costs[first:stop].sum())
-
     def sums(self) -> list[dict[str, Any]]:
         """Table 2: every line's sums over the training and testing periods (null if unknown), and its long waits.
 
         The 99.9 % quantile and the maximum are over all jobs of the testing periods.
         """
-
-        def known(value: float) -> float | None:
-            return None if np.isnan(value) else value
-
-        rows = [
-            {
-                "policy": name,
-                "training": known(self.total(name, 0, self.n_training)),
-                "testing": known(self.total(name, self.n_training)),
-                **long_waits(np.concatenate(line.waits_s[self.n_training :])),
-            }
-            for name, line in self.lines.items()
-        ]
+        rows = []
+        for name, line in self.lines.items():
+            training, testing = (float(part.sum()) for part in np.split(line.costs, [self.n_training]))
+            waits_s = np.concatenate(line.waits_s[self.n_training :])
+            known = None if np.isnan(training) else training
+            rows.append({"policy": name, "training": known, "testing": testing, **long_waits(waits_s)})
         return sorted(rows, key=lambda row: (row["testing"], row["policy"]))
 
-    def against(self, baseline: str, *, seed: int) -> dict[str, Paired]:
-        """The testing costs of every line that could be used, relative to the baseline's.
-
-        Not of w*, which sees the period that it chooses for.
-        """
-        usable = {name: line for name, line in self.lines.items() if name not in (baseline, HINDSIGHT)}
-        costs = np.array([line.costs[self.n_training :] for line in usable.values()])
-        found = paired(costs, self.lines[baseline].costs[self.n_training :], seed=seed)
-        return dict(zip(usable, found, strict=True))
+    def judged(self, baseline: str, *, seed: int) -> dict[str, Any]:
+        """By the testing periods, every line that could be used: not w*, which sees the period that it chooses for."""
+        return judged(
+            {name: line.costs[self.n_training :] for name, line in self.lines.items() if name != HINDSIGHT},
+            {row["policy"]: row for row in self.sums()},
+            baseline,
+            seed=seed,
+            over="testing_over_baseline",
+            what="the mean bounded slowdown",
+            periods="testing periods",
+        )
 
 
 def study(
@@ -323,65 +269,47 @@ def study(
 
     best = [found(i, i + 1) for i in range(n)]
     trained = found(0, n_training)
-    chosen: dict[str, list[Policy | None]] = {HINDSIGHT: [*best], "w*train": [trained] * n}
-    for k in last:
-        ahead = [best[i - 1] if k == 1 else found(i - k, i) for i in range(k, n)]
-        chosen["wgreedy" if k == 1 else f"last {k}"] = [None] * k + ahead
+    ahead = {k: [best[i - 1] if k == 1 else found(i - k, i) for i in range(k, n)] for k in last}
+    costs, waits_s = costs_and_waits(periods, pure, conditions)
+    chosen: dict[str, Sequence[Policy | None]] = {policy.name: [policy] * n for policy in pure}
+    chosen |= {f"pure {k}": [*[None] * k, *(pure[row] for row in looking_back(costs, k))] for k in last}
+    chosen |= {HINDSIGHT: best, TRAINED: [trained] * n}
+    chosen |= {"wgreedy" if k == 1 else f"last {k}": [*[None] * k, *policies] for k, policies in ahead.items()}
+    played = {(i, policy.name): (costs[row, i], waits_s[i][row]) for row, policy in enumerate(pure) for i in range(n)}
 
-    known, waits_s = costs_and_waits(periods, pure, conditions)
-    lines = {
-        policy.name: Line((policy.name,) * n, known[row], [waited[row] for waited in waits_s])
-        for row, policy in enumerate(pure)
-    }
-    for k in last:
-        lines[f"pure {k}"] = choice_of(known, waits_s, [policy.name for policy in pure], k)
+    def play(i: int, policy: Policy | None) -> tuple[float, NDArray[np.float64]]:
+        if policy is None:
+            return np.nan, np.empty(0)
+        if (i, policy.name) not in played:
+            cost, [waited_s] = costs_and_waits(periods.part(i, i + 1), [policy], conditions)
+            played[i, policy.name] = cost[0, 0], waited_s[0]
+        return played[i, policy.name]
+
+    lines = {}
     for name, policies in chosen.items():
-        line = Line(tuple(p.name if p else None for p in policies), np.full(n, np.nan), [np.empty(0)] * n)
-        for i, policy in enumerate(policies):
-            if policy is not None:
-                cost, (waited,) = costs_and_waits(periods.part(i, i + 1), [policy], conditions)
-                line.costs[i], line.waits_s[i] = cost[0, 0], waited[0]
-        lines[name] = line
+        each = [play(i, policy) for i, policy in enumerate(policies)]
+        names = tuple(policy.name if policy else None for policy in policies)
+        lines[name] = Line(names, np.array([cost for cost, _ in each]), [waited_s for _, waited_s in each])
     return Study(lines, n_training)
 
 
-def choice_of(costs: NDArray[np.float64], waits_s: Sequence[NDArray[np.float64]], names: Sequence[str], k: int) -> Line:
-    """Each period under the policy with the least cost in the k periods before.
+def looking_back(costs: NDArray[np.float64], k: int) -> list[int]:
+    """For each period from the k-th on, the row with the least cost in the k periods before.
 
     Args:
         costs: shape (n_policies, n_periods).
-        waits_s: by period, shape (n_policies, n_jobs).
-        names: of the policies.
         k: number of periods.
     """
-    n = costs.shape[1]
-    chosen = [int(costs[:, i - k : i].sum(axis=1).argmin()) for i in range(k, n)]
-    return Line(
-        (*(None,) * k, *(names[row] for row in chosen)),
-        np.concatenate([np.full(k, np.nan), costs[chosen, np.arange(k, n)]]),
-        [np.empty(0)] * k + [waits_s[i][row] for i, row in enumerate(chosen, k)],
-    )
+    return [int(costs[:, i - k : i].sum(axis=1).argmin()) for i in range(k, costs.shape[1])]
 
 
 def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[str, Any]:
     """Sums, comparisons, the recommendation, the policies found, and the cost of every period."""
-    found = (HINDSIGHT, "w*train")
-    sums = done.sums()
-    compared = done.against(policy_named(baseline).name, seed=seed)
-    testing = len(periods) - done.n_training
     return {
-        "sums": sums,
+        "sums": done.sums(),
         "baseline": baseline,
-        "testing_over_baseline": {name: one.as_dict() for name, one in compared.items()},
-        "recommendation": recommendation(
-            compared,
-            {row["policy"]: row for row in sums},
-            policy_named(baseline).name,
-            what="the mean bounded slowdown",
-            periods=f"{testing} testing periods",
-        ),
-        "warnings": comparison_warnings(compared, testing, "testing periods"),
-        "trained": done.lines["w*train"].policies[0],
+        **done.judged(policy_named(baseline).name, seed=seed),
+        "trained": done.lines[TRAINED].policies[0],
         "by_period": [
             {
                 "period": number,
@@ -390,7 +318,7 @@ def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[
                 "policies": {
                     name: line.policies[i]
                     for name, line in done.lines.items()
-                    if name in found or None in line.policies
+                    if name in (HINDSIGHT, TRAINED) or None in line.policies
                 },
             }
             for i, (number, jobs) in enumerate(zip(periods.numbers, periods.tables, strict=True))
@@ -400,17 +328,10 @@ def results_of(done: Study, periods: Periods, baseline: str, seed: int) -> dict[
 
 def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     """The table to show: every line's sums, its testing sum relative to the baseline's, and its long waits."""
-    testing = {row["policy"]: row["testing"] for row in found["sums"]}
-    base = testing[policy_named(found["baseline"]).name]
-    return [
-        {
-            **{name: row[name] for name in ("policy", "training", "testing")},
-            f"testing/{found['baseline']}": row["testing"] / base,
-            **comparison_cells(found["testing_over_baseline"].get(row["policy"])),
-            **{name: row[name] for name in ("p999_wait_s", "max_wait_s")},
-        }
-        for row in found["sums"]
-    ]
+    baseline = policy_named(found["baseline"]).name
+    figures = {name: name for name in ("training", "testing")}
+    ratio = f"testing/{found['baseline']}"
+    return rows_over(found["sums"], found["testing_over_baseline"], baseline, figures, ratio=ratio)
 
 
 def period_length(days: float | None, months: bool) -> float | Literal["month"]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batfill.errors import WorkloadError
 from batfill.jobs import HOUR_S
 from batfill.knowledge.learning import confusion, replay_learning
 from batfill.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
@@ -31,8 +31,8 @@ from batfill.processes import Remaining, no_bar, rough_duration, spread
 from batfill.progress import patient_progress
 from batfill.replays import announce_compilation
 from batfill.tables import data_frame, text_html
+from batfill.tuning.results import Reading
 from batfill.version import __version__
-from batfill.workloads import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from batfill.jobs import Overrun, Unrequested, Workload
+    from batfill.jobs import Workload
 
 NO_KNOWLEDGE = {"knowledge": "user"}
 PERFECT = {"knowledge": "class-clairvoyant", "kill": True}
@@ -83,6 +83,12 @@ class Point:
         """As a dict by column."""
         return {name: getattr(self, name) for name in POINT_COLUMNS}
 
+    def as_line(self) -> str:
+        """The replay, and its mean bounded slowdown."""
+        details = {"levels": self.levels, "cut": self.cut, "protected": self.protected or None}
+        text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
+        return f"{self.policy} {self.knowledge}{text}: mean bsld {self.mean_bsld:,.3f}"
+
     def whole(self) -> dict[str, Any]:
         """The columns, and the waits by class, width and user: for JSON."""
         return {**self.as_dict(), **self.waits}
@@ -91,14 +97,12 @@ class Point:
 POINT_COLUMNS = tuple(column.name for column in fields(Point) if column.name != "waits")
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """A replay of the grid that is still to run."""
 
     workload: Workload
     size: int
-    policy: str
-    chosen: dict[str, Any]  # the options other than the policy
+    chosen: dict[str, Any]  # the options
     protected: float
     seed: int
     tau_s: float
@@ -107,30 +111,6 @@ class Trial:
     def knowledge(self) -> str:
         """The kind of replay; replays of one kind cost about the same."""
         return str(self.chosen["knowledge"])
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Progress of a frontier after a replay has ended."""
-
-    point: Point
-    done: int  # replays
-    of: int
-    elapsed_s: float
-    left_s: float | None  # None until the cost of every kind of replay is known
-
-    def as_text(self) -> str:
-        """One line: the replay, its mean bounded slowdown, time elapsed and time left."""
-        point = self.point
-        protected = None if point.protected == 0 else point.protected
-        details = {"levels": point.levels, "cut": point.cut, "protected": protected}
-        text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
-        left = "time left unknown" if self.left_s is None else f"about {rough_duration(self.left_s)} left"
-        return (
-            f"{self.done} of {self.of}: {point.policy} {point.knowledge}{text}: "
-            f"mean bsld {point.mean_bsld:,.3f}; {rough_duration(self.elapsed_s)} elapsed, "
-            f"{'done' if self.done == self.of else left}"
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -142,7 +122,28 @@ class Frontier:
 
     def as_text(self) -> str:
         """A table to read."""
-        return as_text(self.points, self.provenance)
+        made = self.provenance
+        lines = [
+            f"{'policy':8}{'knowledge':19}{'levels':>15}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}"
+            f"{'waste':>8}{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
+        ]
+        for p in self.points:
+            cut = "-" if p.cut is None else f"{p.cut:g}"
+            waits_s = (p.small_mean_wait_s, p.large_mean_wait_s, p.large_p999_wait_s)
+            waits = "".join(f"{'-' if wait_s is None else format(wait_s / HOUR_S, '.1f'):>8}" for wait_s in waits_s)
+            lines.append(
+                f"{p.policy:8}{p.knowledge:19}{p.levels or '-':>15}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
+                f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
+                f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}{p.max_wait_s / HOUR_S:>9.1f}{waits}{p.large_delayed:>9.1%}"
+            )
+        options = as_line({name: made["options"][name] for name in (*OF_BASE, *OF_TRIES)})
+        lines += [
+            f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
+            "waits in hours: the longest; the mean of small jobs, "
+            f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
+            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than under `user`",
+        ]
+        return "\n".join(lines)
 
     __repr__ = as_text
 
@@ -163,16 +164,13 @@ class Frontier:
 def frontier(
     log: Workload | str | Path,
     *,
-    procs: int | None = None,
     policies: Sequence[str] = ("fcfs", "spf"),
     cuts: Sequence[float] = (0, 0.1, 0.2, 0.35, 0.5, 0.75),
     protected: Sequence[float] = (0.0,),
     levels: Sequence[str] = ("0.5",),
     tau_s: float = TAU_S,
-    overrun: Overrun | None = None,
-    unrequested: Unrequested | None = None,
     workers: int = 1,
-    report: Callable[[Progress], None] | None = None,
+    report: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Frontier:
     """Replay every combination of policy, levels, cut and protected share, plus no knowledge and perfect knowledge.
@@ -182,85 +180,49 @@ def frontier(
 
     Args:
         log: a workload or a file, as for `read_workload`.
-        procs: the machine's size; by default the log's.
         policies: names of queue orders.
         cuts: probabilities from which a job counts as small.
         protected: shares of the jobs that must not be killed.
         levels: values of the option `levels` to try.
         tau_s: the bound of the bounded slowdown.
-        overrun: see `read_workload`.
-        unrequested: see `read_workload`.
         workers: processes for the replays; the points do not depend on it. With 1 they run in this process; a script
             that uses more must call this below `if __name__ == "__main__":`.
-        report: called after each replay; None shows a progress bar after two seconds.
-        **options: options of the scheduler that the replays share, named as in `replay`: `backfill` and `threshold_s`
-            of all; `overdue_before` and `bound` (here True by default) of those with small jobs first; `regime`,
-            `divider_rule`, `train`, `train_lag_s` and `seed` of those with a classifier. The seed also draws the
-            protected jobs.
+        report: called with a line after each replay; None shows a progress bar after two seconds.
+        **options: procs, overrun, unrequested: see `Reading`. And options of the scheduler that the replays share,
+            named as in `replay`: `backfill` and `threshold_s` of all; `overdue_before` and `bound` (here True by
+            default) of those with small jobs first; `regime`, `divider_rule`, `train`, `train_lag_s` and `seed` of
+            those with a classifier. The seed also draws the protected jobs.
 
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.
     """
-    workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
-    if (workload.jobs.procs > size).all():
-        raise WorkloadError(f"{workload.name}: no job fits {size} processors; give a larger --procs")
+    workload, _, size = Reading.taken_from(options).jobs(log)
     further = {"bound": True, **shared_of(options, SHARED)}
-    points = points_of(
-        workload,
-        size,
-        policies,
-        cuts,
-        levels=levels,
-        protected=protected,
-        further=further,
-        tau_s=tau_of(tau_s),
-        workers=workers,
-        report=report,
-    )
-    lists = {"policy": policies, "cuts": cuts, "protected": protected, "levels": levels}
-    return Frontier(points, provenance(workload, size, tau_s, further, points, **lists))
-
-
-def points_of(
-    workload: Workload,
-    size: int,
-    policies: Sequence[str],
-    cuts: Sequence[float],
-    *,
-    levels: Sequence[str],
-    protected: Sequence[float],
-    further: dict[str, Any],
-    tau_s: float,
-    workers: int,
-    report: Callable[[Progress], None] | None,
-) -> list[Point]:
-    """The points of a frontier; `further` are the options in `SHARED`, the other arguments those of `frontier`."""
-    seed = further.get("seed", 0)
-    grid = list(grid_of(policies, cuts, levels, protected, further))
-    for policy, chosen, _ in grid:
-        Options.of({"policy": policy, **chosen}).learning.require_libraries()  # reject mistakes before anything runs
-    trials = [Trial(workload, size, policy, chosen, share, seed, tau_s) for policy, chosen, share in grid]
-    counts: dict[str, float] = {}
+    trials = [
+        Trial(workload, size, chosen, share, further.get("seed", 0), tau_of(tau_s))
+        for chosen, share in grid_of(policies, cuts, levels, protected, further)
+    ]
     for trial in trials:
-        counts[trial.knowledge] = counts.get(trial.knowledge, 0) + 1
-    remaining = Remaining(counts, min(workers, len(trials)), known=False)
+        Options.of(trial.chosen).learning.require_libraries()  # reject mistakes before anything runs
+    remaining = Remaining(Counter(trial.knowledge for trial in trials), min(workers, len(trials)), known=False)
     began = time.perf_counter()
-    found: dict[int, Point] = {}
-    waits_s: dict[int, NDArray[np.float64]] = {}
-
+    found: dict[int, tuple[Point, NDArray[np.float64]]] = {}
     shown = patient_progress("replays", len(trials)) if report is None else no_bar("replays")
     with shown as advance, closing(answers(trials, workers)) as ended:
         for place, answer in ended:
             if isinstance(answer, BaseException):
                 raise answer
-            found[place], waits_s[place], took_s = answer
+            *found[place], took_s = answer
             remaining.ended(trials[place].knowledge, 1, took_s)
-            elapsed_s = time.perf_counter() - began
             advance(1)
             if report is not None:
-                report(Progress(found[place], len(found), len(trials), elapsed_s, remaining.seconds()))
-    places = range(len(trials))
-    return compared(workload, size, [found[place] for place in places], [waits_s[place] for place in places])
+                left_s, elapsed = remaining.seconds(), rough_duration(time.perf_counter() - began)
+                left = "time left unknown" if left_s is None else f"about {rough_duration(left_s)} left"
+                left = "done" if len(found) == len(trials) else left
+                report(f"{len(found)} of {len(trials)}: {found[place][0].as_line()}; {elapsed} elapsed, {left}")
+    points = compared(workload, size, *zip(*(found[place] for place in range(len(trials))), strict=True))
+    lists = {"policy": policies, "cuts": cuts, "protected": protected, "levels": levels}
+    return Frontier(points, provenance(workload, size, tau_s, further, points, **lists))
 
 
 def compared(
@@ -277,15 +239,8 @@ def compared(
     for point, wait_s, unbeaten in zip(points, waits_s, front.tolist(), strict=True):
         base = bases[point.policy]
         waits = who_pays(wait_s, runtime_s=runtime_s, procs=jobs.procs, user=jobs.user, base_wait_s=waits_s[base])
-        whole.append(
-            replace(
-                point,
-                gain=1 - point.mean_bsld / points[base].mean_bsld,
-                front=unbeaten,
-                **class_figures(waits),
-                waits=waits,
-            )
-        )
+        gain = 1 - point.mean_bsld / points[base].mean_bsld
+        whole.append(replace(point, gain=gain, front=unbeaten, **class_figures(waits), waits=waits))
     return whole
 
 
@@ -295,18 +250,18 @@ def grid_of(
     levels: Sequence[str],
     protected: Sequence[float],
     further: dict[str, Any],
-) -> Iterator[tuple[str, dict[str, Any], float]]:
-    """(policy, other options, protected share) of every replay, in the order of the results."""
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """(options, protected share) of every replay, in the order of the results; `further` are the options in SHARED."""
     of_base, of_tries = (
         {name: further[name] for name in names if name in further} for names in (OF_BASE, (*OF_BASE, *OF_TRIES))
     )
     for policy in policies:
-        yield policy, {**NO_KNOWLEDGE, **of_base}, 0.0
+        yield {"policy": policy, **NO_KNOWLEDGE, **of_base}, 0.0
         for dividers in levels:
-            yield policy, {**PERFECT, "levels": dividers, **of_tries}, 0.0
+            known = {"policy": policy, "levels": dividers}
+            yield {**known, **PERFECT, **of_tries}, 0.0
             for cut, share in product(cuts, protected):
-                chosen = {"knowledge": "classifier", "kill": True, "levels": dividers, "cut": cut}
-                yield policy, {**chosen, **further}, share
+                yield {**known, "knowledge": "classifier", "kill": True, "cut": cut, **further}, share
 
 
 def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]:
@@ -322,8 +277,7 @@ def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]
 def tried(trial: Trial) -> tuple[Point, NDArray[np.float64], float]:
     """The point of this replay, not compared yet; the waits of the jobs that fit the machine; the seconds it took."""
     began = time.perf_counter()
-    options = Options.of({"policy": trial.policy, **trial.chosen})
-    workload = trial.workload
+    options, workload = Options.of(trial.chosen), trial.workload
     killable = np.random.default_rng(trial.seed).random(len(workload.jobs)) >= trial.protected
     jobs = replace(workload.jobs, killable=killable)
     schedule, report = replay_learning(jobs, trial.size, options, workload.clock, lambda _: None)
@@ -332,7 +286,7 @@ def tried(trial: Trial) -> tuple[Point, NDArray[np.float64], float]:
     wait_s = (schedule.start_s - jobs.submit_s)[~schedule.rejected]
     longest = long_waits(wait_s)
     point = Point(
-        policy=trial.policy,
+        policy=trial.chosen["policy"],
         knowledge=options.learning.knowledge,
         levels=trial.chosen.get("levels"),
         cut=trial.chosen.get("cut"),
@@ -361,7 +315,9 @@ def provenance(
 ) -> dict[str, Any]:
     """Everything needed to repeat a frontier: every option, default or not; `lists` are the options that vary."""
     options = Options.of({"knowledge": "classifier", "kill": True, **further})
-    chosen = options.as_dict()
+    stated = options.as_dict()
+    chosen = {name: stated[name] for name in SHARED}
+    read = {"overrun": workload.overrun, "unrequested": workload.unrequested}
     return {
         "workload": workload.name,
         "workload_sha256": workload.digest,
@@ -371,43 +327,15 @@ def provenance(
         "tau_s": tau_s,
         "class_divider_s": points[0].waits["class_divider_s"],
         "options": {
-            **{name: list(values) for name, values in lists.items()},
-            **{name: chosen[name] for name in SHARED},
+            **{name: list(each) for name, each in lists.items()},
+            **chosen,
             "procs": size,
             "tau": tau_s,
-            "overrun": workload.overrun,
-            "unrequested": workload.unrequested,
+            **read,
         },
         **digests([*(policy_named(name) for name in lists["policy"]), options.backfill]),
         "version": __version__,
     }
-
-
-def as_text(points: list[Point], made: dict[str, Any]) -> str:
-    """A table to read; `made` as `provenance`."""
-    lines = [
-        f"{'policy':8}{'knowledge':19}{'levels':>15}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
-        f"{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
-    ]
-    for p in points:
-        cut = "-" if p.cut is None else f"{p.cut:g}"
-        waits_s = (p.small_mean_wait_s, p.large_mean_wait_s, p.large_p999_wait_s)
-        waits = "".join(f"{'-' if wait_s is None else format(wait_s / HOUR_S, '.1f'):>8}" for wait_s in waits_s)
-        lines.append(
-            f"{p.policy:8}{p.knowledge:19}{p.levels or '-':>15}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
-            f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
-            f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}{p.max_wait_s / HOUR_S:>9.1f}{waits}{p.large_delayed:>9.1%}"
-        )
-    options = as_line({name: made["options"][name] for name in (*OF_BASE, *OF_TRIES)})
-    return "\n".join(
-        [
-            *lines,
-            f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
-            "waits in hours: the longest; the mean of small jobs, "
-            f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
-            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than under `user`",
-        ]
-    )
 
 
 def shares_in(name: str, text: str) -> list[float]:
