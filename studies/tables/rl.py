@@ -274,7 +274,7 @@ was used in training or to choose the generation, but its figures here were seen
 8 and 10, from rows 7,762 and 7,085, overlap, and hold 261 of the log's jobs that ask for 115 processors and 18 h and
 were cancelled before they ran. RLScheduler runs such jobs for 10 s: orders that put large requests last keep them
 waiting for days, which decides the mean, and the rest of the log hardly has such a rush to train on. WFP3 and UNICEF
-are RLScheduler's, whose waiting time never changes (`env/schedgym.py` says why).
+are RLScheduler's, whose waiting time never changes (`studies/rlscheduler/schedgym.py` says why).
 """)
     print(tests)
     print(f"""
