@@ -336,15 +336,9 @@ def test_the_replay_reads_the_run_time_of_a_sequence(tmp_path):
     ("profile", "said"),
     [
         ({"seq": []}, "profiles['s'].seq: [] is not an array of profiles' names; give at least one"),
-        ({}, "profiles['s'].seq: nothing is not an array of profiles' names"),
-        ({"seq": "ten"}, "profiles['s'].seq: 'ten' is not an array of profiles' names"),
         ({"seq": ["ten", "x"]}, "profiles['s'].seq[1]: 'x' is not the name of a profile"),
-        ({"seq": ["ten", 7]}, "profiles['s'].seq[1]: 7 is not the name of a profile"),
         ({"seq": ["s"]}, "profiles['s'].seq: it contains itself ('s' > 's')"),
-        ({"seq": ["t"]}, "profiles['s'].seq: it contains itself ('s' > 't' > 's')"),
         ({"seq": ["ptask"]}, "profiles['ptask'].type: 'parallel' is not supported; supported: delay, composed"),
-        ({"seq": ["ten"], "repeat": 1.5}, "profiles['s'].repeat: 1.5 is not an integer >= 1"),
-        ({"seq": ["ten"], "nb": 0}, "profiles['s'].nb: 0 is not an integer >= 1"),
         (
             {"seq": ["ten"], "nb": 2, "repeat": 3},
             "profiles['s'].nb: 2 is not the 3 of 'repeat', of which it is the old",
@@ -353,7 +347,6 @@ def test_the_replay_reads_the_run_time_of_a_sequence(tmp_path):
             {"seq": ["ten"], "repeat": 10**12},
             "profiles['s']: all delays together: 10000000000000.0 is more than 1e+12 s",
         ),
-        ({"seq": ["ten"], "ret": -1}, "profiles['s'].ret: -1 is not an integer >= 0"),
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_with_its_place(profile, said, tmp_path):

@@ -94,9 +94,6 @@ LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
 # Files that describe no platform, each with the line that says so: (content, the line after the file's name).
 BOGUS = {
     "empty": ("", "not XML (no element found: line 1, column 0); give a SimGrid platform file"),
-    "blank": ("\n \n", "not XML (no element found: line 3, column 0); give a SimGrid platform file"),
-    "json": ("{}", "not XML (not well-formed (invalid token): line 1, column 0); give a SimGrid platform file"),
-    "bytes": (b"\xff\xfe\x00", "not XML (unclosed token: line 1, column 1); give a SimGrid platform file"),
     "cut": (
         "\n<?xml version='1.0'?>\n<platform>\n<zone",
         "not XML (unclosed token: line 4, column 0); give a SimGrid platform file",
@@ -106,11 +103,6 @@ BOGUS = {
         f'<!DOCTYPE p [<!ENTITY l0 "ha">{LAUGHS}]><platform>&l9;</platform>',
         "refused, it defines or fetches entities (EntitiesForbidden(name='l0', system_id=None, public_id=None)); "
         "remove them",
-    ),
-    "stranger": (
-        '<!DOCTYPE p [<!ENTITY a SYSTEM "file:///etc/passwd">]><platform>&a;</platform>',
-        "refused, it defines or fetches entities (EntitiesForbidden(name='a', system_id='file:///etc/passwd', "
-        "public_id=None)); remove them",
     ),
     "no_host": (platform_file(zone("")), "no host in it; describe at least the master host"),
     "no_master": (
@@ -129,23 +121,10 @@ BOGUS = {
         platform_file(zone(MASTER + CLUSTER + zone(host("n2.site"), name="y"))),
         "host 'n2.site' is described 2 times; names must be unique",
     ),
-    "overlap": (
-        platform_file(zone(MASTER + CLUSTER.replace("0-2,7, 10-11", "0-5,4-9"))),
-        "host 'n4.site' is described 2 times; names must be unique",
-    ),
     "no_id": (platform_file(zone('<host speed="1Gf"/>')), "a <host> (no id) has no id; add it"),
-    "no_radical": (
-        platform_file(zone(MASTER + CLUSTER.replace("radical", "radix"))),
-        "a <cluster> (c) has no radical; add it",
-    ),
-    "no_speed": (platform_file(zone('<host id="x"/>')), "a <host> (x) has no speed; add it"),
     "speed": (
         platform_file(zone(MASTER + CLUSTER.replace("2.5Gf", "fast"))),
         "<cluster> c: speed 'fast' is not a number with a unit; write it like 1Gf",
-    ),
-    "unit": (
-        platform_file(zone(MASTER + host("x", speed="1GBps"))),
-        "<host> x: speed '1GBps' is not a number with a unit; write it like 1Gf",
     ),
     "still": (
         platform_file(zone(MASTER + CLUSTER.replace("2.5Gf", "0Gf"))),
@@ -160,24 +139,6 @@ BOGUS = {
         "zone 'z' has no route from 'c' to 'm', so Batsim aborts when host 'n0.site' calls the master host; "
         "add a <zoneRoute>",
     ),
-    "one_way": (
-        platform_file(zone(CLUSTER + zone(MASTER, name="m") + zone_route("m", "c", 'symmetrical="NO"'))),
-        "zone 'z' has no route from 'c' to 'm', so Batsim aborts when host 'n0.site' calls the master host; "
-        "add a <zoneRoute>",
-    ),
-    "roundabout": (  # Full routing does not join routes
-        platform_file(
-            zone(
-                zone(host("a"), name="a1")
-                + zone(host("b"), name="b1")
-                + zone(MASTER, name="m")
-                + zone_route("a1", "b1")
-                + zone_route("b1", "m")
-            )
-        ),
-        "zone 'z' has no route from 'a1' to 'm', so Batsim aborts when host 'a' calls the master host; "
-        "add a <zoneRoute>",
-    ),
     "island": (
         platform_file(zone(MASTER + "".join(map(host, "abcd")) + route("a", "master_host") + route("c", "d"), "Floyd")),
         "zone 'z' has no route from 'b' to 'master_host', so Batsim aborts when host 'b' calls the master host; "
@@ -188,9 +149,7 @@ BOGUS = {
         platform_file(zone(MASTER + CLUSTER.replace("0-2,7, 10-11", radical))),
         f'radical {radical!r} is not a list of numbers and ranges such as "0-9,15"',
     )
-    for number, radical in enumerate(
-        ["2-0", "1-", "-4", "0-2-4", "0,,1", "a-c", "0-99999999999", "0x1", "1.5", "\u0663"]
-    )
+    for number, radical in enumerate(["2-0", "1-", "0,,1", "0-99999999999", "\u0663"])
 }
 
 

@@ -146,3 +146,20 @@ def test_the_command_lists_a_row_per_policy_under_a_header():
     assert [row.split()[0] for row in rows[-3:]] == ["mixed:a,b,c,d,e,f", "aged:c,alpha,beta", "nn@FILE"]
     assert all(listed["source"] in row for listed, row in zip(listing(), rows, strict=True))
     assert json_result("policies") == listing()
+
+
+@pytest.mark.parametrize("text", ["saf", " SAF ", "Saf"])
+def test_names_are_taken_as_people_write_them(text):
+    assert policy_named(text).name == "saf"
+
+
+def test_a_mixed_policys_name_means_the_same_policy_again():
+    policy = mixed((0.1, -1 / 3, 1e-17, 2, 3, 1e10))
+    again = policy_named(policy.name)
+    assert again.name == policy.name
+    assert keys(again, 99_000.0) == keys(policy, 99_000.0)
+
+
+def test_an_aged_orders_name_means_the_same_policy_again():
+    policy = aged(1 / 3, 0.1, -0.7)
+    assert keys(policy_named(policy.name), 99_000.0) == keys(policy, 99_000.0)
