@@ -18,12 +18,12 @@ from batfill.workloads.cluster_log import (
     LAST_S,
     NAMES,
     ODD,
-    ODD_STATE,
     ROWS_AT_ONCE,
     Names,
     Reading,
     Times,
-    read_limits,
+    each,
+    limit_of,
     read_times,
     unix_times,
     zone_of,
@@ -149,14 +149,9 @@ def read_centre(
     names = reading.jobs.names
     names |= {name: Names() for name in centre.texts}
     clock = zone_of(reading.zone)
-    states, statuses = Names(), np.array([ODD_STATE], np.int8)
     for path in paths:
         reading.files[path] = 0
         for table in _tables(path, centre, unit, chosen=reading.only is not None):
-            codes = table.codes(states, centre.state)
-            if len(states) > len(statuses):
-                later = [status_of(states.text(code)) for code in range(len(statuses), len(states))]
-                statuses = np.append(statuses, np.array(later, np.int8))
             requested, assumed = table.counts(wanted), not table.has(given)
             columns: dict[str, Any] = {
                 "submit_s": table.times(centre.submit, clock),
@@ -165,7 +160,7 @@ def read_centre(
                 "procs": requested if assumed else table.counts(given),
                 "requested_procs": requested,
                 "requested_s": table.limits(centre.limit, centre.limit_unit_s),
-                "status": statuses[codes],
+                "status": each(table.texts(centre.state, "texts"), status_of),
                 **{kind: table.codes(names[kind], centre.names.get(kind, ())) for kind in NAMES},
             }
             others = centre.allocated[other] if table.has(centre.allocated[other]) else centre.requested[other]
@@ -202,8 +197,7 @@ def count_unmodelled(reading: Reading, name: str, what: str) -> None:
     if not len(jobs):
         return
     if name in jobs.names:
-        texts = [jobs.names[name].text(code) for code in range(len(jobs.names[name]))]
-        has = np.array([text not in NOTHING for text in texts])[jobs[name]]
+        has = np.array([text not in NOTHING for text in jobs.names[name]])[jobs[name]]
     else:
         has = jobs[name] > 0
     reading.unmodelled[what] += int(np.count_nonzero(has))
@@ -244,10 +238,7 @@ class _Table:
 
     def codes(self, names: Names, places: Columns) -> NDArray[np.int32]:
         """The number of each text in `names`, (n,), 0 for none."""
-        column = self._column(places)
-        if column is None:
-            return np.zeros(len(self), np.int32)
-        return names.codes(*self._spans(places, "texts"))
+        return names.codes(self.texts(places, "texts")) if self.has(places) else np.zeros(len(self), np.int32)
 
     def counts(self, places: Columns) -> NDArray[np.int64]:
         """The column's whole numbers, (n,), 0 for missing ones, ODD for others and without such a column."""
@@ -271,7 +262,7 @@ class _Table:
         if numbers is not None:
             seconds = np.where(np.isnan(numbers), 0, numbers) * unit_s
             return np.where(seconds < 0, ODD, np.clip(seconds, 0, LAST_S + 1)).astype(np.int64)
-        read = read_limits(*self._spans(places, "durations"), unit_s)
+        read = each(self.texts(places, "durations"), lambda text: limit_of(text, bare=unit_s))
         if (read == ODD).all():
             raise self._odd(places, "durations")
         return read
@@ -281,7 +272,7 @@ class _Table:
         column = self._column(places)
         pa = optional("pyarrow", "tables")
         if not pa.types.is_timestamp(column.type):
-            times = read_times(*self._spans(places, "dates"), clock)
+            times = read_times(self.texts(places, "dates"), clock)
             if len(self) and (times.seconds == ODD).all():
                 raise self._odd(places, f"dates ({column[0].as_py()!r})")
             return times
@@ -293,21 +284,13 @@ class _Table:
         known = np.where((seconds > 0) & (seconds <= LAST_S), seconds, ODD)
         return Times(np.where(missing, 0, known), later_s, cut.fill_null(False).to_numpy(zero_copy_only=False))
 
-    def _spans(self, places: Columns, what: str) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """The column's texts: the bytes, and where each text is, (n, 2); a missing one is empty."""
+    def texts(self, places: Columns, what: str) -> Any:
+        """The column as an Arrow array of texts; `what` it should hold, for the refusal."""
         pa = optional("pyarrow", "tables")
         try:
-            texts = self._column(places).cast(pa.string())
+            return self._column(places).cast(pa.string())
         except pa.ArrowException:
             raise self._odd(places, what) from None
-        _, offsets, content = texts.buffers()
-        ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        spans = np.stack([ends[:-1], ends[1:]], axis=1)
-        if texts.null_count:
-            missing = texts.is_null().to_numpy(zero_copy_only=False)
-            spans[missing, 1] = spans[missing, 0]
-        has_content = content is not None and content.size
-        return np.frombuffer(content if has_content else b"\0", np.uint8), spans
 
     def _odd(self, places: Columns, what: str) -> WorkloadError:
         return WorkloadError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ import numpy as np
 import orjson
 
 from batfill import __version__
-from batfill.errors import LARGEST, WorkloadError
+from batfill.errors import LARGEST, WorkloadError, optional
 from batfill.files import decompressed, raw_file, whole_lines
 from batfill.jobs import DAY_S
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
@@ -51,6 +52,11 @@ ROWS_AT_ONCE = 1 << 17
 QUARTER_S = 900
 FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
+# The common forms of a time; years that are read by columns are those of nanoseconds since 1970.
+EPOCH_TEXT = "[0-9]{1,18}"
+DATE_TEXT = "(?:197[1-9]|19[89][0-9]|2[01][0-9]{2})-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?"
+ZONE_TEXT = "(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
+MARKS = re.compile(rb"^(?:\xef\xbb\xbf)+", re.MULTILINE)  # byte order marks, which begin a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,48 +81,39 @@ class Names:
     """Texts and their numbers, from 1 in the order of appearance; 0 is the empty text."""
 
     def __init__(self) -> None:
-        self._slots = np.full(64, -1, np.int32)
-        self._hashes = np.empty(16, np.uint64)
-        self._ends = np.empty(16, np.int64)
-        self._pool = np.empty(256, np.uint8)
-        self._n = 0
-        self.of([""])
+        arrow = optional("pyarrow", "tables")
+        self._texts = arrow.array([b""], arrow.large_binary())
 
     def __len__(self) -> int:
-        return self._n
+        return len(self._texts)
 
-    def codes(self, text: NDArray[np.uint8], spans: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The number of each text[start:end], (n,); `spans` are its first and one-past-last bytes, (n, 2)."""
-        from batfill.workloads.record_parse import intern, rehash  # loads numba, which only reading needs
-
-        codes = np.empty(len(spans), np.int32)
-        done = 0
-        while True:
-            done, self._n = intern(text, spans, done, self._slots, self._hashes, self._pool, self._ends, self._n, codes)
-            if done == len(spans):
-                return codes
-            used = int(self._ends[self._n - 1]) if self._n else 0
-            needed = used + int(spans[done, 1] - spans[done, 0])
-            if needed > self._pool.size:
-                self._pool.resize(max(needed, self._pool.size * 3 // 2), refcheck=False)
-            if self._n >= self._ends.size:
-                for array in (self._ends, self._hashes):
-                    array.resize(array.size * 3 // 2, refcheck=False)
-            if 2 * (self._n + 1) > self._slots.size:
-                self._slots = np.full(self._slots.size * 2, -1, np.int32)
-                rehash(self._hashes, self._n, self._slots)
+    def codes(self, column: Any) -> NDArray[np.int32]:
+        """The number of each text of an Arrow array, (n,); a missing one is empty."""
+        arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
+        encoded = column.cast(arrow.large_binary()).fill_null(b"").dictionary_encode()
+        found = compute.index_in(encoded.dictionary, value_set=self._texts)
+        codes = found.fill_null(-1).to_numpy().copy()
+        new = codes < 0
+        codes[new] = len(self) + np.arange(np.count_nonzero(new))
+        self._texts = arrow.concat_arrays([self._texts, encoded.dictionary.filter(found.is_null())])
+        return np.asarray(codes[encoded.indices.to_numpy()], np.int32)
 
     def of(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """The number of each text, (n,)."""
-        stored = [text.encode("utf-8", "replace") for text in texts]
-        ends = np.cumsum([0, *map(len, stored)], dtype=np.int32)
-        spans = np.stack([ends[:-1], ends[1:]], axis=1)
-        return self.codes(np.frombuffer(b"".join(stored) or b"\0", np.uint8), spans)
+        arrow = optional("pyarrow", "tables")
+        return self.codes(arrow.array([text.encode("utf-8", "replace") for text in texts], arrow.large_binary()))
 
     def text(self, code: int) -> str:
         """The text with this number."""
-        start = int(self._ends[code - 1]) if code else 0
-        return self._pool[start : int(self._ends[code])].tobytes().decode("utf-8", "replace")
+        return text_in(self._texts, code)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.text(code) for code in range(len(self)))
+
+
+def text_in(column: Any, row: int) -> str:
+    """A text of an Arrow array; a missing one is empty."""
+    return (column[row].as_py() or b"").decode("utf-8", "replace")
 
 
 class Jobs:
@@ -319,7 +316,7 @@ class Reading:
         status = np.asarray(columns["status"])
         if self.only is not None:
             names = self.jobs.names["partition"]
-            wanted = [not self.only.isdisjoint(names.text(code).split(",")) for code in range(len(names))]
+            wanted = [not self.only.isdisjoint(name.split(",")) for name in names]
             leave_out("records of other partitions, left out", ~np.array(wanted)[columns["partition"]])
         for code, reason in LEFT_OUT.items():
             leave_out(reason, status == code)
@@ -484,11 +481,7 @@ class ClusterLog:
         self._numbers, used = {}, {}
         for kind in NAMES:
             self._numbers[kind], used[kind] = self._numbered(kind, key)
-        self._texts = {
-            name: np.array([jobs.names[name].text(code) for code in range(len(jobs.names[name]))], object)
-            for name in jobs.extra
-            if name in jobs.names
-        }
+        self._texts = {name: np.array(list(jobs.names[name]), object) for name in jobs.extra if name in jobs.names}
         others = [
             f"{count:,} of {len(jobs):,} jobs {what}, which is not modelled"
             for what, count in reading.unmodelled.items()
@@ -602,31 +595,39 @@ def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def most_in_use(jobs: Jobs) -> int:
     """The largest number of processors in use at once; a job's processors are free at the instant it ends."""
-    from batfill.workloads.record_parse import peak
-
     ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
+    procs = jobs["procs"][ran]
 
-    def events(name: str) -> NDArray[np.uint64]:
-        keys = jobs[name][ran].astype(np.uint64)
-        keys <<= np.uint64(32)
-        keys |= jobs["procs"][ran].astype(np.uint32)
-        keys.sort()
-        return keys
+    def in_order(name: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """These times, sorted, and the processors of the jobs up to each."""
+        order = _by_submission(jobs[name][ran])
+        return jobs[name][ran][order], np.cumsum(procs[order], dtype=np.int64)
 
-    return int(peak(events("start_s"), events("end_s")))
+    (start_s, taken), (end_s, freed) = in_order("start_s"), in_order("end_s")
+    most = 0
+    for first in range(0, len(start_s), ROWS_AT_ONCE):
+        here = slice(first, first + ROWS_AT_ONCE)
+        ended = np.searchsorted(end_s, start_s[here], side="right")
+        most = max(most, int((taken[here] - np.where(ended > 0, freed[ended - 1], 0)).max()))
+    return most
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Each line of a text file, plain or compressed, with its number from 1."""
     lines = (line for text in pieces_of(path) for line in text.split(b"\n")[:-1])
     for number, line in enumerate(lines, start=1):
-        yield number, line.decode("utf-8", "replace").rstrip("\r\n").lstrip("\ufeff")
+        yield number, line.decode("utf-8", "replace")
 
 
 def pieces_of(path: Path) -> Iterator[bytes]:
-    """The content of a text file, plain or compressed, in pieces of whole lines, each ended by a newline."""
+    """A text file, plain or compressed, in pieces of whole lines, each ended by a newline; without byte order marks."""
     with decompressed(path) as content:
-        yield from whole_lines(path, content)
+        for text in whole_lines(path, content):
+            if BOM_UTF8 in text:
+                text = MARKS.sub(b"", text)
+            while b"\r\n" in text:
+                text = text.replace(b"\r\n", b"\n")
+            yield text
 
 
 def zone_of(name: str) -> tzinfo:
@@ -662,30 +663,35 @@ def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int
     return local_s - first, first - offsets(1)
 
 
-def read_times(text: NDArray[np.uint8], spans: NDArray[np.int32], zone: tzinfo) -> Times:
-    """The times in these spans of the text, (n, 2), as `unix_time` reads them."""
-    from batfill.workloads.record_parse import CUT, HARD, LOCAL, parse_times
-
-    seconds, kinds = np.empty(len(spans), np.int64), np.empty(len(spans), np.int8)
-    parse_times(text, spans, seconds, kinds)
-    times = Times(seconds, np.zeros(len(spans), np.int64), kinds >= CUT)
-    local = kinds % CUT == LOCAL
-    times.seconds[local], times.later_s[local] = unix_times(seconds[local], zone)
-    hard = kinds == HARD
-    for column, values in zip(times, each(text, spans[hard], lambda date: unix_time(date, zone)).T, strict=True):
-        column[hard] = values
+def read_times(column: Any, zone: tzinfo) -> Times:
+    """The times in an Arrow array of texts, as `unix_time` reads them; the common forms by columns."""
+    arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
+    times = Times.of(np.zeros(len(column), np.int64))
+    left = np.flatnonzero(compute.binary_length(column).fill_null(0).to_numpy())
+    for form, kind in (
+        (EPOCH_TEXT, arrow.int64()),
+        (DATE_TEXT, arrow.timestamp("ns")),
+        (DATE_TEXT + ZONE_TEXT, arrow.timestamp("ns", "UTC")),
+    ):
+        texts = column.take(arrow.array(left))
+        fits = compute.match_substring_regex(texts, f"^{form}$")
+        try:
+            read = texts.filter(fits).cast(arrow.string()).cast(kind).cast(arrow.int64()).to_numpy()
+        except arrow.ArrowInvalid:  # a date that does not exist
+            continue
+        found = fits.to_numpy(zero_copy_only=False)
+        rows, left = left[found], left[~found]
+        if kind == arrow.int64():
+            times.seconds[rows] = read
+            continue
+        seconds, times.cut[rows] = read // 10**9, read % 10**9 > 0
+        local = (seconds, np.zeros(len(seconds), np.int64)) if kind.tz else unix_times(seconds, zone)
+        times.seconds[rows], times.later_s[rows] = local
+    for into, values in zip(
+        times, each(column.take(arrow.array(left)), lambda date: unix_time(date, zone)).T, strict=True
+    ):
+        into[left] = values
     return times
-
-
-def read_limits(text: NDArray[np.uint8], spans: NDArray[np.int32], bare_s: int) -> NDArray[np.int64]:
-    """The durations in these spans of the text, (n, 2), as `limit_of` reads them."""
-    from batfill.workloads.record_parse import HARD, parse_durations
-
-    seconds, kinds = np.empty(len(spans), np.int64), np.empty(len(spans), np.int8)
-    parse_durations(text, spans, bare_s, seconds, kinds)
-    hard = kinds == HARD
-    seconds[hard] = each(text, spans[hard], lambda limit: limit_of(limit, bare=bare_s))
-    return seconds
 
 
 def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
@@ -694,17 +700,18 @@ def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
     Raises:
         WorkloadError: there is none; the message lists those that there are.
     """
-    known = sorted({part for code in range(len(names)) for part in names.text(code).split(",")} - {""})
+    known = sorted({part for name in names for part in name.split(",")} - {""})
     if missing := sorted(chosen.difference(known)):
         have = f"they are of {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}" if known else "none has one"
         raise WorkloadError(f"no record of {kind} {missing[0]}; {have}")
 
 
-def each(text: NDArray[np.uint8], spans: NDArray[np.int32], read: Callable[[str], Any]) -> NDArray[np.int64]:
-    """The numbers that `read` returns for each text[start:end], (n, ...); it reads equal texts once."""
-    names = Names()
-    codes = names.codes(text, spans)
-    return np.array([read(names.text(code)) for code in range(len(names))], np.int64)[codes]
+def each(column: Any, read: Callable[[str], Any]) -> NDArray[np.int64]:
+    """The numbers that `read` returns for each text of an Arrow array, (n, ...); it reads equal texts once."""
+    encoded = column.fill_null("").dictionary_encode()
+    values = [read(text_in(encoded.dictionary, code)) for code in range(len(encoded.dictionary))]
+    numbers: NDArray[np.int64] = np.array(values or [read("")], np.int64)[encoded.indices.to_numpy()]
+    return numbers
 
 
 def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool]:
