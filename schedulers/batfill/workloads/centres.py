@@ -285,10 +285,10 @@ class _Table:
         return Times(np.where(missing, 0, known), later_s, cut.fill_null(False).to_numpy(zero_copy_only=False))
 
     def texts(self, places: Columns, what: str) -> Any:
-        """The column as an Arrow array of texts; `what` it should hold, for the refusal."""
+        """The column as an Arrow array of bytes; `what` it should hold, for the refusal."""
         pa = optional("pyarrow", "tables")
         try:
-            return self._column(places).cast(pa.string())
+            return self._column(places).cast(pa.string()).cast(pa.binary())
         except pa.ArrowException:
             raise self._odd(places, what) from None
 

@@ -112,7 +112,7 @@ class Names:
 
 
 def text_in(column: Any, row: int) -> str:
-    """A text of an Arrow array; a missing one is empty."""
+    """A text of an Arrow array of bytes; a missing one is empty."""
     return (column[row].as_py() or b"").decode("utf-8", "replace")
 
 
@@ -664,7 +664,7 @@ def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int
 
 
 def read_times(column: Any, zone: tzinfo) -> Times:
-    """The times in an Arrow array of texts, as `unix_time` reads them; the common forms by columns."""
+    """The times in an Arrow array of bytes, as `unix_time` reads them; the common forms by columns."""
     arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
     times = Times.of(np.zeros(len(column), np.int64))
     left = np.flatnonzero(compute.binary_length(column).fill_null(0).to_numpy())
@@ -707,8 +707,8 @@ def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
 
 
 def each(column: Any, read: Callable[[str], Any]) -> NDArray[np.int64]:
-    """The numbers that `read` returns for each text of an Arrow array, (n, ...); it reads equal texts once."""
-    encoded = column.fill_null("").dictionary_encode()
+    """The numbers that `read` returns for each text of an Arrow array of bytes, (n, ...); it reads equal texts once."""
+    encoded = column.fill_null(b"").dictionary_encode()
     values = [read(text_in(encoded.dictionary, code)) for code in range(len(encoded.dictionary))]
     numbers: NDArray[np.int64] = np.array(values or [read("")], np.int64)[encoded.indices.to_numpy()]
     return numbers
