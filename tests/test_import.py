@@ -554,7 +554,6 @@ def test_a_line_beyond_the_limit_is_refused_by_its_number(tmp_path, monkeypatch,
     monkeypatch.setattr("batfill.files.LONGEST_LINE", 2000)
     monkeypatch.setattr("batfill.files.CHUNK_BYTES", 1000)
     monkeypatch.setattr("batfill.workloads.centres.LONGEST_LINE", 2000)
-    monkeypatch.setattr("batfill.workloads.centres.CSV_BYTES", 1000)
     first = {"slurm": HEAD, "eagle": ",".join(EAGLE) + "\n"}.get(command, ";\n")
     path = tmp_path / "x.swf"
     path.write_text(first + "1" * 5000 + "\n")

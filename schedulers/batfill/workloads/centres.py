@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 Unit = Literal["nodes", "cores"]
 UNITS: tuple[Unit, ...] = ("nodes", "cores")
 Columns = tuple[str, ...]  # the names of a column; a table has one of them
-CSV_BYTES = 1 << 23
 NOTHING = ("", "0", "0.0", "false", "False")  # texts of what was not requested
 GPUS, MEMORY = "requested GPUs", "requested memory"
 
@@ -343,67 +342,31 @@ def _opened(path: Path) -> Iterator[tuple[list[str], Any]]:
         WorkloadError: it is neither Parquet nor csv.
     """
     pa, csv = optional("pyarrow", "tables"), optional("pyarrow.csv", "tables")
+    n_rows = 0
     try:
         if is_parquet(path):
             with readable(path) as stored, optional("pyarrow.parquet", "tables").ParquetFile(stored) as file:
                 yield file.schema_arrow.names, lambda read: file.iter_batches(ROWS_AT_ONCE, columns=read)
             return
+        read_options = csv.ReadOptions(use_threads=False, block_size=LONGEST_LINE)
+        parse_options = csv.ParseOptions(newlines_in_values=True)
         with decompressed(path) as content:
-            head = next(_csv_pieces(path, content), b"")
-        after_head = _end_of_row(head, first=True)
-        columns = csv.read_csv(pa.BufferReader(head[:after_head])).column_names
+            columns = csv.open_csv(content, read_options, parse_options).schema.names
 
         def rows(read: list[str]) -> Iterator[Any]:
-            parse = csv.ParseOptions(newlines_in_values=True)
+            nonlocal n_rows
             as_text = csv.ConvertOptions(include_columns=read, column_types=dict.fromkeys(read, pa.string()))
             with decompressed(path) as content:
-                start = after_head
-                for piece in _csv_pieces(path, content):
-                    how = csv.ReadOptions(use_threads=False, block_size=len(piece) + 1, column_names=columns)
-                    if piece[start:].strip():
-                        table = csv.read_csv(pa.BufferReader(piece[start:]), how, parse, as_text)
-                        yield from table.to_batches(ROWS_AT_ONCE)
-                    start = 0
+                for batch in csv.open_csv(content, read_options, parse_options, as_text):
+                    yield batch
+                    n_rows += len(batch)
 
         yield columns, rows
     except (pa.ArrowException, OSError) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise WorkloadError(f"{path}: neither Parquet nor csv ({what}); fetch or copy the file again") from None
-
-
-def _csv_pieces(path: Path, content: BinaryIO) -> Iterator[bytes]:
-    """The content in pieces of whole rows; a field in quotation marks may hold newlines."""
-    rest = b""
-    rows = 0
-    while piece := content.read(CSV_BYTES):
-        rest += piece
-        if end := _end_of_row(rest):
-            yield rest[:end]
-            rows += rest.count(b"\n", 0, end)
-            rest = rest[end:]
-        if len(rest) > LONGEST_LINE:
+        if "straddling" in what:
             raise WorkloadError(
-                f"{path}:{rows + 1}: this row is longer than {LONGEST_LINE / 2**20:g} MiB; "
+                f"{path}:{n_rows + 2}: this row is longer than {LONGEST_LINE / 2**20:g} MiB; "
                 "is a quotation mark missing? (correct the row, or remove it)"
-            )
-    if rest:
-        yield rest
-
-
-def _end_of_row(text: bytes, *, first: bool = False) -> int:
-    """Where the last whole row ends, or the first, which may end with the text; 0 for none.
-
-    A newline is within a field if the number of quotation marks before it is odd.
-    """
-    at = -1
-    if first:
-        while (at := text.find(b"\n", at + 1)) >= 0 and text.count(b'"', 0, at) % 2:
-            pass
-        return len(text) if at < 0 else at + 1
-    at = text.rfind(b"\n")
-    marks = text.count(b'"', 0, at) if at >= 0 else 0
-    while at >= 0 and marks % 2:
-        before = text.rfind(b"\n", 0, at)
-        marks -= text.count(b'"', max(before, 0), at)
-        at = before
-    return at + 1
+            ) from None
+        raise WorkloadError(f"{path}: neither Parquet nor csv ({what}); fetch or copy the file again") from None
