@@ -15,7 +15,7 @@ import numpy as np
 from batfill.errors import LARGEST, WorkloadError
 from batfill.workloads.centres import Unit, count_unmodelled
 from batfill.workloads.cluster_log import NAMES, Names, Reading, Times, pieces_of
-from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, Comment, SwfLog, number_in
+from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, rows_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 N_FIELDS = 21
-GPUS, SOFT_LIMIT, SIZE = range(len(FIELDS), N_FIELDS)
+EXPECTED = f"Frontier's trace has {N_FIELDS}; read a log with 18 fields as it is, it needs no import"
+GPUS, SOFT_LIMIT = len(FIELDS), len(FIELDS) + 1
 SIZES = re.compile(r"[^:]+:([^:]*):(\d{1,9})x(\d{1,9})")
 EXCLUSIVE = "excl"
 KEPT = ("cpu_s", "memory_kb", "requested_memory_kb")  # the fields of SWF that no accounting has
@@ -65,7 +66,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
     reading.files[path] = 0
     began_s: int | None = None
     for text in pieces_of(path):
-        piece, texts = _parsed(path, text, before)
+        texts: list[str] = []
+        piece = rows_in(path, text, before, n_fields=N_FIELDS, expected=EXPECTED, last=texts)
         before += text.count(b"\n")
         began_s = _began(piece, began_s)
         if not len(piece):
@@ -134,39 +136,3 @@ def _began(piece: SwfLog, before_s: int | None) -> int | None:
     """The UnixStartTime in this piece's comments, or what earlier ones said."""
     clock = SwfLog(tuple(c._replace(rows_before=0) for c in piece.comments), piece.rows, piece.lines).clock
     return before_s if clock is None else clock.unix_start_s
-
-
-def _parsed(path: Path, text: bytes, lines_before: int) -> tuple[SwfLog, list[str]]:
-    """Whole lines of the file: numbers, (n, 21), with 0 in field 21, its comments, and the texts of field 21."""
-    from batfill.workloads.swf_parse import TENS, parse_rows  # loads numba, which only reading needs
-
-    most = text.count(b"\n")
-    rows, lines = np.empty((most, N_FIELDS)), np.empty(most, np.int64)
-    hard = np.empty((min(most * N_FIELDS, len(text) // 2 + 1), 4), np.int64)
-    comments = np.empty((most, 3), np.int64)
-    found = parse_rows(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, comments)
-    n_rows, n_hard, n_comments, line, wrong = found
-    lines += lines_before + 1
-    if wrong >= 0:
-        raise WorkloadError(
-            f"{path}:{lines_before + line + 1}: {wrong} fields, but Frontier's trace has {N_FIELDS}; "
-            "read a log with 18 fields as it is, it needs no import"
-        )
-    sizes = [""] * n_rows
-    for row, place, start, end in hard[:n_hard].tolist():
-        if place == SIZE:
-            sizes[row] = text[start:end].decode("utf-8", "replace")
-        else:
-            rows[row, place] = number_in(path, lines[row], place, text[start:end])
-    rows[:n_rows, SIZE] = 0
-    return (
-        SwfLog(
-            tuple(
-                Comment(int(row), text[start:end].decode("utf-8", "replace"))
-                for row, start, end in comments[:n_comments]
-            ),
-            rows[:n_rows],
-            lines[:n_rows],
-        ),
-        sizes,
-    )
