@@ -516,13 +516,8 @@ class ClusterLog:
     def _numbered(self, kind: str, key: Key) -> tuple[NDArray[np.int32], set[int]]:
         """The key's number of each name, by its code, -1 for none; and the numbers in use."""
         codes, names = self.jobs[kind], self.jobs.names[kind]
-        unseen = len(self._order)
-        first = np.full(len(names), unseen, np.int64)
-        for stop in range(unseen, 0, -ROWS_AT_ONCE):  # backwards: of equal indices numpy keeps the last assignment
-            start = max(stop - ROWS_AT_ONCE, 0)
-            first[codes[self._order[start:stop]][::-1]] = np.arange(stop - 1, start - 1, -1)
         numbers = np.full(len(names), -1, np.int32)
-        for code in np.argsort(first, kind="stable")[: np.count_nonzero(first < unseen)].tolist():
+        for code in optional("pyarrow", "tables").array(codes[self._order]).unique().to_pylist():
             numbers[code] = key.number(kind, names.text(code))
         return numbers, set(numbers[numbers > 0].tolist())
 
