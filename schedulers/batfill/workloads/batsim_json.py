@@ -329,19 +329,15 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
             f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
         )
     refuse_late(f"{where}.subtime", job["subtime"])
+    for name, mend in (
+        ("walltime", "leave it out (or give -1) for a job without one"),
+        (REQUEST_FIELD, "give the user's request in seconds, -1 if it is unknown"),
+    ):
+        limit = job.get(name, NO_WALLTIME)
+        if limit != NO_WALLTIME and not (is_time(limit) and limit > 0):
+            raise WorkloadError(f"{where}.{name}: {_shown(limit)} is not a number > 0; {mend}")
+        refuse_late(f"{where}.{name}", limit)
     walltime = job.get("walltime", NO_WALLTIME)
-    if walltime != NO_WALLTIME and not (is_time(walltime) and walltime > 0):
-        raise WorkloadError(
-            f"{where}.walltime: {_shown(walltime)} is not a number > 0; leave it out (or give -1) for a job without one"
-        )
-    refuse_late(f"{where}.walltime", walltime)
-    requested = job.get(REQUEST_FIELD, NO_WALLTIME)
-    if requested != NO_WALLTIME and not (is_time(requested) and requested > 0):
-        raise WorkloadError(
-            f"{where}.{REQUEST_FIELD}: {_shown(requested)} is not a number > 0; give the user's request in seconds, -1 "
-            "if it is unknown"
-        )
-    refuse_late(f"{where}.{REQUEST_FIELD}", requested)
     for name in (EXPECTED_FIELD, ASSUMED_FIELD):
         below = job.get(name, walltime)
         if below != walltime and not (is_time(below) and 0 < below < (inf if walltime == NO_WALLTIME else walltime)):

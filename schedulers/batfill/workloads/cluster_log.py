@@ -9,7 +9,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import orjson
@@ -17,7 +16,7 @@ import orjson
 from batfill import __version__
 from batfill.errors import LARGEST, WorkloadError, optional
 from batfill.files import decompressed, raw_file, whole_lines
-from batfill.jobs import DAY_S
+from batfill.jobs import DAY_S, zone_named
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
 
 if TYPE_CHECKING:
@@ -631,12 +630,10 @@ def zone_of(name: str) -> tzinfo:
     Raises:
         WorkloadError: it is unknown.
     """
-    if name == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise WorkloadError(f"no time zone {name!r}; name one such as Europe/Paris or UTC") from None
+    zone = UTC if name == "UTC" else zone_named(name)
+    if zone is None:
+        raise WorkloadError(f"no time zone {name!r}; name one such as Europe/Paris or UTC")
+    return zone
 
 
 def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

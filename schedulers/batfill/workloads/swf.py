@@ -383,9 +383,7 @@ def queue_limits(
     longest_s = np.zeros(len(queues))
     np.maximum.at(longest_s, of_row[keep], log["requested_s"][keep])
     longest_s[queues < 0] = 0  # an unknown queue is none
-    words = (log.header_value("MaxRuntime") or "").replace(",", "").split()
-    if words and words[0].isascii() and words[0].isdigit():
-        longest_s[longest_s <= 0] = float(words[0])
+    longest_s[longest_s <= 0] = log.header_number("MaxRuntime") or 0
     limit_s: NDArray[np.float64] = longest_s[of_row]
     bare = missing & ~(limit_s > 0)
     if bare.any():

@@ -9,13 +9,12 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.files import decompressed, whole_file, whole_lines
-from batfill.jobs import Clock
+from batfill.jobs import Clock, zone_named
 from batfill.workloads.manifest import log_with_text
 
 if TYPE_CHECKING:
@@ -107,14 +106,16 @@ class SwfLog:
                 return text.partition(":")[2].strip()
         return None
 
+    def header_number(self, name: str) -> int | None:
+        """The whole number that begins the header's value after `; name:`, also one as 1,024; or None."""
+        words = (self.header_value(name) or "").replace(",", "").split()
+        digits = words[0][:20] if words else ""  # more than any number of processors or seconds
+        return int(digits) if digits.isascii() and digits.isdigit() else None
+
     @property
     def header_procs(self) -> int | None:
         """The machine's size by the header: MaxProcs, else MaxNodes, else None."""
-        for name in (MAX_PROCS, "MaxNodes"):
-            words = (self.header_value(name) or "").replace(",", "").split()
-            if words and words[0].isascii() and words[0].isdigit() and (size := int(words[0][:20])) > 0:
-                return size  # 20 digits already exceed any number of processors
-        return None
+        return self.header_number(MAX_PROCS) or self.header_number("MaxNodes") or None
 
     @property
     def generated(self) -> bool:
@@ -126,10 +127,8 @@ class SwfLog:
     @property
     def clock(self) -> Clock | None:
         """The header's clock: UnixStartTime, and TimeZoneString, else TimeZone (seconds from UTC), else UTC."""
-        words = (self.header_value("UnixStartTime") or "").split()
-        if not words or not (words[0].isascii() and words[0].isdigit()) or int(words[0]) > 2**33:
-            return None
-        return Clock(int(words[0]), _zone(self))
+        start_s = self.header_number("UnixStartTime")
+        return None if start_s is None or start_s > 2**33 else Clock(start_s, _zone(self))
 
     @property
     def needed_procs(self) -> NDArray[np.float64]:
@@ -198,10 +197,8 @@ def header_name(text: str) -> str:
 
 
 def _zone(log: SwfLog) -> tzinfo:
-    try:
-        return ZoneInfo(log.header_value("TimeZoneString") or "")
-    except (KeyError, ValueError, OSError):  # not a name, or one unknown to this system
-        pass
+    if zone := zone_named(log.header_value("TimeZoneString") or ""):
+        return zone
     try:
         return timezone(timedelta(seconds=int((log.header_value("TimeZone") or "").split()[0])))
     except (IndexError, ValueError):
