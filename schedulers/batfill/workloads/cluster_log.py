@@ -53,7 +53,10 @@ FRACTION = re.compile(r"[.,]0*[1-9]")
 EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
 # The common forms of a time; years that are read by columns are those of nanoseconds since 1970.
 EPOCH_TEXT = "[0-9]{1,18}"
-DATE_TEXT = "(?:197[1-9]|19[89][0-9]|2[01][0-9]{2})-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?"
+DATE_TEXT = (
+    "(?:197[1-9]|19[89][0-9]|2[01][0-9]{2})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    "[T ](?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}(?:\\.[0-9]{1,9})?"
+)
 ZONE_TEXT = "(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
 MARKS = re.compile(rb"^(?:\xef\xbb\xbf)+", re.MULTILINE)  # byte order marks, which begin a line
 
