@@ -13,21 +13,10 @@ from hypothesis import strategies as st
 import slow_slurm
 from batfill.cli import main
 from batfill.errors import WorkloadError
-from batfill.workloads.cluster_log import (
-    ODD,
-    ClusterJob,
-    ClusterLog,
-    Key,
-    Reading,
-    most_in_use,
-    seconds_in,
-    swf_of,
-    unix_time,
-    unix_times,
-    zone_of,
-)
+from batfill.workloads.cluster_log import ClusterJob, ClusterLog, Key, Reading, most_in_use, swf_of
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
+from batfill.workloads.record_text import ODD, seconds_in, unix_time, unix_times, zone_of
 from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
 from command import batfill, refusal

@@ -14,7 +14,8 @@ import numpy as np
 
 from batfill.errors import LARGEST, WorkloadError
 from batfill.workloads.centres import Unit, count_unmodelled
-from batfill.workloads.cluster_log import NAMES, Names, Reading, Times, pieces_of
+from batfill.workloads.cluster_log import NAMES, Reading
+from batfill.workloads.record_text import Names, Times, pieces_of
 from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, rows_in
 
 if TYPE_CHECKING:

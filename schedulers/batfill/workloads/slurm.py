@@ -15,24 +15,16 @@ import numpy as np
 
 from batfill.errors import LARGEST, WorkloadError, optional
 from batfill.workloads.cluster_log import (
-    LAST_S,
     NOT_ENDED,
-    ODD,
     ODD_STATE,
     REVOKED,
     ROWS_AT_ONCE,
     TYPES,
     Jobs,
-    Names,
     Reading,
-    each,
-    limit_of,
-    pieces_of,
-    read_times,
     require_known,
-    text_in,
-    zone_of,
 )
+from batfill.workloads.record_text import LAST_S, ODD, Names, each, limit_of, pieces_of, read_times, text_in, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
