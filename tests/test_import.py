@@ -12,16 +12,10 @@ from hypothesis import strategies as st
 import slow_slurm
 from batfill.cli import main
 from batfill.errors import WorkloadError
-from batfill.workloads.cluster_log import (
-    ClusterJob,
-    Key,
-    Reading,
-    most_in_use,
-    seconds_in,
-    swf_of,
-)
+from batfill.workloads.cluster_log import ClusterJob, Key, Reading, most_in_use, swf_of
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import processors_requested, processors_used, read_pbs
+from batfill.workloads.record_text import seconds_in
 from batfill.workloads.slurm import read_slurm
 from batfill.workloads.swf_log import read_log
 from command import batfill, refusal

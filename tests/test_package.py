@@ -155,7 +155,7 @@ def test_commands_that_compile_leave_scipys_linear_algebra_alone(tmp_path, words
 def test_options_cluster_and_workloads_load_nothing_slow_before_they_are_used():
     folder = ROOT / "schedulers" / "batfill" / "workloads"
     workloads = {f"batfill.workloads.{path.stem}".removesuffix(".__init__") for path in folder.glob("*.py")}
-    compiled = {"batfill.workloads.swf_parse", "batfill.workloads.record_parse"}
+    compiled = {"batfill.workloads.swf_parse"}
     light = {"batfill.options", "batfill.cluster", "batfill.cluster.loop"} | workloads - compiled
     slow = {"matplotlib", "numba", "pyarrow", "pydantic", "requests", "scipy"}
     program = f"import sys, {', '.join(sorted(light))}; print(*({slow} & sys.modules.keys()))"

@@ -414,7 +414,7 @@ def test_dates_in_a_csv_file_may_have_fractions_and_zones(tmp_path):
 
 
 def test_rows_of_a_csv_file_may_be_long_and_hold_newlines(tmp_path, monkeypatch):
-    monkeypatch.setattr("batfill.workloads.centres.CSV_BYTES", 300)
+    monkeypatch.setattr("batfill.workloads.centres.LONGEST_LINE", 3000)
     row = "{},1-00:00:00,{},2023-11-14 22:13:20,2023-11-14 22:13:30,2023-11-14 22:13:40,COMPLETED,{}"
     names = ["x", "y" * 2000, '"a\n""b"",\n"', "z"] * 20
     head = "job_id,wallclock_req,nodes_req,submit_time,start_time,end_time,state,name"

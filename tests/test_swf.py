@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from batfill.errors import BatfillError, MissingExtra, WorkloadError
 from batfill.jobs import job_table
 from batfill.workloads import read_workload
+from batfill.workloads import read_workload as read_swf
 from batfill.workloads.formats import source_of
 from batfill.workloads.resampling import resample
 from batfill.workloads.splitting import cut, windows
-from batfill.workloads.swf import read_swf
 from batfill.workloads.swf_log import LARGEST_EXACT, Comment, SwfLog, read_log, write_log
 from sweeps import examples
 from swf_text import row

@@ -282,6 +282,14 @@ def checked_size(source: object, procs: int) -> int:
     return int(procs)
 
 
+def zone_named(name: str) -> tzinfo | None:
+    """The time zone of this name; None if this system has none."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """The Unix time of a log's second 0, and its users' time zone."""
@@ -313,10 +321,7 @@ class Clock:
         if name.startswith("UTC"):
             offset = datetime.strptime(f"{name[3:] or '+00:00'}", "%z").utcoffset()
             return cls(int(stored["unix_start_s"]), timezone(offset or timedelta(0)))
-        try:
-            return cls(int(stored["unix_start_s"]), ZoneInfo(name))
-        except (KeyError, ValueError, OSError):
-            return cls(int(stored["unix_start_s"]), UTC)
+        return cls(int(stored["unix_start_s"]), zone_named(name) or UTC)
 
     def second(self, date: datetime) -> float:
         """The second of the log at this date."""

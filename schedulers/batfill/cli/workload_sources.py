@@ -169,8 +169,7 @@ def fetch(
 
 
 SYSTEMS = ("slurm", "oar", "pbs")
-TABLES = ("eagle", "kestrel", "fugaku", "pm100")
-PUBLISHED = ("frontier", *TABLES)
+PUBLISHED = ("frontier", "eagle", "kestrel", "fugaku", "pm100")
 PARTITIONED = ("slurm", "eagle", "kestrel", "pm100")
 
 
@@ -236,8 +235,8 @@ def import_log(
         raise click.UsageError(
             f"--partition applies to {', '.join(PARTITIONED)} only; a record of {system} names none; leave it out"
         )
-    if format_of(out) == ".parquet" or system in TABLES:
-        require("tables", "pyarrow")
+    format_of(out)
+    require("tables", "pyarrow")
     if key is not None and key.resolve() == out.resolve():
         raise click.UsageError(f"--key and --out are both {key}; name two files")
     names = Key() if key is None else Key.load(key)

@@ -59,9 +59,16 @@ def read_workload(
     from batfill.errors import WorkloadError
     from batfill.given import is_frame
     from batfill.jobs import checked_size, workload_of_frame
-    from batfill.workloads.formats import accounting_of, as_stated, first_byte, read_accounting, require_memory_of
-    from batfill.workloads.parquet_log import is_parquet, read_parquet
-    from batfill.workloads.swf import READING_BYTES, needed_fields, read_swf, workload_of
+    from batfill.workloads.batsim_json import read_batsim_json
+    from batfill.workloads.formats import (
+        accounting_of,
+        as_stated,
+        first_byte,
+        read_accounting,
+        read_rows,
+        require_memory_of,
+    )
+    from batfill.workloads.swf import READING_BYTES, needed_fields, workload_of
 
     if procs is not None:
         procs = checked_size(path if isinstance(path, (str, Path)) else "the data frame", procs)
@@ -71,8 +78,7 @@ def read_workload(
                 raise WorkloadError(f"the data frame: {name} applies to files only; leave it out")
         return workload_of_frame(path, procs, unrequested)
     path = path_of(path)
-    parquet = is_parquet(path)
-    system = None if parquet else accounting_of(path)
+    system = accounting_of(path)
     for name, value, of in (
         ("timezone", timezone, ("slurm", "oar", "pbs")),
         ("cores_per_resource", cores_per_resource, ("oar",)),
@@ -80,25 +86,23 @@ def read_workload(
         if value is not None and system not in of:
             raise WorkloadError(f"{path}: {name} applies to the accounting of {', '.join(of)} only; leave it out")
     kept: Overrun = "keep" if overrun is None else overrun
+    zone, cores = timezone or "UTC", cores_per_resource or 1
     if system is not None:
-        zone, cores = timezone or "UTC", cores_per_resource or 1
         log = read_accounting(path, system, procs=procs, timezone=zone, cores_per_resource=cores)
-        workload = workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
-        made = [f"{system} accounting, its dates in {zone}"]
-        if procs is None:
-            made.append("the machine's size is the most processors seen in use at once")
-        notes = (*made, *workload.notes)
-        return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
-    require_memory_of(path, READING_BYTES, "reading the jobs")
-    if parquet:
-        log = read_parquet(path, fields=needed_fields(unrequested))
-        return workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
-    if first_byte(path) == b"{":
-        from batfill.workloads.batsim_json import read_batsim_json
-
+    elif first_byte(path) == b"{":
         workload = as_stated(read_batsim_json(path), overrun, unrequested)
         return workload if procs is None else replace(workload, procs=procs)
-    return read_swf(path, procs=procs, overrun=kept, unrequested=unrequested)
+    else:
+        require_memory_of(path, READING_BYTES, "reading the jobs")
+        log = read_rows(path, fields=needed_fields(unrequested))
+    workload = workload_of(path, log, procs=procs, overrun=kept, unrequested=unrequested)
+    if system is None:
+        return workload
+    made = [f"{system} accounting, its dates in {zone}"]
+    if procs is None:
+        made.append("the machine's size is the most processors seen in use at once")
+    notes = (*made, *workload.notes)
+    return replace(workload, notes=notes, timezone=zone, cores_per_resource=cores if system == "oar" else None)
 
 
 def path_of(log: object) -> Path:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from batfill.memory import in_gb, require_memory
 from batfill.workloads.centres import CENTRES, read_centre
-from batfill.workloads.cluster_log import Reading, require_known, zone_of
+from batfill.workloads.cluster_log import Reading, require_known
 from batfill.workloads.frontier_swf import read_frontier
 from batfill.workloads.oar import read_oar
 from batfill.workloads.pbs import read_pbs
+from batfill.workloads.record_text import zone_of
 from batfill.workloads.slurm import read_slurm
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
+from json import JSONEncoder
 from math import inf, isfinite, isnan, nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, get_args
 
@@ -31,17 +33,17 @@ from batfill.jobs import (
 )
 from batfill.options import unrequested_of
 from batfill.workloads.batsim5_json import (
-    EXTRA_FIELD,
     NEW_TYPES,
     from_version_5,
+    job_for_version_5,
+    profile_for_version_5,
     refuse_name,
-    refuse_no_delay,
     version_of,
 )
 from batfill.workloads.swf_log import number_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -59,6 +61,7 @@ REQUEST_FIELD = "requested_time"  # the user's request if it is not the walltime
 ASSUMED_FIELD = "assumed_time"  # what stood in for an unknown request before the walltime was raised
 EXPECTED_FIELD = "expected_time"  # what the scheduler reads in place of the walltime, if the job may outlive it
 NO_REQUEST_FIELD = "no_request"  # true in files of former versions: as a request of NO_WALLTIME
+JOBS_AT_ONCE = 10_000  # written at a time
 UNWRITABLE = re.compile(r'[,"\r\n]')
 CLASSES = {"small": SMALL, "large": LARGE}
 
@@ -326,19 +329,15 @@ def check_job(where: str, job: Any, profiles: dict[str, Any]) -> None:
             f"{where}.subtime: {_shown(job.get('subtime'))} is not a number >= 0; give its submission time in seconds"
         )
     refuse_late(f"{where}.subtime", job["subtime"])
+    for name, mend in (
+        ("walltime", "leave it out (or give -1) for a job without one"),
+        (REQUEST_FIELD, "give the user's request in seconds, -1 if it is unknown"),
+    ):
+        limit = job.get(name, NO_WALLTIME)
+        if limit != NO_WALLTIME and not (is_time(limit) and limit > 0):
+            raise WorkloadError(f"{where}.{name}: {_shown(limit)} is not a number > 0; {mend}")
+        refuse_late(f"{where}.{name}", limit)
     walltime = job.get("walltime", NO_WALLTIME)
-    if walltime != NO_WALLTIME and not (is_time(walltime) and walltime > 0):
-        raise WorkloadError(
-            f"{where}.walltime: {_shown(walltime)} is not a number > 0; leave it out (or give -1) for a job without one"
-        )
-    refuse_late(f"{where}.walltime", walltime)
-    requested = job.get(REQUEST_FIELD, NO_WALLTIME)
-    if requested != NO_WALLTIME and not (is_time(requested) and requested > 0):
-        raise WorkloadError(
-            f"{where}.{REQUEST_FIELD}: {_shown(requested)} is not a number > 0; give the user's request in seconds, -1 "
-            "if it is unknown"
-        )
-    refuse_late(f"{where}.{REQUEST_FIELD}", requested)
     for name in (EXPECTED_FIELD, ASSUMED_FIELD):
         below = job.get(name, walltime)
         if below != walltime and not (is_time(below) and 0 < below < (inf if walltime == NO_WALLTIME else walltime)):
@@ -527,42 +526,19 @@ def write_batsim_json(
     Raises:
         WorkloadError: a job takes no time, or has an id, that version 5 refuses.
     """
-    n_jobs = 0
-    durations: dict[str, float] = {}
-    with whole_file(out) as file:
-        file.write(b'{"nb_res": %d,\n' % procs)
-        if description:
-            file.write(b'"description": %b,\n' % orjson.dumps(dict(description)))
-        file.write(b'"jobs": [')
-        for jobs, fields in batches:
-            lines = ",\n".join(job_lines(jobs, fields, durations, version))
-            if version == 5:
-                refuse_in_version_5(out, jobs)
-            file.write((",\n" if n_jobs and lines else "\n" if lines else "").encode() + lines.encode())
-            n_jobs += len(jobs)
-        file.write(b'\n],\n"profiles": {')
-        kind = NEW_TYPES["delay"] if version == 5 else "delay"
-        profiles = (f'"delay{name}": {{"type": "{kind}", "delay": {name}}}' for name in sorted(durations, key=float))
-        file.write(("\n" + ",\n".join(profiles) if durations else "").encode())
-        file.write(b"\n}}\n")
-    return n_jobs
+    profiles: dict[str, dict[str, Any]] = {}
+    jobs = (job for batch in batches for job in job_objects(*batch, profiles))
+
+    def in_order() -> dict[str, dict[str, Any]]:
+        return dict(sorted(profiles.items(), key=lambda item: float(item[1]["delay"])))
+
+    return write_members(out, procs, jobs, in_order, description or {}, version=version)
 
 
-def refuse_in_version_5(out: Path, jobs: JobColumns) -> None:
-    """Refuse jobs that Batsim 5 would not take from this file.
-
-    Raises:
-        WorkloadError: there is one.
-    """
-    for name, runtime_s in zip(jobs.ids.tolist(), jobs.runtime_s.tolist(), strict=True):
-        refuse_name(f"{out}: job id", name, FIRST_WORKLOAD)
-        refuse_no_delay(f"{out}: job {name}", {"delay": runtime_s})
-
-
-def job_lines(
-    jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], durations: dict[str, float], version: BatsimVersion
-) -> Iterator[str]:
-    """Each job as JSON text in this version's form; `durations` collects the run times, by their text."""
+def job_objects(
+    jobs: JobColumns, fields: Mapping[str, NDArray[np.int64]], profiles: dict[str, dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Each job in version 4's form; `profiles` collects the delays."""
     extra = {"user_id": jobs.user, **fields}
     columns = {name: column.tolist() for name, column in extra.items()}
     numbers = zip(
@@ -577,22 +553,72 @@ def job_lines(
         strict=True,
     )
     for row, (name, submit_s, walltime_s, procs, runtime_s, requested_s, expected_s, assumed_s) in enumerate(numbers):
-        delay = number_text(runtime_s)
-        durations[delay] = runtime_s
-        walltime = "" if walltime_s == np.inf else f'"walltime": {number_text(walltime_s)}, '
-        more = "".join(f', "{field}": {column[row]}' for field, column in columns.items() if column[row] >= 0)
+        profile = f"delay{number_text(runtime_s)}"
+        if profile not in profiles:
+            profiles[profile] = {"type": "delay", "delay": short_number(runtime_s)}
+        job: dict[str, Any] = {"id": name, "subtime": short_number(submit_s)}
+        if walltime_s != np.inf:
+            job["walltime"] = short_number(walltime_s)
+        job |= {"res": procs, "profile": profile}
+        for field_name, column in columns.items():
+            if column[row] >= 0:
+                job[field_name] = column[row]
         if requested_s == requested_s and requested_s != walltime_s:  # nan: neither a request nor a limit
-            more += f', "{REQUEST_FIELD}": {number_text(requested_s)}'
-        more += f', "{EXPECTED_FIELD}": {number_text(expected_s)}' if expected_s < walltime_s else ""
-        more += f', "{ASSUMED_FIELD}": {number_text(assumed_s)}' if assumed_s < expected_s else ""
-        if version == 5 and more:
-            more = f', "{EXTRA_FIELD}": {{{more.removeprefix(", ")}}}'
-        yield (
-            f'{{"id": {json_string(name)}, "subtime": {number_text(submit_s)}, {walltime}"res": {procs}, '
-            f'"profile": "delay{delay}"{more}}}'
-        )
+            job[REQUEST_FIELD] = short_number(requested_s)
+        if expected_s < walltime_s:
+            job[EXPECTED_FIELD] = short_number(expected_s)
+        if assumed_s < expected_s:
+            job[ASSUMED_FIELD] = short_number(assumed_s)
+        yield job
 
 
-def json_string(text: str) -> str:
-    """The text as a JSON string."""
-    return f'"{text}"' if text.isalnum() else orjson.dumps(text).decode()
+def write_members(
+    out: Path,
+    nb_res: int,
+    jobs: Iterable[dict[str, Any]],
+    profiles: Callable[[], Mapping[str, Any]],
+    description: Mapping[str, object],
+    *,
+    version: BatsimVersion = 4,
+    source: Path | None = None,
+    workload: str = FIRST_WORKLOAD,
+) -> int:
+    """Write a Batsim workload, a line for each job and profile; returns the number of jobs.
+
+    Args:
+        out: the file.
+        nb_res: the machine's size.
+        jobs: checked ones in version 4's form, in the file's order.
+        profiles: returns theirs, once the jobs are written.
+        description: the file's provenance; empty for none.
+        version: the Batsim whose form the file gets.
+        source: what messages call the workload; by default the file.
+        workload: the name that Batsim 5 will give the workload.
+
+    Raises:
+        WorkloadError: Batsim 5 refuses a job or a profile.
+    """
+    where, encode, n_jobs = source or out, JSONEncoder(ensure_ascii=False).encode, 0
+    if version == 5:
+        jobs = (job_for_version_5(f"{where}: job {job['id']!r}", job, workload) for job in jobs)
+    left = iter(jobs)
+    with whole_file(out) as file:
+        file.write(b'{"nb_res": %d,\n' % nb_res)
+        if description:
+            file.write(b'"description": %b,\n' % orjson.dumps(description))
+        file.write(b'"jobs": [')
+        while some := list(islice(left, JOBS_AT_ONCE)):
+            file.write((",\n" if n_jobs else "\n").encode() + ",\n".join(map(encode, some)).encode())
+            n_jobs += len(some)
+        file.write(b'\n],\n"profiles": {')
+        for place, (name, profile) in enumerate(profiles().items()):
+            if version == 5:
+                profile = profile_for_version_5(f"{where}: profiles[{name!r}]", name, profile, workload)
+            file.write(f"{',' * (place > 0)}\n{encode(name)}: {encode(profile)}".encode())
+        file.write(b"\n}}\n")
+    return n_jobs
+
+
+def short_number(seconds: float) -> float:
+    """The number, an integer if it is whole."""
+    return int(seconds) if seconds == int(seconds) else seconds

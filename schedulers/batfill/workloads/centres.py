@@ -8,27 +8,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from batfill.errors import LARGEST, WorkloadError, optional
 from batfill.files import LONGEST_LINE, decompressed, readable
-from batfill.workloads.cluster_log import (
-    LAST_S,
-    NAMES,
-    ODD,
-    ODD_STATE,
-    ROWS_AT_ONCE,
-    Names,
-    Reading,
-    Times,
-    read_limits,
-    read_times,
-    unix_times,
-    zone_of,
-)
+from batfill.workloads.cluster_log import NAMES, ROWS_AT_ONCE, Reading
 from batfill.workloads.parquet_log import is_parquet
+from batfill.workloads.record_text import LAST_S, ODD, Names, Times, each, limit_of, read_times, unix_times, zone_of
 from batfill.workloads.slurm import status_of
 
 if TYPE_CHECKING:
@@ -41,7 +29,6 @@ if TYPE_CHECKING:
 Unit = Literal["nodes", "cores"]
 UNITS: tuple[Unit, ...] = ("nodes", "cores")
 Columns = tuple[str, ...]  # the names of a column; a table has one of them
-CSV_BYTES = 1 << 23
 NOTHING = ("", "0", "0.0", "false", "False")  # texts of what was not requested
 GPUS, MEMORY = "requested GPUs", "requested memory"
 
@@ -149,14 +136,9 @@ def read_centre(
     names = reading.jobs.names
     names |= {name: Names() for name in centre.texts}
     clock = zone_of(reading.zone)
-    states, statuses = Names(), np.array([ODD_STATE], np.int8)
     for path in paths:
         reading.files[path] = 0
         for table in _tables(path, centre, unit, chosen=reading.only is not None):
-            codes = table.codes(states, centre.state)
-            if len(states) > len(statuses):
-                later = [status_of(states.text(code)) for code in range(len(statuses), len(states))]
-                statuses = np.append(statuses, np.array(later, np.int8))
             requested, assumed = table.counts(wanted), not table.has(given)
             columns: dict[str, Any] = {
                 "submit_s": table.times(centre.submit, clock),
@@ -165,7 +147,7 @@ def read_centre(
                 "procs": requested if assumed else table.counts(given),
                 "requested_procs": requested,
                 "requested_s": table.limits(centre.limit, centre.limit_unit_s),
-                "status": statuses[codes],
+                "status": each(table.texts(centre.state, "texts"), status_of),
                 **{kind: table.codes(names[kind], centre.names.get(kind, ())) for kind in NAMES},
             }
             others = centre.allocated[other] if table.has(centre.allocated[other]) else centre.requested[other]
@@ -202,8 +184,7 @@ def count_unmodelled(reading: Reading, name: str, what: str) -> None:
     if not len(jobs):
         return
     if name in jobs.names:
-        texts = [jobs.names[name].text(code) for code in range(len(jobs.names[name]))]
-        has = np.array([text not in NOTHING for text in texts])[jobs[name]]
+        has = np.array([text not in NOTHING for text in jobs.names[name]])[jobs[name]]
     else:
         has = jobs[name] > 0
     reading.unmodelled[what] += int(np.count_nonzero(has))
@@ -244,10 +225,7 @@ class _Table:
 
     def codes(self, names: Names, places: Columns) -> NDArray[np.int32]:
         """The number of each text in `names`, (n,), 0 for none."""
-        column = self._column(places)
-        if column is None:
-            return np.zeros(len(self), np.int32)
-        return names.codes(*self._spans(places, "texts"))
+        return names.codes(self.texts(places, "texts")) if self.has(places) else np.zeros(len(self), np.int32)
 
     def counts(self, places: Columns) -> NDArray[np.int64]:
         """The column's whole numbers, (n,), 0 for missing ones, ODD for others and without such a column."""
@@ -271,7 +249,7 @@ class _Table:
         if numbers is not None:
             seconds = np.where(np.isnan(numbers), 0, numbers) * unit_s
             return np.where(seconds < 0, ODD, np.clip(seconds, 0, LAST_S + 1)).astype(np.int64)
-        read = read_limits(*self._spans(places, "durations"), unit_s)
+        read = each(self.texts(places, "durations"), lambda text: limit_of(text, bare=unit_s))
         if (read == ODD).all():
             raise self._odd(places, "durations")
         return read
@@ -281,7 +259,7 @@ class _Table:
         column = self._column(places)
         pa = optional("pyarrow", "tables")
         if not pa.types.is_timestamp(column.type):
-            times = read_times(*self._spans(places, "dates"), clock)
+            times = read_times(self.texts(places, "dates"), clock)
             if len(self) and (times.seconds == ODD).all():
                 raise self._odd(places, f"dates ({column[0].as_py()!r})")
             return times
@@ -293,21 +271,13 @@ class _Table:
         known = np.where((seconds > 0) & (seconds <= LAST_S), seconds, ODD)
         return Times(np.where(missing, 0, known), later_s, cut.fill_null(False).to_numpy(zero_copy_only=False))
 
-    def _spans(self, places: Columns, what: str) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """The column's texts: the bytes, and where each text is, (n, 2); a missing one is empty."""
+    def texts(self, places: Columns, what: str) -> Any:
+        """The column as an Arrow array of bytes; `what` it should hold, for the refusal."""
         pa = optional("pyarrow", "tables")
         try:
-            texts = self._column(places).cast(pa.string())
+            return self._column(places).cast(pa.string()).cast(pa.binary())
         except pa.ArrowException:
             raise self._odd(places, what) from None
-        _, offsets, content = texts.buffers()
-        ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        spans = np.stack([ends[:-1], ends[1:]], axis=1)
-        if texts.null_count:
-            missing = texts.is_null().to_numpy(zero_copy_only=False)
-            spans[missing, 1] = spans[missing, 0]
-        has_content = content is not None and content.size
-        return np.frombuffer(content if has_content else b"\0", np.uint8), spans
 
     def _odd(self, places: Columns, what: str) -> WorkloadError:
         return WorkloadError(
@@ -360,67 +330,31 @@ def _opened(path: Path) -> Iterator[tuple[list[str], Any]]:
         WorkloadError: it is neither Parquet nor csv.
     """
     pa, csv = optional("pyarrow", "tables"), optional("pyarrow.csv", "tables")
+    n_rows = 0
     try:
         if is_parquet(path):
             with readable(path) as stored, optional("pyarrow.parquet", "tables").ParquetFile(stored) as file:
                 yield file.schema_arrow.names, lambda read: file.iter_batches(ROWS_AT_ONCE, columns=read)
             return
+        read_options = csv.ReadOptions(use_threads=False, block_size=LONGEST_LINE)
+        parse_options = csv.ParseOptions(newlines_in_values=True)
         with decompressed(path) as content:
-            head = next(_csv_pieces(path, content), b"")
-        after_head = _end_of_row(head, first=True)
-        columns = csv.read_csv(pa.BufferReader(head[:after_head])).column_names
+            columns = csv.open_csv(content, read_options, parse_options).schema.names
 
         def rows(read: list[str]) -> Iterator[Any]:
-            parse = csv.ParseOptions(newlines_in_values=True)
+            nonlocal n_rows
             as_text = csv.ConvertOptions(include_columns=read, column_types=dict.fromkeys(read, pa.string()))
             with decompressed(path) as content:
-                start = after_head
-                for piece in _csv_pieces(path, content):
-                    how = csv.ReadOptions(use_threads=False, block_size=len(piece) + 1, column_names=columns)
-                    if piece[start:].strip():
-                        table = csv.read_csv(pa.BufferReader(piece[start:]), how, parse, as_text)
-                        yield from table.to_batches(ROWS_AT_ONCE)
-                    start = 0
+                for batch in csv.open_csv(content, read_options, parse_options, as_text):
+                    yield batch
+                    n_rows += len(batch)
 
         yield columns, rows
     except (pa.ArrowException, OSError) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise WorkloadError(f"{path}: neither Parquet nor csv ({what}); fetch or copy the file again") from None
-
-
-def _csv_pieces(path: Path, content: BinaryIO) -> Iterator[bytes]:
-    """The content in pieces of whole rows; a field in quotation marks may hold newlines."""
-    rest = b""
-    rows = 0
-    while piece := content.read(CSV_BYTES):
-        rest += piece
-        if end := _end_of_row(rest):
-            yield rest[:end]
-            rows += rest.count(b"\n", 0, end)
-            rest = rest[end:]
-        if len(rest) > LONGEST_LINE:
+        if "straddling" in what:
             raise WorkloadError(
-                f"{path}:{rows + 1}: this row is longer than {LONGEST_LINE / 2**20:g} MiB; "
+                f"{path}:{n_rows + 2}: this row is longer than {LONGEST_LINE / 2**20:g} MiB; "
                 "is a quotation mark missing? (correct the row, or remove it)"
-            )
-    if rest:
-        yield rest
-
-
-def _end_of_row(text: bytes, *, first: bool = False) -> int:
-    """Where the last whole row ends, or the first, which may end with the text; 0 for none.
-
-    A newline is within a field if the number of quotation marks before it is odd.
-    """
-    at = -1
-    if first:
-        while (at := text.find(b"\n", at + 1)) >= 0 and text.count(b'"', 0, at) % 2:
-            pass
-        return len(text) if at < 0 else at + 1
-    at = text.rfind(b"\n")
-    marks = text.count(b'"', 0, at) if at >= 0 else 0
-    while at >= 0 and marks % 2:
-        before = text.rfind(b"\n", 0, at)
-        marks -= text.count(b'"', max(before, 0), at)
-        at = before
-    return at + 1
+            ) from None
+        raise WorkloadError(f"{path}: neither Parquet nor csv ({what}); fetch or copy the file again") from None

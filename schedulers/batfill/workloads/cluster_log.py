@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
-from batfill.errors import LARGEST, WorkloadError
-from batfill.files import decompressed, raw_file, whole_lines
-from batfill.jobs import DAY_S
+from batfill.errors import LARGEST, WorkloadError, optional
+from batfill.files import raw_file
 from batfill.version import __version__
+from batfill.workloads.record_text import LAST_S, ODD, PARTITION_LIMIT, UNLIMITED, Names, Times
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FIELDS, Comment, SwfLog, new_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import tzinfo
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -41,16 +37,9 @@ TYPES: dict[str, np.dtype[Any]] = {
     "status": np.dtype(np.int8),  # SWF's code
     **dict.fromkeys(NAMES, np.dtype(np.int32)),
 }
-LAST_S = 2**32 - 1  # the year 2106
-# What a reader returns for a status, a time, a count or a duration that is no such value; `add_ended` counts each.
+# What a reader returns for a state that is none of an ended job; `add_ended` counts each.
 NOT_ENDED, REVOKED, ODD_STATE = -2, -3, -4
-ODD = -1  # a text that is not understood
-UNLIMITED, PARTITION_LIMIT = -2, -3
-NO_TIMES = ("", "Unknown", "None", "N/A")
 ROWS_AT_ONCE = 1 << 17
-QUARTER_S = 900
-FRACTION = re.compile(r"[.,]0*[1-9]")
-EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,54 +58,6 @@ class ClusterJob:
     executable: str = ""  # the job's name
     queue: str = ""
     partition: str = ""
-
-
-class Names:
-    """Texts and their numbers, from 1 in the order of appearance; 0 is the empty text."""
-
-    def __init__(self) -> None:
-        self._slots = np.full(64, -1, np.int32)
-        self._hashes = np.empty(16, np.uint64)
-        self._ends = np.empty(16, np.int64)
-        self._pool = np.empty(256, np.uint8)
-        self._n = 0
-        self.of([""])
-
-    def __len__(self) -> int:
-        return self._n
-
-    def codes(self, text: NDArray[np.uint8], spans: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The number of each text[start:end], (n,); `spans` are its first and one-past-last bytes, (n, 2)."""
-        from batfill.workloads.record_parse import intern, rehash  # loads numba, which only reading needs
-
-        codes = np.empty(len(spans), np.int32)
-        done = 0
-        while True:
-            done, self._n = intern(text, spans, done, self._slots, self._hashes, self._pool, self._ends, self._n, codes)
-            if done == len(spans):
-                return codes
-            used = int(self._ends[self._n - 1]) if self._n else 0
-            needed = used + int(spans[done, 1] - spans[done, 0])
-            if needed > self._pool.size:
-                self._pool.resize(max(needed, self._pool.size * 3 // 2), refcheck=False)
-            if self._n >= self._ends.size:
-                for array in (self._ends, self._hashes):
-                    array.resize(array.size * 3 // 2, refcheck=False)
-            if 2 * (self._n + 1) > self._slots.size:
-                self._slots = np.full(self._slots.size * 2, -1, np.int32)
-                rehash(self._hashes, self._n, self._slots)
-
-    def of(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """The number of each text, (n,)."""
-        stored = [text.encode("utf-8", "replace") for text in texts]
-        ends = np.cumsum([0, *map(len, stored)], dtype=np.int32)
-        spans = np.stack([ends[:-1], ends[1:]], axis=1)
-        return self.codes(np.frombuffer(b"".join(stored) or b"\0", np.uint8), spans)
-
-    def text(self, code: int) -> str:
-        """The text with this number."""
-        start = int(self._ends[code - 1]) if code else 0
-        return self._pool[start : int(self._ends[code])].tobytes().decode("utf-8", "replace")
 
 
 class Jobs:
@@ -182,27 +123,6 @@ class Jobs:
 
     def __iter__(self) -> Iterator[ClusterJob]:
         return (self.job(row) for row in range(self._n))
-
-
-class Times(NamedTuple):
-    """A column of times: seconds since 1970, (n,), 0 for none, ODD for a text that is not understood.
-
-    Attributes:
-        seconds: (n,), int64.
-        later_s: (n,): what the other reading of a local time adds: an hour where the clock repeats it, less than 0
-            where the clock skips it.
-        cut: (n,): whether a fraction of a second was cut off.
-    """
-
-    seconds: NDArray[np.int64]
-    later_s: NDArray[np.int64]
-    cut: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, seconds: NDArray[Any]) -> Times:
-        """Times that need no clock."""
-        whole = np.asarray(seconds, np.int64)
-        return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool))
 
 
 TITLES = {
@@ -319,7 +239,7 @@ class Reading:
         status = np.asarray(columns["status"])
         if self.only is not None:
             names = self.jobs.names["partition"]
-            wanted = [not self.only.isdisjoint(names.text(code).split(",")) for code in range(len(names))]
+            wanted = [not self.only.isdisjoint(name.split(",")) for name in names]
             leave_out("records of other partitions, left out", ~np.array(wanted)[columns["partition"]])
         for code, reason in LEFT_OUT.items():
             leave_out(reason, status == code)
@@ -484,11 +404,7 @@ class ClusterLog:
         self._numbers, used = {}, {}
         for kind in NAMES:
             self._numbers[kind], used[kind] = self._numbered(kind, key)
-        self._texts = {
-            name: np.array([jobs.names[name].text(code) for code in range(len(jobs.names[name]))], object)
-            for name in jobs.extra
-            if name in jobs.names
-        }
+        self._texts = {name: np.array(list(jobs.names[name]), object) for name in jobs.extra if name in jobs.names}
         others = [
             f"{count:,} of {len(jobs):,} jobs {what}, which is not modelled"
             for what, count in reading.unmodelled.items()
@@ -523,13 +439,8 @@ class ClusterLog:
     def _numbered(self, kind: str, key: Key) -> tuple[NDArray[np.int32], set[int]]:
         """The key's number of each name, by its code, -1 for none; and the numbers in use."""
         codes, names = self.jobs[kind], self.jobs.names[kind]
-        unseen = len(self._order)
-        first = np.full(len(names), unseen, np.int64)
-        for stop in range(unseen, 0, -ROWS_AT_ONCE):  # backwards: of equal indices numpy keeps the last assignment
-            start = max(stop - ROWS_AT_ONCE, 0)
-            first[codes[self._order[start:stop]][::-1]] = np.arange(stop - 1, start - 1, -1)
         numbers = np.full(len(names), -1, np.int32)
-        for code in np.argsort(first, kind="stable")[: np.count_nonzero(first < unseen)].tolist():
+        for code in optional("pyarrow", "tables").array(codes[self._order]).unique().to_pylist():
             numbers[code] = key.number(kind, names.text(code))
         return numbers, set(numbers[numbers > 0].tolist())
 
@@ -602,90 +513,21 @@ def _by_submission(submit_s: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def most_in_use(jobs: Jobs) -> int:
     """The largest number of processors in use at once; a job's processors are free at the instant it ends."""
-    from batfill.workloads.record_parse import peak
-
     ran = (jobs["start_s"] > 0) & (jobs["end_s"] > 0) & (jobs["procs"] > 0)
+    procs = jobs["procs"][ran]
 
-    def events(name: str) -> NDArray[np.uint64]:
-        keys = jobs[name][ran].astype(np.uint64)
-        keys <<= np.uint64(32)
-        keys |= jobs["procs"][ran].astype(np.uint32)
-        keys.sort()
-        return keys
+    def in_order(name: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """These times, sorted, and the processors of the jobs up to each."""
+        order = _by_submission(jobs[name][ran])
+        return jobs[name][ran][order], np.cumsum(procs[order], dtype=np.int64)
 
-    return int(peak(events("start_s"), events("end_s")))
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line of a text file, plain or compressed, with its number from 1."""
-    lines = (line for text in pieces_of(path) for line in text.split(b"\n")[:-1])
-    for number, line in enumerate(lines, start=1):
-        yield number, line.decode("utf-8", "replace").rstrip("\r\n").lstrip("\ufeff")
-
-
-def pieces_of(path: Path) -> Iterator[bytes]:
-    """The content of a text file, plain or compressed, in pieces of whole lines, each ended by a newline."""
-    with decompressed(path) as content:
-        yield from whole_lines(path, content)
-
-
-def zone_of(name: str) -> tzinfo:
-    """The time zone of this name.
-
-    Raises:
-        WorkloadError: it is unknown.
-    """
-    if name == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise WorkloadError(f"no time zone {name!r}; name one such as Europe/Paris or UTC") from None
-
-
-def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Seconds since 1970 of a clock's seconds in this zone, (n,), and what its other reading adds, as in `Times`.
-
-    The zone's offset is looked up once in a quarter of an hour, since offsets change only then. Seconds that are no
-    known time get the offset of the nearest one, since Python has no dates for them.
-    """
-    if zone is UTC:
-        return local_s, np.zeros(len(local_s), np.int64)
-    quarters, of = np.unique(np.clip(local_s, 0, LAST_S) // QUARTER_S, return_inverse=True)
-
-    def offsets(fold: int) -> NDArray[np.int64]:
-        dates = (datetime.fromtimestamp(quarter * QUARTER_S, UTC) for quarter in quarters.tolist())
-        known = (date.replace(tzinfo=zone, fold=fold).utcoffset() for date in dates)
-        return np.array([offset.total_seconds() if offset else 0 for offset in known], np.int64)[of]
-
-    first = offsets(0)
-    return local_s - first, first - offsets(1)
-
-
-def read_times(text: NDArray[np.uint8], spans: NDArray[np.int32], zone: tzinfo) -> Times:
-    """The times in these spans of the text, (n, 2), as `unix_time` reads them."""
-    from batfill.workloads.record_parse import CUT, HARD, LOCAL, parse_times
-
-    seconds, kinds = np.empty(len(spans), np.int64), np.empty(len(spans), np.int8)
-    parse_times(text, spans, seconds, kinds)
-    times = Times(seconds, np.zeros(len(spans), np.int64), kinds >= CUT)
-    local = kinds % CUT == LOCAL
-    times.seconds[local], times.later_s[local] = unix_times(seconds[local], zone)
-    hard = kinds == HARD
-    for column, values in zip(times, each(text, spans[hard], lambda date: unix_time(date, zone)).T, strict=True):
-        column[hard] = values
-    return times
-
-
-def read_limits(text: NDArray[np.uint8], spans: NDArray[np.int32], bare_s: int) -> NDArray[np.int64]:
-    """The durations in these spans of the text, (n, 2), as `limit_of` reads them."""
-    from batfill.workloads.record_parse import HARD, parse_durations
-
-    seconds, kinds = np.empty(len(spans), np.int64), np.empty(len(spans), np.int8)
-    parse_durations(text, spans, bare_s, seconds, kinds)
-    hard = kinds == HARD
-    seconds[hard] = each(text, spans[hard], lambda limit: limit_of(limit, bare=bare_s))
-    return seconds
+    (start_s, taken), (end_s, freed) = in_order("start_s"), in_order("end_s")
+    most = 0
+    for first in range(0, len(start_s), ROWS_AT_ONCE):
+        here = slice(first, first + ROWS_AT_ONCE)
+        ended = np.searchsorted(end_s, start_s[here], side="right")
+        most = max(most, int((taken[here] - np.where(ended > 0, freed[ended - 1], 0)).max()))
+    return most
 
 
 def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
@@ -694,75 +536,7 @@ def require_known(kind: str, chosen: frozenset[str], names: Names) -> None:
     Raises:
         WorkloadError: there is none; the message lists those that there are.
     """
-    known = sorted({part for code in range(len(names)) for part in names.text(code).split(",")} - {""})
+    known = sorted({part for name in names for part in name.split(",")} - {""})
     if missing := sorted(chosen.difference(known)):
         have = f"they are of {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}" if known else "none has one"
         raise WorkloadError(f"no record of {kind} {missing[0]}; {have}")
-
-
-def each(text: NDArray[np.uint8], spans: NDArray[np.int32], read: Callable[[str], Any]) -> NDArray[np.int64]:
-    """The numbers that `read` returns for each text[start:end], (n, ...); it reads equal texts once."""
-    names = Names()
-    codes = names.codes(text, spans)
-    return np.array([read(names.text(code)) for code in range(len(names))], np.int64)[codes]
-
-
-def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool]:
-    """Seconds since 1970 and the rest of `Times` from digits, or a date; without an offset it is in this zone."""
-    text = text.strip()
-    if text in NO_TIMES:
-        return 0, 0, False
-    if EPOCH.fullmatch(text):
-        return epoch(text), 0, FRACTION.search(text) is not None
-    try:
-        at = datetime.fromisoformat(text) if text.isascii() else None
-    except ValueError:
-        at = None
-    if at is None:
-        return ODD, 0, False
-    offset = at.utcoffset()
-    seconds = int((at.replace(tzinfo=UTC, microsecond=0) - datetime.fromtimestamp(0, UTC)).total_seconds())
-    if offset is not None:
-        first, later = seconds - int(offset.total_seconds()), 0
-    else:
-        first, later = (int(found[0]) for found in unix_times(np.array([seconds]), zone))
-    return (first if 1 <= first <= LAST_S else ODD), later, FRACTION.search(text) is not None
-
-
-def epoch(text: str) -> int:
-    """Seconds since 1970 written as a number, 0 for no time; ODD for anything else."""
-    return min(int(text.partition(".")[0]), LAST_S + 1) if EPOCH.fullmatch(text) else ODD
-
-
-def limit_of(text: str, *, bare: float) -> int:
-    """Seconds as `seconds_in`, 0 for none, and else UNLIMITED, PARTITION_LIMIT or ODD."""
-    words = {"": 0, "unlimited": UNLIMITED, "infinite": UNLIMITED, "partition_limit": PARTITION_LIMIT}
-    text = text.strip().lower()
-    if text in words:
-        return words[text]
-    seconds = seconds_in(text, bare=bare)
-    return ODD if seconds is None else min(int(seconds), LAST_S + 1)
-
-
-def seconds_in(text: str, *, bare: float) -> float | None:
-    """Seconds of [days-]hours:minutes:seconds, minutes:seconds, or a number of units of `bare` seconds; or None."""
-    days, dash, clock = text.rpartition("-")
-    whole, point, fraction = clock.partition(".")
-    parts = whole.split(":")
-    digits = [*parts, *([fraction] if point else ()), *([days] if dash else ())]
-    if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in digits):
-        return None
-    numbers = [int(part) for part in parts]
-    if dash:  # days-hours[:minutes[:seconds]]
-        numbers = [*numbers, 0, 0][:3]
-    elif len(numbers) == 1:
-        return float(clock) * bare
-    total = 0
-    for number in numbers:
-        total = total * 60 + number
-    return float(total + (int(days) * DAY_S if dash else 0))
-
-
-def count_of(text: str) -> int | None:
-    """A positive whole number, or None."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) < 2**31 else None

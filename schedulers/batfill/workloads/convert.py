@@ -13,7 +13,6 @@ from math import inf, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import orjson
 
 from batfill.errors import WorkloadError
 from batfill.files import decompressed, whole_file
@@ -23,8 +22,6 @@ from batfill.workloads.batsim5_json import (
     EXTRA_FIELD,
     NEW_TYPES,
     RESERVED,
-    job_for_version_5,
-    profile_for_version_5,
 )
 from batfill.workloads.batsim_json import (
     ASSUMED_FIELD,
@@ -46,9 +43,11 @@ from batfill.workloads.batsim_json import (
     read_members,
     refuse_late,
     request_of,
+    short_number,
     tasks_of,
     unrequested_in,
     write_batsim_json,
+    write_members,
 )
 from batfill.workloads.formats import (
     first_byte,
@@ -331,46 +330,12 @@ def _convert_json(
     used = {job["profile"] for job in chosen}
     description = _description(source, overrun, stated, jobs)
     profiles = {name: profile for name, profile in made.items() if name in used}
-    if version == 5:
-        chosen, profiles = for_version_5(source, chosen, profiles, FIRST_WORKLOAD)
-    write_members(out, size, chosen, profiles, description)
+    write_members(out, size, chosen, lambda: profiles, description, version=version, source=source)
     notes["profiles whose communication takes no time as a delay"] = len(silent)
     missing = request_warning(n_missing(chosen, stated), len(chosen), stand_in(stated))
     warnings = (*missing, *raised_warning(sum(raised_by_overrun(job) for job in chosen), len(chosen)))
     counted = (f"{count} {what}" for what, count in notes.items() if count)
     return Converted(len(chosen), size, (*left_out, *counted), warnings)
-
-
-def write_members(
-    out: Path, nb_res: int, jobs: list[dict[str, Any]], profiles: Mapping[str, Any], description: Mapping[str, Any]
-) -> None:
-    """Write a Batsim workload, a line for each job and profile."""
-    with whole_file(out) as file:
-        file.write(b'{"nb_res": %d,\n' % nb_res)
-        if description:
-            file.write(b'"description": %b,\n' % orjson.dumps(description))
-        file.write(b'"jobs": [\n')
-        file.write(b",\n".join(orjson.dumps(job) for job in jobs))
-        file.write(b'\n],\n"profiles": {\n')
-        file.write(b",\n".join(b"%b: %b" % (orjson.dumps(n), orjson.dumps(p)) for n, p in profiles.items()))
-        file.write(b"\n}}\n")
-
-
-def for_version_5(
-    source: Path, jobs: list[dict[str, Any]], profiles: Mapping[str, Any], workload: str
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """These checked jobs and profiles in Batsim 5's form; `workload` is the name that Batsim will give the workload.
-
-    Raises:
-        WorkloadError: Batsim 5 refuses one of them.
-    """
-    return (
-        [job_for_version_5(f"{source}: job {job['id']!r}", job, workload) for job in jobs],
-        {
-            name: profile_for_version_5(f"{source}: profiles[{name!r}]", name, profile, workload)
-            for name, profile in profiles.items()
-        },
-    )
 
 
 def rewrite_for_batsim_5(source: Path, out: Path, *, workload: str = FIRST_WORKLOAD) -> tuple[str, ...]:
@@ -396,14 +361,25 @@ def rewrite_for_batsim_5(source: Path, out: Path, *, workload: str = FIRST_WORKL
             check_profile(f"{source}: profiles[{name!r}]", profile, members.profiles)
     for place, job in enumerate(members.jobs):
         check_job(f"{source}: jobs[{place}]", job, members.profiles)
-    jobs, profiles = for_version_5(source, members.jobs, members.profiles, workload)
-    write_members(out, members.nb_res, jobs, profiles, members.description)
+    write_members(
+        out,
+        members.nb_res,
+        members.jobs,
+        lambda: members.profiles,
+        members.description,
+        version=5,
+        source=source,
+        workload=workload,
+    )
     fields = sorted({name for job in members.jobs for name in job if name not in RESERVED})
     moved = sum(not job.keys() <= RESERVED for job in members.jobs)
     unlimited = sum(job.get("walltime") == NO_WALLTIME for job in members.jobs)
-    types = sorted({profile["type"] for profile in members.profiles.values()})
+    n_profiles, types = len(members.profiles), sorted({profile["type"] for profile in members.profiles.values()})
     changed = (
-        (bool(types), f"{len(profiles)} profiles: {', '.join(f'{old} is now {NEW_TYPES[old]}' for old in types)}"),
+        (
+            bool(types),
+            f"{n_profiles} profiles: {', '.join(f'{old} is now {NEW_TYPES[old]}' for old in types)}",
+        ),
         (moved, f"{moved} jobs: {', '.join(fields)} moved into {EXTRA_FIELD}"),
         (unlimited, f"{unlimited} jobs: walltime {NO_WALLTIME} left out"),
     )
@@ -425,13 +401,13 @@ def set_limit(job: dict[str, Any], delay: float, overrun: Overrun, *, run_time: 
     raised = overrun != "kill" and unraised_s <= delay
     limit_s = delay + BATSIM_MARGIN_S if raised else unraised_s
     if limit_s < inf:
-        job["walltime"] = _number(limit_s)
+        job["walltime"] = short_number(limit_s)
         if requested_s != limit_s:
-            job[REQUEST_FIELD] = NO_WALLTIME if isnan(requested_s) else _number(requested_s)
+            job[REQUEST_FIELD] = NO_WALLTIME if isnan(requested_s) else short_number(requested_s)
         if overrun == "extend" and raised:
-            job[EXPECTED_FIELD] = _number(unraised_s)
+            job[EXPECTED_FIELD] = short_number(unraised_s)
         elif raised and isnan(requested_s) and not run_time:
-            job[ASSUMED_FIELD] = _number(unraised_s)
+            job[ASSUMED_FIELD] = short_number(unraised_s)
     return raised
 
 
@@ -519,9 +495,4 @@ def as_delay(
 
 def _delay(seconds: float) -> dict[str, Any]:
     """A profile of this delay."""
-    return {"type": "delay", "delay": _number(seconds)}
-
-
-def _number(seconds: float) -> float:
-    """The number, an integer if it is whole."""
-    return int(seconds) if seconds == int(seconds) else seconds
+    return {"type": "delay", "delay": short_number(seconds)}

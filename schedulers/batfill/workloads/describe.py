@@ -72,11 +72,8 @@ def describe(
 
 def missing_rows(log: SwfLog, filters: list[dict[str, Any]]) -> tuple[str, ...]:
     """A line if the number of rows is not the header's MaxRecords, with or without what its filters removed."""
-    words = (log.header_value("MaxRecords") or "").replace(",", "").split()
-    if not words or not (words[0].isascii() and words[0].isdigit()):
-        return ()
-    in_header, removed = int(words[0]), sum(one["removed"] for one in filters)
-    if len(log) in (in_header, in_header - removed):
+    in_header, removed = log.header_number("MaxRecords"), sum(one["removed"] for one in filters)
+    if in_header is None or len(log) in (in_header, in_header - removed):
         return ()
     return (f"the header says {in_header:,} records, and the file has {len(log):,}; is it complete?",)
 

@@ -57,7 +57,7 @@ from batfill.workloads.swf_log import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from hashlib import _Hash
 
     from batfill.workloads.cluster_log import ClusterLog
@@ -142,29 +142,25 @@ def source_of(
     """
     if is_frame(log):
         log = workload_of_frame(log, procs)
-    if not isinstance(log, Workload):
-        path = path_of(log)
-        if not is_parquet(path) and first_byte(path) == b"{" and accounting_of(path) is None:
-            stated = as_stated(read_batsim_json(path), overrun, unrequested)
-            return Source(path, log_of(stated), stated.digest, procs, stated.overrun, stated.unrequested)
-        system = accounting_of(path)
-        found = read_accounting(path, system, procs=procs) if system else load_log(path)
-        return prepared(Source(path, found, digest(path), procs, overrun or "keep", choice_for(found, unrequested)[0]))
-    size, cut_off = log.procs if procs is None else procs, overrun or log.overrun
-    chosen = log.unrequested if unrequested is None else unrequested
-    if log.file is None:
-        return prepared(Source(log.name, log_of(log), log.digest, size, cut_off, chosen))
-    if digest(log.file) != log.digest:
-        raise WorkloadError(f"{log.file}: has changed since the workload was read from it; read it again")
-    if log.timezone is not None and (system := accounting_of(log.file)):
-        cores = log.cores_per_resource or 1
-        made = read_accounting(log.file, system, procs=size, timezone=log.timezone, cores_per_resource=cores)
-    elif not is_parquet(log.file) and first_byte(log.file) == b"{":
-        stated = as_stated(log, overrun, unrequested)
-        return Source(log.file, log_of(stated), log.digest, size, stated.overrun, stated.unrequested)
+    made, size = log if isinstance(log, Workload) else None, procs
+    if made is not None:
+        size = made.procs if procs is None else procs
+        overrun, unrequested = overrun or made.overrun, made.unrequested if unrequested is None else unrequested
+        if made.file is None:
+            return prepared(Source(made.name, log_of(made), made.digest, size, overrun, unrequested))
+        if digest(made.file) != made.digest:
+            raise WorkloadError(f"{made.file}: has changed since the workload was read from it; read it again")
+    path = path_of(log if made is None else made.file)
+    system = accounting_of(path)
+    if system is not None:
+        zone, cores = (None, None) if made is None else (made.timezone, made.cores_per_resource)
+        found = read_accounting(path, system, procs=size, timezone=zone or "UTC", cores_per_resource=cores or 1)
+    elif first_byte(path) == b"{":
+        stated = as_stated(read_batsim_json(path) if made is None else made, overrun, unrequested)
+        return Source(path, log_of(stated), stated.digest, size, stated.overrun, stated.unrequested)
     else:
-        made = load_log(log.file)
-    return prepared(Source(log.file, made, log.digest, size, cut_off, chosen))
+        found = load_log(path)
+    return prepared(Source(path, found, digest(path), size, overrun or "keep", choice_for(found, unrequested)[0]))
 
 
 def replayable(
@@ -229,14 +225,15 @@ def load_log(path: Path, *, beside: int = 0, advance: Callable[[int], None] = la
         WorkloadError: the file has none of these formats, or holds no row; or there is not enough memory for its rows.
     """
     require_memory_of(path, ROW_BYTES + beside)
-    if is_parquet(path):
-        log = read_parquet(path)
-    elif first_byte(path) == b"{":
-        log = log_of(read_batsim_json(path))
-    else:
-        log = read_log(path, advance=advance)
+    described = first_byte(path) == b"{"
+    log = log_of(read_batsim_json(path)) if described else read_rows(path, advance=advance)
     require_rows(path, len(log))
     return log
+
+
+def read_rows(path: Path, *, fields: Sequence[str] = FIELDS, advance: Callable[[int], None] = lambda _: None) -> SwfLog:
+    """The SWF or Parquet log with these columns; `advance` is called with the number of SWF rows read."""
+    return read_parquet(path, fields=fields) if is_parquet(path) else read_log(path, fields=fields, advance=advance)
 
 
 def require_memory_of(path: Path, bytes_a_row: int, what: str = "this command") -> None:
@@ -248,7 +245,7 @@ def require_memory_of(path: Path, bytes_a_row: int, what: str = "this command") 
     with readable(path) as stored:
         if stored.seek(0, SEEK_END) <= CHUNK_BYTES:
             return
-    if not is_parquet(path) and first_byte(path) == b"{":
+    if first_byte(path) == b"{":
         return
     n_rows = rows_about(path)
     require_memory(
@@ -423,3 +420,33 @@ def save_imported(log: ClusterLog, out: Path, *, procs: int | None = None, made_
     if wanted == ".parquet":
         return write_pieces(log.pieces, out, lambda: log.comments, log.extra)
     return write_rows((piece.rows for piece in log.pieces()), log.comments, out)
+
+
+def write(log: Workload | str | Path, path: str | Path) -> Path:
+    """Write a workload to a file; its name decides the format.
+
+    SWF and Parquet hold the log that the workload was read from, with what only the log has; Batsim JSON holds its jobs
+    with the walltimes of the workload.
+
+    Args:
+        log: the workload, a log's file, or a data frame, as for `read_workload`.
+        path: the file: .swf or .json, also .gz, .xz or .bz2, or .parquet.
+
+    Returns:
+        The file.
+
+    Raises:
+        WorkloadError: the name has no known suffix, or the file cannot be written.
+
+    Examples:
+        >>> import tempfile
+        >>> import batfill as bf
+        >>> log = bf.generate(jobs=50, procs=16, seed=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = bf.read(bf.write(log, f"{folder}/log.swf"))
+        >>> bool((again["submit_s"] == log["submit_s"]).all())
+        True
+    """
+    out, source = Path(path), source_of(log)
+    save_log(source.log, out, procs=source.procs, overrun=source.overrun, unrequested=source.unrequested)
+    return out

@@ -7,7 +7,6 @@ as frontier:excl:2500x112: 2500 nodes of 112 hardware threads. Source: see `docs
 from __future__ import annotations
 
 import re
-from codecs import BOM_UTF8
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ import numpy as np
 
 from batfill.errors import LARGEST, WorkloadError
 from batfill.workloads.centres import Unit, count_unmodelled
-from batfill.workloads.cluster_log import NAMES, Names, Reading, Times, pieces_of
-from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, Comment, SwfLog, number_in
+from batfill.workloads.cluster_log import NAMES, Reading
+from batfill.workloads.record_text import Names, Times, pieces_of
+from batfill.workloads.swf_log import CANCELLED, FAILED, FIELD, FIELDS, UNKNOWN_STATUS, SwfLog, rows_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 N_FIELDS = 21
-GPUS, SOFT_LIMIT, SIZE = range(len(FIELDS), N_FIELDS)
+EXPECTED = f"Frontier's trace has {N_FIELDS}; read a log with 18 fields as it is, it needs no import"
+GPUS, SOFT_LIMIT = len(FIELDS), len(FIELDS) + 1
 SIZES = re.compile(r"[^:]+:([^:]*):(\d{1,9})x(\d{1,9})")
 EXCLUSIVE = "excl"
 KEPT = ("cpu_s", "memory_kb", "requested_memory_kb")  # the fields of SWF that no accounting has
@@ -54,7 +55,7 @@ def read_frontier(paths: list[Path], reading: Reading | None = None, *, unit: Un
     count_unmodelled(reading, "gpus", "used GPUs")
     modes = reading.jobs.names["mode"]
     if len(reading.jobs):
-        alone = np.array([modes.text(code) in ("", EXCLUSIVE) for code in range(len(modes))])
+        alone = np.array([mode in ("", EXCLUSIVE) for mode in modes])
         reading.unmodelled["shared their nodes"] += int(np.count_nonzero(~alone[reading.jobs["mode"]]))
     return reading
 
@@ -66,9 +67,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
     reading.files[path] = 0
     began_s: int | None = None
     for text in pieces_of(path):
-        if not before:
-            text = text.removeprefix(BOM_UTF8)
-        piece, spans = _parsed(path, text, before)
+        texts: list[str] = []
+        piece = rows_in(path, text, before, n_fields=N_FIELDS, expected=EXPECTED, last=texts)
         before += text.count(b"\n")
         began_s = _began(piece, began_s)
         if not len(piece):
@@ -76,8 +76,8 @@ def _read(path: Path, reading: Reading, sizes: Names, unit: Unit) -> None:
         if began_s is None:
             raise WorkloadError(f"{path}: no UnixStartTime in its header; is it Frontier's published trace?")
         field = {name: piece.rows[:, place] for name, place in FIELD.items()}
-        codes = sizes.codes(np.frombuffer(text, np.uint8), spans)
-        matches = [SIZES.fullmatch(sizes.text(code)) for code in range(len(sizes))]
+        codes = sizes.of(texts)
+        matches = [SIZES.fullmatch(size) for size in sizes]
         nodes = np.array([int(found[2]) if found else -1 for found in matches])[codes]
         threads = np.array([int(found[3]) if found else -1 for found in matches])[codes]
         modes = names["mode"].of([found[1] if found else "" for found in matches])[codes]
@@ -137,38 +137,3 @@ def _began(piece: SwfLog, before_s: int | None) -> int | None:
     """The UnixStartTime in this piece's comments, or what earlier ones said."""
     clock = SwfLog(tuple(c._replace(rows_before=0) for c in piece.comments), piece.rows, piece.lines).clock
     return before_s if clock is None else clock.unix_start_s
-
-
-def _parsed(path: Path, text: bytes, lines_before: int) -> tuple[SwfLog, NDArray[np.int32]]:
-    """Whole lines of the file: numbers, (n, 21), with 0 in field 21, its comments, and where field 21 is, (n, 2)."""
-    from batfill.workloads.swf_parse import TENS, parse_rows  # loads numba, which only reading needs
-
-    most = text.count(b"\n")
-    rows, lines = np.empty((most, N_FIELDS)), np.empty(most, np.int64)
-    hard = np.empty((min(most * N_FIELDS, len(text) // 2 + 1), 4), np.int64)
-    comments = np.empty((most, 3), np.int64)
-    found = parse_rows(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, comments)
-    n_rows, n_hard, n_comments, line, wrong = found
-    lines += lines_before + 1
-    if wrong >= 0:
-        raise WorkloadError(
-            f"{path}:{lines_before + line + 1}: {wrong} fields, but Frontier's trace has {N_FIELDS}; "
-            "read a log with 18 fields as it is, it needs no import"
-        )
-    spans = np.zeros((n_rows, 2), np.int32)
-    is_size = hard[:n_hard, 1] == SIZE
-    spans[hard[:n_hard][is_size, 0]] = hard[:n_hard][is_size, 2:]
-    rows[:n_rows, SIZE] = 0
-    for row, place, start, end in hard[:n_hard][~is_size]:
-        rows[row, place] = number_in(path, lines[row], place, text[start:end])
-    return (
-        SwfLog(
-            tuple(
-                Comment(int(row), text[start:end].decode("utf-8", "replace"))
-                for row, start, end in comments[:n_comments]
-            ),
-            rows[:n_rows],
-            lines[:n_rows],
-        ),
-        spans,
-    )

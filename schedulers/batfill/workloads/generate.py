@@ -44,17 +44,7 @@ def generate_log(
     """A log of `n_jobs` jobs for a machine of `procs` processors; equal arguments give equal logs.
 
     Jobs, users and requests draw from separate random streams, so that changing one option keeps the others' draws.
-
-    Args:
-        n_jobs: number of jobs.
-        procs: the machine's size.
-        seed: seed of all random draws.
-        kind: the model's set of parameters; batch jobs get queue 1, interactive ones queue 0.
-        users: number of users.
-        requests: "tsafrir" models users' requests, "exact" is the run time, "none" leaves them unknown.
-        longest_request_s: the longest request allowed; see `requested_times`.
-        interarrival: factor on the times between submissions.
-        load: the offered load to reach by stretching these times instead.
+    The arguments are those of `generate_workload`; batch jobs get queue 1, interactive ones queue 0.
 
     Raises:
         WorkloadError: a number is out of range.

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from batfill.errors import WorkloadError
 from batfill.files import read_json
-from batfill.workloads.cluster_log import ClusterJob, Reading, epoch, limit_of
+from batfill.workloads.cluster_log import ClusterJob, Reading
+from batfill.workloads.record_text import epoch, limit_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:

@@ -13,29 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batfill.errors import LARGEST, WorkloadError
+from batfill.errors import LARGEST, WorkloadError, optional
 from batfill.workloads.cluster_log import (
-    LAST_S,
     NOT_ENDED,
-    ODD,
     ODD_STATE,
     REVOKED,
     ROWS_AT_ONCE,
     TYPES,
     Jobs,
-    Names,
     Reading,
-    each,
-    pieces_of,
-    read_limits,
-    read_times,
     require_known,
-    zone_of,
 )
+from batfill.workloads.record_text import LAST_S, ODD, Names, each, limit_of, pieces_of, read_times, text_in, zone_of
 from batfill.workloads.swf_log import CANCELLED, COMPLETED, FAILED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -81,6 +74,8 @@ STATES = {
 STATUSES = {word: status for name, (short, status) in STATES.items() for word in (name, short)}
 SAME_JOB = ("key", "cluster", "user", "executable")  # Slurm's counter of ids wraps around
 JOB_ID = re.compile(r"^(\d+(?:_\d+|_\[[^\]]*\])?)(\+\d+)?$")
+PLAIN_ID = "(?:0|[1-9][0-9]{0,8})(?:_(?:0|[1-9][0-9]{0,8}))?"  # a job, or a task of an array
+TASKS = 32  # bits of a task's number in a job's key
 MINUTE_S = 60
 COUNT = re.compile(r"([0-9]{1,12})(\.[0-9]+)?([KMGTP]?)")
 TRES_CPUS = re.compile(r"(?:^|,)cpu=([^,]*)")
@@ -138,75 +133,55 @@ def count_in(text: str) -> tuple[int, bool]:
 def tres_count(text: str) -> tuple[int, bool]:
     """The processors in a text such as billing=4,cpu=4,mem=8G; 0 in an empty one."""
     found = TRES_CPUS.search(text)
-    return count_in(found[1]) if found else (ODD if text.strip() else 0, False)
+    return count_in(found[1] if found else text) if text.strip() else (0, False)
 
 
 class _Table:
-    """The rows of a piece of a file: its bytes, and where each column's fields are."""
+    """The rows of a piece of a file."""
 
-    def __init__(self, text: NDArray[np.uint8], names: dict[str, str], spans: NDArray[np.int32]) -> None:
-        self.text = text
-        self.names = names  # of each column of COLUMNS the file's
-        self.columns = list(names)
-        self.spans = spans  # (n, columns, 2)
+    def __init__(self, columns: dict[str, Any], names: dict[str, str]) -> None:
+        self.columns = columns  # those of COLUMNS, an Arrow array each
+        self.names = names  # the file's name of each
 
     def __len__(self) -> int:
-        return len(self.spans)
+        return len(self.columns["JobID"])
 
     def __contains__(self, column: str) -> bool:
-        return column in self.names
-
-    def of(self, column: str) -> NDArray[np.int32]:
-        """The spans of this column's fields, (n, 2)."""
-        return np.ascontiguousarray(self.spans[:, self.columns.index(column)])
-
-    def field(self, column: str, row: int) -> str:
-        """The text of a field."""
-        start, end = self.spans[row, self.columns.index(column)]
-        return self.text[start:end].tobytes().decode("utf-8", "replace")
+        return column in self.columns
 
     def show(self, row: int) -> str:
         """The fields of a record that its times, its width and its state come from, without who cancelled it."""
-        shown = ((name, self.field(name, row)) for name in (*NEEDED, "Timelimit") if name in self)
+        shown = ((name, text_in(self.columns[name], row)) for name in (*NEEDED, "Timelimit") if name in self)
         return ", ".join(f"{self.names[name]} {text.partition(' by ')[0][:40]}" for name, text in shown)
 
     def codes(self, column: str, names: Names) -> NDArray[np.int32]:
         """The number of each text in `names`, (n,), 0 without such a column."""
-        return names.codes(self.text, self.of(column)) if column in self else np.zeros(len(self), np.int32)
+        return names.codes(self.columns[column]) if column in self else np.zeros(len(self), np.int32)
 
     def counts(self, column: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The column's whole numbers, (n,), ODD for others and without such a column; and which may be rounded."""
-        from batfill.workloads.record_parse import parse_counts  # loads numba, which only reading needs
-
-        counts, rounded = np.full(len(self), ODD, np.int64), np.zeros(len(self), bool)
-        if column in self:
-            spans = self.of(column)
-            parse_counts(self.text, spans, counts)
-            hard = counts < 0
-            read = each(self.text, spans[hard], tres_count if self.names[column].endswith("TRES") else count_in)
-            counts[hard], rounded[hard] = read.T
-        return counts, rounded
+        if column not in self:
+            return np.full(len(self), ODD, np.int64), np.zeros(len(self), bool)
+        read = each(self.columns[column], tres_count if self.names[column].endswith("TRES") else count_in)
+        return read[:, 0], read[:, 1] > 0
 
     def limits(self) -> NDArray[np.int64]:
         """The requested times, (n,), as `limit_of` reads them; 0 without such a column."""
         if "Timelimit" not in self:
             return np.zeros(len(self), np.int64)
-        return read_limits(self.text, self.of("Timelimit"), MINUTE_S)
+        return each(self.columns["Timelimit"], lambda text: limit_of(text, bare=MINUTE_S))
 
 
 def _tables(path: Path, wanted: list[str]) -> Iterator[_Table]:
     """The rows of a file, piece by piece; it must have the wanted columns, besides the NEEDED ones."""
-    from batfill.workloads.record_parse import split_rows
-
     names: list[str] = []
     before = 0
     barred = False
-    bars = np.empty(0, np.int32)
     for text in pieces_of(path):
         while not names and text:  # the first line that is not blank
             line, _, text = text.partition(b"\n")
             before += 1
-            head = line.decode("utf-8", "replace").rstrip("\r\n").lstrip("\ufeff")
+            head = line.decode("utf-8", "replace")
             if head.strip():
                 names, barred = [name.strip().lower() for name in head.rstrip("|").split("|")], head.endswith("|")
                 known = {
@@ -219,22 +194,49 @@ def _tables(path: Path, wanted: list[str]) -> Iterator[_Table]:
                         f"{path}:{before}: no column {missing}{also}; "
                         f"use sacct -P -o {','.join((*NEEDED, *wanted))},..."
                     )
-        if not names:
-            continue
-        found = {name: alias for name, alias in known.items() if alias}
-        places = np.array([names.index(alias.lower()) for alias in found.values()], np.int64)
-        content = np.frombuffer(text, np.uint8)
-        if bars.size < len(text) + 2:
-            bars = np.empty(len(text) + 2, np.int32)
-        spans = np.empty((text.count(b"\n"), len(found), 2), np.int32)
-        name_column = names.index("jobname") if "jobname" in names else -1
-        n_rows, lines, wrong = split_rows(content, len(names), name_column, barred, places, bars, spans)
-        if wrong >= 0:
-            raise WorkloadError(
-                f"{path}:{before + lines + 1}: {wrong} columns, but the first line names {len(names)}; is it truncated?"
-            )
-        before += lines
-        yield _Table(content, found, spans[:n_rows])
+        if names:
+            columns = _columns(path, text, names, before, barred=barred)
+            found = {name: alias for name, alias in known.items() if alias}
+            yield _Table({name: columns(names.index(alias.lower())) for name, alias in found.items()}, found)
+            before += text.count(b"\n")
+
+
+def _columns(path: Path, text: bytes, names: list[str], before: int, *, barred: bool) -> Callable[[int], Any]:
+    """A function that returns a column of these lines, by its place; blank lines are left out.
+
+    Fields are separated by bars, which `sacct` does not escape: a job's name may hold some. A line of a header that
+    ends with a bar (`barred`), or each line, may end with one, too.
+    """
+    arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
+    lines = compute.split_pattern(arrow.array([text[:-1]], arrow.binary()), b"\n").flatten()
+    split = compute.split_pattern(lines, b"|")
+    fields, first = split.flatten(), split.offsets.to_numpy()[:-1]
+    count = np.diff(split.offsets.to_numpy())
+    blank = np.zeros(len(lines), bool)
+    for row in np.flatnonzero(count == 1).tolist():
+        blank[row] = not text_in(lines, row).strip()
+    long = np.flatnonzero(count > len(names))
+    ends_empty = compute.binary_length(fields.take(arrow.array(first[long] + count[long] - 1))).to_numpy() == 0
+    count[long] -= ends_empty & (barred | (count[long] == len(names) + 1))
+    name_place = names.index("jobname") if "jobname" in names else len(names)
+    extra = count - len(names)
+    wrong = ~blank & ((extra < 0) | ((extra > 0) & ("jobname" not in names)))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise WorkloadError(
+            f"{path}:{before + row + 1}: {count[row]} columns, but the first line names {len(names)}; is it truncated?"
+        )
+    first, extra = first[~blank], extra[~blank]
+
+    def column(place: int) -> Any:
+        found = fields.take(arrow.array(first + place + (extra if place > name_place else 0)))
+        if place != name_place or not extra.any():
+            return found
+        starts = zip((first + place)[extra > 0].tolist(), extra[extra > 0].tolist(), strict=True)
+        names_with_bars = [b"|".join(fields[start : start + more + 1].to_pylist()) for start, more in starts]
+        return compute.replace_with_mask(found, arrow.array(extra > 0), arrow.array(names_with_bars, arrow.binary()))
+
+    return column
 
 
 class _Records:
@@ -247,36 +249,34 @@ class _Records:
         self.clusters = clusters
         self.cluster_names = Names()
         self.odd_ids: dict[str, int] = {}
-        self.odd_components: dict[str, int] = {}
-        self.states = Names()
-        self.statuses = np.array([ODD_STATE], np.int8)
+        self.components: dict[str, int] = {}
 
     def read(self, table: _Table) -> None:
         """Add the records of ended jobs; count the others."""
         keys, components, valid = self._ids(table)
         cluster = table.codes("Cluster", self.cluster_names)
         if self.clusters is not None:
-            texts = (self.cluster_names.text(code) for code in range(len(self.cluster_names)))
-            others = valid & ~np.array([text in self.clusters for text in texts])[cluster]
+            others = valid & ~np.array([name in self.clusters for name in self.cluster_names])[cluster]
             self.result.note("records of other clusters, left out", int(np.count_nonzero(others)))
             valid &= ~others
         names = self.result.jobs.names
         procs, rounded = table.counts("AllocCPUS")
         columns: dict[str, Any] = {
             **{
-                name: read_times(table.text, table.of(title), self.clock)
+                name: read_times(table.columns[title], self.clock)
                 for name, title in (("submit_s", "Submit"), ("start_s", "Start"), ("end_s", "End"))
             },
             "procs": procs,
             "requested_procs": table.counts("ReqCPUS")[0],
             "requested_s": table.limits(),
-            "status": self._status(table),
+            "status": each(table.columns["State"], status_of),
             **{kind: table.codes(column, names[kind]) for column, kind in TEXTS.items()},
             "group": table.codes("Group", names["group"]),
         }
         if "Account" in table:
             missing = columns["group"] == 0
-            columns["group"][missing] = names["group"].codes(table.text, table.of("Account")[missing])
+            accounts = table.columns["Account"].filter(optional("pyarrow", "tables").array(missing))
+            columns["group"][missing] = names["group"].codes(accounts)
         self.result.add_ended(
             columns,
             valid,
@@ -295,36 +295,33 @@ class _Records:
 
     def _ids(self, table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
         """Of each record the key of its id, its component (-1 for none), and whether it is a job."""
-        from batfill.workloads.record_parse import HARD, parse_job_ids
-
-        n = len(table)
-        keys, components, kinds = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int8)
-        parse_job_ids(table.text, table.of("JobID"), keys, components, kinds)
-        valid = np.ones(n, bool)
-        one = np.empty(1, np.int64), np.empty(1, np.int32), np.empty(1, np.int8)
-        for row in np.flatnonzero(kinds == HARD).tolist():
-            job_id = table.field("JobID", row)
-            match = JOB_ID.match(job_id)
-            if match:
-                whole = match[1].encode()  # without a component that made it hard
-                parse_job_ids(np.frombuffer(whole, np.uint8), np.array([[0, len(whole)]], np.int32), *one)
-                odd = one[2][0] == HARD
-                keys[row] = self.odd_ids.setdefault(match[1], -1 - len(self.odd_ids)) if odd else one[0][0]
+        arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
+        column, n = table.columns["JobID"], len(table)
+        keys, components, valid = np.zeros(n, np.int64), np.full(n, -1, np.int32), np.ones(n, bool)
+        plain = compute.match_substring_regex(column, f"^{PLAIN_ID}$")
+        numbers = compute.split_pattern(column.filter(plain).cast(arrow.string()), "_")
+        offsets, number = numbers.offsets.to_numpy(), numbers.flatten().cast(arrow.int64()).to_numpy()
+        tasks = np.where(np.diff(offsets) > 1, number[offsets[1:] - 1] + 1, 0)
+        rows = plain.to_numpy(zero_copy_only=False)
+        keys[rows] = (number[offsets[:-1]] << TASKS) | tasks
+        for row in np.flatnonzero(~rows).tolist():
+            job_id = text_in(column, row)
+            if match := JOB_ID.match(job_id):
+                keys[row] = self._key(match[1])
                 if match[2]:
-                    components[row] = self.odd_components.setdefault(match[2], (1 << 25) + len(self.odd_components))
+                    components[row] = self.components.setdefault(match[2], len(self.components))
             else:
                 valid[row] = False
                 reason = _odd(job_id)
                 self.result.note(reason, example="" if reason in self.result.examples else table.show(row))
         return keys, components, valid
 
-    def _status(self, table: _Table) -> NDArray[np.int8]:
-        """The status of each record, as `status_of`."""
-        codes = self.states.codes(table.text, table.of("State"))
-        if len(self.states) > len(self.statuses):
-            later = [self.states.text(code) for code in range(len(self.statuses), len(self.states))]
-            self.statuses = np.append(self.statuses, np.array([status_of(state) for state in later], np.int8))
-        return self.statuses[codes]
+    def _key(self, job_id: str) -> int:
+        """The key of an id without a component; equal keys are equal ids."""
+        if not re.fullmatch(PLAIN_ID, job_id):
+            return self.odd_ids.setdefault(job_id, -1 - len(self.odd_ids))
+        job, _, task = job_id.partition("_")
+        return (int(job) << TASKS) | (int(task) + 1 if task else 0)
 
     def reading(self) -> Reading:
         """The jobs of these records."""

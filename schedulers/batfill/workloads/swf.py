@@ -31,7 +31,7 @@ from batfill.jobs import (
     stand_in,
 )
 from batfill.options import unrequested_of
-from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, number_text, read_log
+from batfill.workloads.swf_log import LAST_PARTIAL_FAILED, PARTIAL, SwfLog, joined, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,25 +65,6 @@ def needed_fields(unrequested: Unrequested | None) -> tuple[str, ...]:
     return (*OF_JOBS, *OF_STAND_INS.get(str(unrequested), ()))
 
 
-def read_swf(
-    path: Path, *, procs: int | None = None, overrun: Overrun = "keep", unrequested: Unrequested | None = None
-) -> Workload:
-    """The jobs of an SWF file, plain or compressed, for the engine; notes say what was dropped or changed.
-
-    Args:
-        path: the file.
-        procs: the machine's size; by default what `machine_size` finds.
-        overrun: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
-            "extend" raises the limit only, and the scheduler goes on reading the request.
-        unrequested: what stands in for a missing request, see `read_workload`.
-
-    Raises:
-        WorkloadError: the file is not SWF, or holds no job that ran.
-    """
-    log = read_log(path, fields=needed_fields(unrequested))
-    return workload_of(path, log, procs=procs, overrun=overrun, unrequested=unrequested)
-
-
 def workload_of(
     source: Path | str,
     log: SwfLog,
@@ -92,7 +73,19 @@ def workload_of(
     overrun: Overrun = "keep",
     unrequested: Unrequested | None = None,
 ) -> Workload:
-    """The jobs of a log already read, as `read_swf`; `source` is its file, or as a str the name of a made log."""
+    """The jobs of a log already read, for the engine; notes say what was dropped or changed.
+
+    Args:
+        source: the log's file, or as a str the name of a made log.
+        log: the log, of which the columns of `needed_fields` are read.
+        procs: the machine's size; by default what `machine_size` finds.
+        overrun: "keep" raises a requested time below the run time to it; "kill" leaves it, and the job will end there;
+            "extend" raises the limit only, and the scheduler goes on reading the request.
+        unrequested: what stands in for a missing request, see `read_workload`.
+
+    Raises:
+        WorkloadError: the log holds no job that ran, or an argument is none of its choices.
+    """
     path = Path(source)
     if overrun not in get_args(Overrun):
         raise WorkloadError(f"{path}: overrun {overrun!r} is none of {', '.join(get_args(Overrun))}; choose one")
@@ -145,7 +138,7 @@ def jobs_in(
         log: the piece.
         rows: the rows of the whole log that are jobs.
         first_row: index of the piece's first row in the whole log.
-        overrun: see `read_swf`.
+        overrun: see `workload_of`.
         margin_s: see `keep_overruns`.
         changed: out, number of jobs by what was changed.
     """
@@ -390,9 +383,7 @@ def queue_limits(
     longest_s = np.zeros(len(queues))
     np.maximum.at(longest_s, of_row[keep], log["requested_s"][keep])
     longest_s[queues < 0] = 0  # an unknown queue is none
-    words = (log.header_value("MaxRuntime") or "").replace(",", "").split()
-    if words and words[0].isascii() and words[0].isdigit():
-        longest_s[longest_s <= 0] = float(words[0])
+    longest_s[longest_s <= 0] = log.header_number("MaxRuntime") or 0
     limit_s: NDArray[np.float64] = longest_s[of_row]
     bare = missing & ~(limit_s > 0)
     if bare.any():

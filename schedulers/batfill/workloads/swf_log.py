@@ -9,13 +9,12 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from batfill.errors import WorkloadError
 from batfill.files import decompressed, whole_file, whole_lines
-from batfill.jobs import Clock
+from batfill.jobs import Clock, zone_named
 from batfill.workloads.manifest import log_with_text
 
 if TYPE_CHECKING:
@@ -107,14 +106,16 @@ class SwfLog:
                 return text.partition(":")[2].strip()
         return None
 
+    def header_number(self, name: str) -> int | None:
+        """The whole number that begins the header's value after `; name:`, also one as 1,024; or None."""
+        words = (self.header_value(name) or "").replace(",", "").split()
+        digits = words[0][:20] if words else ""  # more than any number of processors or seconds
+        return int(digits) if digits.isascii() and digits.isdigit() else None
+
     @property
     def header_procs(self) -> int | None:
         """The machine's size by the header: MaxProcs, else MaxNodes, else None."""
-        for name in (MAX_PROCS, "MaxNodes"):
-            words = (self.header_value(name) or "").replace(",", "").split()
-            if words and words[0].isascii() and words[0].isdigit() and (size := int(words[0][:20])) > 0:
-                return size  # 20 digits already exceed any number of processors
-        return None
+        return self.header_number(MAX_PROCS) or self.header_number("MaxNodes") or None
 
     @property
     def generated(self) -> bool:
@@ -126,10 +127,8 @@ class SwfLog:
     @property
     def clock(self) -> Clock | None:
         """The header's clock: UnixStartTime, and TimeZoneString, else TimeZone (seconds from UTC), else UTC."""
-        words = (self.header_value("UnixStartTime") or "").split()
-        if not words or not (words[0].isascii() and words[0].isdigit()) or int(words[0]) > 2**33:
-            return None
-        return Clock(int(words[0]), _zone(self))
+        start_s = self.header_number("UnixStartTime")
+        return None if start_s is None or start_s > 2**33 else Clock(start_s, _zone(self))
 
     @property
     def needed_procs(self) -> NDArray[np.float64]:
@@ -198,10 +197,8 @@ def header_name(text: str) -> str:
 
 
 def _zone(log: SwfLog) -> tzinfo:
-    try:
-        return ZoneInfo(log.header_value("TimeZoneString") or "")
-    except (KeyError, ValueError, OSError):  # not a name, or one unknown to this system
-        pass
+    if zone := zone_named(log.header_value("TimeZoneString") or ""):
+        return zone
     try:
         return timezone(timedelta(seconds=int((log.header_value("TimeZone") or "").split()[0])))
     except (IndexError, ValueError):
@@ -264,29 +261,53 @@ def batches_of(path: Path, text_sum: _Hash | None = None) -> Iterator[SwfLog]:
     lines_read = 0
     with decompressed(path) as content:
         for text in whole_lines(path, content, text_sum):
-            yield _batch(path, text if lines_read else text.removeprefix(BOM_UTF8), lines_read)
+            yield rows_in(path, text if lines_read else text.removeprefix(BOM_UTF8), lines_read)
             lines_read += text.count(b"\n")
 
 
-def _batch(path: Path, text: bytes, lines_before: int) -> SwfLog:
+def rows_in(
+    path: Path,
+    text: bytes,
+    lines_before: int,
+    *,
+    n_fields: int = N_FIELDS,
+    expected: str = f"SWF has {N_FIELDS}; fix or remove the line (is the file truncated?)",
+    last: list[str] | None = None,
+) -> SwfLog:
+    """The rows and comments in whole lines of a file.
+
+    Args:
+        path: the file.
+        text: the lines, each ended by a newline.
+        lines_before: the number of lines before them.
+        n_fields: what each row has.
+        expected: what the file's rows have, and what to do if one has not.
+        last: out, the text of each row's last field, which then need not be a number, "" if it is one.
+
+    Raises:
+        WorkloadError: a row has another number of fields, or a field is not a number; the message names the line.
+    """
     from batfill.workloads.swf_parse import TENS, parse_rows  # loads numba, which only reading needs
 
     most = text.count(b"\n")
-    rows = np.empty((most, N_FIELDS), np.float64)
+    rows = np.empty((most, n_fields), np.float64)
     lines = np.empty(most, np.int64)
-    hard = np.empty((min(most * N_FIELDS, len(text) // 2 + 1), 4), np.int64)
+    hard = np.empty((min(most * n_fields, len(text) // 2 + 1), 4), np.int64)
     spans = np.empty((most, 3), np.int64)
     n_rows, n_hard, n_comments, line, wrong = parse_rows(np.frombuffer(text, np.uint8), TENS, rows, lines, hard, spans)
     lines += lines_before + 1
     wrong_line = lines_before + line + 1
+    if last is not None:
+        last += [""] * n_rows
     for row, field, start, end in hard[:n_hard]:
-        at_line = wrong_line if row == n_rows else lines[row]
-        rows[row, field] = number_in(path, at_line, field, text[start:end])
+        if last is not None and row < n_rows and field == n_fields - 1:
+            last[row] = text[start:end].decode("utf-8", "replace")
+            rows[row, field] = 0
+        else:
+            at_line = wrong_line if row == n_rows else lines[row]
+            rows[row, field] = number_in(path, at_line, field, text[start:end])
     if wrong >= 0:
-        raise WorkloadError(
-            f"{path}:{wrong_line}: {wrong} fields, but SWF has {N_FIELDS}; "
-            "fix or remove the line (is the file truncated?)"
-        )
+        raise WorkloadError(f"{path}:{wrong_line}: {wrong} fields, but {expected}")
     return SwfLog(
         tuple(
             Comment(int(before), text[start:end].rstrip(b"\r").decode("utf-8", "surrogateescape"))

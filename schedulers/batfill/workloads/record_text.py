@@ -1,0 +1,247 @@
+"""Texts of accounting records as numbers: names, times, durations and counts, by columns of Arrow or one by one."""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from batfill.errors import WorkloadError, optional
+from batfill.files import decompressed, whole_lines
+from batfill.jobs import DAY_S, zone_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import tzinfo
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+LAST_S = 2**32 - 1  # the year 2106
+# What is returned for a time, a count or a duration that is no such value; `add_ended` counts each.
+ODD = -1  # a text that is not understood
+UNLIMITED, PARTITION_LIMIT = -2, -3
+NO_TIMES = ("", "Unknown", "None", "N/A")
+QUARTER_S = 900
+FRACTION = re.compile(r"[.,]0*[1-9]")
+EPOCH = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
+# The common forms of a time; years that are read by columns are those of nanoseconds since 1970.
+EPOCH_TEXT = "[0-9]{1,18}"
+DATE_TEXT = (
+    "(?:197[1-9]|19[89][0-9]|2[01][0-9]{2})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    "[T ](?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}(?:\\.[0-9]{1,9})?"
+)
+ZONE_TEXT = "(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
+MARKS = re.compile(rb"^(?:\xef\xbb\xbf)+", re.MULTILINE)  # byte order marks, which begin a line
+
+
+class Names:
+    """Texts and their numbers, from 1 in the order of appearance; 0 is the empty text."""
+
+    def __init__(self) -> None:
+        arrow = optional("pyarrow", "tables")
+        self._texts = arrow.array([b""], arrow.large_binary())
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def codes(self, column: Any) -> NDArray[np.int32]:
+        """The number of each text of an Arrow array, (n,); a missing one is empty."""
+        arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
+        encoded = column.cast(arrow.large_binary()).fill_null(b"").dictionary_encode()
+        found = compute.index_in(encoded.dictionary, value_set=self._texts)
+        codes = found.fill_null(-1).to_numpy().copy()
+        new = codes < 0
+        codes[new] = len(self) + np.arange(np.count_nonzero(new))
+        self._texts = arrow.concat_arrays([self._texts, encoded.dictionary.filter(found.is_null())])
+        return np.asarray(codes[encoded.indices.to_numpy()], np.int32)
+
+    def of(self, texts: Sequence[str]) -> NDArray[np.int32]:
+        """The number of each text, (n,)."""
+        arrow = optional("pyarrow", "tables")
+        return self.codes(arrow.array([text.encode("utf-8", "replace") for text in texts], arrow.large_binary()))
+
+    def text(self, code: int) -> str:
+        """The text with this number."""
+        return text_in(self._texts, code)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.text(code) for code in range(len(self)))
+
+
+def text_in(column: Any, row: int) -> str:
+    """A text of an Arrow array of bytes; a missing one is empty."""
+    return (column[row].as_py() or b"").decode("utf-8", "replace")
+
+
+def each(column: Any, read: Callable[[str], Any]) -> NDArray[np.int64]:
+    """The numbers that `read` returns for each text of an Arrow array of bytes, (n, ...); it reads equal texts once."""
+    encoded = column.fill_null(b"").dictionary_encode()
+    values = [read(text_in(encoded.dictionary, code)) for code in range(len(encoded.dictionary))]
+    numbers: NDArray[np.int64] = np.array(values or [read("")], np.int64)[encoded.indices.to_numpy()]
+    return numbers
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Each line of a text file, plain or compressed, with its number from 1."""
+    lines = (line for text in pieces_of(path) for line in text.split(b"\n")[:-1])
+    for number, line in enumerate(lines, start=1):
+        yield number, line.decode("utf-8", "replace")
+
+
+def pieces_of(path: Path) -> Iterator[bytes]:
+    """A text file, plain or compressed, in pieces of whole lines, each ended by a newline; without byte order marks."""
+    with decompressed(path) as content:
+        for text in whole_lines(path, content):
+            if BOM_UTF8 in text:
+                text = MARKS.sub(b"", text)
+            while b"\r\n" in text:
+                text = text.replace(b"\r\n", b"\n")
+            yield text
+
+
+class Times(NamedTuple):
+    """A column of times: seconds since 1970, (n,), 0 for none, ODD for a text that is not understood.
+
+    Attributes:
+        seconds: (n,), int64.
+        later_s: (n,): what the other reading of a local time adds: an hour where the clock repeats it, less than 0
+            where the clock skips it.
+        cut: (n,): whether a fraction of a second was cut off.
+    """
+
+    seconds: NDArray[np.int64]
+    later_s: NDArray[np.int64]
+    cut: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, seconds: NDArray[Any]) -> Times:
+        """Times that need no clock."""
+        whole = np.asarray(seconds, np.int64)
+        return cls(whole, np.zeros(len(whole), np.int64), np.zeros(len(whole), bool))
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone of this name.
+
+    Raises:
+        WorkloadError: it is unknown.
+    """
+    zone = UTC if name == "UTC" else zone_named(name)
+    if zone is None:
+        raise WorkloadError(f"no time zone {name!r}; name one such as Europe/Paris or UTC")
+    return zone
+
+
+def unix_times(local_s: NDArray[np.int64], zone: tzinfo) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Seconds since 1970 of a clock's seconds in this zone, (n,), and what its other reading adds, as in `Times`.
+
+    The zone's offset is looked up once in a quarter of an hour, since offsets change only then. Seconds that are no
+    known time get the offset of the nearest one, since Python has no dates for them.
+    """
+    if zone is UTC:
+        return local_s, np.zeros(len(local_s), np.int64)
+    quarters, of = np.unique(np.clip(local_s, 0, LAST_S) // QUARTER_S, return_inverse=True)
+
+    def offsets(fold: int) -> NDArray[np.int64]:
+        dates = (datetime.fromtimestamp(quarter * QUARTER_S, UTC) for quarter in quarters.tolist())
+        known = (date.replace(tzinfo=zone, fold=fold).utcoffset() for date in dates)
+        return np.array([offset.total_seconds() if offset else 0 for offset in known], np.int64)[of]
+
+    first = offsets(0)
+    return local_s - first, first - offsets(1)
+
+
+def read_times(column: Any, zone: tzinfo) -> Times:
+    """The times in an Arrow array of bytes, as `unix_time` reads them; the common forms by columns."""
+    arrow, compute = optional("pyarrow", "tables"), optional("pyarrow.compute", "tables")
+    times = Times.of(np.zeros(len(column), np.int64))
+    left = np.flatnonzero(compute.binary_length(column).fill_null(0).to_numpy())
+    for form, kind in (
+        (EPOCH_TEXT, arrow.int64()),
+        (DATE_TEXT, arrow.timestamp("ns")),
+        (DATE_TEXT + ZONE_TEXT, arrow.timestamp("ns", "UTC")),
+    ):
+        texts = column.take(arrow.array(left))
+        fits = compute.match_substring_regex(texts, f"^{form}$")
+        try:
+            read = texts.filter(fits).cast(arrow.string()).cast(kind).cast(arrow.int64()).to_numpy()
+        except arrow.ArrowInvalid:  # a date that does not exist
+            continue
+        found = fits.to_numpy(zero_copy_only=False)
+        rows, left = left[found], left[~found]
+        if kind == arrow.int64():
+            times.seconds[rows] = read
+            continue
+        seconds, times.cut[rows] = read // 10**9, read % 10**9 > 0
+        local = (seconds, np.zeros(len(seconds), np.int64)) if kind.tz else unix_times(seconds, zone)
+        times.seconds[rows], times.later_s[rows] = local
+    for into, values in zip(
+        times, each(column.take(arrow.array(left)), lambda date: unix_time(date, zone)).T, strict=True
+    ):
+        into[left] = values
+    return times
+
+
+def unix_time(text: str, zone: tzinfo) -> tuple[int, int, bool]:
+    """Seconds since 1970 and the rest of `Times` from digits, or a date; without an offset it is in this zone."""
+    text = text.strip()
+    if text in NO_TIMES:
+        return 0, 0, False
+    if EPOCH.fullmatch(text):
+        return epoch(text), 0, FRACTION.search(text) is not None
+    try:
+        at = datetime.fromisoformat(text) if text.isascii() else None
+    except ValueError:
+        at = None
+    if at is None:
+        return ODD, 0, False
+    offset = at.utcoffset()
+    seconds = int((at.replace(tzinfo=UTC, microsecond=0) - datetime.fromtimestamp(0, UTC)).total_seconds())
+    if offset is not None:
+        first, later = seconds - int(offset.total_seconds()), 0
+    else:
+        first, later = (int(found[0]) for found in unix_times(np.array([seconds]), zone))
+    return (first if 1 <= first <= LAST_S else ODD), later, FRACTION.search(text) is not None
+
+
+def epoch(text: str) -> int:
+    """Seconds since 1970 written as a number, 0 for no time; ODD for anything else."""
+    return min(int(text.partition(".")[0]), LAST_S + 1) if EPOCH.fullmatch(text) else ODD
+
+
+def limit_of(text: str, *, bare: float) -> int:
+    """Seconds as `seconds_in`, 0 for none, and else UNLIMITED, PARTITION_LIMIT or ODD."""
+    words = {"": 0, "unlimited": UNLIMITED, "infinite": UNLIMITED, "partition_limit": PARTITION_LIMIT}
+    text = text.strip().lower()
+    if text in words:
+        return words[text]
+    seconds = seconds_in(text, bare=bare)
+    return ODD if seconds is None else min(int(seconds), LAST_S + 1)
+
+
+def seconds_in(text: str, *, bare: float) -> float | None:
+    """Seconds of [days-]hours:minutes:seconds, minutes:seconds, or a number of units of `bare` seconds; or None."""
+    days, dash, clock = text.rpartition("-")
+    whole, point, fraction = clock.partition(".")
+    parts = whole.split(":")
+    digits = [*parts, *([fraction] if point else ()), *([days] if dash else ())]
+    if not all(part.isascii() and part.isdigit() and len(part) < 12 for part in digits):
+        return None
+    numbers = [int(part) for part in parts]
+    if dash:  # days-hours[:minutes[:seconds]]
+        numbers = [*numbers, 0, 0][:3]
+    elif len(numbers) == 1:
+        return float(clock) * bare
+    total = 0
+    for number in numbers:
+        total = total * 60 + number
+    return float(total + (int(days) * DAY_S if dash else 0))
+
+
+def count_of(text: str) -> int | None:
+    """A positive whole number, or None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 and 0 < int(text) < 2**31 else None
