@@ -181,7 +181,7 @@ def test_more_processors_than_the_engine_counts_are_refused_by_every_reader(tmp_
 
 @pytest.mark.parametrize("seed", [-1, 2**31])
 def test_a_seed_out_of_range_is_refused_with_the_range(seed):
-    said = refusal("replay", "w.json", "--knowledge", "classifier", "--seed", seed)
+    said = refusal("replay", "w.json", "--small", "forest", "--seed", seed)
     assert str(seed) in said
     assert f"is not a whole number from 0 to {2**31 - 1}" in said
 
@@ -266,7 +266,10 @@ def good(tmp_path):
         (("--threshold", "inf"), "option threshold: inf is not a number of seconds >= 0"),
         (("--tau", "inf"), "option tau: inf is not a number of seconds > 0"),
         (("--threshold", "nan"), "option threshold: nan is not a number of seconds >= 0"),
-        (("--divider", "0"), "option divider: 0 is not a number of seconds > 0"),
+        (
+            ("--small", "class", "--divider", "0"),
+            "option divider: 0 is not a duration > 0",
+        ),
         (("--tau", "0"), "option tau: 0 is not a number of seconds > 0"),
         (("--tau", "nan"), "option tau: nan is not a number of seconds > 0"),
     ],

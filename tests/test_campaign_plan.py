@@ -57,12 +57,12 @@ def test_every_window_is_counted_with_its_jobs(planned):
 
 
 def test_only_what_takes_a_seed_is_run_once_per_seed(planned):
-    grid = planned("policies: [fcfs]\nknowledge: [user, classifier]\nseeds: [1, 2]\n")
+    grid = planned("policies: [fcfs]\nknowledge: [request, forest]\nseeds: [1, 2]\n")
     assert [p.run.given.get("seed") for p in grid.runs] == [None, 1, 2]
 
 
 def test_what_learns_on_a_resampling_takes_its_seed(planned):
-    grid = planned("policies: [fcfs]\nknowledge: [classifier]\nseeds: [1, 2]\nresamplings: {samples: 1}\n")
+    grid = planned("policies: [fcfs]\nknowledge: [forest]\nseeds: [1, 2]\nresamplings: {samples: 1}\n")
     assert [(p.trace.seed, p.run.given["seed"]) for p in grid.runs] == [(1, 1), (2, 2)]
 
 

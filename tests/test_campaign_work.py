@@ -46,10 +46,13 @@ def figures(row):
 
 @pytest.mark.parametrize(
     "given",
-    [{"policy": "saf", "backfill": "spf", "threshold": 7200}, {"policy": "fcfs", "knowledge": "easy++"}],
+    [
+        {"policy": "saf", "backfill": "spf", "threshold": 7200},
+        {"policy": "fcfs", "predict": "easy++"},
+    ],
 )
 def test_a_whole_log_is_replayed_as_the_command_does(rows, given):
-    knowledge = given.get("knowledge", "user")
+    knowledge = given.get("predict", "request")
     (row,) = rows(
         f"policies: [{given['policy']}]\nbackfills: [{given.get('backfill', 'same')}]\n"
         f"thresholds: [{given.get('threshold', 'null')}]\nknowledge: [{knowledge}]\ntau: 60\n"
@@ -73,13 +76,13 @@ def test_a_window_of_a_resampling_is_replayed_as_the_files_of_the_commands_are(r
 
 
 def test_a_classifiers_seed_and_options_are_in_its_row(rows):
-    first, second = rows("policies: [fcfs]\nknowledge: [{knowledge: classifier, kill: true}]\nseeds: [3, 4]\n")
-    assert (first["seed"], second["seed"], first["learning"]) == (3, 4, '{"kill": true}')
+    first, second = rows("policies: [fcfs]\nknowledge: [{small: forest, kill: always}]\nseeds: [3, 4]\n")
+    assert (first["seed"], second["seed"], first["learning"]) == (3, 4, '{"kill": "always"}')
     assert '"accuracy"' in first["learned"]
 
 
 def test_every_option_in_force_is_in_the_row_default_or_not(rows):
-    (row,) = rows("policies: [saf]\nknowledge: [{knowledge: classifier, cut: 0.2}]\n")
+    (row,) = rows("policies: [saf]\nknowledge: [{small: forest, cut: 0.2}]\n")
     stated = json.loads(row["options"])
     assert list(stated) == list(NAMES)
     assert (stated["policy"], stated["cut"], stated["backfill"], stated["regime"]) == ("saf", 0.2, "same", "fresh")

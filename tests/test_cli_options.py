@@ -19,7 +19,7 @@ import pytest
 from batfill.cli import main
 from batfill.cli.app import app
 from batfill.jobs import Overrun, Unrequested
-from batfill.options import NAMES, OPTIONS, UNREQUESTED, Options
+from batfill.options import FORMER, NAMES, OPTIONS, UNREQUESTED, Options
 from batfill.workloads.cleaning import Clean
 from command import json_result, refusal, result
 
@@ -34,7 +34,6 @@ BESIDE = {
     ("workload scale", "interarrival"): [],
     ("workload scale", "load"): [],
     ("workload scale", "*"): ["--load", "0.5"],
-    ("classify", "divider_rule"): ["--regime", "weekly"],
     ("workload resample", "profile_weeks"): ["--method", "users"],
     ("workload convert", "bandwidth"): ["--platform", "p.xml"],
     ("workload convert", "latency"): ["--platform", "p.xml"],
@@ -48,9 +47,9 @@ ARGUMENTS = {
     **{("workload convert", name): {"out": "o.json"} for name in ("platform", "bandwidth", "latency")},
 }
 # These become a flag, a level of logging, a number of calls, another function, and a version on their way.
-CHANGED = {("classify", "train"), ("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
+CHANGED = {("schedule", "verbosity"), ("workload resample", "samples"), ("tune", "family")}
 CHANGED |= {("workload convert", "form")}
-TEXTS = {"jobs": ("0:", "5:9"), "levels": ("0.5", "0.25,0.75"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
+TEXTS = {"jobs": ("0:", "5:9"), "last": ("0", "2,3"), "cuts": ("0", "0.25,1")}
 TEXTS |= {"bandwidth": ("1Bps", "10Gbps"), "latency": ("0", "1ms")}
 TEXTS |= {"protected": ("0", "0.25,1"), "figures": ("", "pdf,png"), "suffix": (".swf", ".json")}
 
@@ -81,6 +80,8 @@ def two_values(param):
     """A falsy value where there is one (else the smallest), and one that is not the default; None: not given."""
     if param.is_flag:
         return None, True
+    if param.name == "select":
+        return "full", "exp3:period=1d"
     if isinstance(param.type, click.types.StringParamType) and param.name in TEXTS:
         return TEXTS[param.name]
     if isinstance(param.type, click.Choice):
@@ -255,40 +256,33 @@ def test_an_option_that_is_dropped_would_be_noticed(monkeypatch):
 # From the command line into the result
 
 BESIDE_IN_TABLE = {
-    "predictions": {"knowledge": "easy++"},
-    "overdue-before": {"threshold": 7200, "knowledge": "classifier"},
-    "divider": {},
-    "kill-if": {"knowledge": "classifier", "kill": True},
-    "kill": {"knowledge": "classifier"},
-    "bound": {"knowledge": "classifier", "kill": True},
-    "max-waste": {"knowledge": "classifier", "kill": True},
-    "max-kill-share": {"knowledge": "classifier", "kill": True},
-    "limits": {"knowledge": "classifier", "kill": True, "max-waste": 0.25},
-    "divider-rule": {"knowledge": "classifier", "regime": "weekly"},
+    "overdue-before": {"threshold": 7200, "small": "all"},
+    "small": {"divider": 600},
+    "divider": {"small": "class"},
+    "predict": {},
+    "predict-for": {"predict": "easy++"},
+    "divider-rule": {"small": "forest", "regime": "decoupled"},
 }
 VALUES = {
     "policy": ("fcfs", "saf"),
     "backfill": ("same", "spf"),
     "threshold": (0, 7200),
+    "small": ("class", "perfect"),
     "divider": (1, 600),
-    "try-width": (0.001, 0.5),
-    "kill": (False, True),
+    "small-width": (0.001, 0.5),
+    "cut": (0.001, 0.25),
     "bound": (False, True),
-    "levels": ("0.5", "0.25,0.5"),
-    "cut": (0, 0.25),
     "train-lag": (0, 3600),
-    "max-waste": (0, 0.25),
-    "max-kill-share": (0, 0.25),
     "seed": (0, 7),
 }
 
 
 def values_of(option):
-    return (option.choices[0], option.choices[-1]) if option.choices else VALUES[option.name]
+    return VALUES.get(option.name) or (option.kind.choices[0], option.kind.choices[-1])
 
 
 def beside(option):
-    return BESIDE_IN_TABLE.get(option.name, {"knowledge": "classifier"} if option.needs else {})
+    return BESIDE_IN_TABLE.get(option.name, {"small": "forest"} if option.needs else {})
 
 
 @pytest.fixture(scope="module")
@@ -306,18 +300,13 @@ def test_a_replays_result_states_each_option_as_it_was_given(name, classed):
     option = OPTIONS[name]
     for value in values_of(option):
         given = {**beside(option), name: value}
-        words = [
-            word
-            for key, entry in given.items()
-            if entry is not False
-            for word in ([f"--{key}"] if entry is True else [f"--{key}", entry])
-        ]
+        words = [word for key, entry in given.items() for word in (f"--{key}", entry)]
         stated = json_result("replay", classed, *words)["options"]
         assert stated.items() >= given.items()
-        assert tuple(stated) == (*NAMES, "procs", "tau", "overrun", "unrequested")
+        assert tuple(stated) == (*OPTIONS, "procs", "tau", "overrun", "unrequested")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_of_the_table_is_what_it_was_given_in_json(name):
     option = OPTIONS[name]
     for value in values_of(option):
@@ -328,7 +317,7 @@ def test_the_text_of_a_replay_states_the_options_too():
     (line,) = [
         line for line in result("replay", SAMPLE, "--threshold", "2h").splitlines() if line.startswith("options")
     ]
-    said = "policy fcfs, backfill same, threshold 7200 s, divider none, knowledge user, tau 10 s, overrun keep, "
+    said = "policy fcfs, backfill same, threshold 7200 s, small none, predict request, tau 10 s, overrun keep, "
     said += "unrequested refuse"
     assert line == f"options      {said}"
 
@@ -339,14 +328,37 @@ def test_what_only_a_live_scheduler_takes_is_refused_by_name(command):
     assert line.startswith("option reservation: only `batfill schedule` and the plug-in take it")
 
 
-def test_a_cut_of_zero_is_refused_beside_a_knowledge_that_has_none():
-    line = refusal("replay", SAMPLE, "--knowledge", "class-clairvoyant", "--cut", 0)
-    assert line.startswith("option cut: only the classifier uses it")
+def test_a_cut_of_zero_is_refused_beside_what_has_none():
+    line = refusal("replay", SAMPLE, "--small", "perfect", "--cut", 0)
+    assert line.startswith("option cut: no forest is trained")
 
 
-def test_a_divider_without_classes_is_refused():
-    line = refusal("replay", SAMPLE, "--divider", 600)
-    assert "option divider needs jobs with a field `class`, and none of 800 has one; give --knowledge" in line
+def test_classes_are_refused_where_no_job_has_one():
+    line = refusal("replay", SAMPLE, "--small", "class", "--divider", 600)
+    assert "option small class needs jobs with a field `class`, and none of 800 has one; choose small all" in line
+
+
+@pytest.mark.parametrize("name", [*FORMER, "bound", "regime"])
+@pytest.mark.parametrize("command", ["replay", "schedule"])
+def test_a_former_option_is_refused_with_what_replaces_it(command, name):
+    workload = [SAMPLE] if command == "replay" else []
+    said = FORMER.get(name, "only Python and campaigns take it")
+    assert said in refusal(command, *workload, f"--{name}", "x")
+
+
+def test_the_help_of_a_replay_is_one_screen_in_groups_with_examples():
+    lines = result("replay", "--help").splitlines()
+    assert len(lines) <= 60
+    assert [line for line in lines if line.endswith(":") and line[0] != " "] == [
+        *("What:", "Small jobs:", "Predictions:", "Log:", "Output:")
+    ]
+    assert sum("batfill replay LOG --" in line for line in lines) == 2
+
+
+@pytest.mark.parametrize("command", ["replay", "schedule"])
+def test_a_scheduler_has_eighteen_options(command):
+    shown = [p for p in app.get_command(click.Context(app), command).params if isinstance(p, click.Option)]
+    assert len([p for p in shown if not p.hidden and p.name != "help"]) <= 18
 
 
 @pytest.mark.parametrize(

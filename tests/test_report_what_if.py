@@ -288,8 +288,8 @@ def test_small_first_is_replayed_without_and_with_kills(few):
         ("first tries", KILLS),
         ("first tries, threshold 2 h", KILLS),
     ]
-    given = ("replay", few, "--knowledge", "classifier", "--seed", 1)
-    kill = ["--kill", "--bound"]
+    given = ("replay", few, "--small", "forest", "--kill", "never", "--seed")
+    kill = ["--kill", "always"]
     for choice, more in (
         (plain, []),
         (killing, kill),
@@ -345,9 +345,7 @@ def test_options_hold_for_every_choice_that_can_take_them(log):
             "replay", log, "--policy", policy, "--backfill", "spf", *(["--threshold", "6h"] if more else [])
         )
         assert outcome["mean_bsld"] == pytest.approx(alone["mean_bsld"])
-    tried = {
-        one.name: one.options for one in choices([6 * HOUR_S], True, 0, {"overdue-before": "large", "bound": False})
-    }
+    tried = {one.name: one.options for one in choices([6 * HOUR_S], True, 0, {"overdue-before": "large"})}
     assert [name for name, options in tried.items() if "overdue-before" in options] == ["first tries, threshold 6 h"]
     assert [name for name, options in tried.items() if "bound" in options] == [
         "small first, kill",
@@ -366,7 +364,7 @@ def test_an_option_that_changes_first_tries_changes_their_figures(few):
     for k, name in enumerate(o["name"] for o in plain["outcomes"]):
         changed = plain["outcomes"][k]["mean_bsld"] != large["outcomes"][k]["mean_bsld"]
         assert changed == (name in ("small first, kill", "first tries", "first tries, threshold 2 h")), name
-    words = ("--knowledge", "classifier", "--kill", "--cut", 0, "--threshold", "2h", "--overdue-before", "large")
+    words = ("--small", "all", "--kill", "always", "--threshold", "2h", "--overdue-before", "large")
     assert large["outcomes"][-1]["mean_bsld"] == pytest.approx(json_result("replay", few, *words)["mean_bsld"])
 
 
@@ -374,7 +372,7 @@ def test_an_option_that_changes_first_tries_changes_their_figures(few):
     ("options", "words"),
     [
         (["--overdue-before", "large"], "option overdue-before: no choice takes it"),
-        (["--bound"], "option bound: no choice takes it"),
+        ([], "option bound: no choice takes it"),
         (["--backfill", "sfp"], "policy 'sfp' is unknown"),
     ],
 )

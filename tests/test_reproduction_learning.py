@@ -12,7 +12,7 @@ from batfill.errors import BatfillError
 from batfill.experiment import simulate
 from batfill.knowledge.features import FEATURE_NAMES
 from batfill.knowledge.study import autocorrelations, classify_log, read_jobs
-from batfill.options import Options, Settings
+from batfill.options import Options
 from batfill.policy import policy_named
 from batfill.tuning.heuristics import FUNCTIONS, RIVALS, replay_without_backfilling
 from batfill.tuning.online import selection_and_site
@@ -110,7 +110,7 @@ def test_lags_are_medians_over_the_users_categories(log, outcome):
 
 @pytest.fixture(scope="module")
 def studied(log):
-    return classify_log(read_jobs(log), Settings(regime="decoupled"))
+    return classify_log(read_jobs(log), Options.of({"small": "forest", "regime": "decoupled"}))
 
 
 def test_quality_is_that_of_the_study(studied, outcome):
@@ -149,8 +149,9 @@ def runs(context):
 
 def test_a_campaign_holds_each_scenario_under_its_name(log, runs):
     workload = read_workload(log)
-    learned = {"knowledge": "classifier", "regime": "decoupled"}
-    options = ({}, learned, {**learned, "kill": True}, {"knowledge": SCENARIOS[3]}, {"knowledge": SCENARIOS[4]})
+    learned = {"small": "forest", "kill": "never", "regime": "decoupled"}
+    perfect, known = {"small": "perfect", "kill": "never"}, {"predict": "runtime", "predict-for": "all"}
+    options = ({}, learned, {**learned, "kill": "always", "bound": False}, perfect, known)
     for policy in REPLAYS["policies"]:
         for scenario, given in zip(SCENARIOS, options, strict=True):
             schedule, _ = simulate(workload.jobs, workload, Options.of({"policy": policy, **given}))
@@ -184,7 +185,7 @@ def test_small_and_large_jobs_make_up_the_whole(outcome, runs):
 def test_predictions_are_compared_with_easy_fcfs_under_either_backfill(log, outcome, runs):
     tables = outcome("predicted-run-times", **REPLAYS, backfills=["same", "spf"]).tables
     workload = read_workload(log)
-    given = {"policy": "fcfs", "backfill": "spf", "knowledge": "easy++"}
+    given = {"policy": "fcfs", "backfill": "spf", "predict": "easy++", "predict-for": "all"}
     mean = simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
     assert tables[1].value("Small", "EASY++") == pytest.approx(100 * (1 - mean / runs.mean("fcfs", "base")))
     expected = 100 * (1 - runs.mean("spf", "classification-idempotent") / runs.mean("fcfs", "base"))
@@ -206,7 +207,7 @@ def test_the_order_of_backfilling_is_told_from_the_predictions_that_use_it(log, 
 def test_trying_every_job_is_compared_with_the_classifier_and_its_costs_are_shown(log, outcome, runs):
     found = outcome("tried-jobs", **REPLAYS)
     workload = read_workload(log)
-    given = {"knowledge": "classifier", "regime": "decoupled", "kill": True, "bound": True, "cut": 0}
+    given = {"small": "all", "regime": "decoupled", "kill": "always"}
     tried = simulate(workload.jobs, workload, Options.of({"policy": "spf", **given}))[0].summary(60)
     base = simulate(workload.jobs, workload, Options.of({"policy": "spf"}))[0].summary(60)
     expected = {
@@ -231,7 +232,7 @@ def test_open_choices_are_gains_over_easy_fcfs_without_a_threshold(log, outcome)
     policies = ["fcfs", "spf"]
     found = outcome("classified-regimes", policies=policies, choices=["fresh known"], thresholds=thresholds)
     workload = read_workload(log)
-    learned = {"knowledge": "classifier", "regime": "fresh", "kill": True}
+    learned = {"small": "forest", "regime": "fresh", "kill": "always", "bound": False}
     means = [
         simulate(workload.jobs, workload, Options.of(given))[0].summary(60).mean_bsld
         for given in ({"policy": "fcfs"}, {"policy": "spf", "threshold": 3600, **learned})

@@ -289,15 +289,17 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
     jobs = read_batsim_json(path).jobs
     assert jobs.outlives == (overrun == "extend")
     period_s = 37.5 * unit_s
-    given = {"select": method, "period": period_s, "select-seed": 3, "threshold": 70.0 * unit_s}
-    plugin = Plugin(**given, **({"backfill": backfill} if backfill else {}), budget=100.0)
+    given = {"select": method, "period": period_s, "seed": 3}
+    threshold_s = 70.0 * unit_s
+    options = {"select": f"{method}:period={period_s},seed=3,budget=100", "threshold": threshold_s}
+    plugin = Plugin(**options, **({"backfill": backfill} if backfill else {}))
     records = []
     Simulation(
         machines(SIZE), {"w0": load_document(path)}, plugin, settings=SimulationSettings(), on_job_end=records.append
     ).run()
     live = {record.job_id: record.starting_time for record in records if record.final_state != "REJECTED"}
 
-    site = Site(SIZE, policy_named(backfill) if backfill else None, given.pop("threshold"))
+    site = Site(SIZE, policy_named(backfill) if backfill else None, threshold_s)
     selector = Selection.of(given).selector(site)
     starts = select_online(jobs, selector, period_s).start_s.tolist()
     assert live == {name: start for name, start in zip(jobs.ids, starts, strict=True) if not math.isnan(start)}
@@ -311,16 +313,17 @@ def test_the_plug_in_chooses_as_the_replay_does(method, backfill, overrun, unit_
     ("given", "words"),
     [
         ({"select": "best"}, "option select: 'best' is none of full, noisy"),
-        ({"period": 5}, "option period: no policy is being selected"),
-        ({"select": "full", "period": 0}, "option period"),
-        ({"select": "full", "policies": "fcfs,none"}, "policy 'none' is unknown"),
+        ({"period": 5}, "option period is now a setting of select"),
+        ({"select": "full:period=0"}, "option period"),
+        ({"select": "full:policies=fcfs+none"}, "policy 'none' is unknown"),
         ({"select": "full", "policy": "saf"}, "option policy: select chooses it"),
-        ({"select": "full", "divider": 5}, "support neither divider nor knowledge"),
-        ({"select": "full", "knowledge": "easy++"}, "support neither divider nor knowledge"),
-        ({"select": "full", "noise": 1}, "option noise: full takes none"),
-        ({"select": "noisy", "noise": "much"}, "option noise: 'much' is neither"),
-        ({"select": "full", "lambda": 2}, "option lambda: 2 is more than the whole"),
-        ({"select": "full", "select-seed": -1}, "option select-seed"),
+        ({"select": "full", "small": "class", "divider": 5, "kill": "always"}, "support neither small nor predict"),
+        ({"select": "full", "predict": "easy++", "predict-for": "all"}, "support neither small nor predict"),
+        ({"select": "full:noise=1"}, "option noise: full takes none"),
+        ({"select": "noisy:noise=much"}, "option noise: 'much' is neither"),
+        ({"select": "full:lambda=2"}, "option lambda: 2 is more than the whole"),
+        ({"select": "full:seed=-1"}, "option seed"),
+        ({"select": "full:speed=1"}, "option select: 'speed=1' is not SETTING=VALUE with one of policies, "),
     ],
 )
 def test_a_mistaken_selection_ends_the_plug_in_with_one_line(given, words, capsys):

@@ -1,4 +1,4 @@
-"""What kills buy and who pays: slowdown, wasted work and waits, over levels, cuts, and shares of protected jobs."""
+"""What kills buy and who pays: slowdown, wasted work and waits, over cuts, and shares of protected jobs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from batfill.jobs import HOUR_S
 from batfill.knowledge.learning import confusion, replay_learning
 from batfill.metrics import TAU_S, class_figures, long_waits, on_front, who_pays
 from batfill.options import (
-    OF_BASE,
-    OF_FOREST,
-    OF_TRIES,
+    SHARED_BY_ALL,
+    SHARED_BY_TRIES,
     Options,
     as_line,
     number_or_text,
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
 
     from batfill.jobs import Overrun, Unrequested, Workload
 
-NO_KNOWLEDGE = {"knowledge": "user"}
-PERFECT = {"knowledge": "class-clairvoyant", "kill": True}
-SHARED = (*OF_BASE, *OF_TRIES, *OF_FOREST)
+NO_KNOWLEDGE = {"small": "none"}
+PERFECT = {"small": "perfect"}
+SHARED = (*SHARED_BY_ALL, *SHARED_BY_TRIES, "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,7 @@ class Point:
     """One replay of the grid."""
 
     policy: str
-    knowledge: str  # user, class-clairvoyant, or classifier
-    levels: str | None  # the dividers' shares of the run times
+    small: str  # none, perfect, all (cut 0), or forest
     cut: float | None
     protected: float  # share of the jobs, drawn by the seed, that must not be killed
     kills: int
@@ -106,7 +104,7 @@ class Trial:
     @property
     def knowledge(self) -> str:
         """The kind of replay; replays of one kind cost about the same."""
-        return str(self.chosen["knowledge"])
+        return str(self.chosen["small"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +121,11 @@ class Progress:
         """One line: the replay, its mean bounded slowdown, time elapsed and time left."""
         point = self.point
         protected = None if point.protected == 0 else point.protected
-        details = {"levels": point.levels, "cut": point.cut, "protected": protected}
+        details = {"cut": point.cut, "protected": protected}
         text = "".join(f" {name} {value}" for name, value in details.items() if value is not None)
         left = "time left unknown" if self.left_s is None else f"about {rough_duration(self.left_s)} left"
         return (
-            f"{self.done} of {self.of}: {point.policy} {point.knowledge}{text}: "
+            f"{self.done} of {self.of}: {point.policy} {point.small}{text}: "
             f"mean bsld {point.mean_bsld:,.3f}; {rough_duration(self.elapsed_s)} elapsed, "
             f"{'done' if self.done == self.of else left}"
         )
@@ -167,7 +165,6 @@ def frontier(
     policies: Sequence[str] = ("fcfs", "spf"),
     cuts: Sequence[float] = (0, 0.1, 0.2, 0.35, 0.5, 0.75),
     protected: Sequence[float] = (0.0,),
-    levels: Sequence[str] = ("0.5",),
     tau_s: float = TAU_S,
     overrun: Overrun | None = None,
     unrequested: Unrequested | None = None,
@@ -175,10 +172,9 @@ def frontier(
     report: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Frontier:
-    """Replay every combination of policy, levels, cut and protected share, plus no knowledge and perfect knowledge.
+    """Replay every combination of policy, cut and protected share, plus no small jobs and perfect knowledge.
 
-    The first point of each policy, without knowledge, is its base: nothing is killed, and no job goes first for being
-    small.
+    The first point of each policy, without small jobs, is its base.
 
     Args:
         log: a workload or a file, as for `read_workload`.
@@ -186,7 +182,6 @@ def frontier(
         policies: names of queue orders.
         cuts: probabilities from which a job counts as small.
         protected: shares of the jobs that must not be killed.
-        levels: values of the option `levels` to try.
         tau_s: the bound of the bounded slowdown.
         overrun: see `read_workload`.
         unrequested: see `read_workload`.
@@ -194,9 +189,8 @@ def frontier(
             that uses more must call this below `if __name__ == "__main__":`.
         report: called after each replay; None shows a progress bar after two seconds.
         **options: options of the scheduler that the replays share, named as in `replay`: `backfill` and `threshold_s`
-            of all; `overdue_before` and `bound` (here True by default) of those with small jobs first; `regime`,
-            `divider_rule`, `train`, `train_lag_s` and `seed` of those with a classifier. The seed also draws the
-            protected jobs.
+            of all; `overdue_before`, `divider`, `small_width`, `kill` and `bound` of those with small jobs first;
+            `seed` of those with a forest. The seed also draws the protected jobs.
 
     Raises:
         BatfillError: the log or an option cannot be used; scikit-learn is not installed.
@@ -204,20 +198,19 @@ def frontier(
     workload, size = opened(log, procs=procs, overrun=overrun, unrequested=unrequested)
     if (workload.jobs.procs > size).all():
         raise WorkloadError(f"{workload.name}: no job fits {size} processors; give a larger --procs")
-    further = {"bound": True, **shared_of(options, SHARED)}
+    further = shared_of(options, SHARED)
     points = points_of(
         workload,
         size,
         policies,
         cuts,
-        levels=levels,
         protected=protected,
         further=further,
         tau_s=tau_of(tau_s),
         workers=workers,
         report=report,
     )
-    lists = {"policy": policies, "cuts": cuts, "protected": protected, "levels": levels}
+    lists = {"policy": policies, "cuts": cuts, "protected": protected}
     return Frontier(points, provenance(workload, size, tau_s, further, points, **lists))
 
 
@@ -227,7 +220,6 @@ def points_of(
     policies: Sequence[str],
     cuts: Sequence[float],
     *,
-    levels: Sequence[str],
     protected: Sequence[float],
     further: dict[str, Any],
     tau_s: float,
@@ -236,9 +228,9 @@ def points_of(
 ) -> list[Point]:
     """The points of a frontier; `further` are the options in `SHARED`, the other arguments those of `frontier`."""
     seed = further.get("seed", 0)
-    grid = list(grid_of(policies, cuts, levels, protected, further))
+    grid = list(grid_of(policies, cuts, protected, further))
     for policy, chosen, _ in grid:
-        Options.of({"policy": policy, **chosen}).learning.require_libraries()  # reject mistakes before anything runs
+        Options.of({"policy": policy, **chosen}).require_libraries()  # reject mistakes before anything runs
     trials = [Trial(workload, size, policy, chosen, share, seed, tau_s) for policy, chosen, share in grid]
     counts: dict[str, float] = {}
     for trial in trials:
@@ -269,10 +261,10 @@ def compared(
     """The points with their columns of comparison; `waits_s` of the jobs that fit the machine, shape (n_fit,) each."""
     jobs = workload.jobs.select(workload.jobs.procs <= size)
     runtime_s = np.minimum(jobs.runtime_s, jobs.walltime_s)
-    able = np.array([point.knowledge != PERFECT["knowledge"] for point in points])
+    able = np.array([point.small != PERFECT["small"] for point in points])
     front = np.zeros(len(points), bool)
     front[able] = on_front(*np.array([(point.mean_bsld, point.max_wait_s) for point in points])[able].T)
-    bases = {point.policy: k for k, point in enumerate(points) if point.knowledge == NO_KNOWLEDGE["knowledge"]}
+    bases = {point.policy: k for k, point in enumerate(points) if point.small == NO_KNOWLEDGE["small"]}
     whole = []
     for point, wait_s, unbeaten in zip(points, waits_s, front.tolist(), strict=True):
         base = bases[point.policy]
@@ -292,21 +284,18 @@ def compared(
 def grid_of(
     policies: Sequence[str],
     cuts: Sequence[float],
-    levels: Sequence[str],
     protected: Sequence[float],
     further: dict[str, Any],
 ) -> Iterator[tuple[str, dict[str, Any], float]]:
     """(policy, other options, protected share) of every replay, in the order of the results."""
-    of_base, of_tries = (
-        {name: further[name] for name in names if name in further} for names in (OF_BASE, (*OF_BASE, *OF_TRIES))
-    )
+    of_all = {name: value for name, value in further.items() if name in SHARED_BY_ALL}
+    of_tries = {name: value for name, value in further.items() if name != "seed"}
     for policy in policies:
-        yield policy, {**NO_KNOWLEDGE, **of_base}, 0.0
-        for dividers in levels:
-            yield policy, {**PERFECT, "levels": dividers, **of_tries}, 0.0
-            for cut, share in product(cuts, protected):
-                chosen = {"knowledge": "classifier", "kill": True, "levels": dividers, "cut": cut}
-                yield policy, {**chosen, **further}, share
+        yield policy, {**NO_KNOWLEDGE, **of_all}, 0.0
+        yield policy, {**PERFECT, **of_tries}, 0.0
+        for cut, share in product(cuts, protected):
+            forest = {"small": "forest", "cut": cut, **further}
+            yield policy, forest if cut > 0 else {"small": "all", **of_tries}, share
 
 
 def answers(trials: Sequence[Trial], workers: int) -> Generator[tuple[int, Any]]:
@@ -328,14 +317,13 @@ def tried(trial: Trial) -> tuple[Point, NDArray[np.float64], float]:
     jobs = replace(workload.jobs, killable=killable)
     schedule, report = replay_learning(jobs, trial.size, options, workload.clock, lambda _: None)
     figures = schedule.summary(trial.tau_s)
-    quality = confusion(report.learned) if options.learning.kill else None
+    quality = confusion(report.learned) if options.kills else None
     wait_s = (schedule.start_s - jobs.submit_s)[~schedule.rejected]
     longest = long_waits(wait_s)
     point = Point(
         policy=trial.policy,
-        knowledge=options.learning.knowledge,
-        levels=trial.chosen.get("levels"),
-        cut=trial.chosen.get("cut"),
+        small=options.small,
+        cut=0 if options.small == "all" else trial.chosen.get("cut"),
         protected=trial.protected,
         kills=figures.requeued,
         kill_share=figures.requeued / max(figures.jobs - figures.rejected, 1),
@@ -360,7 +348,7 @@ def provenance(
     **lists: Sequence[Any],
 ) -> dict[str, Any]:
     """Everything needed to repeat a frontier: every option, default or not; `lists` are the options that vary."""
-    options = Options.of({"knowledge": "classifier", "kill": True, **further})
+    options = Options.of({"small": "forest", **further})
     chosen = options.as_dict()
     return {
         "workload": workload.name,
@@ -386,7 +374,7 @@ def provenance(
 def as_text(points: list[Point], made: dict[str, Any]) -> str:
     """A table to read; `made` as `provenance`."""
     lines = [
-        f"{'policy':8}{'knowledge':19}{'levels':>15}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
+        f"{'policy':8}{'small':9}{'cut':>5}{'protected':>11}{'kills':>9}{'of jobs':>9}{'waste':>8}"
         f"{'mean bsld':>11}{'gain':>8}{'longest':>9}{'small':>8}{'large':>8}{'99.9 %':>8}{'delayed':>9}"
     ]
     for p in points:
@@ -394,18 +382,18 @@ def as_text(points: list[Point], made: dict[str, Any]) -> str:
         waits_s = (p.small_mean_wait_s, p.large_mean_wait_s, p.large_p999_wait_s)
         waits = "".join(f"{'-' if wait_s is None else format(wait_s / HOUR_S, '.1f'):>8}" for wait_s in waits_s)
         lines.append(
-            f"{p.policy:8}{p.knowledge:19}{p.levels or '-':>15}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
+            f"{p.policy:8}{p.small:9}{cut:>5}{p.protected:>11.0%}{p.kills:>9,}"
             f"{p.kill_share:>9.1%}{p.waste:>8.2%}"
             f"{p.mean_bsld:>11.3f}{p.gain:>8.1%}{p.max_wait_s / HOUR_S:>9.1f}{waits}{p.large_delayed:>9.1%}"
         )
-    options = as_line({name: made["options"][name] for name in (*OF_BASE, *OF_TRIES)})
+    options = as_line({name: made["options"][name] for name in (*SHARED_BY_ALL, *SHARED_BY_TRIES)})
     return "\n".join(
         [
             *lines,
             f"{made['workload']} on {made['procs']:,} processors, tau {made['tau_s']:g} s, {options}",
             "waits in hours: the longest; the mean of small jobs, "
             f"which ran for less than {made['class_divider_s']:g} s, the median; of large",
-            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than under `user`",
+            "ones the mean, the 99.9 % quantile, and the share that waits over an hour longer than with small none",
         ]
     )
 
